@@ -18,7 +18,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -84,11 +83,11 @@ def openapi() -> str:
 
 def settings_table() -> Iterator[tuple[str, ...]]:
     """The settings of the service."""
-    from dare_service.settings import Settings  # noqa: PLC0415
+    from dare_service.settings import SETTINGS  # noqa: PLC0415
 
     yield "variable", "default", "why"
-    for f in fields(Settings):
-        yield f"`DARE_{f.name.upper()}`", str(f.default if f.default != "" else "(empty)"), f.metadata["why"]
+    for name, spec in SETTINGS.items():
+        yield f"`DARE_{name.upper()}`", str(spec.default if spec.default != "" else "(empty)"), spec.doc
 
 
 def url_table() -> Iterator[tuple[str, ...]]:

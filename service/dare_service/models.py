@@ -5,7 +5,6 @@ Whole groups are in `schema.py`, their replies in `dare_reward`.
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Annotated, Any, Final, Literal, NotRequired
 
 from pydantic import Field as Rule
@@ -15,7 +14,7 @@ from dare_reward.openrlhf import LOGS, keys_of
 
 from .problems import MAX_ERRORS
 from .schema import rollout_model
-from .settings import UNSAID, Settings
+from .settings import SETTINGS, UNSAID
 
 Rollout: Any = rollout_model()
 Name = Annotated[str, Rule(min_length=1, max_length=256)]
@@ -50,11 +49,7 @@ OpenRLHFLogs: Any = _typed(
 # The settings that are no secrets, with why each exists.
 ShownSettings: Any = _typed(
     "ShownSettings",
-    {
-        f.name: Annotated[type(f.default), Rule(description=f.metadata["why"])]
-        for f in fields(Settings)
-        if f.name not in UNSAID
-    },
+    {name: Annotated[spec.type, Rule(description=spec.doc)] for name, spec in SETTINGS.items() if name not in UNSAID},
 )
 
 

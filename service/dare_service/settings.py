@@ -7,45 +7,37 @@ import json
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from dare_reward.errors import DareError, RequestError, misspelt_variables
 from dare_reward.methods import read_line
+from dare_reward.params import Spec
 from dare_reward.runs.line import asked_for
 from dare_reward.scoring.request import Limits
 
 MIB = 1 << 20
+BYTES: Final[dict[str, Any]] = {"ge": 64 << 10, "le": 1 << 40}  # of what a request needs
 ELSEWHERE = frozenset({"DARE_URL", "DARE_TRAINED"})  # read by the clients and adapters
 UNMEASURED = (
     "nobody has measured whether entropy is informative for your policy, and {method} weighs votes by it: run "
     "dare-reward preflight on 32 labelled prompts, or send labels with some groups"
 )
 SECRET = frozenset({"token"})  # never shown
-SHORTEST, LONGEST = 0.01, 86_400.0  # seconds
-SMALLEST, LARGEST = 64 << 10, 1 << 40  # bytes of what a request needs
-MANY = 1 << 30
-UNSAID = SECRET | {
-    "host",
-    "port",
-    "run_log",
-    "env_file",
-}  # of /info, which needs no token: where on the machine things are
+UNSAID = SECRET | {"host", "port", "run_log", "env_file"}  # of /info, which needs no token: where things are
 
 
 class SettingsError(DareError, ValueError):
     """An environment variable does not hold what it should."""
 
 
-def _setting(default: Any, why: str, *, least: float | None = None, most: float | None = None) -> Any:
-    """A number names its range: outside of it the service would start and then serve nobody, or never stop."""
-    if isinstance(default, float):
-        least, most = SHORTEST if least is None else least, LONGEST if most is None else most
-    elif isinstance(default, int):
-        least, most = 1 if least is None else least, MANY if most is None else most
-    return field(default=default, metadata={"why": why, "least": least, "most": most})
+def _setting(default: Any, why: str, *, choices: tuple[str, ...] = (), **limits: Any) -> Any:
+    """A number has a range: outside of it the service would start and then serve nobody, or never stop."""
+    usual: dict[type, dict[str, Any]] = {float: {"ge": 0.01, "le": 86_400}, int: {"ge": 1, "le": 1 << 30}}
+    spec = Spec("", type(default), default, choices, doc=why, **usual.get(type(default), {}) | limits)
+    return field(default=default, metadata={"spec": spec})
 
 
 @dataclass(frozen=True)
@@ -53,7 +45,7 @@ class Settings:
     """A field `name` is set by `DARE_NAME`."""
 
     host: str = _setting("127.0.0.1", "Loopback: whoever can reach the port can use the CPU. 0.0.0.0 in a container.")
-    port: int = _setting(8000, "Where `--remote_rm_url` and the clients point.", least=0, most=65535)
+    port: int = _setting(8000, "Where `--remote_rm_url` and the clients point.", ge=0, le=65535)
     token: str = _setting(
         "",
         "If set, every POST and what the page shows want `Authorization: Bearer <token>` or `?token=`; `/health`, "
@@ -84,27 +76,23 @@ class Settings:
     max_body_bytes: int = _setting(
         128 * MIB,
         "The largest stated step, 128 x 64 x 3072 entropies, is a frame of 96 MiB.",
-        least=SMALLEST,
-        most=LARGEST,
+        **BYTES,
     )
     max_json_bytes: int = _setting(
         64 * MIB,
         "JSON of that step is 489 MiB and seconds of CPU: beyond this, send a frame or means.",
-        least=SMALLEST,
-        most=LARGEST,
+        **BYTES,
     )
     max_inflight_bytes: int = _setting(
         512 * MIB,
         "Bodies held at once; more are answered 503 + Retry-After instead of exhausting memory.",
-        least=SMALLEST,
-        most=LARGEST,
+        **BYTES,
     )
     max_request_memory: int = _setting(
         64 * MIB,
         "Bytes that one request may take beside 4 x its body; more is answered 413. Few bytes of JSON can stand for a "
         "large object.",
-        least=SMALLEST,
-        most=LARGEST,
+        **BYTES,
     )
     max_groups: int = _setting(1024, "Groups of one request; clients split.")
     max_rollouts: int = _setting(1024, "Rollouts of one group.")
@@ -116,12 +104,12 @@ class Settings:
         "Steps, of about 5 us, that one request may take for reading its answers, for gmae and for the votes to come "
         "of /v1/settled; more is answered 413. An answer takes 100 on average and 8,000 at most. A group of single "
         "rollouts is bounded by its size instead.",
-        least=8_000,
+        ge=8_000,
     )
     max_text: int = _setting(
         256 << 10,
         "Characters of one text, answer, label, reference or prompt. OpenRLHF's queries are read from the end.",
-        least=256,
+        ge=256,
     )
     body_idle: float = _setting(
         10.0, "Seconds without a byte after which the upload of a body ends: a stalled one must not hold memory."
@@ -132,8 +120,8 @@ class Settings:
     max_head_bytes: int = _setting(
         64 << 10,
         "Bytes of a request's line and headers; more are answered 431 before the token is looked at.",
-        least=1 << 10,
-        most=1 << 20,
+        ge=1 << 10,
+        le=1 << 20,
     )
     deadline: float = _setting(
         100.0, "Seconds for a request body to arrive. Below slime's 120 s and OpenRLHF's 180 s per try."
@@ -141,23 +129,25 @@ class Settings:
     drain: float = _setting(
         1.0,
         "Seconds between SIGTERM and closing the port, so that load balancers see /ready turn 503.",
-        least=0,
-        most=3600,
+        ge=0,
+        le=3600,
     )
-    grace: float = _setting(105.0, "Seconds that requests in flight get to finish after that.", least=0, most=3600)
+    grace: float = _setting(105.0, "Seconds that requests in flight get to finish after that.", ge=0, le=3600)
     join: str = _setting(
         "on",
         "off: single rollouts are refused. For replicas behind one address, each of which would get a part of a group.",
+        choices=("on", "off"),
     )
     join_hold: float = _setting(
         170.0,
         "Seconds that an OpenRLHF rollout waits for its siblings: its client gives up after 180 s and comes back.",
-        most=179,
+        le=179,
     )
     join_runs: str = _setting(
         "distinct",
         "distinct: the run= of single rollouts without an index holds nine digits in a row or a UUID: no two "
         "jobs then have the same. any: every name will do, where you know that no two jobs run at once.",
+        choices=("distinct", "any"),
     )
     join_deadline: float = _setting(
         800.0,
@@ -166,27 +156,27 @@ class Settings:
     join_stale: float = _setting(
         30.0,
         "Seconds after which a rollout whose client stays away (it pauses 1 s between tries) loses its vote.",
-        least=0,
+        ge=0,
     )
     join_keep: float = _setting(
         900.0,
         "Seconds that a closed group's rewards are remembered after its last reply: 5 tries of 180 s, each of which a "
         "client may lose.",
-        least=0,
+        ge=0,
     )
     join_memory: int = _setting(
         256 * MIB,
         "Bytes of rollouts that wait and of rewards that are remembered, for each of the two joins. The oldest rewards "
         "go first; where rollouts alone fill it, more are answered 503.",
-        least=SMALLEST,
-        most=LARGEST,
+        **BYTES,
     )
     join_min_share: float = _setting(
         0.5,
         "A group that closes early is scored if more than this share of it is there, else all get the same reward. "
         "More than half: of a group that a restart has split, at most one part is scored.",
-        least=0,
-        most=1,
+        ge=0,
+        le=None,
+        lt=1,
     )
     rollouts_hold: float = _setting(
         100.0, "Seconds that POST /v1/rollouts waits; then 504. Below the 120 s after which slime gives up."
@@ -194,20 +184,22 @@ class Settings:
     rollouts_keep: float = _setting(
         900.0,
         "Seconds that groups of POST /v1/rollouts are remembered, open or closed, after their last request.",
-        least=0,
+        ge=0,
     )
     backlog: int = _setting(
         8192,
         "Connections waiting to be accepted: stacks that post one rollout a call open thousands at once.",
-        most=(1 << 31) - 1,
+        le=(1 << 31) - 1,
     )
     page: str = _setting(
         "on",
         "off: no page at `GET /`, and nothing of a group is kept in memory for it.",
+        choices=("on", "off"),
     )
     log: str = _setting(
         "info",
         "info: one JSON line a request, or a group of single rollouts, never a body; error: only failures; off.",
+        choices=("info", "error", "off"),
     )
 
     run_log: str = _setting(
@@ -223,14 +215,14 @@ class Settings:
     run_log_max_bytes: int = _setting(
         1 << 30,
         "Bytes that the run log of this process may take; then its own oldest segments are deleted.",
-        least=MIB,
-        most=LARGEST,
+        ge=MIB,
+        le=1 << 40,
     )
     run_log_max_age: float = _setting(
         0.0,
         "Seconds after which a segment that this process has written is deleted. 0: never.",
-        least=0,
-        most=float(MANY),
+        ge=0,
+        le=1 << 30,
     )
 
     def __hash__(self) -> int:
@@ -274,18 +266,30 @@ class Settings:
         return value
 
 
+SETTINGS: Final = {f.name: replace(f.metadata["spec"], name=f.name) for f in fields(Settings)}
+
+
 def from_environment(environment: Mapping[str, str] = os.environ, **flags: Any) -> Settings:
     """Settings from `DARE_*` and DARE_ENV_FILE; `flags` (a command line's flags) win over both."""
     environment = with_file(environment)
-    values = {}
-    for f in fields(Settings):
-        text = environment.get(f"DARE_{f.name.upper()}")
-        if text is not None:
-            values[f.name] = _convert(f.name, text, type(f.default))
-    values |= _line(values)
-    settings = Settings(**{**values, **{k: v for k, v in flags.items() if v is not None}})
+    texts = {name: environment[f"DARE_{name.upper()}"] for name in SETTINGS if f"DARE_{name.upper()}" in environment}
+    values = {name: _checked(SETTINGS[name], text) for name, text in texts.items()} | _line(texts)
+    values |= {name: _checked(SETTINGS[name], value) for name, value in flags.items() if value is not None}
+    settings = Settings(**values)
     _check(settings)
     return settings
+
+
+def _checked(spec: Spec, value: Any) -> Any:
+    try:
+        if not isinstance(value, str) or spec.type is str:
+            return spec.check(value)
+        if not value.isascii() or "_" in value:  # Python takes them for numbers
+            raise RequestError("")
+        return spec.parse(value)
+    except RequestError:
+        flag = f" (--{spec.name})" if spec.name in {"host", "port"} else ""
+        raise SettingsError(f"DARE_{spec.name.upper()}{flag} must be {spec.accepts}") from None
 
 
 def with_file(environment: Mapping[str, str] = os.environ) -> Mapping[str, str]:
@@ -312,22 +316,15 @@ def _check(settings: Settings) -> None:
     if settings.token and not settings.tokens:
         raise SettingsError("DARE_TOKEN holds nothing but spaces; leave it unset for a service without a token")
     _check_host(settings.host)
-    _check_numbers(settings)
-    for name in ("page", "join"):
-        if getattr(settings, name) not in {"on", "off"}:
-            raise SettingsError(f"DARE_{name.upper()} must be on or off")
-    if settings.join_runs not in {"distinct", "any"}:
-        raise SettingsError("DARE_JOIN_RUNS must be distinct or any")
-    if settings.log not in {"info", "error", "off"}:
-        raise SettingsError("DARE_LOG must be info, error or off")
-    if not settings.join_min_share < 1:
-        raise SettingsError("DARE_JOIN_MIN_SHARE must be below 1: a group that is complete has a share of 1")
     if not settings.join_deadline < 5 * settings.join_hold:
         raise SettingsError(
             f"DARE_JOIN_DEADLINE must be below 5 x DARE_JOIN_HOLD, {5 * settings.join_hold:g}: a client tries 5 times"
         )
     _check_proxies(settings.trusted_proxies)
-    _check_run_log(settings)
+    try:
+        asked_for(settings.run_log_texts)
+    except RequestError as error:
+        raise SettingsError(f"DARE_RUN_LOG_TEXTS: {error.message}") from None
 
 
 def _check_host(host: str) -> None:
@@ -346,18 +343,6 @@ def _check_host(host: str) -> None:
         raise SettingsError(f"DARE_HOST (--host) is short for {full}: write the whole address") from None
 
 
-def _check_numbers(settings: Settings) -> None:
-    for f in fields(settings):
-        value, least, most = getattr(settings, f.name), f.metadata["least"], f.metadata["most"]
-        if least is not None and not least <= value <= most:
-            raise SettingsError(f"{_variable(f.name)} must be from {least:.15g} to {most:.15g}")
-
-
-def _variable(name: str) -> str:
-    """A setting's variable, and its flag."""
-    return f"DARE_{name.upper()}" + (f" (--{name})" if name in {"host", "port"} else "")
-
-
 def _check_proxies(proxies: str) -> None:
     """uvicorn takes what is no address for the name of a socket, which never matches."""
     for proxy in [] if proxies == "*" else filter(None, map(str.strip, proxies.split(","))):
@@ -370,16 +355,9 @@ def _check_proxies(proxies: str) -> None:
             ) from None
 
 
-def _check_run_log(settings: Settings) -> None:
-    try:
-        asked_for(settings.run_log_texts)
-    except RequestError as error:
-        raise SettingsError(f"DARE_RUN_LOG_TEXTS: {error.message}") from None
-
-
 def unread(environment: Mapping[str, str] = os.environ) -> list[str]:
     """A sentence for each `DARE_*` variable that no part of the project reads."""
-    known = [f"DARE_{f.name.upper()}" for f in fields(Settings)]
+    known = [f"DARE_{name.upper()}" for name in SETTINGS]
     foreign = [n for n in environment if n in ELSEWHERE or n.startswith(("DARE_AGENT_", "DARE_TEST_"))]
     names = [n for n in environment if n.startswith("DARE_") and n not in {*known, *foreign}]
     near = misspelt_variables(known, names)
@@ -399,12 +377,3 @@ def _line(values: Mapping[str, Any]) -> dict[str, Any]:
     if values.get("method", method) != method:
         raise SettingsError(f"DARE_PARAMS names the method {method}: leave DARE_METHOD out, or let it be the same")
     return {"method": method, "params": json.dumps(params)}
-
-
-def _convert(name: str, text: str, kind: type) -> Any:
-    try:
-        if kind is not str and (not text.isascii() or "_" in text):
-            raise ValueError
-        return kind(text)
-    except ValueError:
-        raise SettingsError(f"{_variable(name)} must be of type {kind.__name__}, not {text[:64]!r}") from None

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import fields
 from http.client import HTTPResponse
 from pathlib import Path
 
@@ -32,7 +31,7 @@ from dare_service.body import RESERVE, Admission
 from dare_service.log import JSONLines, logger
 from dare_service.metrics import Metrics
 from dare_service.problems import RefusalError
-from dare_service.settings import Settings, SettingsError, from_environment
+from dare_service.settings import SETTINGS, SettingsError, from_environment
 
 GOOD = {"groups": [{"rollouts": [{"answer": "1", "mean_entropy": 0.2}]}]}
 
@@ -228,7 +227,7 @@ def test_settings_from_the_environment():
 
 
 def test_a_setting_of_zero_is_refused_or_leaves_a_service_that_scores(start_server):
-    numbers = {f"DARE_{f.name.upper()}" for f in fields(Settings) if isinstance(f.default, int | float)}
+    numbers = {f"DARE_{s.name.upper()}" for s in SETTINGS.values() if s.type in {int, float}}
     allowed = set()
     for name in numbers:
         with pytest.raises(SettingsError, match=name):
@@ -281,15 +280,17 @@ def test_an_address_in_full_and_a_name_are_taken(host):
 
 
 def test_every_number_s_default_lies_in_its_range():
-    numbers = [f for f in fields(Settings) if isinstance(f.default, int | float)]
+    numbers = [s for s in SETTINGS.values() if s.type in {int, float}]
     assert len(numbers) > 20
-    for f in numbers:
-        assert f.metadata["least"] <= f.default <= f.metadata["most"]
+    for setting in numbers:
+        assert setting.bounded_below
+        assert setting.bounded_above
+        assert setting.check(setting.default) == setting.default
 
 
 def test_every_setting_says_why_it_exists():
-    for f in fields(Settings):
-        assert len(f.metadata["why"]) > 20
+    for setting in SETTINGS.values():
+        assert len(setting.doc) > 20
 
 
 def test_the_docs_page_asks_no_other_host(service):
@@ -494,8 +495,8 @@ TAKEN = object()  # a port that is in use
     ("arguments", "environment", "word"),
     [
         ([], {"DARE_PORT": "x"}, "DARE_PORT"),
-        ([], {"DARE_PORT": "80000"}, "DARE_PORT (--port) must be from 0 to 65535"),
-        (["--port", "80000"], {}, "DARE_PORT (--port) must be from 0 to 65535"),
+        ([], {"DARE_PORT": "80000"}, "DARE_PORT (--port) must be an integer >= 0 and <= 65535"),
+        (["--port", "80000"], {}, "DARE_PORT (--port) must be an integer >= 0 and <= 65535"),
         (["--host", ""], {}, "DARE_HOST (--host) is empty"),
         ([], {"DARE_METHOD": "dre"}, "DARE_METHOD: unknown method"),
         ([], {"DARE_PARAMS": "alpha=1"}, "DARE_PARAMS must be a JSON object"),
@@ -505,9 +506,9 @@ TAKEN = object()  # a port that is in use
         ([], {"DARE_TOKEN": " "}, "DARE_TOKEN"),
         ([], {"DARE_TRUSTED_PROXIES": "127.0.0.1, nginx"}, "such as 127.0.0.1,10.0.0.0/8, or *: 'nginx' is none"),
         ([], {"DARE_TRUSTED_PROXIES": "10.0.0.1/8"}, "'10.0.0.1/8' is none"),  # uvicorn would believe nobody
-        (["--port", "-1"], {}, "DARE_PORT (--port) must be from 0 to 65535"),
-        ([], {"DARE_MAX_GROUPS": "0"}, "DARE_MAX_GROUPS must be from 1 to"),
-        ([], {"DARE_JOIN": "yes"}, "DARE_JOIN must be on or off"),
+        (["--port", "-1"], {}, "DARE_PORT (--port) must be an integer >= 0 and <= 65535"),
+        ([], {"DARE_MAX_GROUPS": "0"}, "DARE_MAX_GROUPS must be an integer >= 1"),
+        ([], {"DARE_JOIN": "yes"}, "DARE_JOIN must be one of on, off"),
         (["--host", "256.1.1.1", "--port", "0"], {}, "cannot listen"),
         (["--host", "a" * 70 + ".b", "--port", "0"], {}, "cannot listen"),
         (["--port", TAKEN], {}, "cannot listen"),
@@ -567,7 +568,7 @@ def test_a_service_on_loopback_with_known_settings_warns_of_nothing(start_server
 
 
 def test_no_setting_of_the_service_looks_like_a_mistake_to_a_client():
-    names = [f"DARE_{f.name.upper()}" for f in fields(Settings)]
+    names = [f"DARE_{name.upper()}" for name in SETTINGS]
     assert misspelt_variables(["DARE_URL", "DARE_TOKEN"], names) == []
     assert misspelt_variables(["DARE_URL", "DARE_TOKEN"], ["DARE_ULR", "DARE_TOKENS", "OTHER"]) != []
 
