@@ -5,9 +5,9 @@
 TASK.json is written by `run.py`; what it holds is `Task`. The record of the run goes to `task.record` once the run has
 ended; a cut run goes on from the last checkpoint in `task.folder`. One process, one thread.
 
-A question's rollouts share its prompt of some hundred tokens and end after ten. So the sampler and the trainer's
-forward compute each prompt once: the same numbers as TRL's own forward (tests/stacks/test_trl_real_model.py) in a
-fraction of the time.
+A question's rollouts share its prompt of some hundred tokens and end after three. So the sampler and the trainer's
+forward compute each prompt once and no padding: the same numbers as TRL's own forward
+(tests/stacks/test_trl_real_model.py) in a third of the time.
 """
 
 from __future__ import annotations
@@ -201,15 +201,23 @@ class Sampler:
         self.tokenizer, self.stop, self.longest = tokenizer, stop, longest
 
     def __call__(self, model: Any, prompts: Sequence[Sequence[int]], each: int) -> list[list[Sampled]]:
-        """`each` rollouts of every prompt. Prompts are padded on the left."""
-        end, width, device = self.tokenizer.eos_token_id, max(map(len, prompts)), model.device
-        ids = torch.tensor([[end] * (width - len(p)) + list(p) for p in prompts], device=device)
-        mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)
-        cache = DynamicCache(config=model.config)
+        """`each` rollouts of every prompt: what all begin with, then each rest, padded on the left."""
+        end, device, cache = self.tokenizer.eos_token_id, model.device, DynamicCache(config=model.config)
+        low, high = min(prompts)[:-1], max(prompts)[:-1]
+        common = list(low[: next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))])
+        rests = [list(prompt[len(common) :]) for prompt in prompts]
+        width = max(map(len, rests))
+        ids = torch.tensor([[end] * (width - len(rest)) + rest for rest in rests], device=device)
+        mask = torch.tensor(
+            [[1] * len(common) + [0] * (width - len(rest)) + [1] * len(rest) for rest in rests], device=device
+        )
         rows = [Sampled([], [], [], "length") for _ in prompts for _ in range(each)]
         with torch.no_grad():
-            place = (mask.cumsum(1) - 1).clamp(min=0)
+            place = (mask.cumsum(1) - 1).clamp(min=0)[:, len(common) :]
             shared: Any = {"past_key_values": cache, "use_cache": True, "logits_to_keep": 1}
+            if common:
+                model(input_ids=torch.tensor([common], device=device), **shared)
+                cache.batch_repeat_interleave(len(prompts))
             logits = model(input_ids=ids, attention_mask=mask, position_ids=place, **shared).logits[:, -1]
             cache.batch_repeat_interleave(each)
             logits, mask = logits.repeat_interleave(each, 0), mask.repeat_interleave(each, 0)
@@ -245,7 +253,7 @@ class Sampler:
 
 
 class SharedPrompts(GRPOTrainer):  # type: ignore[misc]
-    """GRPOTrainer whose forward computes each prompt of a batch once, for all of its rows."""
+    """GRPOTrainer whose forward computes each prompt of a batch once, and no padding."""
 
     def _get_per_token_logps_and_entropies(
         self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, *_: Any, **__: Any
@@ -253,25 +261,37 @@ class SharedPrompts(GRPOTrainer):  # type: ignore[misc]
         prompts: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for row, (ids, mask) in enumerate(zip(input_ids, attention_mask, strict=True)):
             prompts[tuple(ids[:-logits_to_keep][mask[:-logits_to_keep] > 0].tolist())].append(row)
-        logps, entropies = torch.zeros(2, len(input_ids), logits_to_keep).unbind()
+        used = attention_mask[:, -logits_to_keep:] > 0
+        logps, entropies = torch.zeros(2, *used.shape).unbind()
         for prompt, rows in prompts.items():
-            found = torch.utils.checkpoint.checkpoint(
-                completion_logps, model, torch.tensor(prompt), input_ids[rows, -logits_to_keep:], use_reentrant=False
-            )
-            logps, entropies = (
-                old.index_copy(0, torch.tensor(rows), new) for old, new in zip((logps, entropies), found, strict=True)
-            )
-        return logps, entropies.detach(), None
+            completions = [input_ids[row, -logits_to_keep:][used[row]] for row in rows]
+            places = torch.zeros_like(used).index_copy(0, torch.tensor(rows), used[rows])
+            logp, entropy = completion_logps(model, torch.tensor(prompt), completions)
+            logps, entropies = logps.masked_scatter(places, logp), entropies.masked_scatter(places, entropy.detach())
+        return logps, entropies, None
 
 
-def completion_logps(model: Any, prompt: Any, completions: Any) -> tuple[Any, Any]:
-    """Log-probability and entropy of each token of the completions [R, T] of one prompt [P]."""
-    cache = DynamicCache(config=model.config)
-    model(input_ids=prompt[None, :-1], past_key_values=cache, use_cache=True, logits_to_keep=1)
-    cache.batch_repeat_interleave(len(completions))
-    before = torch.cat([prompt[-1:].expand(len(completions), 1), completions[:, :-1]], 1)
-    logp = model(input_ids=before, past_key_values=cache, use_cache=True).logits.float().log_softmax(-1)
-    return logp.gather(2, completions[..., None])[..., 0], -(logp.exp() * logp).sum(-1)
+def completion_logps(model: Any, prompt: Any, completions: Sequence[Any]) -> tuple[Any, Any]:
+    """Log-probability and entropy of each token of one prompt's completions, one after the other.
+
+    All are one sequence, in which a completion sees the prompt and itself.
+    """
+    ids, first = torch.cat([prompt, *completions]), len(prompt)
+    lengths = torch.tensor([first, *map(len, completions)])
+    part = torch.arange(len(lengths)).repeat_interleave(lengths)
+    starts = lengths.cumsum(0) - lengths
+    position = torch.arange(len(ids)) - (starts - first * (starts > 0)).repeat_interleave(lengths)
+    sees = ((part[:, None] == part) | (part == 0)).tril()
+    before = torch.where(position == first, first - 1, torch.arange(len(ids)) - 1)[first:]
+    logits = model(
+        input_ids=ids[None],
+        attention_mask=sees[None, None],
+        position_ids=position[None],
+        logits_to_keep=before,
+        use_cache=False,
+    ).logits[0]
+    logp = logits.float().log_softmax(-1)
+    return logp.gather(1, ids[first:, None])[:, 0], -(logp.exp() * logp).sum(-1)
 
 
 # --- the run ---------------------------------------------------------------------------------------------------------
@@ -281,8 +301,8 @@ def evaluate(model: Any, sampler: Sampler, rows: Sequence[Row], task: Task, what
     """Right rollouts of each question, of `task.evaluated`."""
     torch.manual_seed(task.seed)
     found, begun = {}, time.monotonic()
-    for start in range(0, len(rows), task.prompts):
-        part = rows[start : start + task.prompts]
+    for start in range(0, len(rows), task.unseen):  # of one family each, whose prompts begin alike
+        part = rows[start : start + task.unseen]
         groups = sampler(model, [sampler.tokenizer(row["asked"])["input_ids"] for row in part], task.evaluated)
         for row, group in zip(part, groups, strict=True):
             rollouts = [{"text": sampler.text(r), "finish_reason": r.finish_reason} for r in group]

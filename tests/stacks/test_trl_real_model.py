@@ -111,15 +111,16 @@ def test_the_shared_prompt_changes_no_number(example, model, tmp_path):
     assert all(torch.allclose(a, b, atol=1e-4, rtol=1e-4) for a, b in zip(ours[2], theirs[2], strict=True))
 
 
-def test_the_sampler_tells_what_it_drew(example, model):
+@pytest.mark.parametrize("texts", [("1+1?", "a longer one: 2+2?"), ("1+1?", "1+1 or 7: 3?", "1+1")])
+def test_the_sampler_tells_what_it_drew(example, model, texts):
     """Entropies and log-probabilities of a plain forward; the end at the first stop string, the cut elsewhere."""
     import torch
 
     net, tokenizer = loaded(model)
     sampler = example.Sampler(tokenizer, ["7"], 8)
-    prompts = [tokenizer(text)["input_ids"] for text in ("1+1?", "a longer one: 2+2?")]
+    prompts = [tokenizer(text)["input_ids"] for text in texts]
     torch.manual_seed(0)
-    groups = sampler(net.eval(), prompts, 16)
+    groups = sampler(net.eval(), prompts, 64)
     ends = set()
     for prompt, group in zip(prompts, groups, strict=True):
         for rollout in group:
