@@ -69,6 +69,11 @@ def needed_params():
     return params_of
 
 
+@pytest.fixture(scope="session")
+def anyio_backend():
+    return "asyncio"
+
+
 @pytest.fixture
 def plugin(monkeypatch):
     """The method `guess` of tests/plugin.py, installed by another package's entry point."""

@@ -1,20 +1,14 @@
-"""OpenRLHF's client, try by try; a training step made of such clients; and the service, as a process, that they ask."""
+"""OpenRLHF's client, try by try; a training step made of such clients; and what the service that they ask shows."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
-import os
-import re
-import signal
-import socket
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -79,43 +73,6 @@ async def step(url: str, groups: int, size: int, *, run: str = "r", gap: float =
     ]
     replies = await asyncio.gather(*asked)
     return [reply and (reply["rewards"], reply["scores"]) for reply in replies]
-
-
-@contextlib.contextmanager
-def service(
-    *words: str, port: int = 0, wrapper: str = "", held: socket.socket | None = None, **environment: Any
-) -> Iterator[Any]:
-    """`dare-reward serve` with these words, as a process whose `.url` answers; `wrapper` is Python that runs before.
-
-    held   the listening socket that a supervisor, such as systemd, holds and hands over
-    """
-    env = {k: v for k, v in os.environ.items() if not k.startswith("DARE_")}
-    env |= {"RAY_ADDRESS": "local", "DARE_LOG": "error", **{k: str(v) for k, v in environment.items()}}
-    code = f"{wrapper}\nimport sys; from dare_reward.cli import main; sys.exit(main())"
-    fds: tuple[int, ...] = ()
-    if held is not None:
-        fds = (held.fileno(),)
-        taken = f"os.dup2({fds[0]}, 3); os.environ |= {{'LISTEN_FDS': '1', 'LISTEN_PID': str(os.getpid())}}"
-        code = f"import os; {taken}\n{code}"
-    command = [sys.executable, "-c", code, "serve", "--port", str(port), *words]
-    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True, pass_fds=fds)
-    try:
-        for line in process.stdout:  # Ray talks before
-            if match := re.search(r"listens on (\S+)", line):
-                process.url = match.group(1)
-                break
-        else:
-            raise AssertionError("the service did not start")
-        yield process
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(60)
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        process.stdout.close()
 
 
 async def disturbed(

@@ -2,14 +2,14 @@
 
 import base64
 import json
-import os
 import shutil
 import subprocess
-import sys
 import time
+from contextlib import ExitStack
 from importlib.resources import files
 
 import pytest
+from serving import service
 
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
@@ -87,23 +87,5 @@ def browser(tmp_path_factory):
 @pytest.fixture
 def serve():
     """Start the service with these settings; returns its address."""
-    started = []
-
-    def start(**settings):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("DARE_")} | settings
-        command = [sys.executable, "-c", "import sys; from dare_reward.cli import main; sys.exit(main())"]
-        process = subprocess.Popen(
-            [*command, "serve", "--port", "0"],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        started.append(process)
-        return process.stdout.readline().split()[-1]
-
-    yield start
-    for process in started:
-        process.terminate()
-        process.wait(20)
-        process.stdout.close()
+    with ExitStack() as running:
+        yield lambda **settings: running.enter_context(service(stderr=subprocess.DEVNULL, **settings)).url

@@ -20,11 +20,6 @@ EXCHANGES = [(s, i, e) for s in STACKS for i, e in enumerate(json.loads((HERE / 
 SCORES = ("group_id", "rewards", "keep", "valid", "answers", "pseudo_label", "entropy_source", "error")
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 def scores(reply):
     """What trains; versions and identifiers may move on."""
     return [{k: g[k] for k in SCORES} for g in reply["groups"]]

@@ -34,7 +34,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from released import Release, execute
-from tries import count, service
+from serving import free_port, service
+from tries import count
 
 PROMPTS, SIZE, PROCESSES, SPREAD, BUSY = 12, 16, 4, 25.0, 4
 SIGNALS = {"two SIGTERM": (7, 15), "two SIGTERM, a kill -9": (7, 14, 21)}  # seconds after the first rollout
@@ -92,11 +93,6 @@ class Front:
         self.process.wait()
         self.start()
         return time.monotonic() - begun
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 @contextlib.contextmanager

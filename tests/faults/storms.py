@@ -20,7 +20,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tries import count, disturbed, processes, service, step
+from serving import service
+from tries import count, disturbed, processes, step
 
 SIZE = 64
 CLOSED = 'dare_join_groups_total{reason="full"'

@@ -28,7 +28,8 @@ from typing import Any, Self
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tries import client, count, descendants, disturbed, get, post, processes, rollout, service, step
+from serving import free_port, service
+from tries import client, count, descendants, disturbed, get, post, processes, rollout, step
 
 GROUPS, SIZE = 6, 8
 ROWS: dict[str, tuple[Callable[..., str], str, str]] = {}
@@ -104,11 +105,6 @@ class Bench:
         answer = processes(served.url, self.replicas).values() if self.replicas else [[served.pid]]
         for pid in (pid for ids in answer for one in ids for pid in (one, *descendants(one))):
             resource.prlimit(pid, what, (value(pid), resource.prlimit(pid, what)[1]))
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def restarted(bench: Bench, sign: int, away: float) -> str:

@@ -6,20 +6,14 @@ import asyncio
 import contextlib
 import os
 import random
-import socket
-import threading
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
+import serving
 from released import Engine, Release, Tokenizer, execute
-
-from dare_service.app import create_app
-from dare_service.settings import Settings
-from dare_service.uvicorn_connection import Connection
 
 
 @pytest.fixture(scope="session")
@@ -54,40 +48,16 @@ def step(release) -> Callable[..., Any]:
     return run
 
 
-class Live:
-    """The service on a loopback socket, in a thread; it can be stopped as if killed, and started again on its port."""
-
-    def __init__(self, **settings: Any) -> None:
-        self.settings = Settings(**{"log": "off", "page": "off", "join_runs": "any", **settings})
-        self.port = 0
-        self.start()
+class Live(serving.Live):
+    """At the address that OpenRLHF is given."""
 
     def start(self) -> None:
-
-        self.app = create_app(self.settings)
-        listener = socket.create_server(("127.0.0.1", self.port), backlog=4096)
-        self.port = listener.getsockname()[1]
-        config = uvicorn.Config(self.app, http=Connection, log_config=None, access_log=False, lifespan="off")
-        self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=lambda: asyncio.run(self.server.serve(sockets=[listener])))
-        self.thread.start()
-        while not self.server.started:
-            assert self.thread.is_alive()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/reward"
+        self.__enter__()
+        self.url += "/reward"
 
     @property
     def waiting(self) -> int:
-        return self.app.state.dare.openrlhf.join.waiting
-
-    def kill(self) -> None:
-        """Connections break without a reply."""
-        self.server.force_exit = True
-        self.server.should_exit = True
-        self.thread.join(10)
-        assert not self.thread.is_alive()
+        return self.state.openrlhf.join.waiting
 
 
 @pytest.fixture
@@ -96,6 +66,7 @@ def live() -> Iterator[Callable[..., Live]]:
 
         def start(**settings: Any) -> Live:
             service = Live(**settings)
+            service.start()
             stack.callback(service.kill)
             return service
 

@@ -21,11 +21,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 def answers(responses) -> list[str]:
     return ["".join(map(chr, r["observation_tokens"])).rpartition("{")[2].partition("}")[0] for r in responses]
 

@@ -27,11 +27,6 @@ KINDS = sorted({c.name.partition("-")[0] for c in CASES})
 
 
 @pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
-@pytest.fixture
 def executors(release, monkeypatch):
     """The released executor: as it is, and with what our package adds on the rollout nodes."""
     monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")

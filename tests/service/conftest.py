@@ -1,20 +1,15 @@
+import asyncio
 import json
-import os
-import re
+import signal
 import subprocess
-import sys
 from contextlib import contextmanager
 
 import httpx
 import pytest
+import serving
 
 from dare_service.app import create_app
 from dare_service.settings import Settings
-
-
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
 
 
 class Local:
@@ -25,8 +20,6 @@ class Local:
         self.state = self.app.state.dare
 
     def request(self, method, url, **kwargs):
-        import asyncio
-
         async def run():
             transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
             async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
@@ -64,28 +57,9 @@ def make_service():
 @contextmanager
 def live_server(**environment):
     """`dare-reward serve` as a process of its own; yields (url, process)."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith("DARE_")}
-    env.update({k: str(v) for k, v in environment.items()})
-    command = [
-        sys.executable,
-        "-c",
-        "import sys; from dare_reward.cli import main; sys.exit(main())",
-        "serve",
-        "--port",
-        "0",
-    ]
-    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    line = process.stdout.readline()
-    match = re.search(r"http://\S+", line)
-    assert match, line + process.stderr.read()
-    try:
-        yield match.group(), process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        process.stdout.close()
-        process.stderr.close()
+    kept = {"DARE_LOG": "info", **environment}
+    with serving.service(end=signal.SIGKILL, stderr=subprocess.PIPE, **kept) as process:
+        yield process.url, process
 
 
 @pytest.fixture(scope="session")

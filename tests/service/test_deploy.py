@@ -17,7 +17,7 @@ import httpx
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
-from tries import service as started
+from serving import service as started
 
 from dare_reward.runs.log import CLOSING
 from dare_service.metrics import EVENTS, GroupHistogram

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import socket
-import sys
 import threading
 import time
 from contextlib import ExitStack
@@ -12,13 +11,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+from serving import service
 
 from dare_service.process.supervisor import Supervisor, inherited
 from dare_service.settings import Settings, SettingsError, from_environment, with_file
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from tries import service
 
 GOOD = {"groups": [{"rollouts": [{"answer": "1", "mean_entropy": 0.2}]}]}
 

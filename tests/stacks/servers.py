@@ -5,10 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,16 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from serving import free_port, service
 
 import dare_reward
 
 SETTINGS = {"max_groups": 1024, "max_json_bytes": 1 << 26, "max_body_bytes": 1 << 27}
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
 
 
 class Live:
@@ -35,26 +26,14 @@ class Live:
     def __init__(self) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.process: subprocess.Popen[str] | None = None
+        self.running = contextlib.ExitStack()
         self.start()
 
     def start(self) -> None:
-        environment = {**os.environ, "DARE_LOG": "error", "DARE_DRAIN": "0"}
-        command = [sys.executable, "-m", "dare_reward.cli", "serve", "--port", str(self.port)]
-        code = "import sys; from dare_reward.cli import main; sys.exit(main(sys.argv[1:]))"
-        command[1:3] = ["-c", code]
-        self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert re.search(r"listens on http", line), line
+        self.running.enter_context(service(port=self.port, DARE_DRAIN=0))
 
     def stop(self) -> None:
-        if self.process is not None:
-            self.process.terminate()
-            self.process.wait(30)
-            assert self.process.stdout is not None
-            self.process.stdout.close()
-            self.process = None
+        self.running.close()
 
     def restart_after(self, seconds: float) -> threading.Thread:
         """Gone now, back later."""

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -14,7 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 import yaml
-from tries import count, descendants, disturbed, processes, service, step
+from serving import free_port, service
+from tries import count, descendants, disturbed, processes, step
 
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("ignore")]  # Ray's own warnings
 GROUPS, SIZE, REPLICAS = 12, 8, 3
@@ -87,11 +87,6 @@ def test_over_two_nodes(undisturbed):
         serve.shutdown()
         ray.shutdown()
         cluster.shutdown()
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 @pytest.fixture

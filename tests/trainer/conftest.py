@@ -1,47 +1,32 @@
-import os
-import re
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import serving
 
 sys.path.insert(0, str(Path(__file__).parent))  # fakes.py, whose name no package claims
 
 
 @contextmanager
-def serving(port=0, **environment):
+def started(**environment):
     """`dare-reward serve` as a process; yields (url, process)."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith("DARE_")} | {
-        k: str(v) for k, v in environment.items()
-    }
-    command = [sys.executable, "-m", "dare_reward.cli", "serve", "--port", str(port)]
-    process = subprocess.Popen(
-        [sys.executable, "-c", "import sys; from dare_reward.cli import main; sys.exit(main())", *command[3:]],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**env, "DARE_LOG": "off"},
-    )
-    try:
-        line = process.stdout.readline()
-        yield re.search(r"http://\S+", line).group(), process
-    finally:
-        process.kill()
-        process.wait(60)
-        process.stdout.close()
+    quiet = {"DARE_LOG": "off", **environment}
+    with serving.service(end=signal.SIGKILL, stderr=subprocess.DEVNULL, **quiet) as process:
+        yield process.url, process
 
 
 @pytest.fixture(scope="session")
 def live():
-    with serving() as (url, _):
+    with started() as (url, _):
         yield url
 
 
 @pytest.fixture
 def start_service():
-    return serving
+    return started
 
 
 @pytest.fixture(autouse=True)

@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 import httpx
 import numpy as np
 import pytest
+from serving import Live
 
 import dare_reward
 import dare_reward.client
@@ -476,19 +477,8 @@ def test_clients_pickle_with_their_pins(live_url):
 
 @pytest.fixture(scope="module")
 def live_url():
-    """A real server on a thread."""
-    import threading
-
-    import uvicorn
-
-    server = uvicorn.Server(uvicorn.Config(create_app(Settings(page="off")), port=0, log_level="critical"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        thread.join(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
+    with Live() as service:
+        yield service.url
 
 
 def test_async(live_url):

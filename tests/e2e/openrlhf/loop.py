@@ -6,14 +6,15 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from serving import free_port, service
 
 from dare_reward.wire import unpack
 
@@ -50,33 +51,17 @@ class Service:
     """`dare-reward serve` that can be killed and started again on its port."""
 
     def __init__(self, **environment):
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.port = s.getsockname()[1]
-        self.environment = (
-            {k: v for k, v in os.environ.items() if not k.startswith("DARE_")} | environment | {"DARE_LOG": "error"}
-        )
-        self.process = None
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.port}"
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.environment = environment
+        self.running = ExitStack()
 
     def start(self):
-        code = "import sys; from dare_reward.cli import main; sys.exit(main())"
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", code, "serve", "--port", str(self.port)],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=self.environment,
-        )
-        assert "listens" in self.process.stdout.readline()
+        self.running.enter_context(service(port=self.port, end=signal.SIGKILL, **self.environment))
         return self
 
     def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait(30)
-        self.process.stdout.close()
+        self.running.close()
 
 
 @contextmanager

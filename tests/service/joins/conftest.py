@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
-import threading
-import time
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, Self
+from typing import Any
 
 import httpx
 import pytest
-import uvicorn
+from serving import Live
 from virtual_time import VirtualLoop
 
-from dare_service.app import State, create_app
+from dare_service.app import create_app
 from dare_service.settings import Settings
-from dare_service.uvicorn_connection import Connection
 
 LOGS = "dare_service"
 
@@ -59,37 +55,8 @@ def until() -> Callable[[Callable[[], bool]], Coroutine[Any, Any, None]]:
     return wait
 
 
-class Live:
-    """A service on a loopback socket, in a thread."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.app = create_app(settings)
-        self.state: State = self.app.state.dare
-        self.state.openrlhf.join.began = float("-inf")  # it has been up for a while
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
-        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
-        config = uvicorn.Config(self.app, http=Connection, log_config=None, access_log=False, lifespan="off")
-        self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=lambda: asyncio.run(self.server.serve(sockets=[self.listener])))
-
-    def __enter__(self) -> Self:
-        self.thread.start()
-        while not self.server.started:
-            assert self.thread.is_alive()
-            time.sleep(0.005)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.server.should_exit = True
-        self.thread.join(60)
-        self.listener.close()
-        assert not self.thread.is_alive()
-
-
 @pytest.fixture
 def live() -> Iterator[Callable[..., Live]]:
     """`live(setting=...)`: a running service."""
     with contextlib.ExitStack() as stack:
-        yield lambda **settings: stack.enter_context(
-            Live(Settings(**{"log": "off", "page": "off", "join_runs": "any", **settings}))
-        )
+        yield lambda **settings: stack.enter_context(Live(**settings))

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 import re
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -18,6 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
+from serving import service
 from tries import client, post
 
 from dare_reward import estimate
@@ -27,11 +25,6 @@ from dare_service.problems import STOPPING
 pytestmark = pytest.mark.anyio
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden/openrlhf_requests.json").read_text())
 HELD = re.compile(r"^dare_join_waiting\{.*\} 1\.0$", re.MULTILINE)
-
-
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
 
 
 def body(answer: object, prompt: str = "p\n", label: object = "") -> str:
@@ -240,12 +233,8 @@ async def test_held_clients_come_back_and_a_lost_member_is_not_waited_for_longer
 
 @pytest.mark.parametrize("path", ["/reward?group_size=2&run=r-000000001", "/v1/rollouts"])
 async def test_sigterm_sends_held_requests_away_at_once_and_the_exit_is_clean(path):
-    code = "import sys; from dare_reward.cli import main; sys.exit(main(['serve', '--port', '0']))"
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    environment = {**os.environ, "DARE_DRAIN": "0.5"}
-    process = subprocess.Popen([sys.executable, "-c", code], env=environment, **pipes)  # noqa: ASYNC220
-    try:
-        url = process.stdout.readline().split()[-1]
+    with service(DARE_DRAIN=0.5) as process:
+        url = process.url
         text = json.dumps({"run": "r", "group_id": "g", "group_size": 2, "index": 0, "rollout": {"answer": "1"}})
         task = asyncio.ensure_future(post(url + path, text if "v1" in path else body(1)))
         async with httpx.AsyncClient(base_url=url, timeout=60) as others, asyncio.timeout(60):
@@ -255,6 +244,3 @@ async def test_sigterm_sends_held_requests_away_at_once_and_the_exit_is_clean(pa
         status, reply = await asyncio.wait_for(task, 60)
         assert (status, reply["detail"]) == (503, STOPPING)
         assert await asyncio.to_thread(process.wait, 60) == 0
-    finally:
-        process.kill()
-        process.communicate()

@@ -24,11 +24,6 @@ PROMPT = "<|im_start|>user\nWhat is 2+2? Put it in \\boxed{}.<|im_end|>\n<|im_st
 RESERVED = {"reward", "score", "kl", "return", "logprobs_diff", "group_reward_std", "response_clip_ratio"}
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 def one(answer: object, *, prompt: str = PROMPT, label: object = "", **more: object) -> dict:
     """The body of releases since 0.9.1."""
     said = "I do not know." if answer is None else f"So it is \\boxed{{{answer}}}."

@@ -14,11 +14,6 @@ pytestmark = pytest.mark.anyio
 MEMBERS = [("4", 0.4), ("5", 0.1), ("4", 0.2), (None, 0.3)]
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 def body(index: int, *, size: int = 4, group: str = "g", run: str = "r", **rollout: object) -> dict:
     answer, entropy = MEMBERS[index % 4]
     rollout = rollout or {"answer": answer, "mean_entropy": entropy}

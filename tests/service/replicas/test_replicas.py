@@ -20,11 +20,6 @@ pytestmark = pytest.mark.anyio
 URL = "/get_reward?run=r&group_size={}&extra_logs=off&method=ttrl"
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 def body(answer, prompt="p\n"):
     return {"query": [f"{prompt}\\boxed{{{answer}}}"], "prompts": [prompt], "labels": [""]}
 

@@ -1,0 +1,111 @@
+"""The service for the tests: `dare-reward serve` as a process, or the application on a thread of this one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, Self
+
+MAIN = "import sys; from dare_reward.cli import main; sys.exit(main())"
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@contextlib.contextmanager
+def service(
+    *words: str,
+    port: int = 0,
+    wrapper: str = "",
+    held: socket.socket | None = None,
+    end: int = signal.SIGTERM,
+    stderr: int | None = None,
+    **environment: Any,
+) -> Iterator[Any]:
+    """`dare-reward serve` with these words, as a process whose `.url` answers; `wrapper` is Python that runs before.
+
+    held   the listening socket that a supervisor, such as systemd, holds and hands over
+    end    the signal that ends it
+    """
+    env = {k: v for k, v in os.environ.items() if not k.startswith("DARE_")}
+    env |= {"RAY_ADDRESS": "local", "DARE_LOG": "error", **{k: str(v) for k, v in environment.items()}}
+    code = f"{wrapper}\n{MAIN}"
+    fds: tuple[int, ...] = ()
+    if held is not None:
+        fds = (held.fileno(),)
+        taken = f"os.dup2({fds[0]}, 3); os.environ |= {{'LISTEN_FDS': '1', 'LISTEN_PID': str(os.getpid())}}"
+        code = f"import os; {taken}\n{code}"
+    command = [sys.executable, "-c", code, "serve", "--port", str(port), *words]
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=stderr, text=True, pass_fds=fds)
+    try:
+        for line in process.stdout:  # Ray talks before
+            if match := re.search(r"listens on (\S+)", line):
+                process.url = match.group(1)
+                break
+        else:
+            raise AssertionError("the service did not start", process.stderr and process.stderr.read())
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(end)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(60)
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+class Live:
+    """The application on a loopback socket, in a thread. It can end as if killed, and start again on its port."""
+
+    def __init__(self, **settings: Any) -> None:
+        from dare_service.settings import Settings
+
+        self.settings = Settings(**{"log": "off", "page": "off", "join_runs": "any", **settings})
+        self.port = 0
+
+    def __enter__(self) -> Self:
+        import uvicorn
+
+        from dare_service.app import create_app
+        from dare_service.uvicorn_connection import Connection
+
+        self.app = create_app(self.settings)
+        self.state = self.app.state.dare
+        self.state.openrlhf.join.began = float("-inf")  # it has been up for a while
+        self.listener = socket.create_server(("127.0.0.1", self.port), backlog=4096)
+        self.port = self.listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        config = uvicorn.Config(self.app, http=Connection, log_config=None, access_log=False, lifespan="off")
+        self.server = uvicorn.Server(config)
+        self.thread = threading.Thread(target=lambda: asyncio.run(self.server.serve(sockets=[self.listener])))
+        self.thread.start()
+        while not self.server.started:
+            assert self.thread.is_alive()
+            time.sleep(0.005)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.should_exit = True
+        self.thread.join(60)
+        self.listener.close()
+        assert not self.thread.is_alive()
+
+    def kill(self) -> None:
+        """Connections break without a reply."""
+        self.server.force_exit = True
+        self.__exit__()
