@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -41,12 +43,26 @@ def ratio_interval(
     count = len(weight_P)
     if not count or weight_P.sum() <= 0:
         return NOTHING
-    rng = np.random.default_rng(seed)
-    chunk = max(1, BLOCK // count)
+    few = count * resamples <= BLOCK
     parts = []
-    for start in range(0, resamples, chunk):
-        drawn = rng.integers(count, size=(min(chunk, resamples - start), count))
-        total = weight_P[drawn].sum(axis=1)
-        parts.append(numerator_P[drawn].sum(axis=1)[total > 0] / total[total > 0])
+    for times_SP in _times(count, resamples, seed) if few else _draws(count, resamples, seed):
+        total_S = times_SP @ weight_P
+        parts.append((times_SP @ numerator_P)[total_S > 0] / total_S[total_S > 0])
     low, high = np.quantile(np.concatenate(parts), [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(numerator_P.sum() / weight_P.sum()), float(low), float(high), count)
+
+
+@lru_cache(maxsize=2)
+def _times(count: int, resamples: int, seed: int) -> tuple[Floats, ...]:
+    """`_draws`, kept: a command asks dozens of intervals of the same prompts."""
+    return tuple(_draws(count, resamples, seed))
+
+
+def _draws(count: int, resamples: int, seed: int) -> Iterator[Floats]:
+    """How often each resample holds each prompt."""
+    rng = np.random.default_rng(seed)
+    chunk = max(1, BLOCK // count)
+    for start in range(0, resamples, chunk):
+        rows = min(chunk, resamples - start)
+        drawn = rng.integers(count, size=(rows, count)) + np.arange(rows)[:, None] * count
+        yield np.bincount(drawn.ravel(), minlength=rows * count).reshape(rows, count).astype(np.float64)

@@ -137,8 +137,11 @@ def run(arguments: argparse.Namespace, show: Callable[[Preflight, Screen], str])
 def _unlabelled(data: Labelled, weight: Mapping[str, Any], arguments: argparse.Namespace) -> NoReturn:
     """What can be said without labels, and that there are none."""
     rows = agreement(data.groups, weight=weight, seed=arguments.seed)
-    if rows.prompts and not arguments.json:
-        print(by_rollouts(rows, screen_of(arguments)))
+    on = screen_of(arguments)
+    if arguments.json:
+        print(json.dumps({"rollouts": asdict(rows)}, indent=1))
+    elif rows.prompts:
+        print("\n".join([*(wrapped(line, on, indent="  ") for line in sentence(rows)), "", by_rollouts(rows, on)]))
     raise RequestError(f"{data.file}: no group has a label or `correct` flags. Add a `label` to each.", code="label")
 
 
@@ -248,7 +251,7 @@ def first_lines(found: Preflight, on: Screen) -> list[str]:
     lines = [
         f"verdict: {_what(found)} ({found.reason})",
         *(f"warning: {text}" for text in found.warnings),
-        *sentence(found.rollouts),
+        *sentence(found.rollouts, row_of(c.certainty, c.exponent) if c.exponent else ""),
         f"{counted(c.prompts, 'labelled prompt')}, {c.mixed} with right and wrong answers{left}",
         *_power(c, found.power),
     ]

@@ -151,7 +151,7 @@ def _run(method: Method, params: Mapping[str, Any], groups: Groups) -> Estimate:
 
 
 def _in_words(sizes: BySize, on: Screen) -> str:
-    lines = [wrapped(line, on) for line in sentence(sizes)] if sizes.truth else []
+    lines = [wrapped(line, on) for line in sentence(sizes)]
     return "\n\n" + "\n\n".join([*lines, by_rollouts(sizes, on)])
 
 

@@ -10,12 +10,14 @@ import pytest
 import dare_reward
 from dare_reward.analysis.calibrate import calibrate, evidence, gate_of, tables
 from dare_reward.analysis.certainty import ENTROPY, GRID, KNOWN, available
-from dare_reward.analysis.group_size import by_size, dealt, sizes_of
+from dare_reward.analysis.bootstrap import Interval
+from dare_reward.analysis.group_size import BySize, SizeRow, by_size, dealt, sizes_of
 from dare_reward.analysis.kinds import LIKELY, by_kind
 from dare_reward.analysis.label_choice import information
 from dare_reward.analysis.power import power
 from dare_reward.analysis.preflight import _best, _right, preflight
 from dare_reward.cli import main
+from dare_reward.commands.sizes import sentence
 from dare_reward.groups import Groups
 from dare_reward.methods import read_line
 
@@ -210,11 +212,58 @@ def file_of(tmp_path, *, label="7", kinds=("a", "b"), **options):
     return str(path)
 
 
-def test_without_labels_the_agreement_is_shown(tmp_path, capsys):
-    assert main(["calibrate", file_of(tmp_path, label=None)]) == 2
+@pytest.mark.parametrize("command", ["calibrate", "preflight"])
+def test_without_labels_the_agreement_is_shown(command, tmp_path, capsys):
+    """5 to 3 votes: of the halves that 8 rollouts are dealt into, 13 of 14 label as all 8 do, with ties to the first."""
+    path = tmp_path / "in.jsonl"
+    rollouts = [{"answer": a, "mean_entropy": 0.3} for a in "aaaaabbb"]
+    path.write_text("".join(json.dumps({"rollouts": rollouts}) + "\n" for _ in range(600)))
+    assert main([command, str(path), "--json"]) == 2
+    vote = json.loads(capsys.readouterr().out)["rollouts"]["rows"][0]
+    least = math.comb(3, 3) * 5 / math.comb(8, 4)  # three b in a half
+    tied = math.comb(5, 2) * math.comb(3, 2) / math.comb(8, 4) / 2  # two and two: which comes first is chance
+    assert vote["share"] == pytest.approx([1 - least - tied, 1.0], abs=0.03)
+    assert main([command, str(path)]) == 2
     found = capsys.readouterr()
-    assert "agree with those of all rollouts" in found.out
+    assert f"all 8: vote {100 * vote['share'][1]:.0f}%" in found.out
     assert "no group has a label" in found.err
+
+
+def sizes(**rows):
+    """Hand-made: shares at 4, 8, 16 and 32, each clearly above the first row's or not."""
+    above = {name: Interval(0.1, -0.01 if name == "vague" else 0.05, 0.2, 9) for name in rows}
+    own = tuple(SizeRow(name, share, (above[name],) * 4) for name, share in rows.items())
+    return BySize((4, 8, 16, 32), 9, True, own)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "end"),
+    [
+        ("", "the vote does not reach 0.900 with 32"),
+        ("used", "the vote needs 16 for 0.500"),
+        ("vague", "vague is not clearly above the vote"),
+    ],
+)
+def test_the_vote_s_size_for_what_the_chosen_certainty_has_with_8(chosen, end):
+    found = sizes(
+        vote=(0.3, 0.4, 0.5, 0.6), used=(0.4, 0.5, 0.6, 0.7), best=(0.4, 0.9, 0.9, 0.9), vague=(0.4, 0.41, 0.6, 0.7)
+    )
+    (line,) = sentence(found, chosen)
+    assert line.startswith("with 8 rollouts: vote 0.400; used 0.500")
+    assert line.endswith(end)
+
+
+@pytest.mark.parametrize("command", ["calibrate", "preflight"])
+def test_commands_say_how_many_the_vote_needs_for_what_they_choose(command, tmp_path, capsys):
+    path = file_of(tmp_path, gap=0.02, right=0.42, size=32, prompts=80)
+    assert main([command, path, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    rows, own = found["rollouts"]["rows"], found["calibration"]
+    at = found["rollouts"]["sizes"].index(8)
+    chosen = next(r["share"][at] for r in rows if r["name"].endswith(f"exponent {own['exponent']:g}"))
+    reached = next(m for m, share in zip(found["rollouts"]["sizes"], rows[0]["share"], strict=True) if share >= chosen)
+    assert main([command, path]) == 0
+    assert f"the vote needs {reached} for {chosen:.3f}" in " ".join(capsys.readouterr().out.split())
 
 
 def test_by_a_field_of_meta(tmp_path, capsys):
