@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import dare_reward
+from dare_reward.analysis.bootstrap import Interval
 from dare_reward.analysis.calibrate import calibrate, evidence, gate_of, tables
 from dare_reward.analysis.certainty import ENTROPY, GRID, KNOWN, available
-from dare_reward.analysis.bootstrap import Interval
 from dare_reward.analysis.group_size import BySize, SizeRow, by_size, dealt, sizes_of
 from dare_reward.analysis.kinds import LIKELY, by_kind
 from dare_reward.analysis.label_choice import information
