@@ -19,7 +19,7 @@ import random
 import shutil
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,10 +150,10 @@ def cut(text: str, stop: Sequence[str]) -> str:
     return text[: min((at for s in stop if (at := text.find(s)) >= 0), default=len(text))]
 
 
-def right(rollout: Mapping[str, Any], row: Row, unmarked: str) -> bool:
-    """Its answer, read as the service reads it, is one of the accepted spellings."""
-    (found,) = read_answers([rollout], [False], kind=row["kind"], unmarked=unmarked)
-    return grade(found.answer, read_labels(row["accepted"], kind=row["kind"]), kind=row["kind"])
+def answered(rollout: Mapping[str, Any], row: Row, unmarked: str) -> tuple[str | None, bool]:
+    """Its answer, read as the service reads it, and whether it is one of the accepted spellings."""
+    answer = read_answers([rollout], [False], kind=row["kind"], unmarked=unmarked)[0].answer
+    return answer, grade(answer, read_labels(row["accepted"], kind=row["kind"]), kind=row["kind"])
 
 
 class Reward(DareReward):
@@ -179,7 +179,7 @@ class Reward(DareReward):
             question, how = json.loads(asked)
             group |= {"kind": question["kind"], "label": question["label"], **how}
             for rollout in group["rollouts"]:
-                rollout["correct"] = right(rollout, question, self.unmarked)
+                rollout["correct"] = answered(rollout, question, self.unmarked)[1]
         return groups
 
 
@@ -297,19 +297,21 @@ def completion_logps(model: Any, prompt: Any, completions: Sequence[Any]) -> tup
 # --- the run ---------------------------------------------------------------------------------------------------------
 
 
-def evaluate(model: Any, sampler: Sampler, rows: Sequence[Row], task: Task, what: str) -> dict[str, int]:
-    """Right rollouts of each question, of `task.evaluated`."""
+def evaluate(model: Any, sampler: Sampler, rows: Sequence[Row], task: Task, what: str) -> tuple[Row, Row]:
+    """Right rollouts of each question, of `task.evaluated`, and how often it has each answer."""
     torch.manual_seed(task.seed)
-    found, begun = {}, time.monotonic()
+    right, tally, begun = {}, {}, time.monotonic()
     for start in range(0, len(rows), task.unseen):  # of one family each, whose prompts begin alike
         part = rows[start : start + task.unseen]
         groups = sampler(model, [sampler.tokenizer(row["asked"])["input_ids"] for row in part], task.evaluated)
         for row, group in zip(part, groups, strict=True):
             rollouts = [{"text": sampler.text(r), "finish_reason": r.finish_reason} for r in group]
-            found[row["id"]] = sum(right(r, row, task.unmarked) for r in rollouts)
+            answers, grades = zip(*(answered(r, row, task.unmarked) for r in rollouts), strict=True)
+            right[row["id"]] = sum(grades)
+            tally[row["id"]] = dict(Counter(a or "" for a in answers).most_common())
         done = start + len(part)
         progress(f"{what}: {done} of {len(rows)} questions", begun, done / len(rows))
-    return found
+    return right, tally
 
 
 def progress(what: str, begun: float, share: float) -> None:
@@ -406,17 +408,18 @@ def main(task: Task) -> None:
     sampler = Sampler(tokenizer, task.stop, task.max_tokens)
     before = Path(task.before)
     if not before.is_file():
-        found = evaluate(model.eval(), sampler, adapted + unseen, task, "before training")
-        write(before, found)
+        write(before, evaluate(model.eval(), sampler, adapted + unseen, task, "before training")[0])
     exponent = chosen_exponent(task, adapted)
     begun = time.monotonic()
     steps = trained(model, sampler, schedule(task, adapted, exponent), task)
+    after, answers = evaluate(model.eval(), sampler, adapted + unseen, task, "after training")
     record = {
         **{name: getattr(task, name) for name in RECORDED},
         "exponent": exponent,
         "unseen": [row["id"] for row in unseen],
         "before": json.loads(before.read_text(encoding="utf-8")),
-        "after": evaluate(model.eval(), sampler, adapted + unseen, task, "after training"),
+        "after": after,
+        "answers": answers,
         "log": steps,
         "seconds": round(time.monotonic() - begun),
     }

@@ -190,6 +190,7 @@ def test_a_cut_run_goes_on_from_its_checkpoint(example, task, monkeypatch, capsy
     assert len(record["before"]) == 12
     assert len(record["unseen"]) == 4
     assert all(0 <= n <= 4 for n in record["after"].values())
+    assert {name: sum(each.values()) for name, each in record["answers"].items()} == dict.fromkeys(record["after"], 4)
     assert all("dare/label_accuracy" in step for step in record["log"])
     assert "min left" in capsys.readouterr().out
     assert not (Path(task.folder) / "checkpoints").exists()
