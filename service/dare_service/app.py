@@ -26,7 +26,8 @@ from dare_reward.wire import MEDIA_TYPES
 
 from .auth import Hosts, authorise, has_token, hide_token
 from .body import Admission, Form, Lease, form, receive, stated_length
-from .joins.openrlhf import OpenRLHF, looks_like
+from .joins.openrlhf import OpenRLHF
+from .joins.openrlhf_body import looks_like
 from .joins.rollouts import Rollouts
 from .metrics import Metrics
 from .middleware import Observe

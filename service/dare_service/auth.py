@@ -6,17 +6,14 @@ import hashlib
 import ipaddress
 import secrets
 import socket
-from collections.abc import MutableMapping
 from functools import lru_cache
-from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from fastapi import Request
+from starlette.types import Scope
 
 from .problems import RefusalError
 from .settings import Settings
-
-Scope = MutableMapping[str, Any]
 
 
 def hide_token(scope: Scope) -> None:

@@ -6,6 +6,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import accumulate
 from typing import Final
 
@@ -68,70 +69,49 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = r = CollectorRegistry()
-        self.requests = Counter("dare_requests_total", "Requests by route and status", ["route", "code"], registry=r)
-        self.seconds = Histogram(
-            "dare_request_seconds", "Time from the first byte to the reply", ["route"], buckets=SECONDS, registry=r
+        counter, gauge, histogram = (
+            partial(Counter, registry=r),
+            partial(Gauge, registry=r),
+            partial(Histogram, registry=r),
         )
-        self.decode_seconds = Histogram(
-            "dare_decode_seconds", "Parsing of a body", ["format"], buckets=SECONDS, registry=r
-        )
-        self.estimate_seconds = Histogram(
-            "dare_estimate_seconds", "Answers and rewards of a request", buckets=SECONDS, registry=r
-        )
-        self.bytes = Histogram("dare_request_bytes", "Size of a body", ["format"], buckets=BYTES, registry=r)
-        self.inflight = Gauge("dare_inflight_bytes", "Bytes of bodies that are being received or scored", registry=r)
-        self.rejected = Counter("dare_rejected_total", "Refused requests by rule", ["reason"], registry=r)
-        self.groups = Counter("dare_groups_total", "Groups scored", ["method"], registry=r)
-        self.group_errors = Counter("dare_group_errors_total", "Groups that could not be scored", ["code"], registry=r)
-        self.rollouts = Counter("dare_rollouts_total", "Rollouts scored", ["method"], registry=r)
-        self.settled = Counter(
-            "dare_settled_total", "Groups of /v1/settled: settled, open or in error", ["outcome"], registry=r
-        )
-        self.votes_saved = Counter("dare_votes_saved_total", "Votes that settled groups were not asked for", registry=r)
+        seconds = partial(histogram, buckets=SECONDS)
+        self.requests = counter("dare_requests_total", "Requests by route and status", ["route", "code"])
+        self.seconds = seconds("dare_request_seconds", "Time from the first byte to the reply", ["route"])
+        self.decode_seconds = seconds("dare_decode_seconds", "Parsing of a body", ["format"])
+        self.estimate_seconds = seconds("dare_estimate_seconds", "Answers and rewards of a request")
+        self.bytes = histogram("dare_request_bytes", "Size of a body", ["format"], buckets=BYTES)
+        self.inflight = gauge("dare_inflight_bytes", "Bytes of bodies that are being received or scored")
+        self.rejected = counter("dare_rejected_total", "Refused requests by rule", ["reason"])
+        self.groups = counter("dare_groups_total", "Groups scored", ["method"])
+        self.group_errors = counter("dare_group_errors_total", "Groups that could not be scored", ["code"])
+        self.rollouts = counter("dare_rollouts_total", "Rollouts scored", ["method"])
+        self.settled = counter("dare_settled_total", "Groups of /v1/settled: settled, open or in error", ["outcome"])
+        self.votes_saved = counter("dare_votes_saved_total", "Votes that settled groups were not asked for")
         self._lock = threading.Lock()  # of these three
         self.size = GroupHistogram("dare_votes", BY_NAME["votes"].meaning, tuple(2.0**n for n in range(11)), r)
-        self.majority = GroupHistogram(
-            "dare_majority_ratio", BY_NAME[MAJORITY].meaning + ": towards 1, a run collapses", SHARES, r
-        )
+        collapse = BY_NAME[MAJORITY].meaning + ": towards 1, a run collapses"
+        self.majority = GroupHistogram("dare_majority_ratio", collapse, SHARES, r)
         self.reward = GroupHistogram("dare_reward", BY_NAME["reward"].meaning + ", a group each", SHARES, r)
-        self.join_waiting = Gauge("dare_join_waiting", "Requests that wait for their siblings", ["route"], registry=r)
-        self.join_open = Gauge("dare_join_open_groups", "Groups that are not complete", ["route"], registry=r)
-        self.join_remembered = Gauge(
-            "dare_join_remembered_groups", "Closed groups whose rewards are kept", ["route"], registry=r
-        )
-        self.join_bytes = Gauge(
-            "dare_join_bytes", "Rollouts that wait and rewards that are kept, about", ["route"], registry=r
-        )
-        self.join_fates = Counter(
-            "dare_join_early_total", "Groups that closed early by where their rewards come from", ["fate"], registry=r
-        )
-        self.join_groups = Counter("dare_join_groups_total", "Joined groups by why they closed", ["reason"], registry=r)
-        self.join_seconds = Histogram(
-            "dare_join_score_seconds", "From the last sibling to the rewards", buckets=SECONDS, registry=r
-        )
-        self.join_addresses = Counter(
-            "dare_join_address_conflicts_total",
-            "Two clients' addresses under one run, or in one group",
-            ["scope"],
-            registry=r,
-        )
-        self.ignored_labels = Counter(
-            "dare_ignored_labels_total",
-            "Rollouts of OpenRLHF whose label means nothing; they train without a label",
-            registry=r,
-        )
-        self.warnings = Counter(
-            "dare_warnings_total",
-            "Runs in which something was found that the log and GET /info explain",
-            ["event"],
-            registry=r,
-        )
+        self.join_waiting = gauge("dare_join_waiting", "Requests that wait for their siblings", ["route"])
+        self.join_open = gauge("dare_join_open_groups", "Groups that are not complete", ["route"])
+        self.join_remembered = gauge("dare_join_remembered_groups", "Closed groups whose rewards are kept", ["route"])
+        self.join_bytes = gauge("dare_join_bytes", "Rollouts that wait and rewards that are kept, about", ["route"])
+        early = "Groups that closed early by where their rewards come from"
+        self.join_fates = counter("dare_join_early_total", early, ["fate"])
+        self.join_groups = counter("dare_join_groups_total", "Joined groups by why they closed", ["reason"])
+        self.join_seconds = seconds("dare_join_score_seconds", "From the last sibling to the rewards")
+        conflicts = "Two clients' addresses under one run, or in one group"
+        self.join_addresses = counter("dare_join_address_conflicts_total", conflicts, ["scope"])
+        meaningless = "Rollouts of OpenRLHF whose label means nothing; they train without a label"
+        self.ignored_labels = counter("dare_ignored_labels_total", meaningless)
+        explained = "Runs in which something was found that the log and GET /info explain"
+        self.warnings = counter("dare_warnings_total", explained, ["event"])
         known = ((self.warnings, EVENTS), (self.rejected, REASONS), (self.group_errors, GROUP_ERRORS))
         fates = ((self.join_fates, ("scored", "recalled", "neutral")), (self.join_addresses, ("run", "group")))
-        for counter, values in (*known, *fates, (self.join_groups, ("full", "deadline", "patience", "expired"))):
+        for labelled, values in (*known, *fates, (self.join_groups, ("full", "deadline", "patience", "expired"))):
             for value in values:
-                counter.labels(value)
-        Gauge("dare_build_info", "Always 1", ["version"], registry=r).labels(__version__).set(1)
+                labelled.labels(value)
+        gauge("dare_build_info", "Always 1", ["version"]).labels(__version__).set(1)
 
     def observe_groups(self, reply: Reply) -> None:
         """What was scored."""
@@ -141,13 +121,13 @@ class Metrics:
             if group.error is not None:
                 self.group_errors.labels(group.error.code).inc()
         scored = [(g.rewards, g.diagnostics or {}) for g in reply.groups if g.rewards]
-        found: tuple[tuple[GroupHistogram, list[float]], ...] = (
+        observed: tuple[tuple[GroupHistogram, list[float]], ...] = (
             (self.size, [len(rewards) for rewards, _ in scored]),
-            (self.majority, [told.get(MAJORITY, 0.0) for _, told in scored]),
+            (self.majority, [diagnostics.get(MAJORITY, 0.0) for _, diagnostics in scored]),
             (self.reward, [sum(rewards) / len(rewards) for rewards, _ in scored]),
         )
         with self._lock:
-            for histogram, values in found:
+            for histogram, values in observed:
                 histogram.total += sum(values)
                 for value in values:
                     histogram.counts[bisect_left(histogram.bounds, value)] += 1

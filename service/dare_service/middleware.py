@@ -6,12 +6,12 @@ import logging
 import random
 import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
 from itertools import product
 from typing import Any
 
 from prometheus_client import Counter, Histogram
 from pydantic import ValidationError
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dare_reward import DareError, __version__
 
@@ -20,12 +20,6 @@ from .body import Disconnected
 from .log import logger
 from .metrics import CODES, Metrics
 from .problems import RefusalError, from_error, from_validation, response
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 EXPECTED = frozenset({"held", "draining"})  # a rollout that comes back for its siblings; a stop: no failures
 PROBES = frozenset({"/health", "/ready", "/metrics"})  # asked every few seconds, by design: not worth a line each
@@ -37,7 +31,7 @@ REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}", re.ASCII)
 class Observe:
     """The outermost layer: nothing below it can fail without a reply, a metric and a line."""
 
-    def __init__(self, app: App, *, metrics: Metrics, routes: frozenset[str], hosts: Hosts) -> None:
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, routes: frozenset[str], hosts: Hosts) -> None:
         self.app = app
         self.hosts = hosts
         self.metrics = metrics

@@ -29,9 +29,10 @@ from dare_reward.answers import extract
 from dare_reward.answers.effort import Effort
 from dare_service import app as service_app
 from dare_service.body import Admission, form, receive
-from dare_service.joins.join import Arrival, Join, Scored
+from dare_service.joins.join import Join, Scored
 from dare_service.joins.openrlhf_body import read_body, read_members
 from dare_service.joins.openrlhf_reply import rules_of, score_groups
+from dare_service.joins.rendezvous import Arrival
 from dare_service.joins.url_options import openrlhf
 from dare_service.settings import Settings
 

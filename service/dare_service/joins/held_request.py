@@ -9,7 +9,8 @@ from fastapi import Request
 from ..body import Disconnected
 from ..problems import RefusalError, stopping
 from .delivery.receipts import ASGIReceipt, server_receipt
-from .join import Arrival, Full, Gone, Held, Join, Stopped
+from .join import Gone, Held, Join, Stopped
+from .rendezvous import Arrival, Full
 
 R = TypeVar("R", bound="bytes")
 

@@ -18,23 +18,7 @@ from typing import Generic, Protocol, TypeVar
 
 from dare_reward.errors import DareError
 
-from .rendezvous import Arrival, Conflict, Differs, Full, JoiningGroup, Reason, Rendezvous, Slot
-
-__all__ = [
-    "Arrival",
-    "ClientSide",
-    "Conflict",
-    "Differs",
-    "Full",
-    "Gone",
-    "Held",
-    "Join",
-    "JoiningGroup",
-    "Observer",
-    "Scored",
-    "Slot",
-    "Stopped",
-]
+from .rendezvous import Arrival, JoiningGroup, Reason, Rendezvous, Slot
 
 R = TypeVar("R", bound=Sized)
 

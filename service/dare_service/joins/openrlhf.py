@@ -46,13 +46,12 @@ from ..request_url import address, query_string
 from ..run_recorder import recorded
 from ..workers import INLINE_BYTES, Watch, run, unless_gone
 from .held_request import HeldError, waited
-from .join import Arrival, Conflict, JoiningGroup, Scored
-from .openrlhf_body import Member, OpenRLHFBody, looks_like, read_body, read_members
+from .join import Scored
+from .openrlhf_body import Member, OpenRLHFBody, read_body, read_members
 from .openrlhf_reply import evaluate, reply, rules_of, score_groups
+from .rendezvous import Arrival, Conflict, JoiningGroup
 from .route import OFF, JoinRoute
 from .url_options import RUN, TRIES, Configuration, openrlhf, pasteable
-
-__all__ = ["OpenRLHF", "Question", "looks_like"]
 
 ONE_ROLLOUT = 256 << 10  # what is longer is read in the threads of whole steps
 

@@ -34,7 +34,8 @@ from ..run_recorder import recorded
 from ..settings import Settings
 from ..workers import INLINE_BYTES, run
 from .held_request import HeldError, waited
-from .join import Arrival, Conflict, Differs, JoiningGroup, Scored
+from .join import Scored
+from .rendezvous import Arrival, Conflict, Differs, JoiningGroup
 from .route import OFF, JoinRoute
 from .url_options import Configuration, differences, explicit
 

@@ -11,7 +11,8 @@ from ..run_notices import Runs
 from ..run_recorder import RunRecorder
 from ..settings import Settings
 from ..workers import Workers
-from .join import Join, JoiningGroup, Scored
+from .join import Join, Scored
+from .rendezvous import JoiningGroup
 
 OFF = (
     "this service joins no single rollouts (DARE_JOIN=off): a group that is spread over several replicas never fills. "

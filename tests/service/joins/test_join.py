@@ -7,7 +7,8 @@ from collections import Counter
 
 import pytest
 
-from dare_service.joins.join import Arrival, Conflict, Gone, Held, Join, Scored, Stopped
+from dare_service.joins.join import Gone, Held, Join, Scored, Stopped
+from dare_service.joins.rendezvous import Arrival, Conflict
 
 HOLD, DEADLINE, STALE, KEEP, TRIES = 170.0, 800.0, 30.0, 900.0, 5
 
