@@ -5,14 +5,27 @@ from __future__ import annotations
 import argparse
 import shutil
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
-from dare_reward.errors import unknown_name
+from dare_reward.errors import RequestError, unknown_name
+from dare_reward.params import Spec
 
 from .listed import AUTHORS, GROUPS, LISTED, LOOKUP, ROLLOUTS, TRAINING
 
-__all__ = ["AUTHORS", "GROUPS", "LOOKUP", "ROLLOUTS", "TRAINING", "Command", "add_command", "add_seed", "listing"]
+__all__ = [
+    "AUTHORS",
+    "GROUPS",
+    "LOOKUP",
+    "ROLLOUTS",
+    "TRAINING",
+    "Command",
+    "add_command",
+    "add_flags",
+    "add_seed",
+    "listing",
+]
 
 
 class Command(argparse.ArgumentParser):
@@ -69,6 +82,27 @@ def add_command(
         name, help=summary, description=description, group=group, examples=examples, exits=exits
     )
     return made
+
+
+def add_flags(parser: argparse.ArgumentParser, specs: Iterable[Spec]) -> None:
+    """A flag for each parameter: its sentence, its values, its default."""
+    for spec in specs:
+        flag, usual = f"--{spec.name.replace('_', '-')}", spec.default
+        if spec.type is bool:
+            switch: Any = argparse.BooleanOptionalAction if usual else "store_true"
+            parser.add_argument(flag, action=switch, default=usual, help=f"{spec.doc}.")
+        else:
+            words = f"{spec.doc}." if usual in {"", None} else f"{spec.doc} (default: {usual})."
+            parser.add_argument(
+                flag, type=partial(_parsed, spec), choices=spec.choices or None, default=usual, help=words
+            )
+
+
+def _parsed(spec: Spec, text: str) -> Any:
+    try:
+        return spec.parse(text)
+    except RequestError as error:
+        raise argparse.ArgumentTypeError(error.message) from None
 
 
 def add_seed(parser: argparse.ArgumentParser, words: str) -> None:

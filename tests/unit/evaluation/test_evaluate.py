@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
@@ -12,8 +13,9 @@ from dare_reward.cli import main
 from dare_reward.errors import ConfigError, DareError, RefusedError, ReplyError, UnavailableError
 from dare_trainer.evaluation import completions
 from dare_trainer.evaluation.commands import BENCHMARKS
-from dare_trainer.evaluation.completions import Cache, Completion, Sampling, collect
+from dare_trainer.evaluation.completions import Sampling, collect
 from dare_trainer.evaluation.paper import models, rows
+from dare_trainer.evaluation.rollout_file import RolloutFile
 from dare_trainer.evaluation.scores import score
 from dare_trainer.launch.questions import LabelledQuestion, load
 
@@ -21,6 +23,7 @@ AIME = [{"id": i, "problem": f"What is {i} + 1?", "answer": str(i + 1)} for i in
 MMLU = [
     {"question_id": 70, "question": "The second?", "options": ["one", "two", "three"], "answer": "B", "answer_index": 1}
 ]
+SAMPLING = Sampling(model="m")
 
 
 class Server:
@@ -152,36 +155,44 @@ def test_a_finished_run_asks_nothing_and_more_samples_ask_the_rest(tmp_path, cap
 def test_a_torn_line_is_made_again(tmp_path):
     with Server() as server:
         assert main(command(tmp_path, server)) == 0
-        path = tmp_path / "out" / "aime24.completions.jsonl"
-        whole = path.read_bytes()
-        path.write_bytes(whole[:-25])
+        path = tmp_path / "out" / "aime24.rollouts.jsonl"
+        path.write_bytes(path.read_bytes()[:-25])
+        *whole, torn = path.read_text().splitlines()
         asked = len(server.bodies)
         assert main(command(tmp_path, server)) == 0
-        assert [b["n"] for _, b in server.bodies[asked:]] == [1]
-    lines = [json.loads(x) for x in path.read_text().splitlines()]
-    assert len(lines) == 1 + 20
-    assert len({(x["id"], x["index"]) for x in lines[1:]}) == 20
+        assert [b["n"] for _, b in server.bodies[asked:]] == [4]
+    lines = path.read_text().splitlines()
+    assert lines[:5] == [*whole, torn]
+    assert [len(json.loads(line)["rollouts"]) for line in (*whole, *lines[5:])] == [4] * 5
 
 
 def test_another_sampling_is_another_run(tmp_path, capsys):
     with Server() as server:
         assert main(command(tmp_path, server)) == 0
         assert main(command(tmp_path, server, "--temperature", "0.6")) == 2
-        assert "another temperature" in capsys.readouterr().err
+        assert "not sampled with this --temperature" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("more", [[], ["--report"]])
-def test_answers_to_older_prompts_are_not_graded_as_answers_to_these(tmp_path, capsys, more):
-    """Their letters stand for other options."""
+def test_answers_to_other_prompts_are_not_graded_as_answers_to_these(tmp_path, capsys, monkeypatch, more):
+    """Their ids are the same; a label that is corrected is graded anew."""
     with Server() as server:
         assert main(command(tmp_path, server)) == 0
-        path = tmp_path / "out" / "aime24.completions.jsonl"
-        head, _, others = path.read_text().partition("\n")
-        older = json.loads(head)
-        del older["sampling"]["prompt_version"]
-        path.write_text(f"{json.dumps(older)}\n{others}")
+        monkeypatch.setitem(AIME[0], "answer", "9")
+        assert main(command(tmp_path, server, *more)) == 0
+        assert json.loads((tmp_path / "out" / "report.json").read_text())["benchmarks"]["aime24"]["pass"]["1"][
+            "estimate"
+        ] == pytest.approx(0.4)
+        monkeypatch.setitem(AIME[0], "problem", "What is 0 + 9?")
         assert main(command(tmp_path, server, *more)) == 2
-    assert "prompt_version" in capsys.readouterr().err
+    assert "--data" in capsys.readouterr().err
+
+
+def test_rollouts_are_groups_that_other_commands_read(tmp_path, capsys):
+    with Server() as server:
+        assert main(command(tmp_path, server)) == 0
+    assert main(["score", "--method", "ttrl", str(tmp_path / "out" / "aime24.rollouts.jsonl")]) == 0
+    assert len(capsys.readouterr().out.splitlines()) >= 5
 
 
 def test_what_is_sent(tmp_path, monkeypatch):
@@ -201,15 +212,16 @@ def test_what_is_sent(tmp_path, monkeypatch):
         bare = [b for p, b in server.bodies if p == "/v1/completions"]
         assert len(bare) == 2
         assert bare[0]["seed"] != bare[1]["seed"]
-        assert "secret" not in (tmp_path / "out" / "aime24.completions.jsonl").read_text()
+        assert "secret" not in (tmp_path / "out" / "aime24.rollouts.jsonl").read_text()
 
 
 def test_a_server_that_ignores_n_or_comes_up_late(tmp_path):
     with Server(most=1, fail_first=3) as server:
         assert main(command(tmp_path, server)) == 0
         assert len(server.bodies) == 3 + 20
-    line = json.loads((tmp_path / "out" / "aime24.completions.jsonl").read_text().splitlines()[1])
-    assert line["tokens"] == 10
+        assert len({b["seed"] for _, b in server.bodies}) == 20
+    line = json.loads((tmp_path / "out" / "aime24.rollouts.jsonl").read_text().splitlines()[1])
+    assert (len(line["rollouts"]), line["meta"]["completion_tokens"]) == (1, 10)
 
 
 @pytest.mark.parametrize(
@@ -223,9 +235,9 @@ def test_a_server_that_ignores_n_or_comes_up_late(tmp_path):
     ],
 )
 def test_errors_name_what_happened(tmp_path, broken, error):
-    sampling = Sampling("m", samples=2)
-    with Server(broken=broken) as server, Cache(tmp_path / "c.jsonl", sampling) as cache, pytest.raises(error):
-        asyncio.run(collect(server.url, [LabelledQuestion("0", "What is 1 + 1?", "2", "math")], sampling, cache))
+    problems = [LabelledQuestion("0", "What is 1 + 1?", "2", "math")]
+    with Server(broken=broken) as server, pytest.raises(error):
+        asyncio.run(collect(server.url, problems, SAMPLING, RolloutFile(tmp_path / "c.jsonl", {}), samples=2))
 
 
 def test_no_server_is_2_in_one_line(tmp_path, capsys):
@@ -238,7 +250,6 @@ def test_no_server_is_2_in_one_line(tmp_path, capsys):
 
 
 def test_what_came_before_an_error_is_kept(tmp_path):
-    sampling = Sampling("m", samples=1)
     problems = [LabelledQuestion(str(i), f"What is {i} + 1?", str(i + 1), "math") for i in range(4)]
 
     def answer(request):
@@ -248,10 +259,10 @@ def test_what_came_before_an_error_is_kept(tmp_path):
         return httpx.Response(200, json={"choices": [{"message": {"content": "\\boxed{1}"}, "finish_reason": "stop"}]})
 
     transport = httpx.MockTransport(answer)
-    with Cache(tmp_path / "c.jsonl", sampling) as cache, pytest.raises(RefusedError, match="gone"):
-        asyncio.run(collect("http://x/v1", problems, sampling, cache, concurrency=1, transport=transport))
-    with Cache(tmp_path / "c.jsonl", sampling) as cache:
-        assert {i for i, _ in cache.found} == {"0", "1", "2"}
+    file, options = RolloutFile(tmp_path / "c.jsonl", {}), {"samples": 1, "concurrency": 1, "transport": transport}
+    with pytest.raises(RefusedError, match="gone"):
+        asyncio.run(collect("http://x/v1", problems, SAMPLING, file, **options))
+    assert RolloutFile(tmp_path / "c.jsonl", {}).lines.keys() == {"0", "1", "2"}
 
 
 def test_wrong_use(tmp_path, capsys):
@@ -263,8 +274,8 @@ def test_wrong_use(tmp_path, capsys):
     assert main([*base, "--data", f"aime24={data}", "--url", "u", "--model", "m", "--samples", "0"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 4
     (tmp_path / "c.jsonl").write_text('{"x": 1}\n')
-    with pytest.raises(ConfigError), Cache(tmp_path / "c.jsonl", Sampling("m")):
-        pass
+    with pytest.raises(ConfigError):
+        RolloutFile(tmp_path / "c.jsonl", {})
 
 
 # benchmarks
@@ -341,15 +352,20 @@ def test_repeated_ids_become_places(tmp_path):
 # scores
 
 
-def test_equivalent_answers_vote_together_and_cut_ones_need_a_box():
+def test_equivalent_answers_vote_together_and_cut_ones_need_a_box(tmp_path):
     problem = LabelledQuestion("0", "q", "\\frac{1}{2}", "math")
     texts = [("\\boxed{0.5}", "stop"), ("\\boxed{1/2}", "stop"), ("\\boxed{3}", "stop"), ("The answer is 3", "length")]
-    found = score([problem, problem], [[Completion("0", i, t, f, 7) for i, (t, f) in enumerate(texts)], []], ks=[1, 4])
+    other = replace(problem, id="1")
+    file = RolloutFile(tmp_path / "c.jsonl", {})
+    for text, reason in texts:
+        group = problem.group([{"text": text, "finish_reason": reason}])
+        file.add({**group, "meta": {"completion_tokens": 7}})
+    found = score([problem, other], file, samples=4, ks=[1, 4])
     assert found["pass"]["1"]["estimate"] == 0.5
     assert found["majority"]["4"]["estimate"] == 1
     assert (found["parsed"], found["truncated"], found["mean_tokens"]) == (0.75, 0.25, 7)
     assert (found["problems"], found["answered_problems"]) == (2, 1)
-    assert score([problem], [[]], ks=[1]) == {"problems": 1, "answered_problems": 0}
+    assert score([other], file, samples=1, ks=[1]) == {"problems": 1, "answered_problems": 0}
 
 
 # the paper
@@ -367,7 +383,7 @@ def test_the_paper_s_rows():
     assert dare.scores["aime24"] / ttrl.scores["aime24"] == pytest.approx(1.253, abs=5e-4)  # the headline
 
 
-@pytest.mark.parametrize("name", ["aime24.completions.jsonl", "report.json"])
+@pytest.mark.parametrize("name", ["aime24.rollouts.jsonl", "report.json"])
 def test_files_of_somebody_else_are_not_replaced(tmp_path, capsys, name):
     folder = tmp_path / "out"
     folder.mkdir()

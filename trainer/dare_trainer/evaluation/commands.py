@@ -8,28 +8,29 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dare_reward.commands.command import TRAINING, add_command, add_seed
+from dare_reward.commands.command import TRAINING, add_command, add_flags
 from dare_reward.commands.labelled import finite
 from dare_reward.commands.tables import table
 from dare_reward.errors import RequestError
 from dare_reward.files.output import write_files
+from dare_reward.params import parameters
 from dare_trainer.evaluation.passk import powers
 from dare_trainer.launch.questions import LabelledQuestion, load
 from dare_trainer.launch.recipes import recipe_file
 
-from .completions import Cache, Sampling, collect
+from .completions import Sampling, collect
 from .paper import Row, models, rows
+from .rollout_file import RolloutFile, digest
 from .scores import score
 
 BENCHMARKS = {name: facts["title"] for name, facts in recipe_file("benchmarks").items()}
 SHOWN = ("Raw model", "CoT", "GRPO", "TTRL", "DARE")
-NOTES = """It keeps completions in OUT/BENCHMARK.completions.jsonl as they come, so you can run the same command again
+NOTES = """It keeps completions in OUT/BENCHMARK.rollouts.jsonl as they come, so you can run the same command again
 to resume. It reads and grades answers by the rules of docs/answers.md. Set $OPENAI_API_KEY to the server's token."""
 
 
@@ -50,17 +51,9 @@ def register(subparsers: Any) -> None:
     parser.add_argument("--data", action="append", required=True, metavar="BENCHMARK=FILE", help=words)
     parser.add_argument("--out", type=Path, required=True, help="The folder of the completions and report.json.")
     parser.add_argument("--url", help="An OpenAI-compatible endpoint, such as http://HOST:PORT/v1.")
-    parser.add_argument("--model", default="", help="The model's name on the server.")
     parser.add_argument("--samples", type=int, default=16, help="Completions of each problem (default: 16).")
     parser.add_argument("--limit", type=int, help="Ask only the first problems of each file.")
-    parser.add_argument("--temperature", type=float, default=1.0, help="The sampling temperature (default: 1).")
-    parser.add_argument("--top-p", type=float, default=0.95, help="The top-p of the sampling (default: 0.95).")
-    parser.add_argument("--max-tokens", type=int, default=3072, help="The most tokens of a completion (default: 3072).")
-    add_seed(parser, "The seed of the sampling")
-    parser.add_argument(
-        "--route", choices=["chat", "completions"], default="chat", help="Ask by chat, or send the bare question."
-    )
-    parser.add_argument("--system", help="A system message, for chat.")
+    add_flags(parser, parameters(Sampling))
     parser.add_argument("--concurrency", type=int, default=32, help="Requests in flight (default: 32).")
     parser.add_argument("--paper", choices=models(), help="Print the paper's rows of this model too.")
     parser.add_argument("--report", action="store_true", help="Send no request, and report what is there.")
@@ -73,33 +66,25 @@ def run(arguments: argparse.Namespace) -> int:
         raise RequestError("--url and --model say whom to ask; --report asks nobody", code="url")
     if arguments.samples < 1:
         raise RequestError("--samples must be at least 1", code="samples")
-    sampling = Sampling(
-        model=arguments.model,
-        samples=arguments.samples,
-        temperature=arguments.temperature,
-        top_p=arguments.top_p,
-        max_tokens=arguments.max_tokens,
-        seed=arguments.seed,
-        route=arguments.route,
-        system=arguments.system,
-    )
+    sampling = Sampling(**{spec.name: getattr(arguments, spec.name) for spec in parameters(Sampling)})
     target = _own_report(arguments.out / "report.json")
     scores = {}
     for name, path in map(_pair, arguments.data):
-        problems = load(name, path)[: arguments.limit]
-        cache_path = arguments.out / f"{name}.completions.jsonl"
-        if arguments.report and not cache_path.exists():
-            raise RequestError(f"{cache_path}: nothing to report", code="file")
-        with Cache(cache_path, _as_sampled(cache_path, sampling) if arguments.report else sampling) as cache:
-            if not arguments.report:
-                _collect(arguments, name, problems, sampling, cache)
-            scores[name] = score(
-                problems, [cache.of(p, sampling.samples) for p in problems], ks=powers(sampling.samples)
-            )
-    content = {"sampling": asdict(sampling), "benchmarks": scores}
+        problems = load(name, path)
+        plan = {"data": f"{name}:{digest([p.prompt() for p in problems])}"}
+        problems = problems[: arguments.limit]
+        file = RolloutFile(
+            arguments.out / f"{name}.rollouts.jsonl", plan if arguments.report else plan | asdict(sampling)
+        )
+        if arguments.report and not file.lines:
+            raise RequestError(f"{file.path}: nothing to report", code="file")
+        if not arguments.report:
+            _collect(arguments, name, problems, sampling, file)
+        scores[name] = score(problems, file, samples=arguments.samples, ks=powers(arguments.samples))
+    content = {"sampling": {**asdict(sampling), "samples": arguments.samples}, "benchmarks": scores}
     write_files({target: json.dumps(finite(content), indent=1) + "\n"}, force=True)
     print(report(scores, paper=arguments.paper))  # noqa: T201
-    short = any(f.get("completions", 0) < f["problems"] * sampling.samples for f in scores.values())
+    short = any(f.get("completions", 0) < f["problems"] * arguments.samples for f in scores.values())
     return int(short)
 
 
@@ -122,59 +107,25 @@ def _pair(text: str) -> tuple[str, Path]:
     return name, Path(path)
 
 
-def _as_sampled(path: Path, sampling: Sampling) -> Sampling:
-    """The sampling that the file itself states."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            return Sampling(**json.loads(file.readline())["sampling"])
-    except (ValueError, KeyError, TypeError):
-        return sampling  # the cache will say what is wrong with it
-
-
 def _collect(
-    arguments: argparse.Namespace, name: str, problems: Sequence[LabelledQuestion], sampling: Sampling, cache: Cache
+    arguments: argparse.Namespace,
+    name: str,
+    problems: Sequence[LabelledQuestion],
+    sampling: Sampling,
+    file: RolloutFile,
 ) -> None:
-    missing = sum(len(cache.missing(p, sampling.samples)) for p in problems)
-    with _progress(name, len(problems) * sampling.samples, missing) as done:
-        asyncio.run(
-            collect(
-                arguments.url,
-                problems,
-                sampling,
-                cache,
-                concurrency=arguments.concurrency,
-                token=os.environ.get("OPENAI_API_KEY"),
-                done=done,
-            )
-        )
-
-
-@contextmanager
-def _progress(name: str, total: int, missing: int) -> Iterator[Callable[[int], None]]:
-    """A bar on a terminal (the extra `cli` brings tqdm), else a line now and then."""
-    bar: Any = None
-    if sys.stderr.isatty():
-        try:
-            from tqdm import tqdm  # noqa: PLC0415
-
-            bar = tqdm(total=total, initial=total - missing, desc=name, unit="completion", file=sys.stderr)
-        except ModuleNotFoundError:
-            bar = None
-    done = total - missing
+    total = len(problems) * arguments.samples
+    done = sum(min(len(file.rollouts(p.id)), arguments.samples) for p in problems)
 
     def advance(count: int) -> None:
+        """A line for each tenth."""
         nonlocal done
         before, done = done, done + count
-        if bar is not None:
-            bar.update(count)
-        elif done * 10 // total > before * 10 // total:
+        if done * 10 // total > before * 10 // total:
             print(f"{name}: {done} of {total} completions", file=sys.stderr)  # noqa: T201
 
-    try:
-        yield advance
-    finally:
-        if bar is not None:
-            bar.close()
+    options = {"samples": arguments.samples, "concurrency": arguments.concurrency, "done": advance}
+    asyncio.run(collect(arguments.url, problems, sampling, file, token=os.environ.get("OPENAI_API_KEY"), **options))
 
 
 def report(scores: Mapping[str, Mapping[str, Any]], *, paper: str | None = None) -> str:

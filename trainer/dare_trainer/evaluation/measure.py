@@ -6,7 +6,6 @@ No training: 50 prompts x 64 rollouts by default. Groups are written as they com
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import math
 import random
@@ -16,17 +15,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from dare_reward.analysis.preflight import preflight
 from dare_reward.answers import option_letters
 from dare_reward.commands.calibrate import report
-from dare_reward.commands.command import add_command, add_seed
+from dare_reward.commands.command import add_command, add_flags, add_seed
 from dare_reward.commands.labelled import read_labelled, refuse_repeats
 from dare_reward.errors import ConfigError, RequestError
 from dare_reward.openrlhf import AnswerRules
+from dare_reward.params import Param, parameters
 from dare_reward.stacks.answer_tokens import answer_tokens
 from dare_reward.token_sums import without_tokens
 
@@ -34,6 +34,7 @@ from ..launch.questions import LabelledQuestion, load, load_own
 from ..launch.recipes import recipe_file
 from ..vllm.plugin import turn_on
 from ..vllm.token_entropy import token_arrays, token_entropies
+from .rollout_file import RolloutFile, digest
 
 AT_ONCE = 8  # prompts of a call: what a cut costs at most
 NOTES = """It needs vLLM and a GPU that holds the model. It writes one group per line to the file of --out, and
@@ -41,35 +42,33 @@ does not sample again what the file already holds. It refuses a file that was sa
 settings, but does not look at --engine."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurePlan:
     """What the model is asked, and how. A file of rollouts belongs to one of these.
 
-    data     the benchmark, and a digest of its questions and answers: ids alone do not tell two files apart
-    seed     of the draw and of the engine
-    chat     by the model's chat template; else the bare text, which a base model goes on with
-    as_is    without the instruction to reason and to box the answer
-    prefix   stands before every prompt: answered examples
-    stop     texts at which a rollout ends
-    tokens   each token's id, entropy and log-probability are written
+    data   the benchmark, and a digest of its questions and answers
     """
 
     model: str
     data: str
     seed: int = 0
-    rollouts: int = 64
-    temperature: float = 1.0
-    top_p: float = 0.95
-    max_tokens: int = 3072
-    chat: bool = True
-    as_is: bool = False
-    prefix: str = ""
+    rollouts: Annotated[int, Param("Rollouts of each prompt", ge=1)] = 64
+    temperature: Annotated[float, Param("The temperature that you will train with", ge=0)] = 1.0
+    top_p: Annotated[float, Param("The top-p that you will train with", gt=0, le=1)] = 0.95
+    max_tokens: Annotated[int, Param("The most new tokens of a rollout", ge=1)] = 3072
+    chat: Annotated[
+        bool, Param("Ask by the model's chat template; --no-chat sends the bare text, which a base model goes on with")
+    ] = True
+    as_is: Annotated[bool, Param("Add no instruction to reason and to put the answer into \\boxed{}")] = False
+    prefix: Annotated[str, Param("Put this before every prompt; \\n is a line break")] = ""
     stop: tuple[str, ...] = ()
-    tokens: bool = False
+    tokens: Annotated[bool, Param("Write each token's id, entropy and log-probability, not their means alone")] = False
+
+
+FLAGS: Final = parameters(MeasurePlan, skip=frozenset({"model", "data", "seed", "stop"}))
 
 
 def register(subparsers: Any) -> None:
-    usual = MeasurePlan("", "")
     parser = add_command(
         subparsers,
         "measure",
@@ -90,84 +89,33 @@ def register(subparsers: Any) -> None:
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl", help="The file of the rollouts.")
     parser.add_argument("--prompts", type=int, default=50, help="Prompts to draw at random (default: 50).")
-    parser.add_argument("--rollouts", type=int, default=usual.rollouts, help="Rollouts of each prompt (default: 64).")
-    parser.add_argument(
-        "--temperature",
-        type=float,
-        default=usual.temperature,
-        help="The temperature that you will train with (default: 1).",
-    )
-    parser.add_argument(
-        "--top-p", type=float, default=usual.top_p, help="The top-p that you will train with (default: 0.95)."
-    )
-    parser.add_argument(
-        "--max-tokens", type=int, default=usual.max_tokens, help="The most new tokens of a rollout (default: 3072)."
-    )
-    parser.add_argument(
-        "--chat",
-        action=argparse.BooleanOptionalAction,
-        default=usual.chat,
-        help="Ask by the model's chat template; --no-chat sends the bare text, which a base model goes on with.",
-    )
-    parser.add_argument(
-        "--as-is", action="store_true", help="Add no instruction to reason and to put the answer into \\boxed{}."
-    )
-    parser.add_argument(
-        "--prefix",
-        type=_unescaped,
-        default=usual.prefix,
-        metavar="TEXT",
-        help="Put this before every prompt; \\n is a line break.",
-    )
-    parser.add_argument(
-        "--stop",
-        type=_unescaped,
-        action="append",
-        default=[],
-        metavar="TEXT",
-        help="End a rollout where it says this; \\n is a line break. You may repeat it.",
-    )
-    parser.add_argument(
-        "--tokens",
-        action="store_true",
-        help="Write each token's id, entropy and log-probability, not their means alone.",
-    )
+    add_flags(parser, FLAGS)
+    words = "End a rollout where it says this; \\n is a line break. You may repeat it."
+    parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help=words)
     add_seed(parser, "The seed of the draw, of vLLM and of the bootstrap")
-    parser.add_argument(
-        "--engine",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="Set an argument of vllm.LLM. You may repeat it.",
-    )
+    words = "Set an argument of vllm.LLM. You may repeat it."
+    parser.add_argument("--engine", action="append", default=[], metavar="NAME=VALUE", help=words)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """`--help` says what the exit codes mean."""
-    if min(arguments.prompts, arguments.rollouts, arguments.max_tokens) < 1:
-        raise RequestError("--prompts, --rollouts and --max-tokens must be at least 1", code="parameter")
+    if arguments.prompts < 1:
+        raise RequestError("--prompts must be at least 1", code="parameter")
     name, problems = _loaded(arguments.data)
+    flags = {spec.name: getattr(arguments, spec.name) for spec in FLAGS}
     plan = MeasurePlan(
         model=arguments.model,
-        data=f"{name}:{_digest(problems)}",
+        data=f"{name}:{digest([[p.prompt(), asdict(p)] for p in problems])}",
         seed=arguments.seed,
-        rollouts=arguments.rollouts,
-        temperature=arguments.temperature,
-        top_p=arguments.top_p,
-        max_tokens=arguments.max_tokens,
-        chat=arguments.chat,
-        as_is=arguments.as_is,
-        prefix=arguments.prefix,
-        stop=tuple(arguments.stop),
-        tokens=arguments.tokens,
+        stop=tuple(map(_unescaped, arguments.stop)),
+        **flags | {"prefix": _unescaped(arguments.prefix)},
     )
     engine = dict(map(_engine, arguments.engine))
     chosen = _drawn(problems, arguments.prompts, arguments.seed)
-    there = written(arguments.out, plan)
-    missing = [p for p in chosen if p.id not in there]
-    if missing:
-        _sample(arguments.out, missing, plan, {"seed": arguments.seed, **engine})
+    file = RolloutFile(arguments.out, asdict(plan))
+    if missing := [p for p in chosen if p.id not in file.lines]:
+        _sample(file, missing, plan, {"seed": arguments.seed, **engine})
     data = read_labelled(str(arguments.out), only={p.id for p in chosen})
     refuse_repeats(data)
     result = preflight(data.groups, data.correct_R, seed=arguments.seed)
@@ -197,54 +145,20 @@ def _loaded(data: str) -> tuple[str, list[LabelledQuestion]]:
     return name, list(first.values())
 
 
-def _digest(problems: Sequence[LabelledQuestion]) -> str:
-    """Of everything that a problem is asked and graded by."""
-    return hashlib.sha256(json.dumps([[p.prompt(), asdict(p)] for p in problems]).encode()).hexdigest()[:16]
-
-
 def _drawn(problems: Sequence[LabelledQuestion], count: int, seed: int) -> list[LabelledQuestion]:
     """The prompts; all if there are no more. Those of a smaller count are the first of a greater one."""
     return random.Random(seed).sample(problems, len(problems))[:count]  # noqa: S311  (a draw, no secret)
 
 
-def written(path: Path, plan: MeasurePlan) -> set[str]:
-    """The prompts whose rollouts are in the file; ConfigError if sampled otherwise. Torn lines do not count."""
-    if not path.exists():
-        return set()
-    out = set()
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            group = json.loads(line)
-        except ValueError:
-            continue
-        before = group.get("meta", {}).get("sampling") if isinstance(group, dict) else None
-        if not isinstance(before, dict):
-            raise ConfigError(f"{path} holds other groups than `dare-reward measure` writes: choose another --out")
-        if changed := sorted(k for k, v in _written_as(plan).items() if before.get(k) != v):
-            flags = ", ".join(f"--{k.replace('_', '-')}" for k in changed)
-            raise ConfigError(f"{path} was not sampled with this {flags}: choose another --out")
-        out.add(group["group_id"])
-    return out
-
-
-def _written_as(plan: MeasurePlan) -> dict[str, Any]:
-    """The plan as it comes back from a file."""
-    return asdict(plan) | {"stop": list(plan.stop)}
-
-
-def _sample(path: Path, problems: Sequence[LabelledQuestion], plan: MeasurePlan, engine: Mapping[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    torn = path.exists() and path.read_bytes()[-1:] not in {b"", b"\n"}
-    with path.open("a", encoding="utf-8") as file:
-        if torn:  # what a cut left behind stays on a line of its own
-            file.write("\n")
-        begun = time.monotonic()  # the engine starts within the first call, which a forecast leaves out
-        for done, group in enumerate(groups_of(problems, plan, engine), 1):
-            file.write(json.dumps(group) + "\n")
-            file.flush()
-            if done == AT_ONCE:
-                begun = time.monotonic()
-            print(f"{done} of {len(problems)} prompts{_left(done, len(problems), begun)}", file=sys.stderr)  # noqa: T201
+def _sample(
+    file: RolloutFile, problems: Sequence[LabelledQuestion], plan: MeasurePlan, engine: Mapping[str, Any]
+) -> None:
+    begun = time.monotonic()  # the engine starts within the first call, which a forecast leaves out
+    for done, group in enumerate(groups_of(problems, plan, engine), 1):
+        file.add(group)
+        if done == AT_ONCE:
+            begun = time.monotonic()
+        print(f"{done} of {len(problems)} prompts{_left(done, len(problems), begun)}", file=sys.stderr)  # noqa: T201
 
 
 def _left(done: int, of: int, begun: float) -> str:
@@ -284,28 +198,15 @@ def groups_of(
         else:
             outputs = llm.generate(asked, sampling, use_tqdm=False)
         for problem, output in zip(part, outputs, strict=True):
-            group = _group(problem, output.outputs, plan, tokenizer)
-            group["logprobs_mode"] = engine.get("logprobs_mode", "raw_logprobs")  # vLLM's default
-            yield group
-
-
-def _group(problem: LabelledQuestion, completions: Sequence[Any], plan: MeasurePlan, tokenizer: Any) -> dict[str, Any]:
-    return {
-        "group_id": problem.id,
-        "kind": problem.kind,
-        **({"options": [chr(65 + i) for i in range(len(problem.options))]} if problem.options else {}),
-        "prompt": problem.text if problem.asked else problem.prompt(as_is=plan.as_is),
-        "label": problem.labels,
-        "entropy_source": "exact",
-        "entropy_mode": "temperature",
-        "temperature": plan.temperature,
-        "top_p": plan.top_p,
-        "meta": {
-            **problem.meta,
-            "sampling": asdict(plan),
-        },
-        "rollouts": [_rollout(c, problem, plan, tokenizer) for c in completions],
-    }
+            yield problem.group(
+                [_rollout(c, problem, plan, tokenizer) for c in output.outputs],
+                as_is=plan.as_is,
+                entropy_source="exact",
+                entropy_mode="temperature",
+                temperature=plan.temperature,
+                top_p=plan.top_p,
+                logprobs_mode=engine.get("logprobs_mode", "raw_logprobs"),  # vLLM's default
+            )
 
 
 def _rollout(completion: Any, problem: LabelledQuestion, plan: MeasurePlan, tokenizer: Any) -> dict[str, Any]:

@@ -14,43 +14,33 @@ from dare_reward.scoring.request import UNLIMITED, prepare
 from dare_trainer.evaluation.passk import majority_at_k, pass_at_k_interval
 from dare_trainer.launch.questions import LabelledQuestion
 
-from .completions import Completion
+from .rollout_file import RolloutFile
 
 
 def score(
-    problems: Sequence[LabelledQuestion], completions: Sequence[Sequence[Completion]], *, ks: Sequence[int]
+    problems: Sequence[LabelledQuestion], file: RolloutFile, *, samples: int, ks: Sequence[int]
 ) -> dict[str, Any]:
     """pass@k and maj@k with 95% intervals, parse rate, truncated share, mean tokens; ready for JSON.
 
-    A completion that ran out of tokens counts by a closed box only. Problems without a completion are left out, and
-    those with fewer than k enter no figure of that k.
+    Of each problem the first `samples` rollouts count. One that ran out of tokens counts by a closed box only. Problems
+    without a rollout are left out, and those with fewer than k enter no figure of that k.
     """
-    pairs = [(p, c) for p, c in zip(problems, completions, strict=True) if c]
-    if not pairs:
+    bodies = [p.group(file.rollouts(p.id)[:samples]) for p in problems if file.rollouts(p.id)]
+    if not bodies:
         return {"problems": len(problems), "answered_problems": 0}
-    prepared = prepare([_group(i, p, c) for i, (p, c) in enumerate(pairs)], limits=UNLIMITED)
+    prepared = prepare([{**body, "group_id": str(i)} for i, body in enumerate(bodies)], limits=UNLIMITED)
     groups, correct_R = prepared.groups, correctness(prepared)
     right_P = groups.sum_rollouts(correct_R).astype(np.int64)
-    cut = [c.finish_reason == "length" for _, group in pairs for c in group]
-    tokens = [c.tokens for _, group in pairs for c in group if c.tokens is not None]
+    lines = [line for p in problems for line in file.lines.get(p.id, ())]
+    known = [line for line in lines if isinstance(line["meta"].get("completion_tokens"), int)]
+    tokens, counted = (sum(line["meta"]["completion_tokens"] for line in known), sum(len(x["rollouts"]) for x in known))
     return {
         "problems": len(problems),
-        "answered_problems": len(pairs),
+        "answered_problems": len(bodies),
         "completions": len(correct_R),
         "pass": {str(k): asdict(pass_at_k_interval(groups.sizes_P, right_P, k)) for k in ks},
         "majority": {str(k): asdict(mean_interval(majority_at_k(groups, correct_R, k))) for k in ks},
         "parsed": float(groups.valid_R.mean()),
-        "truncated": float(np.mean(cut)),
-        "mean_tokens": float(np.mean(tokens)) if tokens else None,
-    }
-
-
-def _group(index: int, problem: LabelledQuestion, completions: Sequence[Completion]) -> dict[str, Any]:
-    options = {} if problem.options is None else {"options": len(problem.options)}
-    return {
-        "group_id": str(index),
-        "kind": problem.kind,
-        "label": problem.labels,
-        **options,
-        "rollouts": [{"text": c.text, "finish_reason": c.finish_reason or "stop"} for c in completions],
+        "truncated": float(np.mean([r["finish_reason"] == "length" for body in bodies for r in body["rollouts"]])),
+        "mean_tokens": tokens / counted if counted else None,
     }

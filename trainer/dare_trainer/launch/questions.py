@@ -64,6 +64,19 @@ class LabelledQuestion:
         what = "the letter of your choice" if self.options else "your final answer"
         return "\n".join([self.text, *listed]) + ("" if as_is else INSTRUCTION.format(what=what))
 
+    def group(self, rollouts: Sequence[JSON], *, as_is: bool = False, **known: Any) -> dict[str, Any]:
+        """Its group of `POST /reward`, with `known` of the sampling."""
+        return {
+            "group_id": self.id,
+            "kind": self.kind,
+            **({"options": option_letters(len(self.options))} if self.options else {}),
+            "prompt": self.text if self.asked else self.prompt(as_is=as_is),
+            "label": self.labels,
+            **known,
+            "meta": dict(self.meta),
+            "rollouts": rollouts,
+        }
+
 
 def benchmark_facts(name: str) -> JSON | None:
     """The entry of a benchmark, or of the labelled set that belongs to one; None for a set of your own."""
