@@ -3,7 +3,7 @@
 python research/scripts/real_model.py pack FOLDER      rollouts of examples/real_model/run.py into research/results
 python research/scripts/real_model.py runs FOLDER      finished training runs of it, unread, into research/results
 python research/scripts/real_model.py ship             two families as examples/smollm2_m64.jsonl
-python research/scripts/real_model.py write            derived figures, page and the tables of docs/evidence.md
+python research/scripts/real_model.py write            derived figures, pages and the tables of docs/evidence.md
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from dare_research.real_model import training_page
 from dare_research.real_model.derive import bars, derive
 from dare_research.real_model.page import evidence, page
 from dare_research.real_model.sample import pack, pack_runs, read
+from dare_research.real_model.training import blocks, learnt
 from dare_research.real_model.weights import WEIGHTS
 from dare_research.results import read as unpacked
 from dare_research.results import write_sums
@@ -30,7 +32,7 @@ FORMS = ("bare", "reasoned")
 # After a thought the answer is what follows "Answer:", as the plan says: a lone sentence is no answer there.
 SHIPPED = ("capital", "past")  # one vote that the weight repairs is in the first, one that it breaks in the second
 READING = {"bare": {}, "reasoned": {"unmarked": "none"}}
-BEGIN, END = "<!-- real model: research/scripts/real_model.py -->\n", "<!-- end -->\n"
+BEGIN, END = "<!-- {}: research/scripts/real_model.py -->\n", "<!-- end -->\n"
 RECIPE = {
     "model": "SmolLM2-135M-Instruct, GGUF Q4_1, dequantised to float32",
     "model_sha256": "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
@@ -56,6 +58,14 @@ def group(line: Mapping[str, Any]) -> dict[str, Any]:
             for t, cut, h, n, s, r in columns
         ],
     }  # fmt: skip
+
+
+def insert(target: Path, begin: str, table: str) -> None:
+    """The table in its place, if the page has one."""
+    text = target.read_text(encoding="utf-8")
+    if begin in text:
+        head, rest = text.split(begin)
+        target.write_text(head + begin + table + "\n" + END + rest.split(END, 1)[1], encoding="utf-8")
 
 
 def main() -> int:
@@ -106,13 +116,18 @@ def main() -> int:
         forms[form] = before[form] if same else made_of | derive(read(path)[1], weights=weights)
     derived: dict[str, Any] = {"forms": forms}
     derived["bars"] = bars(derived["forms"])
+    docs = given.root / "research" / "docs"
+    tables = {"real model": evidence(derived)}
+    if (runs := results / "real-model-runs.jsonl.gz").exists():
+        trained = learnt(blocks(unpacked(runs).splitlines()), {form: read(path)[1] for form, path in packed.items()})
+        derived["training"] = trained
+        (docs / "real-model-training.md").write_text(training_page.page(trained), encoding="utf-8")
+        training_page.draw(docs, trained)
+        tables["real model, trained"] = training_page.evidence(trained)
     summary.write_text(json.dumps(derived, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    (given.root / "research" / "docs" / "real-model.md").write_text(page(derived), encoding="utf-8")
-    target = given.root / "docs" / "evidence.md"
-    text = target.read_text(encoding="utf-8")
-    if BEGIN in text:
-        head, rest = text.split(BEGIN)
-        target.write_text(head + BEGIN + evidence(derived) + "\n" + END + rest.split(END, 1)[1], encoding="utf-8")
+    (docs / "real-model.md").write_text(page(derived), encoding="utf-8")
+    for name, table in tables.items():
+        insert(given.root / "docs" / "evidence.md", BEGIN.format(name), table)
     write_sums(results)
     return 0
 

@@ -3,13 +3,16 @@
 import json
 import math
 from collections import defaultdict
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from dare_research.real_model import derive as derived
+from dare_research.real_model import training, training_page
 from dare_research.real_model.bootstrap import draws, estimate
 from dare_research.real_model.page import evidence, page
 from dare_research.real_model.sample import COLUMNS, SampledQuestion, compact, pack_runs, read
@@ -227,6 +230,64 @@ def test_all_figures_and_pages_come_of_the_questions(monkeypatch):
     assert len(form["flips"]) == text.count("\n* ") / 2
 
 
+# --- training -----------------------------------------------------------------------------------------------------
+
+
+def record(form, arm, seed, gain, *, noise=0):
+    """A run after which each of 24 questions has `gain` more of 16 rollouts right, two seeds `noise` apart."""
+    names = [f"q{i}" for i in range(24)]
+    before = {n: 4 + i % 3 for i, n in enumerate(names)}
+    after = {n: v + gain + noise * (seed - 1) for n, v in before.items()}
+    log = [dict.fromkeys(training.CURVES, 0.5 + step / 100) for step in range(6)]
+    answers = {n: {"a0": after[n], "a1": 16 - after[n]} for n in names}
+    return {"form": form, "size": 16, "arm": arm, "seed": seed, "evaluated": 16, "unseen": names[16:], "before": before,
+            "after": after, "answers": answers, "exponent": 1.0, "log": log}  # fmt: skip
+
+
+def trained(gains, seeds=(0, 1, 2)):
+    lines = [
+        json.dumps(record(form, arm, seed, gain, noise=arm == "both"))
+        for (form, arm), gain in gains.items()
+        for seed in seeds
+    ]
+    sampled = {form: [replace(question(i), id=f"q{i}") for i in range(24)] for form in training.ARMS}
+    return training.learnt(training.blocks(lines), sampled)
+
+
+BARE = {("bare", arm): 2 for arm in training.ARMS["bare"]}
+
+
+def test_a_training_bar_needs_both_intervals_and_holm(tmp_path):
+    """gt_quarter is 6.25 points above in every seed, met; `both` is above by as much as its seeds differ, open."""
+    figures = trained({**BARE, ("bare", "gt_quarter"): 3, ("bare", "both"): 3})
+    assert {b["bar"]: (b["fate"], b["null"]) for b in figures["bars"]} == {
+        7: ("met", True), 8: ("met", False), 9: ("open", False), 10: (None, False),
+    }  # fmt: skip
+    both = figures["bars"][2]["figure"]
+    shares = np.array([0, 1, 2]) / 16
+    half = scipy.stats.t.ppf(0.975, 2) * shares.std(ddof=1) / 3**0.5
+    assert both["t"] == pytest.approx([1 / 16 - half, 1 / 16 + half], abs=1e-5)
+    assert both["p"] == pytest.approx(scipy.stats.ttest_1samp(shares, 0).pvalue, abs=1e-5)
+    assert figures["bars"][1]["holm"] == pytest.approx(3 * figures["bars"][1]["figure"]["p"])
+    text = training_page.page(figures)
+    assert text.splitlines()[2].startswith("**A null: `dare` - `ttrl` (bare, adapted)")
+    assert "E8 10" in text
+    assert training_page.evidence(figures).count("\n") == 11
+    (drawn,) = training_page.draw(tmp_path, figures)
+    assert all(f">{title}<" in drawn.read_text() for title in training.CURVES.values())
+
+
+def test_only_whole_blocks_of_the_plan_count():
+    lines = [json.dumps(record("bare", arm, seed, 1)) for arm in training.ARMS["bare"] for seed in (0, 1, 7)]
+    assert set(training.blocks(lines[:-2])["bare"]) == {0}
+    assert set(training.blocks(lines)["bare"]) == {0, 1}
+
+
+def test_one_seed_decides_nothing():
+    figures = trained({**BARE, ("bare", "gt_quarter"): 8}, seeds=(0,))
+    assert [b["fate"] for b in figures["bars"]] == ["open", "open", "missed", None]
+
+
 # --- what is committed ------------------------------------------------------------------------------------------------
 
 
@@ -238,7 +299,13 @@ def summary():
 def test_pages_say_what_the_results_say(summary):
     assert summary["bars"] == derived.bars(summary["forms"])
     assert (RESEARCH / "docs" / "real-model.md").read_text(encoding="utf-8") == page(summary)
-    assert evidence(summary) in (RESEARCH.parent / "docs" / "evidence.md").read_text(encoding="utf-8")
+    tables = [evidence(summary)]
+    if runs := summary.get("training"):
+        path = RESEARCH / "docs" / "real-model-training.md"
+        assert runs["bars"] == training.bars(runs["forms"])
+        assert path.read_text(encoding="utf-8") == training_page.page(runs)
+        tables.append(training_page.evidence(runs))
+    assert all(table in (RESEARCH.parent / "docs" / "evidence.md").read_text(encoding="utf-8") for table in tables)
 
 
 @pytest.mark.parametrize("form", ["bare", "reasoned"])

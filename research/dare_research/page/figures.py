@@ -82,7 +82,7 @@ def figures(study: Study) -> list[str]:
 
 def draw_training(folder: Path, study: Study) -> list[Path]:
     """Write the figures that the records allow, `training-NAME.svg`. ConfigError without matplotlib."""
-    return [_drawn(folder / f"training-{name}.svg", FIGURES[name], study) for name in figures(study)]
+    return [drawn(folder / f"training-{name}.svg", FIGURES[name], study) for name in figures(study)]
 
 
 def draw_campaign(folder: Path, records: Sequence[Mapping[str, Any]]) -> list[Path]:
@@ -91,10 +91,10 @@ def draw_campaign(folder: Path, records: Sequence[Mapping[str, Any]]) -> list[Pa
     if not wanted <= {r["id"] for r in records if r["record"] == "run"}:
         return []
     study = Study(parse([r for r in records if r["record"] != "run" or r["id"] in wanted]))
-    return [_drawn(folder / "campaign-break-even.svg", draw_break_even, study, records)]
+    return [drawn(folder / "campaign-break-even.svg", draw_break_even, study, records)]
 
 
-def _drawn(path: Path, draw: Callable[..., None], *shown: Any) -> Path:
+def drawn(path: Path, draw: Callable[..., None], *shown: Any) -> Path:
     """`draw` into an empty figure what is `shown`: the same file for the same numbers."""
     try:
         from matplotlib import rc_context  # noqa: PLC0415

@@ -104,12 +104,12 @@ def contrast(
     base_means = np.array([base.mean() for base in table])
     pair_means = np.concatenate([base.mean(axis=1) for base in table])
     drawn = _replicates(table, resamples=resamples, seed=seed, shared=shared)
-    over_bases, p_bases = _student(base_means)
+    over_bases, p_bases = student(base_means)
     return Contrast(
         estimate=float(base_means.mean()),
         bootstrap=Ends(*(float(q) for q in np.quantile(drawn, [0.025, 0.975, 0.05, 0.95]))),
         over_bases=over_bases,
-        over_pairs=_student(pair_means)[0],
+        over_pairs=student(pair_means)[0],
         p=_two_sided(drawn),
         p_bases=p_bases,
         bases=len(table),
@@ -203,7 +203,7 @@ def _two_sided(drawn: Floats) -> float:
     return min(1.0, 2 * (beyond + 1) / (len(drawn) + 1))
 
 
-def _student(means: Floats) -> tuple[Ends, float]:
+def student(means: Floats) -> tuple[Ends, float]:
     """Intervals and two-sided p of a mean; everything and 1 from fewer than two values."""
     count = len(means)
     if count < 2:

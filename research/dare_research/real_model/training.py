@@ -1,0 +1,193 @@
+"""What runs on the real model learnt (E8, bars 7 to 10): from the packed records of `examples/real_model/train.py`.
+
+pass@1 of a question is its share of right rollouts. A difference has two intervals, as the plan fixed them: Student's t
+over seeds, and the bootstrap of seeds and, in them, questions, which the seeds share. A bar is met if both allow it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dare_reward.segments import Floats
+
+from ..statistics.contrasts import contrast, holm, student
+from .sample import SampledQuestion
+
+JSON = dict[str, Any]
+Record = Mapping[str, Any]
+Blocks = Mapping[int, Mapping[str, Record]]
+ARMS = {
+    "bare": ("ttrl", "dare", "calibrated_vote", "gt_quarter", "both"),
+    "reasoned": ("ttrl", "dare", "calibrated_vote"),
+}
+SEEDS = (0, 1, 2)
+PARTS = ("adapted", "unseen")
+NULL = 0.03  # a contrast whose 90% intervals lie within is a null
+BARS = (
+    (7, "bare", "dare", "ttrl", "adapted", "within", 0.03),
+    (8, "bare", "gt_quarter", "ttrl", "adapted", "above", 0.0),
+    (9, "bare", "both", "ttrl", "unseen", "above", 0.0),
+    (10, "reasoned", "dare", "ttrl", "adapted", "above", 0.0),
+)
+CURVES = {
+    "dare/pass@1": "right rollouts, per cent",
+    "dare/label_accuracy": "right labels, per cent",
+    "dare/distinct_answers": "distinct answers",
+    "dare/entropy": "entropy of a rollout, nats",
+}
+WINDOW = 5  # steps of which a curve shows the mean
+SHOWN = 4  # answers of a group
+
+
+def blocks(lines: Iterable[str]) -> dict[str, dict[int, dict[str, Record]]]:
+    """Records by form, seed and arm; of the plan's blocks only those that are whole."""
+    records = [json.loads(line) for line in lines]
+    out: dict[str, dict[int, dict[str, Record]]] = {form: {} for form in ARMS}
+    for form, arms in ARMS.items():
+        for seed in SEEDS:
+            block = {r["arm"]: r for r in records if (r["form"], r["seed"]) == (form, seed)}
+            if set(block) >= set(arms):
+                out[form][seed] = {arm: block[arm] for arm in arms}
+    return out
+
+
+def learnt(forms: Mapping[str, Blocks], questions: Mapping[str, Sequence[SampledQuestion]]) -> JSON:
+    """Every figure of the page: levels and differences by form, part and arm; bars; curves; groups before and after.
+
+    questions   the untrained model's rollouts, by form
+    """
+    figures = {
+        form: _form(form, list(seeds.values()), {q.id: q for q in questions[form]})
+        for form, seeds in forms.items()
+        if seeds
+    }
+    return {"forms": figures, "bars": bars(figures)}
+
+
+def _form(form: str, seeds: Sequence[Mapping[str, Record]], questions: Mapping[str, SampledQuestion]) -> JSON:
+    before = seeds[0]["ttrl"]["before"]
+    unseen = set(seeds[0]["ttrl"]["unseen"])
+    names = {"adapted": [n for n in before if n not in unseen], "unseen": [n for n in before if n in unseen]}
+
+    def gains(arm: str, part: str) -> Floats:
+        """What each question gained, [S, Q]."""
+        runs = [block[arm] for block in seeds]
+        return np.array([[(r["after"][n] - r["before"][n]) / r["evaluated"] for n in names[part]] for r in runs])
+
+    rows = {
+        part: {
+            arm: {
+                "before": round(float(np.mean([before[n] for n in names[part]]) / seeds[0][arm]["evaluated"]), 5),
+                "gain": _figure(gains(arm, part)),
+                "minus ttrl": _figure(gains(arm, part) - gains("ttrl", part)),
+            }
+            for arm in ARMS[form]
+        }
+        for part in PARTS
+    }
+    return {
+        "seeds": len(seeds),
+        "questions": {part: len(names[part]) for part in PARTS},
+        "exponents": [block["calibrated_vote"]["exponent"] for block in seeds],
+        "arms": rows,
+        "curves": {arm: curves([block[arm] for block in seeds]) for arm in ARMS[form]},
+        "groups": groups([block["dare"] for block in seeds], questions, unseen),
+    }
+
+
+def _figure(gains_SQ: Floats) -> JSON:
+    """Mean, both intervals at 95 and 90 per cent (None from a single seed), and the greater of their p."""
+    measured = contrast([list(gains_SQ)])
+    assert measured
+    _, p = student(gains_SQ.mean(axis=1))
+    ends = {"t": measured.over_pairs, "bootstrap": measured.bootstrap}
+    wide = {name: _pair(e.low, e.high) for name, e in ends.items()}
+    narrow = {f"{name}90": _pair(e.low90, e.high90) for name, e in ends.items()}
+    return {"estimate": round(measured.estimate, 5), "p": round(max(p, measured.p), 5), **wide, **narrow}
+
+
+def _pair(low: float, high: float) -> list[float] | None:
+    return [round(low, 5), round(high, 5)] if np.isfinite(low) else None
+
+
+def curves(records: Sequence[Record]) -> dict[str, list[float]]:
+    """Of each step, the mean over runs of CURVES that all steps have."""
+    out = {}
+    for key in CURVES:
+        runs = [[step.get(key) for step in r["log"]] for r in records]
+        if all(value is not None for run in runs for value in run):
+            out[key] = [round(float(v), 5) for v in np.mean(runs, axis=0)]
+    return out
+
+
+def groups(records: Sequence[Record], questions: Mapping[str, SampledQuestion], unseen: Iterable[str]) -> list[JSON]:
+    """The adapted questions that gained most and lost most in the first run: their answers before and after."""
+    record = records[0]
+    names = [n for n in record["before"] if n not in set(unseen)]
+    change = [record["after"][n] - record["before"][n] for n in names]
+    out = []
+    for name in (names[int(np.argmax(change))], names[int(np.argmin(change))]):
+        q = questions[name]
+        sampled = Counter(q.names_A[a] if a >= 0 else "" for a in q.answer_M.tolist())
+        out.append(
+            {
+                "prompt": q.prompt,
+                "right": q.label,
+                "seed": record["seed"],
+                "passed": [round(record[when][name] / record["evaluated"], 5) for when in ("before", "after")],
+                "before": _shares(sampled),
+                "after": _shares(record["answers"][name]),
+            }
+        )
+    return out
+
+
+def _shares(tally: Mapping[str, int]) -> dict[str, float]:
+    """Of the commonest answers; an empty one is none."""
+    count = sum(tally.values())
+    return {a: round(n / count, 3) for a, n in sorted(tally.items(), key=lambda pair: -pair[1])[:SHOWN]}
+
+
+def bars(forms: Mapping[str, Any]) -> list[JSON]:
+    """Bars 7 to 10 with their fates: met, else open (the estimate is on its side), else missed; None if not run.
+
+    above     both 95% intervals lie above, and Holm's p over 8 to 10 is below .05; what was not run has p = 1
+    within    both 90% intervals lie within
+    """
+    rows: list[JSON] = [
+        {"bar": n, "form": f, "contrast": f"`{a}` - `{b}`", "questions": part, "kind": kind, "than": than,
+         "figure": forms[f]["arms"][part][a][f"minus {b}"] if f in forms else None}
+        for n, f, a, b, part, kind, than in BARS
+    ]  # fmt: skip
+    corrected = [row for row in rows if row["kind"] == "above"]
+    for row, p in zip(
+        corrected, holm([row["figure"]["p"] if row["figure"] else 1.0 for row in corrected]), strict=True
+    ):
+        row["holm"] = round(p, 5)
+    return [row | {"fate": _fate(row), "null": _null(row["figure"])} for row in rows]
+
+
+def _fate(row: Mapping[str, Any]) -> str | None:
+    figure, than = row["figure"], row["than"]
+    if figure is None:
+        return None
+    if row["kind"] == "within":
+        met, near = _inside(figure, than), abs(figure["estimate"]) < than
+    else:
+        above = all(ends is not None and ends[0] > than for ends in (figure["t"], figure["bootstrap"]))
+        met, near = above and row["holm"] < 0.05, figure["estimate"] > than
+    return "met" if met else "open" if near else "missed"
+
+
+def _null(figure: Mapping[str, Any] | None) -> bool:
+    return figure is not None and _inside(figure, NULL)
+
+
+def _inside(figure: Mapping[str, Any], margin: float) -> bool:
+    both = (figure["t90"], figure["bootstrap90"])
+    return all(ends is not None and -margin < ends[0] and ends[1] < margin for ends in both)

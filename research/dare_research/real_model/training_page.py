@@ -1,0 +1,138 @@
+"""The page of the real model's training runs, its table for docs/evidence.md, and its curves, all from the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..page.figures import drawn
+from ..page.words import number, percent, points, table
+from .training import ARMS, CURVES, PARTS, WINDOW
+
+Figures = Mapping[str, Any]
+
+
+def ends(pair: Sequence[float] | None) -> str:
+    return f"{points(pair[0]).lstrip('+')} to {points(pair[1]).lstrip('+')}" if pair else "-"
+
+
+def gain(figure: Figures) -> str:
+    """An estimate with the wider of its two 95% intervals."""
+    pairs = [p for p in (figure["t"], figure["bootstrap"]) if p]
+    return f"{points(figure['estimate'])} ({ends(max(pairs, key=lambda p: p[1] - p[0]))})"
+
+
+def headline(figures: Figures) -> str:
+    """Nulls first, as the plan wants; then the fate of every bar."""
+    nulls = [b for b in figures["bars"] if b["null"]]
+    fates = [f"{b['bar']} {b['fate'] or 'not run'}" for b in figures["bars"]]
+    first = "".join(
+        f"**A null: {b['contrast']} ({b['form']}, {b['questions']}) is {points(b['figure']['estimate'])} points, and "
+        "its 90% intervals lie within 3.** "
+        for b in nulls
+    )
+    return f"{first}Bars: {', '.join(fates)}."
+
+
+def bar_table(figures: Figures) -> str:
+    rows = []
+    for b in figures["bars"]:
+        figure, fate = b["figure"], (b["fate"] or "not run") + (", a null" if b["null"] else "")
+        than = f"{b['kind']} {points(b['than']).lstrip('+')}"
+        shown = [points(figure["estimate"]), ends(figure["t"]), ends(figure["bootstrap"])] if figure else ["-"] * 3
+        holm = number(b.get("holm"), ".4f") if figure else "-"
+        rows.append([f"E8 {b['bar']}", b["form"], b["contrast"], b["questions"], than, *shown, holm, fate])
+    return table(
+        [
+            "",
+            "form",
+            "contrast",
+            "questions",
+            "bar",
+            "points",
+            "95%, t over seeds",
+            "95%, bootstrap",
+            "Holm's p",
+            "fate",
+        ],
+        rows,
+    )
+
+
+def arm_table(form: Figures) -> str:
+    rows = [
+        [part, arm, percent(at["before"]), gain(at["gain"]), "" if arm == "ttrl" else gain(at["minus ttrl"])]
+        for part in PARTS
+        for arm, at in form["arms"][part].items()
+    ]
+    return table(["questions", "arm", "pass@1 before", "gain", "minus `ttrl`"], rows)
+
+
+def evidence(figures: Figures) -> str:
+    """The short table of docs/evidence.md."""
+    rows = [
+        [name, part, arm, percent(at["before"]), gain(at["gain"]), "" if arm == "ttrl" else gain(at["minus ttrl"])]
+        for name, form in figures["forms"].items()
+        for part in PARTS
+        for arm, at in form["arms"][part].items()
+    ]
+    return table(["form", "questions", "arm", "pass@1 before", "gain", "minus `ttrl`"], rows)
+
+
+def group_lines(form: Figures) -> list[str]:
+    def shares(tally: Mapping[str, float]) -> str:
+        return ", ".join(f"{a or '(none)'} {100 * share:.0f}%" for a, share in tally.items())
+
+    return [
+        f"* {g['prompt']} **{g['right']}**. pass@1 {percent(g['passed'][0])}% to {percent(g['passed'][1])}%. "
+        f"Before: {shares(g['before'])}. After: {shares(g['after'])}."
+        for g in form["groups"]
+    ]
+
+
+def page(figures: Figures) -> str:
+    """research/docs/real-model-training.md."""
+    lines = ["# E8: training a real language model on two cores", "", headline(figures), "", INTRODUCTION]
+    lines += ["", "## Bars", "", bar_table(figures)]
+    for name, form in figures["forms"].items():
+        exponents = ", ".join(f"{e:g}" for e in form["exponents"])
+        asked = ", ".join(f"{form['questions'][part]} {part}" for part in PARTS)
+        fitted = f"`calibrated_vote` fitted the exponents {exponents}."
+        lines += ["", f"## Form: {name}", "", f"{form['seeds']} seeds; questions: {asked}. {fitted}"]
+        lines += ["", arm_table(form), "", f"![Curves of the {name} runs](real-model-training-{name}.svg)"]
+        lines += ["", "One step has 8 questions, so these curves also show which questions came. `gt_quarter` and "]
+        lines[-1] += "`both` were given others."
+        lines += ["", "The question that gained most in the first run of `dare`, and the one that lost most:", ""]
+        lines += group_lines(form)
+    return "\n".join(lines) + "\n"
+
+
+def draw(folder: Path, figures: Figures) -> list[Path]:
+    """`real-model-training-FORM.svg`: what the trained groups showed, step by step."""
+    return [
+        drawn(folder / f"real-model-training-{name}.svg", _curves, name, form)
+        for name, form in figures["forms"].items()
+    ]
+
+
+def _curves(figure: Any, name: str, form: Figures) -> None:
+    keys = [k for k in CURVES if all(k in form["curves"][arm] for arm in ARMS[name])]
+    figure.set_size_inches(3.2 * len(keys), 2.8)
+    for axes, key in zip(np.atleast_1d(figure.subplots(1, len(keys))), keys, strict=True):
+        scale = 100 if "per cent" in CURVES[key] else 1
+        for arm in ARMS[name]:
+            smooth = np.convolve(form["curves"][arm][key], np.ones(WINDOW) / WINDOW, "valid") * scale
+            axes.plot(range(WINDOW, WINDOW + len(smooth)), smooth, linewidth=1.2, label=arm)
+        axes.set(xlabel=f"step (mean of {WINDOW})", title=CURVES[key])
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=len(ARMS[name]), frameon=False)
+
+
+INTRODUCTION = f"""\
+SmolLM2-135M-Instruct, 30 steps of 8 questions with TRL's GRPOTrainer and our adapter, LoRA of rank 16, float32 on CPU.
+pass@1 before and after is of 16 rollouts of each question, in points. [The plan](campaign-e8.md) landed before any
+answer. `python research/scripts/real_model.py write` makes this page from `research/results/real-model-runs.jsonl.gz`.
+Only whole blocks count: all arms of a form and seed. A gain shows the wider of two 95% intervals: t over seeds, and the
+bootstrap of seeds and questions. Curves are means of {WINDOW} steps. Three seeds see differences of some 5 points."""
