@@ -1,6 +1,6 @@
 """Measure what the token entropy of a real language model tells, on a machine without a GPU. One command, resumable.
 
-    python3 examples/real_model/run.py [--folder FOLDER] [--questions FILE] [--forms bare,reasoned] [--rollouts 64]
+    python3 examples/real_model/run.py [--folder FOLDER] [--questions FILE] [--forms bare,reasoned] [--rollouts 32]
     python3 examples/real_model/run.py --train [--arms ttrl,dare] [--seeds 0] [--route openrlhf]
 
 Each step leaves its result in FOLDER (default: build/real-model) and is not done again; what was cut off is. The steps:
@@ -82,7 +82,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "real-model")
     parser.add_argument("--questions", type=Path, default=HERE / "questions.jsonl")
     parser.add_argument("--forms", default="bare,reasoned", help="forms of forms.json, in this order")
-    parser.add_argument("--rollouts", type=int, default=64)
+    parser.add_argument("--rollouts", type=int, default=32, help="of a question; our evidence has 64")
     parser.add_argument("--index", default=CPU_INDEX, help="index of CPU builds of torch, if pip finds none")
     parser.add_argument("--train", action="store_true", help="then train, and say what was learnt")
     parser.add_argument("--route", choices=["trl", "openrlhf"], default="trl")
