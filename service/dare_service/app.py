@@ -37,8 +37,9 @@ from .request_url import query
 from .reward_request import Call, RequestScorer, ScoredRequest, work
 from .run_notices import Runs
 from .run_recorder import RunRecorder, recorded
+from .schema import Parser
 from .settings import UNMEASURED, Settings, SettingsError
-from .settled_request import SettledScorer, answer_settled
+from .settled_request import answer_settled
 from .workers import Workers, unless_gone
 
 
@@ -65,7 +66,7 @@ class State:
     runs: Runs = field(init=False)
     recorder: RunRecorder = field(init=False)
     scorer: RequestScorer = field(init=False)
-    settled: SettledScorer = field(init=False)
+    settled: Parser = field(init=False)
     shards: JoinedElsewhere | None = None  # with several replicas: who joins single rollouts
     draining: bool = False
     streams: int = 0  # pages that are open
@@ -73,7 +74,7 @@ class State:
     def __post_init__(self) -> None:
         self.admission = Admission(self.settings.max_inflight_bytes)
         self.metrics.inflight.set_function(lambda: self.admission.held)
-        self.settled = SettledScorer.of(self.settings)
+        self.settled = Parser.of("SettledRequest")
         self.runs = Runs(self.metrics)
         self.recorder = RunRecorder(self.settings, self.runs)
         self.scorer = RequestScorer.of(self.settings, self.recorder)
@@ -227,7 +228,7 @@ async def settled(request: Request) -> Response:
         body = await _body(request, state, kind, lease)
         received = time.perf_counter() - started
         call = Call(body, kind, query(request), request.scope["state"]["request_id"], "application/json")
-        work = partial(answer_settled, state.settled, call)
+        work = partial(answer_settled, state.settings, state.settled, call)
         outcome = await unless_gone(state.workers.groups, work, request.receive)
     m = state.metrics
     m.bytes.labels(kind.name).observe(len(body))
@@ -255,7 +256,7 @@ def _admit(request: Request, state: State) -> None:
         raise stopping()
 
 
-def _observe(state: State, reply: Reply, kind: Form, size: int, outcome: ScoredRequest) -> None:
+def _observe(state: State, reply: Reply, kind: Form, size: int, outcome: ScoredRequest[Reply]) -> None:
     m = state.metrics
     m.bytes.labels(kind.name).observe(size)
     m.decode_seconds.labels(kind.name).observe(outcome.decode_ms / 1e3)

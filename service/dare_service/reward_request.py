@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import orjson
 
-from dare_reward import Reply
+from dare_reward import Reply, SettledReply
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError, unknown_name
@@ -27,13 +27,14 @@ from .run_recorder import RunRecorder
 from .schema import REQUEST_KEYS, Parser
 from .settings import Settings
 
+R = TypeVar("R", Reply, SettledReply)
 URL_KEYS = ("detail", "token", *QUERY)
 
 
 @dataclass(frozen=True, slots=True)
-class ScoredRequest:
+class ScoredRequest(Generic[R]):
     content: bytes
-    reply: Reply
+    reply: R
     decode_ms: float
     estimate_ms: float
     notes: Mapping[str, Any]
@@ -69,7 +70,7 @@ class RequestScorer:
         return cls(settings, Parser.of(), recorder)
 
 
-def work(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> ScoredRequest:
+def work(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> ScoredRequest[Reply]:
     """The reply's bytes: all in one go, so that only the requests in work are held decoded."""
     begun = time.perf_counter()
     content, columns = read_body(scorer.settings, call, scorer.parser, REQUEST_KEYS, watch)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 from pydantic_core import to_json
 
@@ -15,7 +14,7 @@ from dare_reward.options import chosen
 from dare_reward.stopping.settled import SettledReply, decide
 from dare_reward.stopping.waves import Waves, wave_specs
 
-from .reward_request import Call, read_body, read_options, read_params
+from .reward_request import Call, ScoredRequest, read_body, read_options, read_params
 from .schema import SETTLED_KEYS, Parser
 from .settings import Settings
 
@@ -23,30 +22,13 @@ WAVES = {s.name: s for s in wave_specs()}
 SETTINGS = WAVES | chosen("method", "seed")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SettledScorer:
-    settings: Settings
-    parser: Parser
-
-    @classmethod
-    def of(cls, settings: Settings) -> SettledScorer:
-        return cls(settings, Parser.of("SettledRequest"))
-
-
-@dataclass(frozen=True, slots=True)
-class SettledRequest:
-    content: bytes
-    reply: SettledReply
-    decode_ms: float
-    estimate_ms: float
-    notes: Mapping[str, Any]
-
-
-def answer_settled(scorer: SettledScorer, call: Call, watch: Callable[[], None]) -> SettledRequest:
+def answer_settled(
+    settings: Settings, parser: Parser, call: Call, watch: Callable[[], None]
+) -> ScoredRequest[SettledReply]:
     """The reply's bytes. What the URL says wins over the body, and the body over the server's defaults."""
     begun = time.perf_counter()
-    settings, query = scorer.settings, call.query
-    content, columns = read_body(settings, call, scorer.parser, SETTLED_KEYS, watch)
+    query = call.query
+    content, columns = read_body(settings, call, parser, SETTLED_KEYS, watch)
     named = read_options(SETTINGS, content, query)
     method, seed = named.pop("method", settings.method), named.pop("seed", None)
     params = read_params(settings, content, query, method, ("token", *SETTINGS))
@@ -69,4 +51,4 @@ def answer_settled(scorer: SettledScorer, call: Call, watch: Callable[[], None])
         name: reply.diagnostics[name] for name in ("settled", "votes_used", "votes_saved")
     }
     out = to_json(reply.to_json(), inf_nan_mode="null")
-    return SettledRequest(out, reply, 1e3 * (read - begun), 1e3 * (time.perf_counter() - read), notes)
+    return ScoredRequest(out, reply, 1e3 * (read - begun), 1e3 * (time.perf_counter() - read), notes)

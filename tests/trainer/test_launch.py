@@ -22,7 +22,7 @@ from dare_trainer.launch.data import prepare
 from dare_trainer.launch.doctor import asked, examine
 from dare_trainer.launch.flags import FLAT, dialect, flags_of, translate
 from dare_trainer.launch.questions import read_rows
-from dare_trainer.launch.recipes import find_recipe, names
+from dare_trainer.launch.recipes import find_recipe, names, recipe_file
 
 
 def test_every_recipe_composes():
@@ -33,7 +33,7 @@ def test_every_recipe_composes():
         flags, config = plan(recipe, Launch("http://r:8000"))
         assert set(flags) <= set(FLAT) | {"algo.advantage.no_std_norm"}
         assert config.run == name
-        assert recipe.data == name.split("-")[0] or recipe.row not in {"dare", "ttrl"} or "-" in recipe.benchmark
+        assert recipe.data in {recipe.benchmark, recipe_file("benchmarks")[recipe.benchmark]["labelled"]}
 
 
 def test_the_papers_set_up():
@@ -199,7 +199,7 @@ def test_a_run_is_prepared_and_started(live, tmp_path, monkeypatch, capsys):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DARE_TOKEN", "secret")
-    monkeypatch.setattr("dare_trainer.launch.flags.installed", lambda: "0.11.2")
+    monkeypatch.setattr("dare_trainer.launch.commands.installed", lambda: "0.11.2")
     monkeypatch.setattr("dare_trainer.launch.commands.subprocess.run", run)
     words = ["train", "--recipe", "aime24-qwen3-1.7b", "--reward-url", live, "--agent", "votes_per_prompt=32"]
     assert main(words) == 2

@@ -49,11 +49,9 @@ def test_a_recipe_on_the_agents_route(monkeypatch, tmp_path):
     from dare_trainer.launch.recipes import find_recipe
 
     seen = []
-    monkeypatch.setattr(commands, "_train", lambda arguments: seen.append(commands._launch(arguments)) or 0)
-    assert (
-        main(["train", "--recipe", RECIPE, "--reward-url", "http://r:8000", "--out", str(tmp_path), "--params", LINE])
-        == 0
-    )
+    monkeypatch.setattr(commands, "plan", lambda *asked: seen.append(asked[1]) or compose.plan(*asked))
+    words = ["--recipe", RECIPE, "--reward-url", "http://r:8000", "--out", str(tmp_path), "--params", LINE]
+    assert main(["train", *words, "--dry-run"]) == 0
     flags, config = compose.plan(find_recipe(RECIPE), seen[0])
     found = read_config(compose.prepare_folder(flags, config), {})
     assert (found.method, dict(found.params)) == (METHOD, PARAMS)

@@ -14,6 +14,7 @@ from typing import Any
 
 from dare_reward.methods import find
 from dare_reward.stopping.settled import certain, decide
+from dare_reward.stopping.waves import Waves
 
 from .config import AgentConfig
 from .rollout_reader import ReadRollout
@@ -35,41 +36,39 @@ class Spent:
 class AdaptiveVotes:
     """How this run asks for votes."""
 
-    def __init__(self, config: AgentConfig) -> None:
+    def __init__(self, config: AgentConfig, waves: Waves) -> None:
         self._config = config
         self._params = config.every_param
-        self._waves = config.waves
+        self._waves = waves
         self._abort = config.abort == "settled" and find(config.method).ballots is not None
 
     async def complete(
         self, first: Sequence[ReadRollout], ones: Sequence[One], group_of: Callable[[Sequence[ReadRollout]], Group]
     ) -> tuple[list[ReadRollout], Spent]:
         """The rollouts of a group with its votes. `first` are the trained ones, `ones` generate one more each."""
-        assert self._waves is not None
         votes, asked = list(first), len(first)
         while asked < self._waves.votes:
             more, risk = await self._wanted(group_of(votes))
             if not more:
                 return votes, Spent(self._waves.votes - asked, risk)
             more = min(more, self._waves.votes - asked)
-            found = await self._wave([ones[(asked + i) % len(ones)]() for i in range(more)], votes, group_of)
-            votes, asked = [*votes, *found], asked + more
+            wave = await self._wave([ones[(asked + i) % len(ones)]() for i in range(more)], votes, group_of)
+            votes, asked = [*votes, *wave], asked + more
         return votes, Spent()
 
     async def _wanted(self, group: Group) -> tuple[int, float]:
         """Votes of the next wave, and the risk of doing without."""
         waves = self._waves
-        assert waves is not None
         try:
             reply = await asyncio.to_thread(decide, [group], self._params, method=self._config.method, waves=waves)
-            (found,) = reply.groups
+            (settled,) = reply.groups
         except Exception:
             logger.exception("group %s: how many votes it needs cannot be told; it gets all", group.get("group_id"))
             return waves.votes, 0.0
-        if found.error is not None:
-            logger.warning("group %s gets all of its votes: %s", found.group_id, found.error.message)
+        if settled.error is not None:
+            logger.warning("group %s gets all of its votes: %s", settled.group_id, settled.error.message)
             return waves.votes, 0.0
-        return found.more or 0, found.risk or 0.0
+        return settled.more or 0, settled.risk or 0.0
 
     async def _wave(
         self,
@@ -102,7 +101,6 @@ class AdaptiveVotes:
         group_of: Callable[[Sequence[ReadRollout]], Group],
     ) -> None:
         """Until all are done, or no outcome of the votes to come can change the label."""
-        assert self._waves is not None
         waiting: set[asyncio.Future[ReadRollout]] = set(tasks)
         while waiting:
             _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -111,11 +109,9 @@ class AdaptiveVotes:
                 return
 
     async def _certain(self, group: Group) -> bool:
-        assert self._waves is not None
         options: dict[str, Any] = {"method": self._config.method, "votes": self._waves.votes}
         try:
-            found = await asyncio.to_thread(certain, group, self._params, **options)
+            return await asyncio.to_thread(certain, group, self._params, **options)
         except Exception:
             logger.exception("group %s: its wave is not cut short", group.get("group_id"))
             return False
-        return found

@@ -73,7 +73,7 @@ class Executor:
         self._rules = AnswerRules(config.every_param, config.kind)
         self._reader = RolloutReader(config, self._rules)
         self._siblings: Siblings[Delivery, RolloutOutcome] = Siblings(self._score, lambda d: self._neutral([d])[0])
-        self._adaptive = None if config.waves is None else AdaptiveVotes(config)
+        self._adaptive = None if config.waves is None else AdaptiveVotes(config, config.waves)
         self._entropies_seen = False
         self.ignored_labels = 0  # rollouts whose label means nothing
 

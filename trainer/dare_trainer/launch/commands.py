@@ -18,6 +18,16 @@ from dare_reward.commands.group_lines import warn
 from dare_reward.commands.tables import table
 from dare_reward.errors import ConfigError, DareError
 
+from ..agent.config import parse_setting, read_config, with_line
+from ..agent.scoring import handshake
+from . import recipes
+from .compose import JOB, Launch, command, plan, prepare_folder, shell
+from .data import check_labels, prepare
+from .doctor import asked, examine
+from .flags import RELEASE, installed, installed_flags
+from .questions import OWN, benchmark_facts
+from .recipes import find_recipe
+
 PLACE = "TOKEN"  # stands for the token where a command is printed
 
 
@@ -125,11 +135,7 @@ def register_doctor(subparsers: Any) -> None:
 
 def register_data(subparsers: Any) -> None:
     prompts = "dare-reward data prepare mine --from prompts.jsonl"
-    parser = add_command(
-        subparsers,
-        "data",
-        examples=(prompts,),
-    )
+    parser = add_command(subparsers, "data", examples=(prompts,))
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     prepare = add_command(
         actions,
@@ -164,47 +170,12 @@ def register_data(subparsers: Any) -> None:
 
 
 def train(arguments: argparse.Namespace) -> int:
-    from .recipes import find_recipe  # noqa: PLC0415
-
     if arguments.list is not None:
         return _list(arguments.list)
-    find_recipe(arguments.recipe)
+    recipe = find_recipe(arguments.recipe)
     if not arguments.reward_url:
         raise ConfigError("--reward-url is missing. Give the address of the reward service.")
-    return _train(arguments)
-
-
-def _list(words: Sequence[str]) -> int:
-    """The parts of a recipe's name, or the recipes whose names hold every word."""
-    from . import recipes  # noqa: PLC0415
-
-    if words:
-        names = [name for name in recipes.names() if all(w.lower() in name for w in words)]
-        if not names:
-            raise ConfigError(f"no recipe holds {' and '.join(words)}; `dare-reward train --list` shows what there is")
-        _say(
-            table(
-                ("recipe", "backbone | row | benchmark"), [[r.name, r.title] for r in map(recipes.find_recipe, names)]
-            )
-        )
-        return 0
-    parts = recipes.parts()
-    _say(
-        f"{len(recipes.names())} recipes: BENCHMARK-BACKBONE trains DARE, BENCHMARK-BACKBONE-ROW another row.",
-        *(f"\n{table((what, 'stands for'), [[n, t] for n, t in known.items()])}" for what, known in parts.items()),
-        "\n`dare-reward train --list aime24 qwen3` lists the recipes whose names hold both words.",
-    )
-    return 0
-
-
-def _train(arguments: argparse.Namespace) -> int:
-    from ..agent.scoring import handshake  # noqa: PLC0415
-    from .compose import command, plan, prepare_folder, shell  # noqa: PLC0415
-    from .data import check_labels  # noqa: PLC0415
-    from .flags import RELEASE, installed, installed_flags  # noqa: PLC0415
-    from .recipes import find_recipe  # noqa: PLC0415
-
-    recipe, launch = find_recipe(arguments.recipe), _launch(arguments)
+    launch = _launch(arguments)
     flags, config = plan(recipe, launch)
     known = installed_flags() if launch.release == installed() else None
     words = command(flags, launch, known)
@@ -235,19 +206,31 @@ def _train(arguments: argparse.Namespace) -> int:
     return subprocess.run([sys.executable, *words[1:]], check=False, env=environment).returncode  # noqa: S603
 
 
-def _shown(launch: Any) -> Any:
-    """The same, for a command that is printed: without the token, and named anew by each shell that runs it."""
-    from .compose import JOB  # noqa: PLC0415
+def _list(words: Sequence[str]) -> int:
+    """The parts of a recipe's name, or the recipes whose names hold every word."""
+    if words:
+        names = [name for name in recipes.names() if all(w.lower() in name for w in words)]
+        if not names:
+            raise ConfigError(f"no recipe holds {' and '.join(words)}; `dare-reward train --list` shows what there is")
+        listed = map(find_recipe, names)
+        _say(table(("recipe", "backbone | row | benchmark"), [[r.name, r.title] for r in listed]))
+        return 0
+    parts = recipes.parts()
+    _say(
+        f"{len(recipes.names())} recipes: BENCHMARK-BACKBONE trains DARE, BENCHMARK-BACKBONE-ROW another row.",
+        *(f"\n{table((what, 'stands for'), [[n, t] for n, t in known.items()])}" for what, known in parts.items()),
+        "\n`dare-reward train --list aime24 qwen3` lists the recipes whose names hold both words.",
+    )
+    return 0
 
+
+def _shown(launch: Launch) -> Launch:
+    """The same, for a command that is printed: without the token, and named anew by each shell that runs it."""
     hidden = {"token": PLACE} if launch.agent.get("token") else {}
     return replace(launch, agent={**launch.agent, **hidden}, job=JOB)
 
 
-def _launch(arguments: argparse.Namespace) -> Any:
-    from ..agent.config import parse_setting, with_line  # noqa: PLC0415
-    from .compose import Launch  # noqa: PLC0415
-    from .flags import RELEASE, installed  # noqa: PLC0415
-
+def _launch(arguments: argparse.Namespace) -> Launch:
     settings = dict(map(_pair, arguments.agent)) | ({"params": arguments.params} if arguments.params else {})
     url, url_token = service_address(arguments.reward_url or "http://127.0.0.1:8000")
     tokens = url_token or os.environ.get("DARE_TOKEN") or ""
@@ -273,9 +256,6 @@ def _pair(text: str) -> tuple[str, Any]:
 
 
 def doctor(arguments: argparse.Namespace) -> int:
-    from ..agent.config import read_config  # noqa: PLC0415
-    from .doctor import asked, examine  # noqa: PLC0415
-
     config = replace(
         asked(read_config(Path.cwd()), arguments.reward_url, arguments.method),
         timeout=arguments.timeout,
@@ -296,9 +276,6 @@ def doctor(arguments: argparse.Namespace) -> int:
 
 
 def data(arguments: argparse.Namespace) -> int:
-    from .data import prepare  # noqa: PLC0415
-    from .questions import OWN, benchmark_facts  # noqa: PLC0415
-
     try:
         written = prepare(
             arguments.name,

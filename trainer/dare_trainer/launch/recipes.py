@@ -25,8 +25,6 @@ class Recipe:
 
     name: str
     benchmark: str
-    backbone: str
-    row: str
     title: str
     model: str
     data: str
@@ -49,9 +47,15 @@ def rows() -> tuple[str, ...]:
     return tuple(name for row in recipe_file("rows") for name in _spell(row))
 
 
+@cache
+def _parts_by_name() -> Mapping[str, tuple[str, str, str]]:
+    every = product(recipe_file("benchmarks"), recipe_file("backbones"), rows())
+    return {_name(*parts): parts for parts in every}
+
+
 def names() -> tuple[str, ...]:
     """Every recipe."""
-    return tuple(_name(b, m, r) for b, m, r in product(recipe_file("benchmarks"), recipe_file("backbones"), rows()))
+    return tuple(_parts_by_name())
 
 
 def parts() -> Mapping[str, Mapping[str, str]]:
@@ -66,12 +70,8 @@ def parts() -> Mapping[str, Mapping[str, str]]:
 
 
 def find_recipe(name: str) -> Recipe:
-    for benchmark, backbone in product(recipe_file("benchmarks"), recipe_file("backbones")):
-        stem = f"{benchmark}-{backbone}"
-        if name == stem:
-            return _compose(benchmark, backbone, "dare")
-        if name.startswith(f"{stem}-") and (row := name.removeprefix(f"{stem}-")) in rows():
-            return _compose(benchmark, backbone, row)
+    if parts_ := _parts_by_name().get(name.removesuffix("-dare")):
+        return _compose(*parts_)
     raise ConfigError(
         f"unknown recipe {name!r}. A name is BENCHMARK-BACKBONE or BENCHMARK-BACKBONE-ROW. Benchmarks: "
         f"{', '.join(recipe_file('benchmarks'))}. Backbones: {', '.join(recipe_file('backbones'))}. Rows: "
@@ -104,8 +104,6 @@ def _compose(benchmark: str, backbone: str, row: str) -> Recipe:
     return Recipe(
         name=_name(benchmark, backbone, row),
         benchmark=benchmark,
-        backbone=backbone,
-        row=row,
         title=f"{model['title']} | {entry['title'].format(**params) if form else entry['title']} | {facts['title']}",
         model=model["path"],
         data=facts["labelled"] if entry.get("labelled") else benchmark,
