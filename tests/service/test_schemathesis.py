@@ -9,8 +9,8 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "fuzz_service.py"
 
 
 def test_every_reply_is_as_described():
-    """The same few examples each time; the script itself, without a seed, is for the long runs."""
-    command = [sys.executable, str(SCRIPT), "--examples", "5", "--seed", "1"]
+    """The same few examples each time, of one of two equal routes; the script, without a seed, is for the long runs."""
+    command = [sys.executable, str(SCRIPT), "--examples", "5", "--seed", "1", "--exclude-path=/v1/reward"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout + done.stderr
     counts = re.search(r"(\d+) generated, (\d+) passed", done.stdout)

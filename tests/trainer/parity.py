@@ -12,6 +12,7 @@ import random
 import threading
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
@@ -179,17 +180,24 @@ def _invalid(rng: random.Random, i: int) -> Case:
 
 def _unit(rng: random.Random, i: int) -> Case:
     """Rewards that differ by one unit of the grid, which OpenRLHF would turn into advantages of up to 1."""
-    base, low = rng.choice([0.25, 0.5, 1.0]), 0.0
-    high = 0.01
+    base = rng.choice([0.25, 0.5, 1.0])
+    middle = _one_unit_more(base)
+    found = _case(rng, ["7", "5"], label=rng.choice(["", "7"]))
+    entropies = (base, base + middle) if rng.random() < 0.5 else (base + middle, base)
+    return replace(found, entropies=entropies, params={"tau": 0.0} if i % 20 < 10 else {})
+
+
+@cache
+def _one_unit_more(base: float) -> float:
+    """How much greater one of two entropies is if the rewards differ by one unit."""
+    low, high = 0.0, 0.01
     for _ in range(60):
         middle = (low + high) / 2
         spread = _spread(base, middle)
         if spread == UNIT:
             break
         low, high = (middle, high) if spread < UNIT else (low, middle)
-    found = _case(rng, ["7", "5"], label=rng.choice(["", "7"]))
-    entropies = (base, base + middle) if rng.random() < 0.5 else (base + middle, base)
-    return replace(found, entropies=entropies, params={"tau": 0.0} if i % 20 < 10 else {})
+    return middle
 
 
 def _spread(base: float, more: float) -> float:

@@ -103,7 +103,7 @@ def test_a_group_does_not_depend_on_its_neighbours_bit_for_bit(method, full_grou
 
 
 @pytest.mark.parametrize("method", [n for n in NAMES if n not in ORDERED])
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(data=st.data())
 def test_permuting_the_rollouts_permutes_the_rewards(method, full_groups, needed_params, data):
     sent = full_groups(seed=data.draw(st.integers(0, 40)), count=1, size=7)

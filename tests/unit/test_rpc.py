@@ -20,6 +20,7 @@ DATA = Path(__file__).parents[1] / "data"
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "rpc.json").read_text())["cases"]
 # Their fits end in another optimum under another release of SciPy, also in the official code.
 UNSTABLE = {"rpc-40", "rpc-43"}
+PARTS = 40  # of the recorded groups
 NAMES = {"mean": ("mean", False), "sum": ("sum", False), "mean_pruned": ("mean", True)}
 
 
@@ -52,10 +53,20 @@ def official(logprobs):
         return [not (p < 1 - p and value < x.mean()) for p, value in zip(high, x, strict=True)]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_golden(name):
+# A fit takes long: the default tests do some of them. The others: pytest -m rpc
+@pytest.mark.parametrize(
+    ("name", "cases"),
+    [
+        ("mean", GOLDEN),
+        ("sum", GOLDEN),
+        ("mean_pruned", GOLDEN[::4]),
+        pytest.param("mean_pruned", GOLDEN, marks=pytest.mark.rpc),
+    ],
+    ids=["mean", "sum", "some pruned", "all pruned"],
+)
+def test_golden(name, cases):
     probability, prune = NAMES[name]
-    for case in GOLDEN:
+    for case in cases:
         if (expected := case["expected"].get(name)) is None or (prune and case["id"] in UNSTABLE):
             continue
         groups = arrays(case["rollouts"])
@@ -85,14 +96,12 @@ def generated(count, seed=7):
         ]
 
 
-@pytest.mark.parametrize(
-    "part", [0, *(pytest.param(n, marks=pytest.mark.rpc) for n in range(1, 10))]
-)  # the others: pytest -m rpc
+@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.rpc) for n in range(1, PARTS))])
 def test_kept_paths_and_masses_are_those_of_the_official_code(part):
     """Under another release of SciPy a fit may end in another optimum: then the official procedure decides anew."""
     with gzip.open(DATA / "rpc_kept.jsonl.gz", "rt") as file:
-        cases = [json.loads(line) for line in file][part::10]
-    assert len(cases) == 100
+        cases = [json.loads(line) for line in file][part::PARTS]
+    assert len(cases) == 1000 // PARTS
     for case in cases:
         columns = {name: [case[name][p] for p in case["path"]] for name in ("answers", "num_tokens", "sum_logprob")}
         groups = Groups.of([columns.pop("answers")], path=[case["path"]], **{k: [v] for k, v in columns.items()})

@@ -93,17 +93,6 @@ class Place:
         return now(), None
 
 
-def test_all_are_served_when_the_last_arrives(virtual):
-    async def main():
-        place = Place()
-        found = await asyncio.gather(*(place.client(t, start=s) for t, s in (("a", 0), ("b", 60), ("c", 120))))
-        assert found == [(120, (3, "a")), (120, (3, "b")), (120, (3, "c"))]
-        assert place.book.reasons == ["full"]
-        assert place.scores == 1
-
-    virtual(main())
-
-
 def test_a_straggler_is_waited_for_over_several_holds(virtual):
     async def main():
         place = Place()

@@ -9,6 +9,7 @@ import pytest
 from growth import assert_calls
 from hypothesis import given
 from hypothesis import strategies as st
+from rows import each
 
 from dare_reward.errors import LimitError
 from dare_reward.scoring.request import Limits
@@ -24,7 +25,7 @@ def response(query, prompt):
     return query[start:], found
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "prompt"),
     [
         (CHAT + "R", CHAT),
@@ -37,30 +38,16 @@ def response(query, prompt):
         ("Q: 1R", "Q: 1"),
         ("R", ""),
     ],
-    ids=[
-        "verbatim",
-        "bos",
-        "two bos",
-        "cut from the left",
-        "cut to its end",
-        "spaces cleaned",
-        "spaces folded",
-        "short",
-        "empty",
-    ],
 )
 def test_the_prompt_is_taken_off(query, prompt):
     text, found = response(query, prompt)
     assert (text.lstrip(), found) == ("R", True)
 
 
-def test_a_response_that_repeats_its_prompt_is_whole():
-    assert response(CHAT + "Again: " + CHAT + "R", CHAT) == ("Again: " + CHAT + "R", True)
-
-
 def test_without_its_prompt_the_last_turn_counts():
     assert response(CHAT + "R", "another prompt altogether") == ("\nR", False)
     assert response("plain R", "another prompt") == ("plain R", False)
+    assert response(CHAT + "Again: " + CHAT + "R", CHAT) == ("Again: " + CHAT + "R", True)
 
 
 @given(st.text(max_size=60), st.text(max_size=60))

@@ -26,28 +26,12 @@ def rollouts(group):
     return [s.arrival.rollout for s in group.slots]
 
 
-def test_a_group_closes_with_its_last_rollout():
-    r = make()
-    groups = [r.arrive(said(t), now=i)[0] for i, t in enumerate("abc")]
-    assert groups[0] is groups[1] is groups[2]
-    assert groups[0].reason == "full"
-    assert rollouts(groups[0]) == ["a", "b", "c"]
-
-
 def test_other_keys_are_other_groups():
     r = make()
     one, _ = r.arrive(said("a", key="k"), 0)
     two, _ = r.arrive(said("a", key="l"), 0)
     assert one is not two
     assert r.open_groups == 2
-
-
-def test_identical_rollouts_that_wait_at_once_are_different_rollouts():
-    r = make()
-    group, first = r.arrive(said("a"), 0)
-    _, second = r.arrive(said("a"), 0)
-    assert first is not second
-    assert len(group.slots) == 2
 
 
 def test_a_retry_takes_its_slot_back():
@@ -104,14 +88,6 @@ def test_a_delivered_group_is_remembered_without_its_rollouts_and_then_forgotten
     r.sweep(2 + STALE)
     r.sweep(1 + KEEP)
     assert r.remembered == 0
-
-
-def test_a_delivered_slot_is_not_taken_for_a_retry():
-    r = make()
-    group, a = r.arrive(said("a", size=2), 0)
-    r.arrive(said("b", size=2), 0)
-    r.leave(group, a, 1, delivered=True)
-    assert r.arrive(said("a", size=2), 2)[0] is not group
 
 
 def test_a_stale_slot_loses_its_vote():
@@ -212,12 +188,6 @@ def test_nothing_is_scored_alone_whatever_the_share(members, fate):
         group, _ = r.arrive(said(f"{i}", size=8, min_share=0.0), 0)
     r.close(group, "deadline", 1)
     assert group.fate == fate
-
-
-def test_missing_names_the_indices():
-    r = make()
-    group, _ = r.arrive(said("a", size=4, index=2), 0)
-    assert group.missing == [0, 1, 3]
 
 
 SIZE = 4

@@ -127,12 +127,12 @@ def bomb(path, *pieces):
 
 @pytest.mark.parametrize(
     "pieces",
-    [[(b"\n" * (1 << 24), 8)], [(b'{"rollouts":[{"answer":"', 1), (b"a" * (1 << 24), 8)]],
+    [[(b"\n" * (1 << 18), 8)], [(b'{"rollouts":[{"answer":"', 1), (b"a" * (1 << 24), 8)]],
     ids=["line breaks", "one line"],
 )
 def test_a_file_that_unpacks_to_a_thousand_times_its_size_is_refused(pieces, tmp_path, monkeypatch, capsys):
     """Their rest is never read."""
-    monkeypatch.setattr("dare_reward.files.content.SPARE", 1 << 20)
+    monkeypatch.setattr("dare_reward.files.content.SPARE", 1 << 16)
     file = bomb(tmp_path / "bomb.jsonl.gz", *pieces)
     for command, *rest in (["score", "--method", "ttrl"], ["report", "-o", str(tmp_path / "r.html")]):
         assert main([command, str(file), *rest]) == 2
