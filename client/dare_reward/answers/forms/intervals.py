@@ -1,4 +1,7 @@
-"""Unions of real intervals in one normal form."""
+"""Unions of real intervals in one normal form.
+
+An interval lies between two cuts. A cut is before or behind a point: [1, 2) is from before 1 to before 2.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 
 from ..algebra.fingerprint import constant_key, require_real
 from ..algebra.numbers import Value, as_fraction, charge, rational
+from ..algebra.tokens import Token
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,26 +22,51 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    at: Endpoint
+    behind: bool
+
+    def __lt__(self, other: Cut) -> bool:
+        if self.at.key == other.at.key:
+            return self.behind < other.behind
+        return bool(self.at.order < other.at.order)
+
+
+@dataclass(frozen=True, slots=True)
 class RealInterval:
-    low: Endpoint
-    high: Endpoint
-    low_closed: bool
-    high_closed: bool
+    start: Cut
+    end: Cut
 
     @property
     def empty(self) -> bool:
-        if self.low.key == self.high.key:
-            return not (self.low_closed and self.high_closed)
-        return bool(self.low.order > self.high.order)
+        return not self.start < self.end
 
     @property
     def point(self) -> bool:
-        return self.low.key == self.high.key
+        return self.start.at.key == self.end.at.key
+
+    @property
+    def open(self) -> bool:
+        return self.start.behind and not self.end.behind
 
 
 MINUS_INFINITY = Endpoint(float("-inf"), "-oo")
 PLUS_INFINITY = Endpoint(float("inf"), "oo")
-REALS = RealInterval(MINUS_INFINITY, PLUS_INFINITY, low_closed=False, high_closed=False)
+REALS = RealInterval(Cut(MINUS_INFINITY, behind=True), Cut(PLUS_INFINITY, behind=False))
+INFINITE = {MINUS_INFINITY, PLUS_INFINITY}
+_INFINITIES = {("oo",): PLUS_INFINITY, ("+", "oo"): PLUS_INFINITY, ("-", "oo"): MINUS_INFINITY}
+
+
+def infinity(tokens: Sequence[Token]) -> Endpoint | None:
+    return _INFINITIES.get(tuple([t.text for t in tokens]))
+
+
+def interval(low: Endpoint, high: Endpoint, *, closed: str = "") -> RealInterval:
+    """From `low` to `high`; `closed` holds "[" and "]" for the ends that belong to it. It may be empty."""
+    return RealInterval(
+        Cut(low, behind="[" not in closed or low is MINUS_INFINITY),
+        Cut(high, behind="]" in closed and high is not PLUS_INFINITY),
+    )
 
 
 def endpoint(value: Value, significant: int = 0) -> Endpoint:
@@ -49,61 +78,30 @@ def endpoint(value: Value, significant: int = 0) -> Endpoint:
 
 
 def union(pieces: Sequence[RealInterval]) -> list[RealInterval]:
-    """Disjoint pieces in order, touching ones joined."""
+    """Disjoint pieces in order, touching ones joined, empty ones left out."""
     out: list[RealInterval] = []
-    for piece in sorted((p for p in pieces if not p.empty), key=lambda p: (p.low.order, not p.low_closed)):
-        if out and _touches(out[-1], piece):
-            out[-1] = _joined(out[-1], piece)
+    for piece in sorted((p for p in pieces if not p.empty), key=lambda p: (p.start.at.order, p.start.behind)):
+        if out and not out[-1].end < piece.start:
+            out[-1] = RealInterval(min(out[-1].start, piece.start), max(out[-1].end, piece.end))
         else:
             out.append(piece)
     return out
 
 
 def intersect(a: Sequence[RealInterval], b: Sequence[RealInterval]) -> list[RealInterval]:
-    return union([_common(p, q) for p in a for q in b])
+    return union([RealInterval(max(p.start, q.start), min(p.end, q.end)) for p in a for q in b])
 
 
 def without(pieces: Sequence[RealInterval], points: Sequence[Endpoint]) -> list[RealInterval]:
     """The pieces with single points taken out."""
     out = list(pieces)
     for p in points:
-        below = RealInterval(MINUS_INFINITY, p, low_closed=False, high_closed=False)
-        above = RealInterval(p, PLUS_INFINITY, low_closed=False, high_closed=False)
-        out = intersect(out, [below, above])
+        out = intersect(out, [interval(MINUS_INFINITY, p), interval(p, PLUS_INFINITY)])
     return out
 
 
 def spelled(pieces: Sequence[RealInterval]) -> str:
     """The value of the key: `(-oo;1]u(2;oo)`; points alone are a set."""
     if all(p.point for p in pieces):
-        return "{" + ";".join(sorted(p.low.key for p in pieces)) + "}"
-    return "u".join(
-        ("[" if p.low_closed else "(") + f"{p.low.key};{p.high.key}" + ("]" if p.high_closed else ")") for p in pieces
-    )
-
-
-def _touches(a: RealInterval, b: RealInterval) -> bool:
-    if a.high.key == b.low.key:
-        return a.high_closed or b.low_closed
-    return bool(b.low.order < a.high.order)
-
-
-def _joined(a: RealInterval, b: RealInterval) -> RealInterval:
-    if a.high.key == b.high.key:
-        return RealInterval(
-            a.low, a.high, a.low_closed or (a.low.key == b.low.key and b.low_closed), a.high_closed or b.high_closed
-        )
-    high, closed = (a.high, a.high_closed) if a.high.order > b.high.order else (b.high, b.high_closed)
-    return RealInterval(a.low, high, a.low_closed or (a.low.key == b.low.key and b.low_closed), closed)
-
-
-def _common(a: RealInterval, b: RealInterval) -> RealInterval:
-    if a.low.key == b.low.key:
-        low, low_closed = a.low, a.low_closed and b.low_closed
-    else:
-        low, low_closed = (a.low, a.low_closed) if a.low.order > b.low.order else (b.low, b.low_closed)
-    if a.high.key == b.high.key:
-        high, high_closed = a.high, a.high_closed and b.high_closed
-    else:
-        high, high_closed = (a.high, a.high_closed) if a.high.order < b.high.order else (b.high, b.high_closed)
-    return RealInterval(low, high, low_closed, high_closed)
+        return "{" + ";".join(sorted(p.start.at.key for p in pieces)) + "}"
+    return "u".join(f"{'[('[p.start.behind]}{p.start.at.key};{p.end.at.key}{')]'[p.end.behind]}" for p in pieces)

@@ -15,7 +15,7 @@ from ..hashes import short
 from ..rules import Rules
 from ..tables import words
 from ..unreadable import Unreadable
-from .intervals import PLUS_INFINITY, REALS, Endpoint, RealInterval
+from .intervals import PLUS_INFINITY, REALS, Endpoint, infinity, interval
 from .reading import Reading, interval_reading
 
 _BASES = {w: n for n, w in enumerate(words("two three four five six seven eight nine ten eleven twelve"), 2)} | {
@@ -25,25 +25,18 @@ _DIGITS = pattern(r"[0-9A-Za-z]{1,64}")
 
 
 def read_infinity(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
-    texts = [t.text for t in tokens]
-    if texts in (["oo"], ["+", "oo"]):
-        return Reading("structured", "oo")
-    if texts == ["-", "oo"]:
-        return Reading("structured", "-oo")
-    if texts == ["empty"]:
-        return Reading("structured", "{}", pieces=())
-    if texts == ["..."]:
-        return Reading("structured", "...")
-    return None
+    if (end := infinity(tokens)) is not None:
+        return Reading("structured", end.key)
+    if [t.text for t in tokens] == ["empty"]:
+        return interval_reading([])
+    return Reading("structured", "...") if [t.text for t in tokens] == ["..."] else None
 
 
 def read_number_set(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
     if tokens[0].kind != "set":
         return None
     if "".join(t.text for t in tokens) in {"R^+", "R^{+}", "R_+", "R_{+}"}:
-        return interval_reading(
-            [RealInterval(Endpoint(Fraction(0), "0"), PLUS_INFINITY, low_closed=False, high_closed=False)]
-        )
+        return interval_reading([interval(Endpoint(Fraction(0), "0"), PLUS_INFINITY)])
     if len(tokens) != 1:
         return None
     return interval_reading([REALS]) if tokens[0].text == "R" else Reading("structured", "set " + tokens[0].text)

@@ -38,7 +38,7 @@ def listing(items: Sequence[Reading], *, ordered: bool, distinct: bool = False) 
 
 
 def interval_reading(pieces: Sequence[RealInterval], tags: frozenset[str] = frozenset()) -> Reading:
-    if len(pieces) == 1 and not (pieces[0].low_closed or pieces[0].high_closed or "oo" in spelled(pieces)):
+    if len(pieces) == 1 and pieces[0].open and "oo" not in spelled(pieces):
         tags |= {"open"}
     return Reading("structured", short(spelled(pieces)), tags, pieces=tuple(pieces))
 

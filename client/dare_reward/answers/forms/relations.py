@@ -16,7 +16,19 @@ from ..algebra.tokens import Token, spell
 from ..hashes import short
 from ..rules import Rules
 from ..unreadable import Unreadable
-from .intervals import MINUS_INFINITY, PLUS_INFINITY, REALS, Endpoint, RealInterval, endpoint, intersect, union, without
+from .intervals import (
+    MINUS_INFINITY,
+    PLUS_INFINITY,
+    REALS,
+    Endpoint,
+    RealInterval,
+    endpoint,
+    infinity,
+    intersect,
+    interval,
+    union,
+    without,
+)
 from .names import name_of
 from .reading import Reader, Reading, encoded, interval_reading, listing, tagged
 from .units import split_unit
@@ -268,12 +280,7 @@ def _inequalities(parts: list[list[Token]], ops: list[str], rules: Rules) -> Rea
 
 
 def _side(tokens: list[Token]) -> Node | Endpoint:
-    texts = [t.text for t in tokens]
-    if texts in (["oo"], ["+", "oo"]):
-        return PLUS_INFINITY
-    if texts == ["-", "oo"]:
-        return MINUS_INFINITY
-    return parse(tokens)
+    return infinity(tokens) or parse(tokens)
 
 
 def _solutions(
@@ -341,17 +348,14 @@ def _quadratic(difference: Node, op: str, name: str, rules: Rules) -> list[RealI
         return None
     a, b, c = found
     outside = (op[0] == ">") == (a > 0)
-    closed = op.endswith("=")
     if b * b < 4 * a * c:
         return [REALS] if outside else []
     ends = _ends(a, b, c)
     low, high = (endpoint(evaluate(end, {}), rules.significant) for end in (ends if a > 0 else ends[::-1]))
+    closed = "[]" if op.endswith("=") else ""
     if outside:
-        return union([
-            RealInterval(MINUS_INFINITY, low, low_closed=False, high_closed=closed),
-            RealInterval(high, PLUS_INFINITY, closed, high_closed=False),
-        ])  # fmt: skip
-    return union([RealInterval(low, high, closed, closed)])
+        return union([interval(MINUS_INFINITY, low, closed=closed), interval(high, PLUS_INFINITY, closed=closed)])
+    return union([interval(low, high, closed=closed)])
 
 
 def _half_line(difference: Node, op: str, name: str, rules: Rules) -> RealInterval | None:
@@ -363,10 +367,8 @@ def _half_line(difference: Node, op: str, name: str, rules: Rules) -> RealInterv
     at = endpoint(value, rules.significant)
     if not rising:
         op = _FLIPPED[op]
-    closed = op.endswith("=")
-    if op[0] == ">":
-        return RealInterval(at, PLUS_INFINITY, closed, high_closed=False)
-    return RealInterval(MINUS_INFINITY, at, low_closed=False, high_closed=closed)
+    low, high = (at, PLUS_INFINITY) if op[0] == ">" else (MINUS_INFINITY, at)
+    return interval(low, high, closed="[]" if op.endswith("=") else "")
 
 
 def _curved(left: Node | Endpoint, op: str, right: Node | Endpoint, names: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from ..algebra.tokens import Token
 from ..hashes import short
 from ..rules import Rules
 from ..unreadable import Unreadable
-from .intervals import MINUS_INFINITY, PLUS_INFINITY, Endpoint, RealInterval, endpoint, union, without
+from .intervals import INFINITE, Endpoint, RealInterval, endpoint, infinity, interval, union, without
 from .lists import MAX_ITEMS, items_of, read_list
 from .names import name_of
 from .prose import text_value
@@ -193,7 +193,7 @@ def _set_algebra(tokens: list[Token], rules: Rules, depth: int) -> Reading | Non
         if operator == "cup":
             pieces = union([*pieces, *other])
         elif all(p.point for p in other):
-            pieces = without(pieces, [p.low for p in other])
+            pieces = without(pieces, [p.start.at for p in other])
         else:
             raise Unreadable("a difference of intervals")
     return interval_reading(pieces)
@@ -238,14 +238,8 @@ def _tuple(opener: str, closer: str, parts: list[list[Token]], rules: Rules, dep
     low, high = ends[0], ends[-1]
     pieces: tuple[RealInterval, ...] | None = None
     if low is not None and high is not None:
-        interval = RealInterval(low, high, opener == "[", closer == "]")
-        infinite = "oo" in low.key or "oo" in high.key
-        if infinite and not interval.empty:
-            return interval_reading(
-                [RealInterval(low, high, opener == "[" and low.key != "-oo", closer == "]" and high.key != "oo")]
-            )
-        pieces = () if interval.empty else (interval,)
-        if opener + closer in {"[)", "(]"}:
+        pieces = tuple(union([interval(low, high, closed=opener + closer)]))
+        if opener + closer in {"[)", "(]"} or (pieces and not {low, high}.isdisjoint(INFINITE)):
             return interval_reading(pieces)
     items = tuple(read(p, rules, depth + 1) for p in parts)
     inner = ";".join(encoded(r) for r in items)
@@ -254,11 +248,8 @@ def _tuple(opener: str, closer: str, parts: list[list[Token]], rules: Rules, dep
 
 
 def _end(tokens: list[Token], rules: Rules) -> Endpoint | None:
-    texts = [t.text for t in tokens]
-    if texts in (["oo"], ["+", "oo"]):
-        return PLUS_INFINITY
-    if texts == ["-", "oo"]:
-        return MINUS_INFINITY
+    if end := infinity(tokens):
+        return end
     try:
         node = parse(tokens)
         return None if variables(node) else endpoint(evaluate(node, {}), rules.significant)
@@ -277,11 +268,7 @@ def _set(body: list[Token], rules: Rules, depth: int) -> Reading:
     items = [r for p in parts for r in items_of(p, read(p, rules, depth + 1))]
     ends = [_end(p, rules) for p in parts]
     points = [e for e in ends if e is not None]
-    pieces = (
-        tuple(union([RealInterval(e, e, low_closed=True, high_closed=True) for e in points]))
-        if len(points) == len(ends)
-        else None
-    )
+    pieces = tuple(union([interval(e, e, closed="[]") for e in points])) if len(points) == len(ends) else None
     ordered = any(t.text == "..." for t in body)
     return Reading("structured", listing(items, ordered=ordered, distinct=True), pieces=pieces)
 
