@@ -103,7 +103,7 @@ def key_of(raw: str, kind: Kind, options: Sequence[str] | None, rules: Rules) ->
         value = literal_value(raw)
         return Key("exact", short(value_text(raw if value is UNPARSED else value)))
     if kind == "exact":
-        return Key("exact", short_exact(raw))
+        return Key("exact", raw if len(raw) <= CACHE_CHARS else short(raw))
     return _text(raw)
 
 
@@ -118,11 +118,6 @@ def is_answer(raw: str, kind: Kind, options: Sequence[str] | None) -> bool:
 def _is_blank(s: str) -> bool:
     """Whether `s`, cleaned, holds nothing but blanks, stops and empty marks."""
     return _BLANK.fullmatch(s) is not None and "{" not in s.replace("{}", "")
-
-
-def short_exact(raw: str) -> str:
-    """The code points themselves; a hash only where they are many."""
-    return raw if len(raw) <= CACHE_CHARS else short(raw)
 
 
 def _text(raw: str) -> Key | None:

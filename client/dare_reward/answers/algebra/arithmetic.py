@@ -16,7 +16,6 @@ from .numbers import (
     context,
     digits,
     is_exact,
-    is_zero,
     work,
 )
 
@@ -69,17 +68,17 @@ def product(*args: Value) -> Value:
 def mul(a: Value, b: Value) -> Value:
     if is_exact(a, b):
         return a * b
-    if is_zero(a) or is_zero(b):
+    if a == 0 or b == 0:
         return 0
     return computed(a) * computed(b)
 
 
 def div(a: Value, b: Value) -> Value:
-    if is_zero(b):
+    if b == 0:
         raise Unreadable("division by zero")
     if is_exact(a, b):
         return Fraction(a) / b
-    return 0 if is_zero(a) else computed(a) / computed(b)
+    return 0 if a == 0 else computed(a) / computed(b)
 
 
 def neg(a: Value) -> Value:
@@ -87,11 +86,11 @@ def neg(a: Value) -> Value:
 
 
 def power(a: Value, b: Value) -> Value:
-    if is_zero(b):
-        if is_zero(a):
+    if b == 0:
+        if a == 0:
             raise Unreadable("0^0")
         return 1
-    if is_zero(a):
+    if a == 0:
         if hasattr(b, "_mpc_") or b < 0:
             raise Unreadable("a power of zero")
         return 0
@@ -173,7 +172,7 @@ def _iroot(n: int, q: int) -> int | None:
 
 def root(a: Value, n: Value) -> Value:
     if not isinstance(n, int) or n == 0:
-        if isinstance(n, Fraction) or not is_zero(n):
+        if isinstance(n, Fraction) or n != 0:
             return power(a, div(1, n))
         raise Unreadable("no such root")
     return power(a, Fraction(1, n))
@@ -186,7 +185,7 @@ def sqrt(a: Value) -> Value:
 
 
 def exp(a: Value) -> Value:
-    if is_zero(a):
+    if a == 0:
         return 1
     x = computed(a)
     check_log(abs(context().re(x)))
@@ -195,7 +194,7 @@ def exp(a: Value) -> Value:
 
 
 def ln(a: Value) -> Value:
-    if is_zero(a):
+    if a == 0:
         raise Unreadable("logarithm of zero")
     ctx = context()
     if is_exact(a):

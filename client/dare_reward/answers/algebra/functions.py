@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 from ..tables import words
 from ..unreadable import Unreadable
@@ -27,37 +26,22 @@ MAX_FACTORIAL = 2_100
 MAX_BINOMIAL = 5_000
 
 
-def _angle(a: Value) -> Any:
-    x = computed(a)
-    check_angle(context().re(x))
-    check_log(abs(context().im(x)))
-    return x
-
-
 def _trig(name: str) -> Callable[[Value], Value]:
     def f(a: Value) -> Value:
-        ctx = context()
-        x = _angle(a)
+        ctx, x = context(), computed(a)
+        check_angle(ctx.re(x))
+        check_log(abs(ctx.im(x)))
         out = getattr(ctx, name)(x)
-        return 0 if abs(out) <= ctx.noise * max(1, abs(computed(a))) and not _tiny(a) else out
+        return 0 if abs(out) <= ctx.noise * max(1, abs(x)) else out
 
     return f
-
-
-def _tiny(a: Value) -> bool:
-    """So small that a small sine is its value, not rounding error."""
-    return bool(abs(computed(a)) < 0.001)
 
 
 _sin, _cos = _trig("sin"), _trig("cos")
 
 
 def _inverse(name: str) -> Callable[[Value], Value]:
-    def f(a: Value) -> Value:
-        x = computed(a)
-        return zero(getattr(context(), name)(x))
-
-    return f
+    return lambda a: zero(getattr(context(), name)(computed(a)))
 
 
 def _hyperbolic(name: str) -> Callable[[Value], Value]:
@@ -79,10 +63,6 @@ def _factorial(a: Value) -> Value:
     if abs(x) > 500:
         raise Unreadable("too large")
     return context().gamma(x + 1)
-
-
-def _gamma(a: Value) -> Value:
-    return _factorial(add2(a, -1))
 
 
 def _factorial2(a: Value) -> Value:
@@ -139,26 +119,10 @@ def _extreme(pick: Callable[..., Value]) -> Callable[..., Value]:
     return f
 
 
-def _abs(a: Value) -> Value:
-    return abs(a)
-
-
-def _degrees(a: Value) -> Value:
-    return mul(mul(a, Fraction(1, 180)), context().pi * 1)
-
-
 def _zeta(a: Value) -> Value:
     if not is_exact(a) or not 1 < a <= 60:
         raise Unreadable("no such zeta value")
     return context().zeta(computed(a))
-
-
-def _reciprocal(f: Callable[[Value], Value], g: Callable[[Value], Value]) -> Callable[[Value], Value]:
-    return lambda a: div(g(a), f(a))
-
-
-def _one(_: Value) -> Value:
-    return 1
 
 
 # Steps beside those for the size of the result.
@@ -178,12 +142,12 @@ RULES: dict[str, tuple[int, Callable[..., Value]]] = {
     "root": (2, root),
     "sqrt": (1, sqrt),
     "cbrt": (1, lambda a: root(a, 3)),
-    "abs": (1, _abs),
+    "abs": (1, abs),
     "mod": (2, _mod),
-    "deg": (1, _degrees),
+    "deg": (1, lambda a: mul(mul(a, Fraction(1, 180)), context().pi * 1)),
     "factorial": (1, _factorial),
     "factorial2": (1, _factorial2),
-    "Gamma": (1, _gamma),
+    "Gamma": (1, lambda a: _factorial(add2(a, -1))),
     "zeta": (1, _zeta),
     "binom": (2, _binom),
     "floor": (1, _round_to("floor")),
@@ -199,14 +163,16 @@ RULES: dict[str, tuple[int, Callable[..., Value]]] = {
     "log": (0, log),
     "sin": (1, _sin),
     "cos": (1, _cos),
-    "tan": (1, _reciprocal(_cos, _sin)),
-    "cot": (1, _reciprocal(_sin, _cos)),
-    "sec": (1, _reciprocal(_cos, _one)),
-    "csc": (1, _reciprocal(_sin, _one)),
+    "tan": (1, lambda a: div(_sin(a), _cos(a))),
+    "cot": (1, lambda a: div(_cos(a), _sin(a))),
+    "sec": (1, lambda a: div(1, _cos(a))),
+    "csc": (1, lambda a: div(1, _sin(a))),
     "coth": (1, lambda a: div(1, _hyperbolic("tanh")(a))),
     "sech": (1, lambda a: div(1, _hyperbolic("cosh")(a))),
     "csch": (1, lambda a: div(1, _hyperbolic("sinh")(a))),
-    **{"arc" + name: (1, _inverse("a" + name)) for name in words("sin cos tan cot sec csc")},
-    **{"ar" + name: (1, _inverse("a" + name)) for name in words("sinh cosh tanh")},
+    **{
+        ("ar" if "h" in name else "arc") + name: (1, _inverse("a" + name))
+        for name in words("sin cos tan cot sec csc sinh cosh tanh")
+    },
     **{name: (1, _hyperbolic(name)) for name in words("sinh cosh tanh")},
 }

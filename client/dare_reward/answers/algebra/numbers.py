@@ -172,10 +172,6 @@ def computed(value: Value) -> Any:
     return ctx.convert(value)
 
 
-def is_zero(a: Value) -> bool:
-    return bool(a == 0)
-
-
 def check_log(size: Value) -> None:
     if size > MAX_LOG:
         raise Unreadable("too large")

@@ -83,13 +83,9 @@ class _Cursor:
 
 class _Parser(_Cursor):
     def sum(self, depth: int) -> Node:
-        if depth > MAX_DEPTH:
-            raise Unreadable("too deep")
-        node = self.term(depth)
-        terms = [node]
+        terms = [self.term(depth)]
         while self.at("+", "-"):
-            minus = self.at("-")
-            self.i += 1
+            minus = self.take("-") or not self.take("+")
             node = self.term(depth)
             terms.append(Op("neg", (node,)) if minus else node)
         return terms[0] if len(terms) == 1 else Op("add", tuple(terms))
@@ -130,8 +126,6 @@ class _Parser(_Cursor):
         return t.kind == "op" and t.text in {"(", "[", "{", "\\{", "lfloor", "lceil", "frac", "binom"}
 
     def signed(self, depth: int) -> Node:
-        if depth > MAX_DEPTH:
-            raise Unreadable("too deep")
         minus = False
         for _ in range(MAX_SIGNS):
             if self.take("-"):
@@ -146,17 +140,12 @@ class _Parser(_Cursor):
         for _ in range(MAX_POSTFIX):
             if (t := self.peek()) is None or t.kind != "op":
                 return node
-            if self.at("!"):
-                count = 1
-                self.i += 1
-                if self.at("!") and (t := self.peek()) is not None and not t.space:
-                    self.i += 1
-                    count = 2
-                node = Op("factorial" if count == 1 else "factorial2", (node,))
+            if self.take("!"):
+                double = self.at("!") and not self.tokens[self.i].space and self.take("!")
+                node = Op("factorial2" if double else "factorial", (node,))
             elif self.take("deg"):
                 node = Op("deg", (node,))
-            elif self.at("^"):
-                self.i += 1
+            elif self.take("^"):
                 return Op("pow", (node, self.exponent(depth + 1)))
             else:
                 return node
@@ -250,8 +239,7 @@ class _Parser(_Cursor):
         name = t.text
         if self.at("_"):
             name += "_" + self.subscript()
-        while self.at("'"):
-            self.i += 1
+        while self.take("'"):
             name += "'"
         if self.at("(", "[") and self.is_call(name):
             closer = _CLOSERS[self.tokens[self.i].text]
@@ -317,9 +305,8 @@ class _Parser(_Cursor):
             self.expect("]")
         while self.at("_", "^"):
             if self.take("_"):
-                base = self.argument_or_number(depth + 1)
-            else:
-                self.i += 1
+                base = self.primary(depth + 1, mixed=False)
+            elif self.take("^"):
                 exponent = self.exponent(depth + 1)
         args = self.function_arguments(name, depth)
         if index is not None:
@@ -333,27 +320,17 @@ class _Parser(_Cursor):
         if exponent is None:
             return node
         if exponent == Op("neg", (Number(1),)):
-            inverse = {"sin", "cos", "tan", "cot", "sec", "csc"}
-            if name not in inverse:
-                raise Unreadable("an inverse function")
-            return Op("arc" + name, args)
+            return Op("arc" + name, args)  # of a function that has none: no such function
         return Op("pow", (node, exponent))
 
-    def argument_or_number(self, depth: int) -> Node:
-        return self.primary(depth, mixed=False)
-
     def function_arguments(self, name: str, depth: int) -> tuple[Node, ...]:
+        if self.take("("):
+            return self.arguments(depth + 1, ")")
         if name in {"sqrt", "cbrt"}:
-            if self.at("("):
-                self.i += 1
-                return self.arguments(depth + 1, ")")
             return (self.primary(depth + 1, mixed=False),)
-        if self.at("(", "\\{"):
-            closer = _CLOSERS[self.tokens[self.i].text]
-            self.i += 1
-            return self.arguments(depth + 1, closer)
-        if self.at("{"):
-            self.i += 1
+        if self.take("\\{"):
+            return self.arguments(depth + 1, "\\}")
+        if self.take("{"):
             args = self.arguments(depth + 1, "}")
             if not self.at("^", "/", "*") and not self.starts_factor():
                 return args

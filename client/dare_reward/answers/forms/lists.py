@@ -15,8 +15,7 @@ MAX_ITEMS = 500
 
 
 def read_list(parts: list[list[Token]], connectives: list[str], rules: Rules, depth: int, read: Reader) -> Reading:
-    groups, _ = _outer(parts, connectives)
-    if groups is not None:
+    if groups := _alternatives(parts, connectives):
         return _bare_list([read_list(g, [","] * (len(g) - 1), rules, depth + 1, read) for g in groups], rules)
     empty = sum(not p for p in parts)  # "2, and 3" has an empty part, "2," a last one
     parts = [p for p in parts if p]
@@ -80,19 +79,17 @@ def _named_list(
     return None
 
 
-def _outer(parts: list[list[Token]], connectives: list[str]) -> tuple[list[list[list[Token]]] | None, None]:
+def _alternatives(parts: list[list[Token]], connectives: list[str]) -> list[list[list[Token]]]:
     """`x=1, y=2 or x=3, y=4`: the alternatives, where each is a list of its own."""
-    if "or" not in connectives or connectives.count("or") == len(connectives):
-        return None, None
+    if "or" not in connectives:
+        return []
     groups: list[list[list[Token]]] = [[parts[0]]]
     for word, part in zip(connectives, parts[1:], strict=True):
         if word == "or":
             groups.append([part])
         elif part:
             groups[-1].append(part)
-    if all(len(g) > 1 and all(_named_side(p) is not None for p in g) for g in groups):
-        return groups, None
-    return None, None
+    return groups if all(len(g) > 1 and all(_named_side(p) is not None for p in g) for g in groups) else []
 
 
 def _named_side(part: list[Token]) -> tuple[str, list[Token]] | None:
