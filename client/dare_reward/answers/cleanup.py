@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 from .._pattern import pattern
-from .markup import without_html
+from .markup import group_end, without_html
 from .tables import spellings, words
 
 MAX_CHARS = 2_000
@@ -224,19 +224,7 @@ def _peel_group(s: str) -> str:
     start = m.end() if m else 0
     if s[start : start + 1] != "{" or not s.endswith("}") or s.endswith("\\}"):
         return s
-    depth = 0
-    i = start
-    last = len(s) - 1
-    while i < last:
-        c = s[i]
-        if c == "\\":
-            i += 2
-            continue
-        depth += (c == "{") - (c == "}")
-        if depth == 0:
-            return s
-        i += 1
-    return s[start + 1 : -1]
+    return s[start + 1 : -1] if group_end(s, start) in {len(s), None} else s
 
 
 _STOPS = frozenset(".,;:。．，；：")

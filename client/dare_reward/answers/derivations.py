@@ -16,9 +16,8 @@ from __future__ import annotations
 import re
 
 from .._pattern import pattern
-from .algebra.tokens import group_end
 from .extraction.statements import stated_value
-from .unreadable import Unreadable
+from .markup import group_end
 
 _IMPLIES = pattern(r"\\(?:implies|Rightarrow|Longrightarrow|therefore)(?![A-Za-z])|⇒|⟹|∴")
 _ROWS = pattern(
@@ -97,9 +96,7 @@ def _prose(s: str) -> str | None:
     for m in _TEXT.finditer(s):
         if m.start() < at:
             continue
-        try:
-            end = group_end(s, m.end())
-        except Unreadable:
+        if (end := group_end(s, m.end())) is None:
             return None
         out += [_formula(s[at : m.start()]), s[m.end() + 1 : end - 1]]
         at = end

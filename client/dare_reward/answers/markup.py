@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 from .._pattern import pattern
 
@@ -22,6 +23,19 @@ def without_html(text: str) -> str:
     if "</su" in text.lower():
         text = _RAISED.sub(lambda m: f"{'^' if m['tag'][-1] in 'pP' else '_'}{{{m['inner']}}}", text)
     return _TAG.sub(lambda m: "\n" if m["line"] else "", text)
+
+
+_BRACE = pattern(r"\\.|[{}]", re.DOTALL)
+
+
+def group_end(s: str, start: int, end: int = sys.maxsize) -> int | None:
+    """Behind the brace that closes the one at `start`, None where none does; `\\{` and `\\}` are characters."""
+    depth = 0
+    for brace in _BRACE.finditer(s, start, end):
+        depth += (brace[0] == "{") - (brace[0] == "}")
+        if not depth and brace[0] == "}":
+            return brace.end()
+    return None
 
 
 def undecorated(text: str) -> str:

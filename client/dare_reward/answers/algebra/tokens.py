@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from ..._pattern import pattern
+from ..markup import group_end
 from ..tables import listed, spellings, words
 from ..unreadable import Unreadable
 
@@ -58,25 +59,6 @@ _CROSS = pattern(
 )
 _NAME = pattern(r"\s*+(?:\{\s*+([A-Za-z]++)\s*+\}|([A-Z]))")
 _ENVIRONMENT = pattern(r"\s*+\{\s*+([A-Za-z]++\*?)\s*+\}(?:\s*+\[[a-z]\])?")
-
-
-def group_end(s: str, start: int) -> int:
-    """Index after the brace that closes the one at `start`."""
-    depth = 0
-    i = start
-    while i < len(s):
-        c = s[i]
-        if c == "\\":
-            i += 2
-            continue
-        if c == "{":
-            depth += 1
-        elif c == "}":
-            depth -= 1
-            if depth == 0:
-                return i + 1
-        i += 1
-    raise Unreadable("open brace")
 
 
 def tokenise(s: str) -> list[Token]:
@@ -238,6 +220,8 @@ def _text(s: str, i: int, name: str, out: list[Token], *, space: bool) -> tuple[
     if i >= len(s) or s[i] != "{":
         return i, True
     end = group_end(s, i)
+    if end is None:
+        raise Unreadable("open brace")
     raw = s[i + 1 : end - 1]
     content = " ".join(raw.replace("\\cdot", "*").replace("~", " ").replace("\\ ", " ").replace("\\,", " ").split())
     if not content:
@@ -268,18 +252,19 @@ def _content(content: str, name: str, out: list[Token], *, subscript: bool, spac
     return Token("text", content, space)
 
 
+_CIRCLES = ("^\\circ", "^{\\circ}", "^o", "^{o}")
+
+
 def _degrees(tokens: list[Token]) -> list[Token]:
     """`^\\circ` and `^{\\circ}` are one token."""
     out: list[Token] = []
     i = 0
     while i < len(tokens):
-        here = [t.text for t in tokens[i : i + 4]]
-        if here[:2] == ["^", "\\circ"] or (here[:2] == ["^", "o"] and out and out[-1].kind == "num"):
+        here = "".join([t.text for t in tokens[i : i + 4]])
+        circle = next((c for c in _CIRCLES if here.startswith(c)), "")
+        if circle and ("\\" in circle or (out and out[-1].kind == "num")):
             out.append(Token("op", "deg", tokens[i].space))
-            i += 2
-        elif here == ["^", "{", "\\circ", "}"] or (here == ["^", "{", "o", "}"] and out and out[-1].kind == "num"):
-            out.append(Token("op", "deg", tokens[i].space))
-            i += 4
+            i += 4 if "{" in circle else 2
         else:
             out.append(tokens[i])
             i += 1

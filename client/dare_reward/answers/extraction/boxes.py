@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from ..._pattern import pattern
+from ..markup import group_end
 from .fields import Mark, is_placeholder, last_heading, last_key, last_tag
 
 # The longest content that is read; a box that has not closed by then is treated as one that never does.
@@ -12,7 +11,6 @@ LONGEST = 32_000
 # How many empty or placeholder boxes ("put it in \boxed{}") are stepped over before giving up.
 SKIPPED = 16
 
-_BRACE = pattern(r"\\.|[{}]", re.DOTALL)
 _OPEN = pattern(r"\s*+\{")
 # `\boxed 5`, `\boxed\frac12`: without braces TeX boxes one token; models mean all up to a blank or a dollar.
 _BARE = pattern(r"(?:[ \t]++|(?=[\\\d]))(?P<content>(?:[-+−]?\d|[-+−]?\\(?![()\[\]])|[A-Za-z](?![A-Za-z]))[^\s$]*)")
@@ -93,24 +91,8 @@ def _box(text: str, at: int) -> Mark | None:
         cut_off = "\\" in text[max(0, at - 6) : at] and not text[at:].strip()  # else the word "boxed"
         return Mark(None, "box", at) if cut_off else None
     start = opening.end()
-    close = _closing(text, start)
-    if close is None:
+    end = group_end(text, start - 1, start + LONGEST)
+    if end is None:
         return Mark(None, "box", start)
-    content = text[start:close].strip()
-    return None if is_placeholder(content) else Mark(content, "box", close)
-
-
-def _closing(text: str, start: int) -> int | None:
-    """Where the brace opened before `start` closes; `\\{` and `\\}` are characters, not braces."""
-    close = text.find("}", start, start + LONGEST)
-    if close < 0 or ("{" not in text[start:close] and "\\" not in text[start:close]):
-        return close if close >= 0 else None
-    depth = 1
-    for token in _BRACE.finditer(text, start, start + LONGEST):
-        if token[0] == "{":
-            depth += 1
-        elif token[0] == "}":
-            depth -= 1
-            if depth == 0:
-                return token.start()
-    return None
+    content = text[start : end - 1].strip()
+    return None if is_placeholder(content) else Mark(content, "box", end - 1)

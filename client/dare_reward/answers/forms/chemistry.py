@@ -11,13 +11,15 @@ LONGEST = 120
 
 _ELEMENTS = frozenset(listed("elements"))
 _DRESS = pattern(r"\\(?:mathrm|mathsf|mathbf|textbf|textrm|text|ce|rm|bf|,|;|!)(?![a-z])|[{}_\s]")
-_FORMULA = pattern(
-    r"\d{0,2}+(?:(?:[A-Z][a-z]?+|\((?:[A-Z][a-z]?+\d{0,3}+)++\))\d{0,3}+)++(?P<charge>\^\d?[+-])?", re.ASCII
+_SPECIES = pattern(
+    r"(?P<many>\d{0,2}+)(?:(?:[A-Z][a-z]?+|\((?:[A-Z][a-z]?+\d{0,3}+)++\))\d{0,3}+)++(?:(?P<charge>\^\d?[+-])|(?P<bare>[+-]))?",
+    re.ASCII,
 )
 _SYMBOL = pattern(r"[A-Z][a-z]?")
 _COUNT = pattern(r"(?<=[A-Za-z)])\d+")
 _CHARGED = pattern(r"\A\\ce\s?\{|\^\{?\d[+-]\}{0,3}\Z")  # Fe^{3+}
 _HYBRID = pattern(r"sp\^?(?P<p>[23])(?:d\^?(?P<d>2?))?")
+_ION = pattern(r"[A-Z][a-z]?\d+[+-]|.*\d\d[+-]")
 
 
 def read_formula(s: str) -> str | None:
@@ -29,21 +31,13 @@ def read_formula(s: str) -> str | None:
         return None
     if _CHARGED.search(s) and (ion := read_species(s)) is not None:
         return ion
-    plain = _DRESS.sub("", s)
+    plain, match = _species(s)
     if m := _HYBRID.fullmatch(plain):
         return f"sp{m['p']}" + ("" if m["d"] is None else "d" + m["d"])
-    if _FORMULA.fullmatch(plain) is None:
+    counts = _COUNT.findall(plain.partition("^")[0])
+    if match is None or match["bare"] or len({*_SYMBOL.findall(plain)}) < 2 or not counts:
         return None
-    symbols, counts = set(_SYMBOL.findall(plain)), _COUNT.findall(plain.partition("^")[0])
-    if len(symbols) < 2 or not symbols <= _ELEMENTS or not counts or any(n[0] == "0" or n == "1" for n in counts):
-        return None
-    return plain
-
-
-_SPECIES = pattern(
-    r"(?:(?:[A-Z][a-z]?+|\((?:[A-Z][a-z]?+\d{0,3}+)++\))\d{0,3}+)++(?:\^(?P<charge>\d?[+-])|(?P<bare>[+-]))?", re.ASCII
-)
-_ION = pattern(r"[A-Z][a-z]?\d+[+-]|.*\d\d[+-]")
+    return None if any(n[0] == "0" or n == "1" for n in counts) else plain
 
 
 def read_species(s: str) -> str | None:
@@ -51,12 +45,18 @@ def read_species(s: str) -> str | None:
 
     None where only letters are left (CO is not Co, and In is a word), and where a charge and a count look alike: Fe3+.
     """
-    if len(s) > LONGEST or s.isalpha() or not s.isascii():
+    if len(s) > LONGEST or s.isalpha() or not s.isascii() or " " in s.strip():
         return None
-    plain = _DRESS.sub("", s)
-    match = _SPECIES.fullmatch(plain)
-    if match is None or " " in s.strip() or not set(_SYMBOL.findall(plain)) <= _ELEMENTS:
+    plain, match = _species(s)
+    if match is None or match["many"]:
         return None
     if match["bare"]:
         return None if _ION.fullmatch(plain) else f"{plain[:-1]}^{plain[-1]}"
     return plain if any(c.isdigit() for c in plain) or match["charge"] else None
+
+
+def _species(s: str) -> tuple[str, re.Match[str] | None]:
+    """`s` without dress, and its match where it is made of elements."""
+    plain = _DRESS.sub("", s)
+    match = _SPECIES.fullmatch(plain)
+    return plain, match if match and set(_SYMBOL.findall(plain)) <= _ELEMENTS else None

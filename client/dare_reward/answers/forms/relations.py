@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import pairwise
 
 from ..algebra.evaluate import evaluate
 from ..algebra.fingerprint import expression_key, values_at, values_key
@@ -299,8 +300,7 @@ def _solutions(
             return None
         return intersect(first, second) if op[0] == "<" else union([*first, *second])
     difference = Op("add", (left, Op("neg", (right,))))
-    half = _half_line(difference, op, name, rules)
-    return _quadratic(difference, op, name, rules) if half is None else [half]
+    return _between_roots(difference, op, name, rules)
 
 
 def _roots(difference: Node, name: str, rules: Rules) -> Reading | None:
@@ -341,34 +341,26 @@ def _coefficients(difference: Node, name: str) -> tuple[Fraction, Fraction, Frac
     return a, b, c
 
 
-def _quadratic(difference: Node, op: str, name: str, rules: Rules) -> list[RealInterval] | None:
-    """Where a quadratic with rational coefficients has the wanted sign."""
-    found = _coefficients(difference, name)
-    if found is None:
+def _between_roots(difference: Node, op: str, name: str, rules: Rules) -> list[RealInterval] | None:
+    """Where a linear or quadratic function is on the wanted side of zero: by its sign between its roots."""
+    if (found := _root(difference, name, {})) is not None:
+        roots, rising = [endpoint(found[0], rules.significant)], [found[1]]
+    elif (quadratic := _coefficients(difference, name)) is not None:
+        a, b, c = quadratic
+        ends = _ends(*quadratic) if b * b >= 4 * a * c else ()
+        roots = [endpoint(evaluate(end, {}), rules.significant) for end in (ends if a > 0 else ends[::-1])]
+        rising = [a < 0, a > 0] if roots else [a > 0]
+    else:
         return None
-    a, b, c = found
-    outside = (op[0] == ">") == (a > 0)
-    if b * b < 4 * a * c:
-        return [REALS] if outside else []
-    ends = _ends(a, b, c)
-    low, high = (endpoint(evaluate(end, {}), rules.significant) for end in (ends if a > 0 else ends[::-1]))
+    cuts = [MINUS_INFINITY, *roots, PLUS_INFINITY]
+    positive = [not rising[0], *rising] if roots else rising
     closed = "[]" if op.endswith("=") else ""
-    if outside:
-        return union([interval(MINUS_INFINITY, low, closed=closed), interval(high, PLUS_INFINITY, closed=closed)])
-    return union([interval(low, high, closed=closed)])
-
-
-def _half_line(difference: Node, op: str, name: str, rules: Rules) -> RealInterval | None:
-    """The solutions of a linear inequality."""
-    found = _root(difference, name, {})
-    if found is None:
-        return None
-    value, rising = found
-    at = endpoint(value, rules.significant)
-    if not rising:
-        op = _FLIPPED[op]
-    low, high = (at, PLUS_INFINITY) if op[0] == ">" else (MINUS_INFINITY, at)
-    return interval(low, high, closed="[]" if op.endswith("=") else "")
+    wanted = [
+        interval(*ends, closed=closed)
+        for ends, sign in zip(pairwise(cuts), positive, strict=True)
+        if sign == (op[0] == ">")
+    ]
+    return union([*wanted, *(interval(at, at, closed=closed) for at in roots)])
 
 
 def _curved(left: Node | Endpoint, op: str, right: Node | Endpoint, names: Sequence[str]) -> str:

@@ -46,13 +46,10 @@ def is_unit(word: str) -> bool:
 
 def split_unit(tokens: list[Token]) -> Suffix | None:
     """The number, the scale word and the unit of `5 million cm^2`; None where there is neither scale nor unit."""
-    if len(tokens) > 1 and tokens[0].kind == "op" and tokens[0].text in CURRENCIES:
-        return _money(tokens[1:], CURRENCIES[tokens[0].text])
-    if len(tokens) > 2 and tokens[0].text == "-" and tokens[1].kind == "op" and tokens[1].text in CURRENCIES:
-        return _money([tokens[0], *tokens[2:]], CURRENCIES[tokens[1].text])
-    if len(tokens) > 2 and tokens[0].text == "US" and tokens[1].text == "$":
-        tokens = tokens[1:]
-        return _money(tokens[1:], "usd")
+    signs = [t for t in tokens[:1] if t.text == "-"]
+    amount = tokens[1:] if signs or tokens[0].text == "US" else tokens
+    if len(amount) > 1 and amount[0].kind == "op" and amount[0].text in CURRENCIES:
+        return _money([*signs, *amount[1:]], CURRENCIES[amount[0].text])
     if len(tokens) > 1 and tokens[0].kind == "word" and _UNITS.get(tokens[0].text) in _MONEY_WORDS:
         return _money(tokens[1:], _UNITS[tokens[0].text])
     if len(tokens) > 1 and tokens[-1].kind == "op" and tokens[-1].text in CURRENCIES:
