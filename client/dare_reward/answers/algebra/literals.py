@@ -71,11 +71,6 @@ def _split_letters(t: Token) -> list[Token]:
     return [Token("let", c, t.space and n == 0) for n, c in enumerate(word)]
 
 
-def small(text: str) -> int:
-    """The value of a short run of digits, 0 for anything else."""
-    return int(text) if text.isdigit() and len(text) < 12 else 0
-
-
 def refuse(tokens: Sequence[Token]) -> None:
     """Raises on what looks like a product and is none: derivatives, and products of matrices."""
     if any(t.text == "frac" for t in tokens) and _is_derivative(tokens):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from ..._pattern import pattern
 from ..unreadable import Unreadable
-from .literals import letters, number, refuse, small
+from .literals import letters, number, refuse
 from .nodes import Constant, Node, Number, Op, Variable
 from .tokens import Token
 
@@ -33,6 +34,9 @@ def parse(tokens: Sequence[Token]) -> Node:
 
 
 _AFTER_NUMBER = frozenset("+-*^)}]")
+_PART = pattern(
+    r"(?P<brace>\{ )?frac (?:\{ (\d{1,11}) \} \{ (\d{1,11}) \}|(\d)(\d))(?!\S)(?(brace) \})|(\d{1,11}) / (\d{1,11})(?!\S)"
+)
 
 
 class _Cursor:
@@ -61,24 +65,6 @@ class _Cursor:
     def expect(self, text: str) -> None:
         if not self.take(text):
             raise Unreadable(f"{text} is missing")
-
-    def plain_fraction(self) -> tuple[int, int, int] | None:
-        if not self.at("/", ahead=1):
-            return None
-        parts = self.tokens[self.i : self.i + 3]
-        if len(parts) == 3 and parts[0].space and parts[0].kind == parts[2].kind == "num":
-            return small(parts[0].text), small(parts[2].text), 3
-        return None
-
-    def latex_fraction(self) -> tuple[int, int, int] | None:
-        if not self.at("frac"):
-            return None
-        parts = [t.text for t in self.tokens[self.i + 1 : self.i + 7]]
-        if len(parts) == 6 and parts[0] == parts[3] == "{" and parts[2] == parts[5] == "}":
-            return small(parts[1]), small(parts[4]), 7
-        if parts and len(parts[0]) == 2 and parts[0].isdigit():
-            return int(parts[0][0]), int(parts[0][1]), 2
-        return None
 
 
 class _Parser(_Cursor):
@@ -208,19 +194,11 @@ class _Parser(_Cursor):
         following = self.peek()
         if following is None or following.text in _AFTER_NUMBER or not t.text.isdigit():
             return whole
-        braced = self.at("{") and self.at("frac", ahead=1)
-        self.i += braced
-        found = self.plain_fraction() or self.latex_fraction()
-        if braced and (found is None or not self.at("}", ahead=found[2])):
-            self.i -= 1
+        m = _PART.match(" ".join([t.text for t in self.tokens[self.i : self.i + 9]]))
+        top, bottom = (int(digits) for digits in m.groups()[1:] if digits) if m else (0, 0)
+        if m is None or not 0 < top < bottom or not (following.space or following.kind == "op"):
             return whole
-        if found is None:
-            return whole
-        top, bottom, width = found
-        if not 0 < top < bottom:
-            self.i -= braced
-            return whole
-        self.i += width + braced
+        self.i += m[0].count(" ") + 1
         return Number(whole.value + Fraction(top, bottom))
 
     def argument(self, depth: int) -> Node:
