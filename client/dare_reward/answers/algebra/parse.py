@@ -35,7 +35,8 @@ def parse(tokens: Sequence[Token]) -> Node:
 
 _AFTER_NUMBER = frozenset("+-*^)}]")
 _PART = pattern(
-    r"(?P<brace>\{ )?frac (?:\{ (\d{1,11}) \} \{ (\d{1,11}) \}|(\d)(\d))(?!\S)(?(brace) \})|(\d{1,11}) / (\d{1,11})(?!\S)"
+    r"(?P<brace>\{ )?frac (?:\{ (\d{1,11}) \} \{ (\d{1,11}) \}|(\d)(\d))(?!\S)(?(brace) \})"
+    r"|(\d{1,11}) / (\d{1,11})(?!\S)"
 )
 
 

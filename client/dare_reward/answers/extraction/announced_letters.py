@@ -64,6 +64,7 @@ _MENTIONED = (
     "matches",
     "corresponds to",
 )
+_MENTIONED_ABROAD = (*_MENTIONED, *_ABROAD, *(word for word in every("answer") if not word.isascii()))
 _BRACKETED = frozenset({"matches", "corresponds to"})
 _FILL = (
     rf"(?:(?:{english('fills')}|{alternatives('adverb', 'so', 'answer', 'option', 'choose')}"
@@ -85,11 +86,9 @@ _AT = pattern(
 # With any other noun: "The most likely diagnosis is (D) Aortic dissection.", "The uncertainty is **B. 3 m**."
 _STATED = pattern(
     r"\b(?:is|are|be|give|gives|yields?|forms?)(?:\s(?:likely|probably|therefore|thus|approximately|most likely)){0,2}"
-    r"(?:\sto be)?\s*+(?::\s*+\**+\s*+|\*\*\s?|(?=\([A-J]\)\s\w))"
-    r"(?P<open>\()?(?P<letter>[A-J])(?P<close>[.)])\s?\**+\s?+(?=[^\s*])"
+    r"(?:\sto be)?\s*+(?::\s*+\**+\s*+|\*\*\s?|(?=\([A-J]\)(?:\s\w|\.?\s*+\Z)))"
+    r"(?P<open>\()?(?P<letter>[A-J])(?P<close>[.)])\s?\**+\s?+(?=[^\s*]|\Z)"
 )
-_STATED_LAST = pattern(r"\b(?:is|be)\s\**\((?P<letter>[A-J])\)\**\.?\s*+\Z")
-_CONCLUDES = pattern(rf"\b(?:{english('concludes')})", re.IGNORECASE)
 _OPTION_LINE = pattern(r"\n[\s*(]*+[A-J][.)]")
 _LIKELY = pattern(rf"\b(?:{english('likely')})|\bthe\b[^.\n]{{0,120}}\Z", re.IGNORECASE)
 _DOUBT = pattern(rf"\b(?:{english('doubts')})", re.IGNORECASE)
@@ -157,8 +156,7 @@ def announced_letter(text: str, letters: Sequence[str]) -> str | None:
     said = _said(text, letters, near)
     if near and ((at := _holding(said)) is None or said[at].start < near + APART):
         said = _said(text, letters, 0, None if said else near)
-    if not said:
-        said = _endorsed(text, letters)[::-1]
+    said = said or _endorsed(text, letters)[::-1]
     if not said:
         return _only_mention(text, letters)
     at = _holding(said)
@@ -178,15 +176,12 @@ def _holding(said: list[Said]) -> int | None:
 
 def last_letter(text: str, letters: Sequence[str]) -> str | None:
     """The last capital letter of the options that stands alone: a fallback of published harnesses, on request only."""
-    for start in (max(0, len(text) - 2_000), 0):
-        found = [
-            match[0]
-            for match in _LONE.finditer(text, start)
-            if match[0] in letters and not (match[0] in "AI" and _ARTICLE.match(text, match.end()))
-        ]
-        if found:
-            return found[-1]
-    return None
+    found = [
+        match[0]
+        for match in _LONE.finditer(text)
+        if match[0] in letters and not (match[0] in "AI" and _ARTICLE.match(text, match.end()))
+    ]
+    return found[-1] if found else None
 
 
 def _said(text: str, letters: Sequence[str], start: int, end: int | None = None) -> list[Said]:
@@ -197,9 +192,7 @@ def _said(text: str, letters: Sequence[str], start: int, end: int | None = None)
         if count >= EVENTS:
             break
         place = (announcement.start, announcement.end)
-        said = (
-            _letter_at(text, *place, letters) or _none_of_them(text, *place) or _letter_closing(text, *place, letters)
-        )
+        said = _letter_at(text, *place, letters) or _letter_in_line(text, *place, letters)
         if said is not None:
             found |= _with_instead(text, replace(said, denied=True) if announcement.negated else said, letters)
     for at, stem in descending(low, _ASCII_STEMS if text.isascii() else _TAILS, EVENTS, start, end):
@@ -216,10 +209,6 @@ def _said(text: str, letters: Sequence[str], start: int, end: int | None = None)
 
 def _stated(text: str, letters: Sequence[str], start: int, end: int) -> Iterator[Said]:
     """The letters of options that a sentence states under another noun: "The most likely diagnosis is (D) ..."."""
-    if end == len(text) and (last := _STATED_LAST.search(text, max(0, end - 60))) and last["letter"] in letters:
-        before = text[max(0, text.rfind("\n", 0, last.start()), last.start() - 160) : last.start()]
-        if _CONCLUDES.search(before) and not _DOUBT.search(before):
-            yield Said(last.start(), last.end("letter") + 1, last["letter"])
     for match in islice(_STATED.finditer(text, start, end), EVENTS):
         if match["letter"] not in letters or (match["close"] == ")" and not match["open"]):
             continue
@@ -294,17 +283,11 @@ def _with_instead(text: str, said: Said, letters: Sequence[str]) -> dict[int, Sa
     return {said.end: said} if instead is None else {instead.end: instead, said.end: said}
 
 
-def _none_of_them(text: str, start: int, end: int) -> Said | None:
-    """ "The answer is not listed", "Answer: none of the above", "either A or D": an announcement of no option."""
-    line_end = text.find("\n", end)
-    window = text[end : min(end + READ, line_end if line_end >= 0 else len(text))]
-    return Said(start, end, None) if _UNLISTED.search(window) else None
-
-
-def _letter_closing(text: str, start: int, end: int, letters: Sequence[str]) -> Said | None:
-    """ "The answer is 5 m (C)." and "The answer is 5 m, which is option C": the letter at the end of the sentence."""
-    line_end = text.find("\n", end)
-    window = text[end : min(end + READ, line_end if line_end >= 0 else len(text))]
+def _letter_in_line(text: str, start: int, end: int, letters: Sequence[str]) -> Said | None:
+    """ "The answer is 5 m (C)." and "... 5 m, which is option C"; no option in "not listed" and "either A or D"."""
+    window = text[end : end + READ].partition("\n")[0]
+    if _UNLISTED.search(window):
+        return Said(start, end, None)
     if (closing := _AT_END.search(window)) is not None and window.count("(") == 1:
         letter = closing["letter"]
         return Said(start, end + closing.end(), letter if letter in letters else None)
@@ -338,13 +321,7 @@ def _only_mention(text: str, letters: Sequence[str]) -> str | None:
 def _mentions(text: str, low: str, letters: Sequence[str]) -> list[Said]:
     """ "option (E)", "вариант B": options called by name, last first."""
     found = []
-    for at, stem in descending(
-        low,
-        _MENTIONED
-        if text.isascii()
-        else (*_MENTIONED, *_ABROAD, *(word for word in every("answer") if not word.isascii())),
-        EVENTS,
-    ):
+    for at, stem in descending(low, _MENTIONED if text.isascii() else _MENTIONED_ABROAD, EVENTS):
         match = _MENTION.match(text, at + len(stem))
         if match is None or (stem in _BRACKETED and text[match.end()] != "("):
             continue
