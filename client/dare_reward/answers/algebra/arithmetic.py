@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import reduce
 
 from ..unreadable import Unreadable
 from .numbers import (
@@ -24,10 +25,7 @@ _FAINT = 100  # bits below one and below the other summand, where the digits of 
 
 
 def add(*args: Value) -> Value:
-    total = args[0]
-    for x in args[1:]:
-        total = bounded(add2(total, x))
-    return total
+    return reduce(lambda a, b: bounded(add2(a, b)), args)
 
 
 def add2(a: Value, b: Value) -> Value:
@@ -59,10 +57,7 @@ def zero(x: Value) -> Value:
 
 
 def product(*args: Value) -> Value:
-    out = args[0]
-    for x in args[1:]:
-        out = bounded(mul(out, x))
-    return out
+    return reduce(lambda a, b: bounded(mul(a, b)), args)
 
 
 def mul(a: Value, b: Value) -> Value:
@@ -79,10 +74,6 @@ def div(a: Value, b: Value) -> Value:
     if is_exact(a, b):
         return Fraction(a) / b
     return 0 if a == 0 else computed(a) / computed(b)
-
-
-def neg(a: Value) -> Value:
-    return -a
 
 
 def power(a: Value, b: Value) -> Value:
@@ -129,8 +120,9 @@ def _rational_pow(a: int | Fraction, b: Fraction) -> Value:
     if a < 0:
         if q % 2 == 0:
             if q == 2:
-                root = _rational_pow(-a, Fraction(1, 2))
-                return _int_or_mp_pow(context().mpc(0, 1) * computed(root), p)
+                if abs(p) > 1_000:
+                    raise Unreadable("too large")
+                return (context().mpc(0, 1) * computed(_rational_pow(-a, Fraction(1, 2)))) ** p
             return context().exp(context().log(computed(a)) * computed(b))
         sign = -1 if p % 2 else 1
         a = -a
@@ -143,12 +135,6 @@ def _rational_pow(a: int | Fraction, b: Fraction) -> Value:
     if q == 2 and abs(p) < 64:
         return sign * ctx.sqrt(computed(a)) ** p
     return sign * ctx.exp(exponent)
-
-
-def _int_or_mp_pow(a: Value, p: int) -> Value:
-    if abs(p) > 1_000:
-        raise Unreadable("too large")
-    return a**p
 
 
 def _iroot(n: int, q: int) -> int | None:
@@ -206,10 +192,6 @@ def ln(a: Value) -> Value:
     x = computed(a)
     out = ctx.log(x)
     return 0 if abs(out) <= ctx.noise else out
-
-
-def log10(a: Value) -> Value:
-    return div(ln(a), ln(10))
 
 
 def log(a: Value, base: Value = 10) -> Value:

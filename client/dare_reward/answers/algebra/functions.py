@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from ..tables import words
 from ..unreadable import Unreadable
-from .arithmetic import add, add2, div, exp, ln, log, log10, mul, neg, power, product, root, sqrt, zero
+from .arithmetic import add, add2, div, exp, ln, log, mul, power, product, root, sqrt, zero
 from .numbers import (
     Value,
     bounded,
@@ -82,7 +82,7 @@ def _binom(n: Value, k: Value) -> Value:
         for j in range(k):
             out = bounded(div(mul(out, add2(n, -j)), j + 1))
         return out
-    return div(_factorial(n), mul(_factorial(k), _factorial(add2(n, neg(k)))))
+    return div(_factorial(n), mul(_factorial(k), _factorial(add2(n, -k))))
 
 
 def _round_to(name: str) -> Callable[[Value], Value]:
@@ -137,7 +137,7 @@ RULES: dict[str, tuple[int, Callable[..., Value]]] = {
     "add": (0, add),
     "mul": (0, product),
     "div": (2, div),
-    "neg": (1, neg),
+    "neg": (1, lambda a: -a),
     "pow": (2, power),
     "root": (2, root),
     "sqrt": (1, sqrt),
@@ -159,7 +159,7 @@ RULES: dict[str, tuple[int, Callable[..., Value]]] = {
     "exp": (1, exp),
     "cis": (1, lambda a: exp(mul(context().j * 1, a))),
     "ln": (1, ln),
-    "lg": (1, log10),
+    "lg": (1, log),
     "log": (0, log),
     "sin": (1, _sin),
     "cos": (1, _cos),

@@ -15,6 +15,7 @@ MAX_ZEROS = 40
 # Words that stand for something else than a product of their letters.
 _WORDS = frozenset(listed("letter_words"))
 
+# `\frac{d}{dx}` and `\frac{dy}{dx}`, whose d is no factor.
 _DERIVATIVE = pattern(r"frac\{d(?:\^\{?\d\}?)?[A-Za-z]?\}\{d[A-Za-z](?:\^\{?\d\}?)?\}")
 _MARK = r"\^(?:\{-1\}|-1|\{?(?:T|\\top)\}?)"
 _MATRICES = pattern(rf"(?<![A-Za-z])[A-Z]{_MARK}\*?[A-Z](?![a-z])|(?<![A-Za-z])[A-Z]\*?[A-Z]{_MARK}")
@@ -49,13 +50,7 @@ def number(text: str) -> int | Fraction:
 
 def letters(tokens: Sequence[Token]) -> list[Token]:
     """Short runs of letters become products; longer ones are words, which no expression holds."""
-    out: list[Token] = []
-    for t in tokens:
-        if t.kind == "word":
-            out.extend(_split_letters(t))
-        else:
-            out.append(t)
-    return out
+    return [part for t in tokens for part in (_split_letters(t) if t.kind == "word" else [t])]
 
 
 def _split_letters(t: Token) -> list[Token]:
@@ -73,13 +68,8 @@ def _split_letters(t: Token) -> list[Token]:
 
 def refuse(tokens: Sequence[Token]) -> None:
     """Raises on what looks like a product and is none: derivatives, and products of matrices."""
-    if any(t.text == "frac" for t in tokens) and _is_derivative(tokens):
-        raise Unreadable("a derivative")
-    if any(t.text == "^" for t in tokens) and _MATRICES.search("".join([t.text for t in tokens])):
-        raise Unreadable("a product of matrices")  # beside an inverse or transposed one a capital letter is a matrix
-
-
-def _is_derivative(tokens: Sequence[Token]) -> bool:
-    """`\\frac{d}{dx}` and `\\frac{dy}{dx}`, whose d is no factor."""
     texts = "".join([t.text for t in tokens])
-    return "frac{d" in texts and _DERIVATIVE.search(texts) is not None
+    if "frac{d" in texts and _DERIVATIVE.search(texts):
+        raise Unreadable("a derivative")
+    if "^" in texts and _MATRICES.search(texts):
+        raise Unreadable("a product of matrices")  # beside an inverse or transposed one a capital letter is a matrix

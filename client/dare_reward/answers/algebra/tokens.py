@@ -146,10 +146,8 @@ def _plain(kind: str, text: str, *, space: bool) -> Token:
         return Token("num", text, space)
     if kind == "word":
         return Token("let" if len(text) == 1 else "word", text, space)
-    if kind == "row":
-        return Token("op", "row", space)
-    if kind == "dots":
-        return Token("op", "...", space)
+    if kind in {"row", "dots"}:
+        return Token("op", "row" if kind == "row" else "...", space)
     if kind == "esc":
         return Token("op", {"\\{": "\\{", "\\}": "\\}"}.get(text, text[1:]), space)
     return Token("op", {"==": "=", ":=": "=", "**": "^", "+/-": "+-"}.get(text, text), space)

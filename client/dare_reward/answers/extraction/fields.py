@@ -8,13 +8,13 @@ A value of JSON is given as it is written, a string without its quotes; `source`
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Literal
 
 from ..._pattern import pattern
 from ..languages import alternatives
+from ..literal_values import leading_literal
 
 WINDOW = 32_000  # characters of a value
 TRIES = 8  # keys that are looked at, from the end
@@ -38,7 +38,6 @@ _HEADING = pattern(
 _TAGS = frozenset({"answer", "final_answer", "begin_of_box", "end_of_box"})
 _STRING = pattern(r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'", re.DOTALL)
 _ESCAPE = pattern(r"\\([\"'\\/])")
-_BRACKET = pattern(r"[\[\]{}]")
 _STRAY = pattern(r"[ \t]*+<(?P<name>[|/]?[A-Za-z][\w|]{1,23})>[ \t]*+(?=\n|\Z)")
 
 
@@ -107,10 +106,7 @@ def _value(text: str, at: int, *, escaped: bool) -> Mark:
         said = None if close is None else _ESCAPE.sub(r"\1", window[1:close])
         return Mark(said, "string", at + (close or 0))
     if window[:1] in {"[", "{"}:
-        try:
-            end = json.JSONDecoder(strict=False).raw_decode(window)[1]
-        except (ValueError, RecursionError):
-            end = _closing(window)
+        end = len(leading_literal(window) or window.partition("\n")[0])
     else:
         bare = _BARE.match(window)
         end = bare.end() if bare else 0
@@ -128,16 +124,6 @@ def _close(window: str) -> int | None:
     if last > 0 and _ENDS.match(window, last + 1):
         return last
     return None if strict is None else strict.end() - 1
-
-
-def _closing(window: str) -> int:
-    """Where the bracket that `window` begins with closes, else the end of its line."""
-    depth = 0
-    for match in _BRACKET.finditer(window):
-        depth += 1 if match[0] in "[{" else -1
-        if not depth:
-            return match.end()
-    return len(window.partition("\n")[0])
 
 
 def last_tag(text: str) -> Mark | None:

@@ -162,10 +162,9 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
     if mark is not None:
         if mark.content is None:
             return _CUT_OFF
+        source: Source = "box" if mark.source == "box" else "tag"
         if (letter := choice_letter(mark.content, letters)) is not None:
-            source: Source = "box" if mark.source == "box" else "tag"
             return _UNCLEAR if source == "box" and _either(text, mark, letters) else Extraction(letter, source)
-        source = "box" if mark.source == "box" else "tag"
         if (letter := _letter_near(text, mark.content, source, letters)) is not None:
             return Extraction(letter, source)
     letter = None if closed_only else announced_letter(text, letters)
