@@ -17,7 +17,7 @@ from dare_reward.answers.algebra.points import WHOLE, point, step_points
 from dare_reward.answers.algebra.token_lists import split
 from dare_reward.answers.algebra.tokens import spell, tokenise
 from dare_reward.answers.cleanup import MAX_CHARS, clean
-from dare_reward.answers.forms.intervals import REALS, Endpoint, RealInterval, intersect, spelled, union, without
+from dare_reward.answers.forms.intervals import REALS, Endpoint, intersect, interval, spelled, union, without
 from dare_reward.answers.forms.prose import is_prose
 from dare_reward.answers.forms.units import split_unit
 from dare_reward.answers.hashes import short
@@ -271,13 +271,15 @@ def test_rounding():
 
 
 ENDS = st.integers(-6, 6).map(lambda n: Endpoint(Fraction(n), str(n)))
-PIECES = st.builds(RealInterval, ENDS, ENDS, st.booleans(), st.booleans())
+PIECES = st.builds(
+    lambda low, high, closed: interval(low, high, closed=closed), ENDS, ENDS, st.sampled_from(["", "[", "]", "[]"])
+)
 
 
 def holds(pieces, x):
     return any(
-        (p.low.order < x or (p.low.order == x and p.low_closed))
-        and (x < p.high.order or (x == p.high.order and p.high_closed))
+        (p.start.at.order < x or (p.start.at.order == x and not p.start.behind))
+        and (x < p.end.at.order or (x == p.end.at.order and p.end.behind))
         for p in pieces
     )
 
@@ -299,7 +301,7 @@ def test_points_taken_out():
     zero = Endpoint(Fraction(0), "0")
     assert spelled(without([REALS], [zero])) == "(-oo;0)u(0;oo)"
     assert spelled([]) == "{}"
-    assert spelled([RealInterval(zero, zero, low_closed=True, high_closed=True)]) == "{0}"
+    assert spelled([interval(zero, zero, closed="[]")]) == "{0}"
 
 
 @each(

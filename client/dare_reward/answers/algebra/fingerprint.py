@@ -8,11 +8,11 @@ from ..hashes import hashed, short
 from ..kinds import KeyKind
 from ..unreadable import Unreadable
 from .evaluate import evaluate
-from .nodes import Node, variables
+from .nodes import Node, Op, variables
 from .numbers import Value, as_fraction, charge, context, digits, rational, work
 from .points import POINTS, WHOLE, hidden, jumps, point, step_points
 
-_COMPLEX = frozenset({"z", "w"})  # names of complex numbers: |z|^2 is not z^2
+_COMPLEX = frozenset({"z", "w"})  # names of complex numbers, where a modulus is taken
 
 
 def values_at(node: Node) -> list[Value]:
@@ -23,7 +23,7 @@ def values_at(node: Node) -> list[Value]:
     steps = [value for env in step_points(names) if (value := _tried(node, env)) is not None] if jumps(node) else []
     if len(steps) > 1 and all(name in WHOLE for name in names):
         return steps  # floor((n+1)/2) is ceil(n/2), of integers
-    complex_ = [name for name in names if name in _COMPLEX]
+    complex_ = [name for name in names if name in _COMPLEX and _in_bars(node, name)]
     values = [
         evaluate(node, {name: _beside(name, j) if name in complex_ else point(name, j) for name in names})
         for j in range(POINTS)
@@ -38,6 +38,13 @@ def _tried(node: Node, env: dict[str, Value]) -> Value | None:
         return evaluate(node, env)
     except Unreadable:
         return None
+
+
+def _in_bars(node: Node, name: str) -> bool:
+    """Whether the absolute value of an expression with the variable is taken: |z|^2 is not z^2."""
+    if not isinstance(node, Op):
+        return False
+    return (node.name == "abs" and name in variables(node)) or any(_in_bars(arg, name) for arg in node.args)
 
 
 def _beside(name: str, index: int) -> Value:

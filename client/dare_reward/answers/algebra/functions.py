@@ -32,7 +32,7 @@ def _trig(name: str) -> Callable[[Value], Value]:
         check_angle(ctx.re(x))
         check_log(abs(ctx.im(x)))
         out = getattr(ctx, name)(x)
-        return 0 if abs(out) <= ctx.noise * max(1, abs(x)) else out
+        return 0 if abs(out) <= ctx.noise * max(1, abs(x)) and abs(x) >= 0.001 else out  # a small sine is its value
 
     return f
 

@@ -47,7 +47,7 @@ def is_unit(word: str) -> bool:
 def split_unit(tokens: list[Token]) -> Suffix | None:
     """The number, the scale word and the unit of `5 million cm^2`; None where there is neither scale nor unit."""
     signs = [t for t in tokens[:1] if t.text == "-"]
-    amount = tokens[1:] if signs or tokens[0].text == "US" else tokens
+    amount = tokens[1:] if signs or [t.text for t in tokens[:2]] == ["US", "$"] else tokens
     if len(amount) > 1 and amount[0].kind == "op" and amount[0].text in CURRENCIES:
         return _money([*signs, *amount[1:]], CURRENCIES[amount[0].text])
     if len(tokens) > 1 and tokens[0].kind == "word" and _UNITS.get(tokens[0].text) in _MONEY_WORDS:
