@@ -417,8 +417,8 @@ def altered(trainer, **algorithm):
         trainer.config = before
 
 
-def finish(trainer, uid, answers):
-    """A finished group of the training partition, as the agent loop leaves it."""
+def finish(trainer, uid, answers, label=None):
+    """A finished group of the training partition, as the agent loop leaves it, with the columns of its data set."""
     import torch
     import transfer_queue as tq
     from verl.utils.tensordict_utils import list_of_dict_to_tensordict
@@ -427,7 +427,9 @@ def finish(trainer, uid, answers):
     for session, answer in enumerate(answers):
         ids = [*trainer.tokenizer(f"so \\boxed{{{answer}}}" if answer else "so what")["input_ids"]]
         keys.append(f"{uid}_{session}_0")
-        rows.append({"responses": torch.tensor([*ids, trainer.tokenizer.eos_token_id]), "rm_scores": torch.zeros(1)})
+        truth = {"style": "rule", "ground_truth": label}
+        own = {"rm_scores": torch.zeros(1), "reward_model": truth}
+        rows.append({"responses": torch.tensor([*ids, trainer.tokenizer.eos_token_id]), **own})
         tags.append({"status": "success", "global_steps": 1})
     tq.kv_batch_put(keys=keys, fields=list_of_dict_to_tensordict(rows), tags=tags, partition_id="train")
     prompt = {"is_prompt": True, "status": "finished", "global_steps": 1}
@@ -458,6 +460,20 @@ def test_verls_filter_samples_again_what_the_votes_say_to_drop(trainer, service,
     assert kept <= {"mixed", "new40", "new41"}
     assert refilled == [4], "verl samples two prompts for each that it evicts"
     assert metrics["training/filter_groups/evicted_samples"] in {2, 4}
+
+
+def test_verls_filter_judges_labelled_groups_by_their_labels(trainer, service):
+    """With labelled=gt: a unanimous vote is right or wrong throughout, and a split one without a right answer is too."""
+    from dare_reward.stacks.scorer import Scorer
+    from dare_reward.stacks.verl_filter import _verdicts, by_votes
+
+    groups = {"split": ("3444", "3"), "none": ("3444", "7"), "same": ("1111", "1"), "free": ("3444", None)}
+    for uid, (answers, label) in groups.items():
+        finish(trainer, f"gt-{uid}", answers, label)
+    keys = [f"gt-{uid}_{session}_0" for uid in groups for session in range(4)]
+    for url, kept in ((f"{service.url}?labelled=gt", {"split", "free"}), (service.url, {"split", "none", "free"})):
+        verdicts = _verdicts(by_votes(Scorer.of(url)), trainer, keys, "train", None)
+        assert {uid.removeprefix("gt-") for uid, verdict in verdicts.items() if verdict is None} == kept
 
 
 def test_a_filter_by_the_truth_is_refused(trainer, advantage):

@@ -9,7 +9,7 @@ DARE_TRAINED=32: of each prompt's rollouts the first 32 are trained, the others 
 With `selection=...` in the URL the selected ones are trained instead. With `advantage=...` the service's advantages
 take the place of verl's; those of a group that is to be dropped are 0. With `train_on=reasoning` the tokens of the
 final answers are out of the loss. With algorithm.filter_groups, metric `dare`, verl samples other prompts for the
-groups that the votes alone say to drop.
+groups that the votes, or with `labelled=gt` their labels, say to drop.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..answers.classes import Labels
 from ..errors import ConfigError
 from ..openrlhf import AnswerRules
 from .answer_tokens import outside_answer
 from .report import log_groups, numbers
-from .scorer import EQUAL, Scorer, from_environment, group, groups_by, label_of, require_complete, say_once, spread
+from .scorer import EQUAL, Scorer, from_environment, group, groups_by, require_complete, say_once, spread
 from .verl_filter import by_votes, filter_groups, filters
-from .verl_rows import final_rows, number_of, padding_of, said, session_of
+from .verl_rows import final_rows, number_of, padding_of, said, session_of, truth_of
 
 if TYPE_CHECKING:
     from ..reply import Reply
@@ -145,7 +144,7 @@ def score_batch(
     last = final_rows(batch.keys, padding_of(batch, columns["response_mask"]))
     at = list(last.values())
     members = groups_by(data["uid"][i] for i in at)
-    labels = [_label(data, at[rows[0]]) for rows in members.values()]
+    labels = [truth_of(data, at[rows[0]]) for rows in members.values()]
     rollouts = [
         _rollout(scorer, trainer, columns, i) | {"trained": trained is None or number_of(key) < trained}
         for key, i in last.items()
@@ -267,11 +266,6 @@ def _rollout(scorer: Scorer, trainer: Any, columns: dict[str, Any], i: int) -> d
     row |= scorer.answer_tokens(row, ids.tolist(), trainer.tokenizer)
     mask = columns["response_mask"][i].bool().cpu().numpy()
     return row | tokens | {"token_mask": mask, "token_ids": ids.tolist()}
-
-
-def _label(data: Any, i: int) -> Labels | None:
-    """The ground truth: for diagnostics, and for `labelled=gt`."""
-    return label_of(data["reward_model"][i].get("ground_truth")) if "reward_model" in data else None
 
 
 def _load() -> None:

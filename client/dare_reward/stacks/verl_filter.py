@@ -8,7 +8,7 @@ from typing import Any, Final
 from ..errors import ConfigError
 from ..methods import find, specs
 from .scorer import Scorer, group, groups_by, silenced
-from .verl_rows import final_rows, number_of, said, uid_of
+from .verl_rows import final_rows, number_of, said, truth_of, uid_of
 
 METRIC: Final = "dare"
 
@@ -66,14 +66,20 @@ def _verdicts(
 ) -> dict[str, float | None]:
     import transfer_queue as tq
 
-    responses = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=["responses"])["responses"].unbind()
+    data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=["responses", "reward_model"])
+    responses = data["responses"].unbind()
     last = final_rows(keys, [False] * len(keys))
     members = groups_by(map(uid_of, last))
     rollouts = [
         said(trainer, responses[i]) | {"trained": trained is None or number_of(name) < trained}
         for name, i in last.items()
     ]
-    rewards, reply = scorer.score([group(u, [rollouts[j] for j in rows]) for u, rows in members.items()])
+    at = list(last.values())
+    labels = [truth_of(data, at[rows[0]]) for rows in members.values()]
+    groups = [
+        group(u, [rollouts[j] for j in rows], label=x) for (u, rows), x in zip(members.items(), labels, strict=True)
+    ]
+    rewards, reply = scorer.score(groups)
     if reply is None:
         return dict.fromkeys(members)
     levels = silenced(rewards, reply, 0.0)

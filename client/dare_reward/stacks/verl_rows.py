@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..answers.classes import Labels
+from .scorer import label_of
+
 
 def final_rows(keys: Sequence[str], padding: Sequence[bool]) -> dict[str, int]:
     """The row of the last output of each session; keys are {uid}_{session}_{index}, padding rows are no session.
@@ -27,6 +30,11 @@ def said(trainer: Any, response: Any) -> dict[str, Any]:
         "text": trainer.tokenizer.decode(response.tolist(), skip_special_tokens=True),
         "finish_reason": "length" if len(response) >= trainer.config.data.max_response_length else "stop",
     }
+
+
+def truth_of(data: Any, i: int) -> Labels | None:
+    """The ground truth of a row: for diagnostics, and for `labelled=gt`."""
+    return label_of(data["reward_model"][i].get("ground_truth")) if "reward_model" in data else None
 
 
 def session_of(key: str) -> str:
