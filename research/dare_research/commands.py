@@ -29,7 +29,7 @@ PAGES: dict[str, tuple[str, Callable[..., str]]] = {
     "simulation": ("dare-reward study simulate", simulation_page),
     "calibration": ("dare-reward study calibrate", calibration_page),
 }
-QUICK_PROJECTS = ProjectSize(projects=3, labels=(32, 40), evaluated=20)
+QUICK_PROJECTS = ProjectSize(projects=3, labels=(32, 40), evaluated=20, looked=2, looks=(32, 40))
 
 
 def register(subparsers: Any) -> None:

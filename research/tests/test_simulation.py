@@ -9,7 +9,7 @@ import pytest
 
 from dare_research.analysis.correlation import latent_correlation
 from dare_research.calibration.report import ALLOWED, worst
-from dare_research.calibration.simulate import LOSS, REGIMES, SEEDS, ProjectSize, project, regime
+from dare_research.calibration.simulate import LOSS, NULLS, REGIMES, SEEDS, ProjectSize, looked, project, regime
 from dare_research.commands import PAGES, render
 from dare_research.results import Place, read
 from dare_research.simulation.arms import CONTROLS, answer_methods, judge
@@ -267,15 +267,32 @@ def test_the_bar_is_met_by_the_committed_results():
 )
 def test_the_bar_in_small(name):
     """150 projects with 32 labels: 1 or 2 are worse, and with a gate of 2 in three of these regimes 5 to 10."""
-    found = regime(name, ProjectSize(projects=150, labels=(32,)), seed=3)["calibrated"][0]
+    found = regime(name, ProjectSize(projects=150, labels=(32,), looked=1), seed=3)["calibrated"][0]
     assert found["worse"] <= ALLOWED
     assert found["mean"] > -LOSS
+
+
+def test_looking_again_and_again_keeps_the_bar():
+    """In the committed results, and again in small: no constant bar lets fewer through."""
+    stated = {r["regime"]: r["looks"] for r in raw("calibration")["regimes"] if r["looks"]}
+    assert tuple(stated) == NULLS
+    for looks in stated.values():
+        assert [k["labels"] for k in looks] == [32, 100, 200]
+        assert all(k["rising"] <= 0.02 for k in looks[:2])
+        assert looks[0]["rising"] == looks[0]["constant"]
+        assert looks[2]["rising"] < 0.7 * looks[2]["constant"]
+    size = ProjectSize(looked=60, looks=(32, 100))
+    for name in NULLS:
+        again = looked(name, size, seed=4)
+        assert all(k["rising"] <= min(k["constant"], 0.05) for k in again)
 
 
 def test_the_committed_results_are_of_this_rule():
     """The regime nearest to the bar, again: another gate, shrinkage or veto chooses another exponent somewhere."""
     (stated,) = [r for r in raw("calibration")["regimes"] if r["regime"] == "AUROC 0.57"]
-    found = regime("AUROC 0.57", ProjectSize(labels=(32, 100)), seed=SEEDS["report"])  # the draws are those of 100
+    found = regime(
+        "AUROC 0.57", ProjectSize(labels=(32, 100), looked=1), seed=SEEDS["report"]
+    )  # the draws are those of 100
     by_labels = {c["labels"]: c for c in stated["calibrated"]}
     for own in found["calibrated"]:
         assert own == pytest.approx(by_labels[own["labels"]], rel=1e-4)
@@ -283,7 +300,7 @@ def test_the_committed_results_are_of_this_rule():
 
 @pytest.mark.parametrize(("name", "least"), [("AUROC 0.30", 0.08), ("AUROC 0.85", 0.2)])
 def test_where_entropy_tells_or_misleads_the_gain_is_taken(name, least):
-    found = regime(name, ProjectSize(projects=10, labels=(32,), evaluated=128), seed=3)
+    found = regime(name, ProjectSize(projects=10, labels=(32,), evaluated=128, looked=1), seed=3)
     assert found["calibrated"][0]["mean"] > least
     assert found["calibrated"][0]["vote"] <= 0.1
 

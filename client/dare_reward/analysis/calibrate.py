@@ -16,8 +16,15 @@ likelihood of the right answer of prompt g is
                  were chosen by their information (`label_choice`)
 
 0, the majority vote, unless all four hold. The gate is 3 for one certainty; among several it rises with their number,
-so that the chance that any of them passes by luck stays (Bonferroni). It is constant in the number of labels, and
-labels may be added and looked at batch by batch: research/docs/calibration.md has how often each way errs.
+so that the chance that any of them passes by luck stays (Bonferroni). Labels may be added and looked at batch by batch,
+for both bars on t rise with the labels, from the fewest that are enough on:
+
+    bar(n) = sqrt(bar^2 + 2 ln(n / LABELS)),  n / CHOSEN where the prompts were chosen
+
+A Brownian motion over its deviation crosses a constant bar c with the rate phi(c) (c - 1/c) a unit of ln n (Siegmund
+1985, Sequential Analysis, 4.2), so it crosses at last; under this one the rate falls as 1/n, and at the gate of 3 all
+looks together cross with a probability below 2%, however many they are. research/docs/calibration.md has how often each
+way errs.
 
 No statistic of answers and entropies alone can find the sign of b: a world where the sure answer is right and one where
 it is wrong look the same wherever votes are contested. Labels decide it, and they end here: what goes on to training is
@@ -28,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil, isfinite
+from math import ceil, isfinite, log, sqrt
 from statistics import NormalDist
 from types import MappingProxyType
 from typing import Any
@@ -56,19 +63,19 @@ __all__ = [
     "TELLING",
     "VOTE",
     "WORTH",
+    "Bars",
     "Calibration",
     "Choices",
     "Evidence",
     "Sums",
     "Tables",
     "Test",
+    "bars",
     "calibrate",
     "changed",
     "choose",
-    "enough_of",
     "evidence",
     "fit_exponent",
-    "gate_of",
     "scores",
     "tables",
 ]
@@ -82,6 +89,7 @@ LEVEL = 0.95
 POWER = 0.84  # standard normal quantile of 80%, of the labels that would decide
 WORTH = 200  # labelled prompts: what these could not decide is too little to use
 SMALLEST = 1e-12
+ROUNDS = 20  # of a fixed point that each brings some ten times nearer
 ROUNDING = 1e-9  # of a likelihood: a score below it is none
 DARE = GRID.index(1.0)
 DEFAULTS: dict[str, float | None] = {"eps": 0.05, "eps_scale": None, "u_floor": 0.0}
@@ -95,9 +103,10 @@ class Calibration:
     certainty       its name
     exponent        b to use; 0 is the vote
     fitted          the exponent of greatest likelihood, before anything else is asked
-    gate            what |t| had to reach: 3, or more among several certainties
+    gate            what |t| had to reach: 3, or more among several certainties and with more labels
     statistic       t of the score test at 0; NaN below two prompts with right and wrong answers, and if `telling` is 0
     contended       the same among contenders; over `contests` prompts with a right and a wrong contender
+    rival_gate      what it had to reach, with the sign of `fitted`
     prompts, mixed  labelled prompts that can be scored; those of them with right and wrong answers
     enough          there are labels enough for an exponent
     chosen          the prompts were chosen by their information
@@ -123,6 +132,7 @@ class Calibration:
     statistic: float
     contended: float
     contests: int
+    rival_gate: float
     prompts: int
     mixed: int
     enough: bool
@@ -154,7 +164,8 @@ class Calibration:
             return False
         if not self.enough:
             return True
-        return abs(self.statistic) < self.gate and _needed(self.prompts, abs(self.statistic) + 1, self.gate) <= WORTH
+        needed = _needed(self.prompts, abs(self.statistic) + 1, self.gate, self.chosen)
+        return abs(self.statistic) < self.gate and needed <= WORTH
 
 
 def changed(certainty: Certainty, weight: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -162,10 +173,30 @@ def changed(certainty: Certainty, weight: Mapping[str, Any]) -> Mapping[str, Any
     return {k: v for k, v in weight.items() if certainty.weighs and v != DEFAULTS[k]}
 
 
-def gate_of(tried: int) -> float:
-    """|t| that one of so many certainties has to reach: GATE for one, and as improbable by luck among all of them."""
-    normal = NormalDist()
-    return GATE if tried == 1 else -normal.inv_cdf(normal.cdf(-GATE) / tried)
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """What a choice has to pass: |t| of all answers, t of the contenders, and labels enough."""
+
+    gate: float = GATE
+    rivals: float = TELLING
+    enough: bool = True
+
+
+def bars(prompts: int, mixed: int, *, tried: int = 1, chosen: bool = False) -> Bars:
+    """Of so many labelled prompts, `mixed` of them with right and wrong answers, and one of `tried` certainties."""
+    normal, (labels, least) = NormalDist(), _least(chosen)
+    gate = GATE if tried == 1 else -normal.inv_cdf(normal.cdf(-GATE) / tried)
+    return Bars(_risen(gate, prompts, labels), _risen(TELLING, prompts, labels), prompts >= labels and mixed >= least)
+
+
+def _least(chosen: bool) -> tuple[int, int]:
+    """Labelled prompts that are enough, and mixed ones among them."""
+    return (CHOSEN, CHOSEN_MIXED) if chosen else (LABELS, MIXED)
+
+
+def _risen(bar: float, prompts: float, first: float) -> float:
+    """A bar on t that is honest after any number of looks, of which the first is at `first` labels."""
+    return sqrt(bar**2 + 2 * log(max(prompts / first, 1.0)))
 
 
 def fit_exponent(
@@ -182,8 +213,8 @@ def fit_exponent(
     """The exponent alone: what `calibrate` chooses, without its intervals."""
     weight = {"eps": eps, "eps_scale": eps_scale, "u_floor": u_floor}
     found = evidence(groups, correct_R, tables(groups, certainty, weight))
-    enough = enough_of(int(found.usable_P.sum()), found.mixed, chosen)
-    return float(choose(found, found.totals(), gate=gate_of(tried), enough=enough).exponent_S[0])
+    to_pass = bars(int(found.usable_P.sum()), found.mixed, tried=tried, chosen=chosen)
+    return float(choose(found, found.totals(), to_pass).exponent_S[0])
 
 
 def calibrate(
@@ -211,10 +242,10 @@ def calibrate(
     weight = {"eps": eps, "eps_scale": eps_scale, "u_floor": u_floor}
     by_exponent = tables(groups, certainty, weight)
     e = evidence(groups, correct_R, by_exponent)
-    gate, enough = gate_of(tried), enough_of(int(e.usable_P.sum()), e.mixed, chosen)
-    own = choose(e, e.totals(), gate=gate, enough=enough)
+    to_pass = bars(int(e.usable_P.sum()), e.mixed, tried=tried, chosen=chosen)
+    own = choose(e, e.totals(), to_pass)
     exponent, fitted, statistic = float(own.exponent_S[0]), float(own.fitted_S[0]), float(own.t_S[0])
-    others = np.searchsorted(GRID, choose(e, e.without_own(), gate=gate, enough=enough).exponent_S)
+    others = np.searchsorted(GRID, choose(e, e.without_own(), to_pass).exponent_S)
     truth_R = np.where(e.usable_P[groups.group_R], correct_R, np.nan)
     unsure_R = certainty.of_R(groups)
     auroc = entropy_auroc(groups, truth_R, unsure_R=unsure_R, level=level, seed=seed)
@@ -231,13 +262,14 @@ def calibrate(
         certainty=certainty.name,
         exponent=exponent,
         fitted=fitted,
-        gate=gate,
+        gate=to_pass.gate,
         statistic=statistic,
         contended=float(own.contended_S[0]),
         contests=int(e.contested_P.sum()),
+        rival_gate=to_pass.rivals,
         prompts=int(e.usable_P.sum()),
         mixed=e.mixed,
-        enough=enough,
+        enough=to_pass.enough,
         chosen=chosen,
         telling=int(np.count_nonzero(e.score_P)),
         left_out=e.left_out,
@@ -251,7 +283,7 @@ def calibrate(
         above_vote=tuple(over(b - e.right_PB[:, VOTE]) for b in e.right_PB.T),
         flips=over(label_PB[rows, others] != label_PB[:, VOTE]),
         gain=over(e.right_PB[rows, others] - e.right_PB[:, VOTE]),
-        more=0 if exponent else _more(e, statistic, gate, chosen),
+        more=0 if exponent else _more(e, statistic, to_pass.gate, chosen),
         params=line.line(exponent, {**changed(line, weight), **reading}),
     )
 
@@ -470,7 +502,7 @@ def scores(below_N: Floats, above_N: Floats) -> Floats:
     return np.where(np.abs(score_N) > ROUNDING * np.maximum(np.abs(above_N), np.abs(below_N)), score_N, 0.0)
 
 
-def choose(e: Evidence, sums: Sums, *, gate: float = GATE, enough: bool = True, around: float = 0.0) -> Choices:
+def choose(e: Evidence, sums: Sums, to_pass: Bars, *, around: float = 0.0) -> Choices:
     """The choice of each row. `around`: the exponent that the fit is shrunk to."""
     grid = np.array(GRID)
     likelihood_SB = sums.likelihood_SB - (grid - around) ** 2 / (2 * PRIOR**2)
@@ -483,15 +515,9 @@ def choose(e: Evidence, sums: Sums, *, gate: float = GATE, enough: bool = True, 
     most_S = right_SB.max(axis=1)
     best_SB = np.where(right_SB >= most_S[:, None] - ROUNDING, likelihood_SB, -np.inf)
     best_S = grid[best_SB.argmax(axis=1)]
-    passed_S = (t_S * sign_S >= gate) & (contended_S * sign_S >= TELLING) & enough
+    passed_S = (t_S * sign_S >= to_pass.gate) & (contended_S * sign_S >= to_pass.rivals) & to_pass.enough
     gains_S = most_S > sums.right_SB[:, VOTE] + ROUNDING
     return Choices(np.where(passed_S & gains_S, best_S, 0.0), fitted_S, t_S, contended_S)
-
-
-def enough_of(prompts: int, mixed: int, chosen: bool) -> bool:
-    """So many labelled prompts, so many of them mixed, are enough for an exponent."""
-    least, least_mixed = (CHOSEN, CHOSEN_MIXED) if chosen else (LABELS, MIXED)
-    return prompts >= least and mixed >= least_mixed
 
 
 def _small(groups: Groups, e: Evidence, weight: Mapping[str, Any]) -> bool:
@@ -511,10 +537,13 @@ def _more(e: Evidence, statistic: float, gate: float, chosen: bool) -> int | Non
     prompts = int(e.usable_P.sum())
     if not isfinite(statistic) or statistic == 0:
         return None
-    labels, mixed = (CHOSEN, CHOSEN_MIXED) if chosen else (LABELS, MIXED)
-    return max(0, labels - prompts, mixed - e.mixed, ceil(_needed(prompts, abs(statistic), gate)) - prompts)
+    labels, mixed = _least(chosen)
+    return max(0, labels - prompts, mixed - e.mixed, ceil(_needed(prompts, abs(statistic), gate, chosen)) - prompts)
 
 
-def _needed(prompts: int, statistic: float, gate: float) -> float:
-    """Labelled prompts at which t is expected at gate + POWER, if it is `statistic` at `prompts` of them."""
-    return prompts * ((gate + POWER) / statistic) ** 2
+def _needed(prompts: int, statistic: float, gate: float, chosen: bool) -> float:
+    """Labelled prompts at which t is expected at its gate + POWER, if it is `statistic` at `prompts` of them."""
+    needed, first = float(prompts), max(prompts, _least(chosen)[0])
+    for _ in range(ROUNDS):
+        needed = prompts * ((_risen(gate, needed, first) + POWER) / statistic) ** 2
+    return needed

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..groups import Groups
 from ..segments import Floats
-from .calibrate import CHOSEN_MIXED, VOTE, Calibration, changed, choose, evidence, gate_of, tables
+from .calibrate import CHOSEN_MIXED, LABELS, MIXED, VOTE, Calibration, bars, changed, choose, evidence, tables
 from .certainty import ENTROPY, GRID, Certainty
 from .label_choice import direction
 
@@ -77,7 +77,8 @@ def by_kind(
     known_P = e.mixed_P & ~np.isnan(u.score_P)
     q, reference = _between(member_KP[:, known_P], u.score_P[known_P], u.variance_P[known_P], seed)
     p = float((1 + (reference >= q).sum()) / (1 + PERMUTATIONS)) if len(names) > 1 else 1.0
-    own = choose(e, e.sums(member_KP), gate=gate_of(max(len(names), 1)), around=common.exponent)
+    one_look = bars(LABELS, MIXED, tried=max(len(names), 1))  # and `p` has to pass too
+    own = choose(e, e.sums(member_KP), one_look, around=common.exponent)
     right_KB, mixed_K = member_KP @ e.right_PB, member_KP @ e.mixed_P
     kinds = []
     for k, name in enumerate(names):

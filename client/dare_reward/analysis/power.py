@@ -13,7 +13,7 @@ import numpy as np
 
 from ..groups import Groups
 from ..segments import Bools, Floats, Ints
-from .calibrate import CHOSEN, GATE, SMALLEST, Evidence, Sums, Tables, Test, choose, enough_of, scores
+from .calibrate import CHOSEN, SMALLEST, Evidence, Sums, Tables, Test, bars, choose, scores
 from .certainty import GRID
 from .ranks import group_ranks
 
@@ -48,7 +48,7 @@ def power(
     worth_P: Floats,
     *,
     auroc: float = AUROC,
-    gate: float = GATE,
+    tried: int = 1,
     chosen: bool = False,
     seed: int = 0,
 ) -> Power:
@@ -69,8 +69,9 @@ def power(
     further = _drawn(groups, found, next_P, rng.random((DRAWS, len(next_P))) < mixed, exponent=exponent, rng=rng)
 
     def shares(sums: Sums, count: int, mixed_count: float) -> tuple[float, float]:
-        own = choose(e, sums, gate=gate, enough=enough_of(count, int(mixed_count), chosen))
-        return float((own.t_S >= gate).mean()), float((own.exponent_S > 0).mean())
+        to_pass = bars(count, int(mixed_count), tried=tried, chosen=chosen)
+        own = choose(e, sums, to_pass)
+        return float((own.t_S >= to_pass.gate).mean()), float((own.exponent_S > 0).mean())
 
     return Power(
         auroc,

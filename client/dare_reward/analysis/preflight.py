@@ -27,14 +27,12 @@ from .calibrate import (
     LABELS,
     LEVEL,
     MIXED,
-    TELLING,
     WORTH,
     Calibration,
     Tables,
     calibrate,
     changed,
     evidence,
-    gate_of,
     tables,
 )
 from .certainty import ENTROPY, GRID, Certainty, available
@@ -135,7 +133,7 @@ def preflight(
             by_exponent,
             e,
             calibration_worth(groups, eps=eps),
-            gate=gate_of(len(certainties)),
+            tried=len(certainties),
             chosen=chosen,
             seed=seed,
         ),
@@ -256,8 +254,8 @@ def _gain(c: Calibration) -> str:
 def _in_vain(c: Calibration) -> str:
     """Why what is informative changes no label."""
     sign = 1 if c.fitted > 0 else -1
-    if not c.contended * sign >= TELLING:
-        t = f"t = {c.contended:.1f}, {TELLING:g} needed" if c.contests > 1 else "too few to test"
+    if not c.contended * sign >= c.rival_gate:
+        t = f"t = {c.contended:.1f}, {c.rival_gate:.3g} needed" if c.contests > 1 else "too few to test"
         return (
             f"it separates the leading answer from rare ones (t = {c.statistic:.1f}), not from those that could win: "
             f"answers with at least half of the leader's votes differ in {c.contests} prompts ({t})"

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from dare_reward.analysis.bootstrap import Interval
-from dare_reward.analysis.calibrate import LEVEL, TELLING, Calibration
+from dare_reward.analysis.calibrate import LEVEL, Calibration
 from dare_reward.analysis.certainty import ENTROPY, GRID, KNOWN
 from dare_reward.analysis.kinds import LIKELY, Kinds
 from dare_reward.analysis.power import Power
@@ -302,7 +302,7 @@ def _measures(calibrations: Sequence[Calibration], on: Screen) -> str:
         ("AUROC where the vote is right", lambda c: _share(c.auroc_right, counted(c.auroc_right.prompts, "prompt"))),
         ("AUROC where the vote is wrong", lambda c: _share(c.auroc_wrong, counted(c.auroc_wrong.prompts, "prompt"))),
         (f"t of all answers ({calibrations[0].gate:.3g} needed)", lambda c: number(c.statistic, 2)),
-        (f"t of those that could win ({TELLING:g} needed)", lambda c: number(c.contended, 2)),
+        (f"t of those that could win ({calibrations[0].rival_gate:.3g} needed)", lambda c: number(c.contended, 2)),
         ("likeliest exponent", lambda c: f"{c.fitted:g}"),
         ("exponent to use", lambda c: f"{c.exponent:g}" + (" (the vote)" if not c.exponent else "")),
         ("expected flips of the label", lambda c: interval(asdict(c.flips))),

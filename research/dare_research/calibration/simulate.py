@@ -16,10 +16,9 @@ from dare_reward.analysis.calibrate import (
     CHOSEN,
     LABELS,
     Evidence,
+    bars,
     choose,
-    enough_of,
     evidence,
-    gate_of,
     tables,
 )
 from dare_reward.analysis.certainty import ENTROPY, GRID, VOTE
@@ -46,6 +45,8 @@ class ProjectSize:
     projects: int = 400
     labels: tuple[int, ...] = (32, 50, 100)
     evaluated: int = 256
+    looked: int = 2000  # projects of a null that look every BATCH labels, up to the last of `looks`
+    looks: tuple[int, ...] = (32, 100, 200)
 
 
 def _fixed(auroc: float, delta: float) -> tuple[str, Scenario]:
@@ -75,6 +76,13 @@ REGIMES: Mapping[str, Scenario] = {
 }
 
 
+NULLS = (
+    "AUROC 0.50",
+    "direction varies by prompt, mean AUROC 0.53",
+    "entropy follows the vote, weakly",
+)  # no exponent gains anything here
+
+
 def project(scenario: Scenario, *, seed: tuple[int, ...], labels: tuple[int, ...], evaluated: int) -> dict[str, Any]:
     """The exponent by number of labels and by other ways to label, and label accuracy on other prompts by exponent."""
     rng = np.random.default_rng(seed)
@@ -102,9 +110,9 @@ def _evidence(sample: Sample, groups: Groups) -> Evidence:
 
 def _chosen(e: Evidence, labelled_P: Bools, *, tried: int = 1, chosen: bool = False) -> float:
     """The exponent that these labels choose."""
-    enough = enough_of(int(labelled_P.sum()), int((e.mixed_P & labelled_P).sum()), chosen)
+    to_pass = bars(int(labelled_P.sum()), int((e.mixed_P & labelled_P).sum()), tried=tried, chosen=chosen)
     sums = e.sums(labelled_P[None].astype(np.float64))
-    return float(choose(e, sums, gate=gate_of(tried), enough=enough).exponent_S[0])
+    return float(choose(e, sums, to_pass).exponent_S[0])
 
 
 def _gain(accuracy_B: Floats, exponent: float) -> tuple[float, bool]:
@@ -130,6 +138,27 @@ def _of_several(
     return best[1:]
 
 
+def looked(name: str, size: ProjectSize, *, seed: int) -> list[dict[str, Any]]:
+    """Projects that have left the vote at some look: by the bars, and by those of the first look for ever."""
+    at, last = list(REGIMES).index(name), max(size.looks)
+    numbers = np.arange(LABELS, last + 1, BATCH)
+    counted_SP = (np.arange(last) < numbers[:, None]).astype(np.float64)
+    used: dict[str, list[Bools]] = {"rising": [], "constant": []}
+    for i in range(size.looked):
+        rng = np.random.default_rng((seed, at, i, last))
+        sample = draw_sample(REGIMES[name], draw_prompts(REGIMES[name], last, rng), rng)
+        e = _evidence(sample, sample.groups)
+        rows = [(e.sums(row[None]), int(row.sum()), int(row @ e.mixed_P)) for row in counted_SP]
+        for gate, first in (("rising", 0), ("constant", LABELS)):
+            to_pass = [bars(first or n, mixed) for _, n, mixed in rows]
+            left = [choose(e, sums, own).exponent_S[0] != 0 for (sums, *_), own in zip(rows, to_pass, strict=True)]
+            used[gate].append(np.logical_or.accumulate(left))
+    return [
+        {"labels": n, **{gate: _share(np.array(own)[:, numbers <= n][:, -1]) for gate, own in used.items()}}
+        for n in size.looks
+    ]
+
+
 def regime(name: str, size: ProjectSize, *, seed: int) -> dict[str, Any]:
     """All projects of a regime: change of label accuracy against the vote."""
     at = list(REGIMES).index(name)
@@ -151,6 +180,7 @@ def regime(name: str, size: ProjectSize, *, seed: int) -> dict[str, Any]:
             {"labels": n, **_spread(above[np.arange(len(above)), chosen[:, k]]), "vote": _share(chosen[:, k] == VOTE)}
             for k, n in enumerate(size.labels)
         ],
+        "looks": looked(name, size, seed=seed) if name in NULLS else [],
         "ways": [{"way": way, **_spread(own[:, 0]), "vote": _share(own[:, 1] == 0)} for way, own in ways.items()],
     }
 

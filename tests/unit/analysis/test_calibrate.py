@@ -13,6 +13,7 @@ import pytest
 import dare_reward
 from dare_reward.analysis.bootstrap import Interval
 from dare_reward.analysis.calibrate import (
+    CHOSEN,
     GATE,
     GRID,
     LABELS,
@@ -21,6 +22,7 @@ from dare_reward.analysis.calibrate import (
     SMALLEST,
     TELLING,
     VOTE,
+    bars,
     calibrate,
     fit_exponent,
 )
@@ -100,6 +102,11 @@ def is_mixed(group):
     return "7" in weights(group, 0) and len(weights(group, 0)) > 1
 
 
+def risen(bar, groups):
+    """Labels beyond the first 32 raise the bar: one may have looked in between."""
+    return math.sqrt(bar**2 + 2 * math.log(max(len(groups), 32) / 32))
+
+
 def by_hand(groups, *, enough=True, **options):
     def score(g):
         return likelihood(g, 0.5, **options) - likelihood(g, -0.5, **options)
@@ -117,7 +124,9 @@ def by_hand(groups, *, enough=True, **options):
     allowed = [b for b in GRID if b * sign > 0 and abs(b) <= abs(fit)]
     best = max(allowed, key=lambda b: (labels(b), penalised(b)), default=0.0)
     gate = (
-        enough and t * sign >= GATE and t_of([score_of_rivals(g, groups, **options) for g in rivals]) * sign >= TELLING
+        enough
+        and t * sign >= risen(GATE, groups)
+        and t_of([score_of_rivals(g, groups, **options) for g in rivals]) * sign >= risen(TELLING, groups)
     )
     return fit, (best if gate and allowed and labels(best) > labels(0) else 0.0), t
 
@@ -264,7 +273,7 @@ def test_the_verdicts():
     assert decide(replace(flat, statistic=0.1))[0] == "vote"
     assert decide(replace(flat, statistic=2.6, more=20)) == (
         "undecided",
-        f"t = 2.6 is below {GATE:g}; some 20 more labelled prompts would decide",
+        f"t = 2.6 is below {base.gate:.2g}; some 20 more labelled prompts would decide",
     )
     assert decide(replace(flat, prompts=34, mixed=22, statistic=1.0, more=5000))[0] == "undecided"
     few = replace(flat, prompts=16, mixed=12, statistic=5.0, enough=False)
@@ -278,7 +287,7 @@ def test_the_verdicts():
     assert "contradict" in decide(replace(flat, statistic=3.5, fitted=-1.0))[1]
     idle = replace(flat, statistic=3.5, fitted=1.0, contended=0.4, contests=9)
     assert decide(idle)[0] == "informative"
-    assert "differ in 9 prompts (t = 0.4, 1.64 needed)" in decide(idle)[1]
+    assert f"differ in 9 prompts (t = 0.4, {base.rival_gate:.3g} needed)" in decide(idle)[1]
     assert decide(replace(idle, contended=2.0))[0] == "informative"
     assert "labels no more prompts right" in decide(replace(idle, contended=2.0))[1]
     assert decide(replace(flat, exponent=-2.0, statistic=-4.0))[0] == "use"
@@ -356,9 +365,26 @@ def test_more_labels_are_at_least_those_of_the_minimum():
 
 
 def test_more_labels_sharpen_the_estimate_of_how_many_are_needed():
-    found = calibrate(*arrays(labelled(33, gap=0.004, right=0.4, seed=1)))
+    groups = labelled(33, gap=0.004, right=0.4, seed=1)
+    found = calibrate(*arrays(groups))
     assert 1 < abs(found.statistic) < GATE
-    assert found.more == math.ceil(33 * ((GATE + 0.84) / found.statistic) ** 2) - 33 > 0
+    needed = 33 + found.more
+    expected = abs(found.statistic) * math.sqrt(needed / 33)  # t grows with the root of the labels
+    assert expected == pytest.approx(risen(GATE, range(needed)) + 0.84, rel=0.01)
+
+
+@pytest.mark.parametrize(("chosen", "first"), [(False, LABELS), (True, CHOSEN)])
+def test_the_bars_are_honest_under_any_number_of_looks(chosen, first):
+    """Labels that tell nothing, looked at up to a hundred times the first: 2% at most ever pass. A constant gate lets
+    through far more."""
+    looks = np.arange(first, 100 * first, first // 16)
+    steps = np.random.default_rng(0).normal(size=(1500, len(looks))) * np.sqrt(np.diff(looks, prepend=0))
+    t = np.cumsum(steps, axis=1) / np.sqrt(looks)
+    gates = [bars(int(n), int(n), chosen=chosen).gate for n in looks]
+    assert (np.abs(t) >= gates).any(axis=1).mean() <= 0.02
+    assert (np.abs(t) >= GATE).any(axis=1).mean() > 0.03
+    assert gates[0] == bars(first, first, chosen=chosen).gate == GATE
+    assert bars(first - 1, first - 1, chosen=chosen).enough is False
 
 
 # the commands

@@ -9,7 +9,7 @@ import pytest
 
 import dare_reward
 from dare_reward.analysis.bootstrap import Interval
-from dare_reward.analysis.calibrate import calibrate, evidence, gate_of, tables
+from dare_reward.analysis.calibrate import bars, calibrate, evidence, tables
 from dare_reward.analysis.certainty import ENTROPY, GRID, KNOWN, available
 from dare_reward.analysis.group_size import BySize, SizeRow, by_size, dealt, sizes_of
 from dare_reward.analysis.kinds import LIKELY, by_kind
@@ -180,8 +180,10 @@ def test_among_several_the_gate_rises_and_the_best_is_used():
     assert found.verdict == "use"
     assert found.calibration.certainty != ENTROPY.name
     assert found.calibration.params == next(k for k in KNOWN if k.name == found.calibration.certainty).line(1.0)
-    assert {c.gate for c in found.calibrations} == {gate_of(len(KNOWN))}
-    assert gate_of(1) == 3 < gate_of(2) < gate_of(3) < gate_of(5) < 3.5
+    assert {c.gate for c in found.calibrations} == {bars(60, 60, tried=len(KNOWN)).gate}
+    gates = [bars(32, 32, tried=n).gate for n in (1, 2, 3, 5)]
+    assert gates == sorted(set(gates))
+    assert (gates[0], gates[-1]) == (3, pytest.approx(3.46, abs=0.01))
     assert [row.name for row in found.rollouts.rows][:2] == ["vote", "ties by entropy"]
 
 
