@@ -39,7 +39,7 @@ def start():
         command = [sys.executable, "-c", "import sys; from dare_reward.cli import main; sys.exit(main())"]
         environment = {k: v for k, v in os.environ.items() if k not in {"DISPLAY", "WAYLAND_DISPLAY"}}
         process = subprocess.Popen(
-            [*command, "label", str(path), *words], env=environment, stdout=subprocess.PIPE, text=True
+            [*command, "label", str(path), "--port", "0", *words], env=environment, stdout=subprocess.PIPE, text=True
         )
         started.append(process)
         return process, process.stdout.readline().split()[-1]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dare_reward.cli import main
+from dare_reward.commands import label
 from dare_reward.errors import RequestError
 from dare_reward.files.labels import FileLabel, LabelFile, append_label
 from dare_reward.files.reader import Reader
@@ -55,6 +56,23 @@ def file(tmp_path):
 def test_the_best_prompts_come_first_and_none_that_is_worth_nothing(use, names, file, capsys):
     assert main(["label", file, "--list", "--for", use]) == 0
     assert capsys.readouterr().out.split() == names
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_an_output_that_is_no_terminal_takes_the_list(terminal, file, capsys, monkeypatch):
+    """`label FILE > ids.txt`; --port asks for the page in any case."""
+    served = []
+    monkeypatch.setattr(label, "_serve", lambda _, port, __: served.append(port))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
+    assert main(["label", file]) == 0
+    shown = capsys.readouterr()
+    assert served == ([0] if terminal else [])
+    if not terminal:
+        assert shown.out.split() == ["rivals", "informative", "some"]
+        assert "--port 0" in shown.err
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
+    assert main(["label", file, "--port", "0"]) == 0
+    assert served[-1] == 0
 
 
 def test_a_budget_is_kept(file, capsys):

@@ -44,7 +44,7 @@ def register(subparsers: Any) -> None:
         examples=(
             "dare-reward label rollouts.jsonl",
             "dare-reward label rollouts.jsonl --for reward --terminal",
-            "dare-reward label rollouts.jsonl --budget 16 --list > to_label.txt",
+            "dare-reward label rollouts.jsonl --budget 16 > to_label.txt",
         ),
         exits="0, or 2 if no prompt is worth a label or nothing could be read.",
     )
@@ -63,8 +63,12 @@ def register(subparsers: Any) -> None:
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--terminal", action="store_true", help="Ask here, without a browser.")
-    how.add_argument("--list", action="store_true", help="Only print the chosen group_ids, one a line, best first.")
-    parser.add_argument("--port", type=int, default=0, help="The port of the page (default: a free one).")
+    how.add_argument(
+        "--list",
+        action="store_true",
+        help="Only print the chosen group_ids, one a line, best first: the default if the output goes into a file.",
+    )
+    how.add_argument("--port", type=int, help="Open the page, at this port (default: a free one, which 0 means too).")
     parser.set_defaults(run=run)
 
 
@@ -73,6 +77,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.budget < 1:
         raise RequestError("--budget must be at least 1", code="budget")
     chosen = _chosen(arguments)
+    if not (arguments.list or arguments.terminal) and arguments.port is None and not sys.stdout.isatty():
+        arguments.list = True
+        warn("the output is no terminal, so it is the list of prompts; --port 0 opens the page")
     if arguments.list:
         print("\n".join(str(group["group_id"]) for group in chosen))
         return 0
@@ -85,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.terminal:
         ask_all(session, read=input, write=print)
     else:
-        _serve(session, arguments.port, advice)
+        _serve(session, arguments.port or 0, advice)
     print(f"{file}: {session.summary()}", f"Next:\n{advice}", sep="\n")
     return 0
 
