@@ -123,6 +123,35 @@ def given(column):
     return [None if isinstance(x, float) else x for x in column]
 
 
+def test_the_data_set_of_a_plan_trains_labelled_prompts_by_their_labels(train, service, tmp_path):
+    """The file that `dare-reward plan` writes, as TRL's own loader reads it: half of each step are `gt` groups."""
+    import tiny
+    from datasets import load_dataset
+
+    from dare_reward.cli import main
+
+    prompts = [tiny.question(i) for i in range(6)]
+    rollouts = [{"answer": a, "mean_entropy": 0.3} for a in "12"]
+    rows = [{"group_id": str(i), "prompt": p, "rollouts": rollouts} for i, p in enumerate(prompts)]
+    rows[4]["label"] = "2"
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    file = str(tmp_path / "train.jsonl")
+    words = ["plan", str(tmp_path / "in.jsonl"), "--params", "method=ttrl", "--stack", "trl", "--out", file]
+    assert main(words) == 0
+    data = load_dataset("json", data_files=file, split="train", cache_dir=str(tmp_path / "cache"))
+    url = f"{service.url}?method=ttrl&labelled=gt"
+    result = train(url, data=data, chat=False, steps=3, shuffle_dataset=False)
+    assert differ(result["calls"])
+    for call in result["calls"]:
+        groups = [slice(i, i + M) for i in range(0, len(call["texts"]), M)]
+        assert sorted(call["labels"][at.start] is not None for at in groups) == [False, True]
+        for at in groups:
+            assert {*call["labels"][at]} == {"2" if call["prompts"][at.start] == prompts[4] else None}
+            own = {"method": "gt", "label": "2"} if call["labels"][at.start] else {}
+            sent = {"group_id": "g", "rollouts": [{"text": t} for t in call["texts"][at]], **own}
+            assert call["rewards"][at] == list(dare_reward.estimate([sent], method="ttrl").groups[0].rewards)
+
+
 def test_votes_beyond_the_trained(train, service):
     """num_generations=4 and one vote more each: eight vote, four are trained."""
     result = train(service.url, steps=2, votes=1)

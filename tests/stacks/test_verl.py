@@ -70,10 +70,10 @@ def trainer(service):
     ray.shutdown()
 
 
-def put(trainer, partition, *, entropy=True, logprobs=False, outputs=1, pad=0, said=None):
+def put(trainer, partition, *, entropy=True, logprobs=False, outputs=1, pad=0, said=None, truths=()):
     """Rollouts into the queue as verl's agent loop puts them, shuffled, with verl's own padding rows.
 
-    `said` are the texts of each group, else they are made of ANSWERS.
+    `said` are the texts of each group, else they are made of ANSWERS; `truths` their `reward_model` of the data set.
     """
     import torch
     import transfer_queue as tq
@@ -94,7 +94,7 @@ def put(trainer, partition, *, entropy=True, logprobs=False, outputs=1, pad=0, s
                     "prompts": prompt, "responses": response, "response_mask": mask, "loss_mask": mask,
                     "input_ids": torch.cat([prompt, response]), "position_ids": torch.arange(len(response) + 3),
                     "attention_mask": torch.ones(len(response) + 3, dtype=torch.int64), "rm_scores": torch.zeros(len(response)),
-                    "old_log_probs": torch.zeros(len(response)), "uid": f"uid_{p}", "reward_model": {"style": "rule", "ground_truth": "1"},
+                    "old_log_probs": torch.zeros(len(response)), "uid": f"uid_{p}", "reward_model": truths[p] if truths else {"style": "rule", "ground_truth": "1"},
                 }  # fmt: skip
                 drawn = torch.tensor(rng.exponential(0.3, len(response)), dtype=torch.float32)
                 if entropy:
@@ -518,6 +518,36 @@ def test_the_recipe_of_ttrl(trainer, tmp_path):
     data = RLHFDataset(data_files=str(tmp_path / "train.parquet"), tokenizer=trainer.tokenizer, config=config.data)
     assert data[1]["__rollout_n__"] == 64
     assert data[1]["reward_model"]["ground_truth"] == "4"
+
+
+def test_the_data_set_of_a_plan_rewards_labelled_prompts_by_their_labels(trainer, advantage, service, tmp_path):
+    """The file that `dare-reward plan` writes, as verl's own data set reads it: its labelled groups are `gt` groups."""
+    import json
+
+    from verl.utils.dataset.rl_dataset import RLHFDataset
+
+    from dare_reward.cli import main
+
+    rollouts = [{"answer": a, "mean_entropy": 0.3} for a in "12"]
+    rows = [{"group_id": f"g{i}", "prompt": f"{i}+1?", "rollouts": rollouts} for i in range(4)]
+    rows[2]["label"] = ["3", "03"]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    file = str(tmp_path / "train.parquet")
+    words = ["plan", str(tmp_path / "in.jsonl"), "--params", "method=ttrl", "--stack", "verl", "--out", file]
+    assert main(words) == 0
+    data = RLHFDataset(data_files=file, tokenizer=trainer.tokenizer, config=trainer.config.data)
+    step = [data[i] for i in range(2)]
+    assert sorted(row["group_id"] == "g2" for row in step) == [False, True]
+    assert all(row["raw_prompt"] == [{"role": "user", "content": f"{row['group_id'][1:]}+1?"}] for row in step)
+    answers = ["3", "4", "4", "4"]
+    said = [[f"so \\boxed{{{a}}}" for a in answers] for _ in step]
+    batch, _ = put(trainer, "plan", said=said, truths=[row["reward_model"] for row in step])
+    advantage(batch, f"{service.url}?method=ttrl&labelled=gt")
+    expected = {}
+    for p, row in enumerate(step):
+        right = "3" if row["group_id"] == "g2" else "4"
+        expected |= {f"uid_{p}_{s}": float(a == right) for s, a in enumerate(answers)}
+    check(batch, expected)
 
 
 def test_without_an_address_verl_is_untouched():

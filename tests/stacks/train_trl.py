@@ -33,6 +33,8 @@ class Recording:
                 "rewards": rewards,
                 "step": trainer.state.global_step,
                 "training": trainer.model.training,
+                "prompts": prompts,
+                "labels": columns[self.label],
                 "votes": [[{k: plain(x) for k, x in v.items()} for v in row] for row in columns.get("vote_only", [])],
             }
         )
@@ -70,9 +72,10 @@ class Async(Recording, AsyncDareReward):
 
 def train(
     model: Path, url: str, *, trainer: str = "grpo", asynchronous: bool = False, steps: int = 3, batch: int = 8, evaluate: bool = False,
-    chat: bool = True, votes: int | VoteRollout | None = None, prepare: Callable[[Any], None] = lambda trainer: None, on_step: Callable[[int], None] | None = None, out: Path, reward: dict[str, Any] | None = None, **settings: Any,
+    chat: bool = True, votes: int | VoteRollout | None = None, prepare: Callable[[Any], None] = lambda trainer: None, on_step: Callable[[int], None] | None = None, out: Path, reward: dict[str, Any] | None = None, data: Any = None, **settings: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """Train; return the calls, the log and the final step. `prepare` gets the trainer before it starts."""
+    """Train; return the calls, the log and the final step. `prepare` gets the trainer before it starts; `data` are rows
+    with a `label`, as `dare-reward plan` writes them."""
     import tiny
     from datasets import Dataset
     from transformers import TrainerCallback
@@ -85,9 +88,9 @@ def train(
         }
         for i in range(9)
     ]
-    data = Dataset.from_list(rows)
+    data, label = (Dataset.from_list(rows), "gold") if data is None else (data, "label")
     config, kind = {"grpo": (GRPOConfig, GRPOTrainer), "rloo": (RLOOConfig, RLOOTrainer)}[trainer]
-    function = (Async if asynchronous else Sync)(url, label="gold", **(reward or {}))
+    function = (Async if asynchronous else Sync)(url, label=label, **(reward or {}))
     function.calls = []
 
     class OnStep(TrainerCallback):
