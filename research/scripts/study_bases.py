@@ -26,9 +26,9 @@ def main() -> int:
     part = PARTS[arguments.part]
     for base in map(int, arguments.bases.split(",")) if arguments.bases else part.bases:
         missing = [r for r in part.regimes if not kept_file(arguments.out / f"{r}-{base}").exists()]
-        if missing and not saved(arguments.models, trunk_name(base)):
-            make_trunk(DEFAULT, base, arguments.models)
         for regime in missing:
+            if not saved(arguments.models, trunk_name(base, regime)):
+                make_trunk(DEFAULT, base, arguments.models, regime)
             model, _ = load(grow_base(DEFAULT, regime, base, arguments.models))
             print(keep(model, DEFAULT.pretraining.shape, arguments.out / f"{regime}-{base}"), flush=True)
     return 0

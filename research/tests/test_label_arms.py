@@ -8,12 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from dare_research.training import jobs
 from dare_research.training.arms import ARMS, E10
-from dare_research.training.corpus import REGIMES
+from dare_research.training.corpus import REGIMES, hard_facts
 from dare_research.training.grpo_run import RunSettings
-from dare_research.training.jobs import choose, half_labelled
+from dare_research.training.jobs import choose, half_labelled, trunk_name
 from dare_research.training.parts import PARTS
-from dare_research.training.plan import DOSES
+from dare_research.training.plan import DEFAULT, DOSES, WIDE, corpus_of, fact_set, labelled_of, problems_of
 from dare_reward.groups import Groups
 
 SETTINGS = RunSettings()
@@ -30,11 +31,51 @@ def problems(count):
 
 
 def test_the_runs_are_those_of_the_page():
-    e1, doses = PARTS["e10"], PARTS["e10_doses"]
+    e1, doses, wide = PARTS["e10"], PARTS["e10_doses"], PARTS["e10_wide"]
     assert len(e1.ids()) == 6 * len(REGIMES) * 4 * 2 == 144
     assert len(doses.ids()) == 3 * (1 + len(DOSES)) * 2 * 2 == 60
-    assert {cell.seed for part in (e1, doses) for cell in part.cells()} == {10, 11}
+    assert len(wide.ids()) == 4 * 2 * 2 == 16
+    assert {(cell.settings.steps, cell.base) for cell in wide.cells()} == {(128, 400), (128, 401)}
+    assert {cell.seed for part in (e1, doses, wide) for cell in part.cells()} == {10, 11}
     assert not {*e1.ids()} & {i for name, part in PARTS.items() if name != "e10" for i in part.ids()}
+
+
+def test_the_wide_bases_have_four_times_the_prompts_and_facts():
+    """Each fact in four versions, of which as many are hard as before; what other bases learn from stays as it was."""
+    usual, many = (problems_of(DEFAULT, stage, 400) for stage in ("campaign", WIDE))
+    assert [len(own["adapted"]) for own in (usual, many)] == [128, 512]
+    assert len(labelled_of(DEFAULT, WIDE, 400, 32)) == 32
+    facts = [
+        {fact for family, problem in own["adapted"] for fact in hard_facts(family, problem, fact_set(400))}
+        for own in (usual, many)
+    ]
+    assert facts[0] < facts[1]
+    assert len(facts[1]) == pytest.approx(4 * len(facts[0]), rel=0.2)
+    assert corpus_of("informative", 400).families == ("add", "mirror", "sub", "shift")
+    assert {*DEFAULT.families(WIDE)} < {*corpus_of(WIDE, 400).families}
+    assert trunk_name(400, WIDE) != trunk_name(400, "informative") == trunk_name(400) == "trunk-400"
+
+
+def test_a_tenth_of_the_wide_prompts_have_labels(monkeypatch):
+    """51 of 512 as rewards, whatever the arm's own number; 32 of the probe split for an exponent alone."""
+    asked = []
+
+    def chosen(found, arm, _):
+        asked.append((len(found.sizes_P), arm.labels))
+        return np.zeros(len(found.sizes_P), bool)
+
+    monkeypatch.setattr(jobs, "choose", chosen)
+    monkeypatch.setattr(
+        jobs,
+        "examine",
+        lambda _, __, pool, **___: SimpleNamespace(groups=groups(len(pool)), correct_R=np.zeros(16 * len(pool))),
+    )
+    monkeypatch.setattr(jobs, "_figures", lambda *_, **__: {"exponent": 0.0})
+    adapted = problems_of(DEFAULT, WIDE, 400)["adapted"]
+    for cell in PARTS["e10_wide"].cells():
+        if ARMS[cell.arm].choice and (cell.base, cell.seed) == (400, 10):
+            jobs._chosen(DEFAULT, cell, adapted, None, None)
+    assert asked == [(64, 32), (512, 51), (512, 51)]
 
 
 def test_the_runs_of_e9_on_the_bases_of_e1():

@@ -22,7 +22,7 @@ def value(text):
 
 def truth(family, prompt):
     """The answer, by other means than the worked steps."""
-    body = prompt[1:-1]
+    body, family = prompt[1:-1], family.partition("_")[0]
     if family == "add":
         return str(sum(map(int, body.split("+"))))
     if family == "sub":

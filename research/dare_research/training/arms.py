@@ -174,6 +174,7 @@ E1D: Final = tuple(a.name for a in ARMS.values() if "campaign-e1d" in a.stages)
 E9: Final = tuple(a.name for a in ARMS.values() if "campaign-e9" in a.stages)
 E10: Final = ("ttrl", *(a.name for a in ARMS.values() if "campaign-e10" in a.stages))
 E10_DOSES: Final = ("ttrl", *(name for name in E10 if name.startswith("calibrated_")))
+E10_WIDE: Final = ("ttrl", "calibrated_32", "labels_half", "both_random")
 
 
 def chosen_params(arm: Arm, given: Mapping[str, str]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from random import Random
 from types import MappingProxyType
@@ -77,7 +78,7 @@ def add(random: Random, places: int) -> Exercise:
     return Exercise(f"A{a}+{b}>", work)
 
 
-def sub(random: Random, places: int) -> Exercise:
+def sub(random: Random, places: int, mark: str = "D") -> Exercise:
     """a-b with a > b, digit by digit from the right: `3-8-0=5b`, b for borrow."""
     b, a = sorted(random.sample(range(10 ** (places - 1), 10**places), 2))
 
@@ -90,10 +91,10 @@ def sub(random: Random, places: int) -> Exercise:
             out = str(digit) + out
         return steps, out
 
-    return Exercise(f"D{a}-{b}>", work)
+    return Exercise(f"{mark}{a}-{b}>", work)
 
 
-def shift(random: Random, places: int) -> Exercise:
+def shift(random: Random, places: int, mark: str = "C") -> Exercise:
     """Each letter moved on by one digit, in a ring of ten letters: `c4g`."""
     letters, by = _letters(random, places), random.randrange(1, 10)
 
@@ -101,7 +102,7 @@ def shift(random: Random, places: int) -> Exercise:
         moved = [decide(f"{LETTERS[x]}{by}", (x + by) % 10, 10) for x in letters]
         return [f"{LETTERS[x]}{by}{LETTERS[y]}" for x, y in zip(letters, moved, strict=True)], _word(moved)
 
-    return Exercise(f"C{_word(letters)}{by}>", work)
+    return Exercise(f"{mark}{_word(letters)}{by}>", work)
 
 
 def mirror(random: Random, places: int) -> Exercise:
@@ -127,9 +128,12 @@ def _word(letters: list[int]) -> str:
     return "".join(LETTERS[x] for x in letters)
 
 
-FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
-    {
-        f.name: f
-        for f in (Family("add", 3, add), Family("mirror", 5, mirror), Family("sub", 3, sub), Family("shift", 5, shift))
-    }
+_USUAL: Final = (Family("add", 3, add), Family("mirror", 5, mirror), Family("sub", 3, sub), Family("shift", 5, shift))
+# The same tasks behind other marks: hard facts go by the family's name, so each has its own.
+_FURTHER: Final = (
+    *(Family(f"shift_{mark}", 5, partial(shift, mark=mark)) for mark in "EFG"),
+    *(Family(f"sub_{mark}", 3, partial(sub, mark=mark)) for mark in "HIJ"),
 )
+USUAL: Final = tuple(f.name for f in _USUAL)
+FURTHER: Final = tuple(f.name for f in _FURTHER)
+FAMILIES: Final[Mapping[str, Family]] = MappingProxyType({f.name: f for f in (*_USUAL, *_FURTHER)})

@@ -20,10 +20,10 @@ from dare_reward.segments import Bools, Floats
 
 from .arms import ARMS, Arm
 from .examine import examine, preflights, summary, treatments
-from .families import FAMILIES, Exercise
+from .families import Exercise
 from .grpo_run import RunSettings, train
 from .kept import kept_file, load_kept
-from .plan import Cell, Design, Exercises, corpus_of, labelled_of, problems_of
+from .plan import WIDE, Cell, Design, Exercises, corpus_of, labelled_of, problems_of
 from .pretrain import finish, grow, solved
 
 JSON = dict[str, Any]
@@ -33,22 +33,23 @@ CALIBRATED = 2_000_003  # and of the labelled rollouts
 TEMPERATURES = (0.7, 1.3)
 
 
-def trunk_name(base: int) -> str:
-    return f"trunk-{base}"
+def trunk_name(base: int, regime: str = "plain") -> str:
+    return f"trunk-{WIDE}-{base}" if regime == WIDE else f"trunk-{base}"
 
 
 def saved(root: Path, name: str) -> bool:
     return (root / name / "config.json").exists() or kept_file(root / name).exists()
 
 
-def make_trunk(design: Design, base: int, root: Path) -> list[JSON]:
-    """Train a trunk from nothing and save it."""
+def make_trunk(design: Design, base: int, root: Path, regime: str = "plain") -> list[JSON]:
+    """Train the trunk of a base of this regime from nothing and save it."""
     _one_thread()
     begun = time.monotonic()
-    model, tokenizer, steps = grow(corpus_of("plain", base), design.pretraining, seed=base)
-    _save(model, tokenizer, root / trunk_name(base))
+    model, tokenizer, steps = grow(replace(corpus_of(regime, base), regime="plain"), design.pretraining, seed=base)
+    name = trunk_name(base, regime)
+    _save(model, tokenizer, root / name)
     seconds = round(time.monotonic() - begun, 1)
-    return [{"record": "trunk", "id": trunk_name(base), "base": base, "steps": steps, "seconds": seconds}]
+    return [{"record": "trunk", "id": name, "base": base, "steps": steps, "seconds": seconds}]
 
 
 def grow_base(design: Design, regime: str, base: int, root: Path) -> Path:
@@ -56,7 +57,7 @@ def grow_base(design: Design, regime: str, base: int, root: Path) -> Path:
     _one_thread()
     folder = root / f"{regime}-{base}"
     if not saved(root, folder.name):
-        model, tokenizer = load(root / trunk_name(base))
+        model, tokenizer = load(root / trunk_name(base, regime))
         finish(model, tokenizer, corpus_of(regime, base), design.pretraining, seed=1000 + base)
         _save(model, tokenizer, folder)
     return folder
@@ -66,7 +67,7 @@ def make_base(design: Design, stage: str, regime: str, base: int, root: Path) ->
     """A base of a regime: what it can do on the stage's prompts, and what the preflight says of it."""
     folder = grow_base(design, regime, base, root)
     model, tokenizer = load(folder)
-    probe = solved(model, tokenizer, tuple(FAMILIES), design.pretraining.probes)
+    probe = solved(model, tokenizer, corpus_of(regime, base).families, design.pretraining.probes)
     problems = problems_of(design, stage, base)
     graded = {
         name: examine(model, tokenizer, part, each=design.each, seed=EXAMINED + base) for name, part in problems.items()
@@ -154,6 +155,8 @@ def _chosen(
     """The arm with the exponent that its chosen prompts say, what the record keeps of that, and which adapted prompts
     have labels as rewards. Prompts are chosen from rollouts of the base, without labels."""
     arm = ARMS[cell.arm]
+    if cell.stage == WIDE and arm.half:
+        arm = replace(arm, labels=len(adapted) // 10)
     pool = adapted if arm.half else labelled_of(design, cell.stage, cell.base, arm.pool)
     graded = examine(model, tokenizer, pool, each=design.each, seed=CALIBRATED + cell.base)
     chosen_P = choose(graded.groups, arm, Random(f"labels/{cell.seed}"))

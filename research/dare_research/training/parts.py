@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-from .arms import CAMPAIGN, E1B, E1C, E1D, E9, E10, E10_DOSES
+from .arms import CAMPAIGN, E1B, E1C, E1D, E9, E10, E10_DOSES, E10_WIDE
 from .corpus import REGIMES
-from .plan import DEFAULT, DOSES, HALVES, Cell, cells
+from .plan import DEFAULT, DOSES, HALVES, WIDE, Cell, cells
 
 STAGE: Final = "campaign"
 CALIBRATED: Final = ("ttrl", "dare", "calibrated_vote")
@@ -67,5 +67,8 @@ PARTS: Final[Mapping[str, PlannedPart]] = MappingProxyType(
         "e9": PlannedPart("campaign-e9", E9, regimes=("informative",), seeds=3, first_seed=20, trained=8),
         "e10": PlannedPart("campaign-e10", E10, first_seed=10),
         "e10_doses": PlannedPart("campaign-e10", E10_DOSES, regimes=("plain", *DOSES), bases=(200, 300), first_seed=10),
+        "e10_wide": PlannedPart(
+            "campaign-e10", E10_WIDE, regimes=(WIDE,), bases=(400, 401), first_seed=10, steps=128, stage=WIDE
+        ),
     }
 )

@@ -9,13 +9,14 @@ from types import MappingProxyType
 from typing import Final, cast
 
 from .corpus import Corpus, Regime, hard_facts, held_out, in_first_half
-from .families import FAMILIES, Exercise
+from .families import FURTHER, USUAL, Exercise
 from .grpo_run import RunSettings
 from .pretrain import Pretraining
 from .tiny_model import ModelSize
 
 Exercises = Sequence[tuple[str, Exercise]]
 HALVES: Final = "halves"  # the stage that adapts to prompts of the first half of the hard facts alone
+WIDE: Final = "wide"  # stage and regime: `informative` with four times the families, prompts and hard facts
 DEVELOP_BASE: Final = 100  # the base that is tuned on; confirmed on are 0, 1, 2, ...
 
 
@@ -47,6 +48,8 @@ class Design:
         return tuple(sorted({*(s for s in self.between if s < steps), *later, steps}))
 
     def families(self, stage: str) -> tuple[str, ...]:
+        if stage == WIDE:
+            return (*self.confirm, *FURTHER)
         return self.confirm if stage in {"confirm", "campaign", HALVES, "long", "sensitivity"} else self.develop
 
 
@@ -106,12 +109,13 @@ def scaled(design: Design, factor: float) -> Design:
 
 def corpus_of(regime: str, base: int = 0) -> Corpus:
     """What a base of a regime learns from. A dose is `informative` for another share of the hard facts."""
-    kind = cast("Regime", "informative" if regime in DOSES else regime)
-    return Corpus(kind, tuple(FAMILIES), dict.fromkeys(FAMILIES, DOSES.get(regime, TELLING)), fact_set(base))
+    kind = cast("Regime", "informative" if regime in DOSES or regime == WIDE else regime)
+    families = (*USUAL, *FURTHER) if regime == WIDE else USUAL
+    return Corpus(kind, families, dict.fromkeys(families, DOSES.get(regime, TELLING)), fact_set(base))
 
 
 def fact_set(base: int) -> int:
-    """The set of hard facts that a base has learned: bases 200 to 299 have the second, 300 to 399 the third."""
+    """The set of hard facts that a base has learned: bases 200 to 299 have the second, 300 to 399 the third, etc."""
     return max(0, base // 100 - 1)
 
 

@@ -51,9 +51,9 @@ def run(
     """
     done = {r["id"] for r in read_records(file)}
     trunks = {
-        trunk_name(base): partial(make_trunk, design, base, bases)
-        for base in dict.fromkeys(c.base for c in wanted if not saved(bases, f"{c.regime}-{c.base}"))
-        if not saved(bases, trunk_name(base))
+        trunk_name(c.base, c.regime): partial(make_trunk, design, c.base, bases, c.regime)
+        for c in wanted
+        if not saved(bases, f"{c.regime}-{c.base}") and not saved(bases, trunk_name(c.base, c.regime))
     }
     starts = {
         f"{stage}/{regime}/{base}": partial(make_base, design, stage, regime, base, bases)
