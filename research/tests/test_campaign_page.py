@@ -53,7 +53,7 @@ def run(name):
     found = {"exponent": fitted, "fitted": fitted, "statistic": 2 * fitted, "vetoed": False, "mixed": 30}
     return {
         "record": "run", "id": name, "stage": stage, "regime": regime, "base": int(base), "arm": arm, "seed": int(seed),
-        "lr": 3e-4, "settings": {"steps": steps}, "tokens": 400_000, "evaluations": [*before, {"step": steps, "sets": sets}], "preregistration": "c0ffee",
+        "lr": 3e-4, "settings": {"steps": steps, "prompts": 8, "votes": 64}, "tokens": 400_000, "evaluations": [*before, {"step": steps, "sets": sets}], "preregistration": "c0ffee",
         **({"calibration": found} if arm == "calibrated_vote" else {}),
         **({"calibration_by_family": {"shift": found, "sub": found | {"exponent": -2.0}}} if arm == "calibrated_by_family" else {}),
     }  # fmt: skip

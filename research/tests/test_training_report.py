@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 import sys
+from functools import partial
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from dare_research.page.breakdown import bar, families
 from dare_research.page.claims import CLAIMS, judge_training, overall
-from dare_research.page.dynamics import GAINS, _formatting, area, reached, reasoning_gain
+from dare_research.page.dynamics import GAINS, _formatting, area, reached, reasoning_gain, rollouts_until
 from dare_research.page.figures import draw_training, figures, gains, rank_correlation
 from dare_research.page.outcomes import ARMS, BASE, REGIMES, Study, curve
 from dare_research.page.report import training_page
@@ -157,6 +158,21 @@ def section(text, title):
 
 
 # records
+
+
+def test_the_rollouts_of_a_committed_run_until_it_has_an_accuracy():
+    """Votes in waves: what each step left out is not generated. All of them, if no evaluation gets there."""
+    kept = read_records(Place(Path(__file__).parents[1], "campaign").packed)
+    raw = next(r for r in kept if r.get("arm") == "dare_waves")
+    own = parse([r for r in kept if r["id"] in {raw["id"], f"campaign/{raw['regime']}/{raw['base']}"}])
+    by_step = [8 * (64 - saved) for saved in raw["steps"]["votes_saved"]]
+    first, second = (sum(e["sets"]["adapted"]["right"]) for e in raw["evaluations"][:2])
+    prompts = len(raw["evaluations"][0]["sets"]["adapted"]["right"])
+    assert second > first, "else the second evaluation reaches nothing new"
+    until = partial(rollouts_until, own.runs[0], own.bases[0])
+    assert until(second / prompts / 8) == (round(sum(by_step[:16])), True)
+    assert until(1.0) == (round(sum(by_step)), False)
+    assert until(0.0) == (0, True)
 
 
 def test_lines_and_objects_are_the_same(full):

@@ -18,7 +18,7 @@ from ..training.parts import PARTS as PLANNED
 from ..training.parts import PlannedPart
 from ..training.records import parse
 from .bars import BETTER, FLOOR, GAIN, LEVEL, WORSE, Bar, verdict
-from .campaign_further import Further, by_family, by_half, collapsed, dose_response, fact_sets
+from .campaign_further import Further, by_family, by_half, collapsed, dose_response, fact_sets, until_half_way
 from .outcomes import Study, in_order
 from .words import interval, number, points, table
 
@@ -121,7 +121,13 @@ LONGER: Final = tuple(
 PARTS: Final = (
     CampaignPart("E1", PLANNED["e1"], E1),
     CampaignPart("E1b", PLANNED["e1b"], FURTHER, others=CAMPAIGN),
-    CampaignPart("E1c", PLANNED["e1c"], LAST, others=CAMPAIGN),
+    CampaignPart(
+        "E1c",
+        PLANNED["e1c"],
+        LAST,
+        others=CAMPAIGN,
+        further={"Rollouts until half way": partial(until_half_way, PLANNED["e1c"], "ttrl")},
+    ),
     CampaignPart("E1d", PLANNED["e1d"], RESHAPED, others=("ttrl",)),
     CampaignPart("E1e", PLANNED["e1e"], further={"Who fell": partial(collapsed, PLANNED["e1e"])}),
     CampaignPart("E2", PLANNED["e2"], MISCONCEPTIONS, further={"Over three sets of facts": fact_sets}),

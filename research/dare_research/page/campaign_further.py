@@ -16,6 +16,7 @@ from ..training.parts import PARTS, STAGE, PlannedPart
 from ..training.plan import DEFAULT, fact_set
 from ..training.records import TrainedRun, parse
 from .bars import FLOOR, verdict
+from .dynamics import rollouts_until
 from .outcomes import BASE, Study, curve, mean_of
 from .words import NOTHING, interval, number, percent, points, table
 
@@ -50,6 +51,10 @@ HALVES: Final = {
 CURVES = """Mean pass@1 on the adapted prompts, in per cent, by step; 8 rollouts a prompt between, 64 at the ends.
 *Fell*: 5 points or more below the run's own highest evaluation before. *Below*: below its base. *Entropy*: at the end,
 in nats a token, mean of the runs."""
+
+HALF_WAY = """Not preregistered here. Mean rollouts that a run generates until an evaluation (every 8 steps) has a
+pass@1 half way from its base to the end of the vote's run of its seed; all of its rollouts where none has, and none
+where the vote's run ends below its base."""
 
 
 def by_family(study: Study, records: Sequence[Mapping[str, Any]]) -> str:
@@ -177,6 +182,26 @@ def collapsed(part: PlannedPart, study: Study, _: Sequence[Mapping[str, Any]]) -
         counts = (f"{count} of {len(curves)}" for count in (fell, below))
         rows.append([regime, f"`{arm}`", *cells, *counts, number(entropy)])
     return f"{CURVES}\n\n{table(('regime', 'arm', *map(str, steps), 'fell', 'below', 'entropy'), rows)}"
+
+
+def until_half_way(part: PlannedPart, rival: str, study: Study, _: Sequence[Mapping[str, Any]]) -> str:
+    """Rollouts that each arm generates until it is half way from the base to where the rival of its seed ends."""
+    rows = []
+    for regime in part.regimes:
+        ends = study.runs(part.stage, regime, rival)
+        all_rivals = 0.0
+        for arm in (rival, *(arm for arm in part.arms if arm != rival)):
+            found = []
+            for key, run in study.runs(part.stage, regime, arm).items():
+                base = study.base(regime, key[0], stage=part.stage)
+                if base is not None and key in ends:
+                    levels = (base.evaluation.sets["adapted"].pass1, ends[key].final.sets["adapted"].pass1)
+                    found.append(rollouts_until(run, base, sum(levels) / 2))
+            mean = mean_of(count for count, _ in found)
+            all_rivals = all_rivals or mean
+            reached = f"{sum(reached for _, reached in found)} of {len(found)}"
+            rows.append([regime, f"`{arm}`", f"{mean:,.0f}", number(mean / all_rivals), reached])
+    return f"{HALF_WAY}\n\n{table(('regime', 'arm', 'rollouts', f'of those of `{rival}`', 'got there'), rows)}"
 
 
 def _told_in_points(found: Contrast | None) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from dare_research.analysis.curves import evaluation_interval, steps_to_threshold
 
+from ..training.arms import ALL_ARMS
 from ..training.records import Base, TrainedRun
 from .outcomes import ARMS, BASE, FINAL, SETS, Study, curve, in_order, mean_of
 from .words import interval, number, pairs, percent, points, sentence, table, verdicts
@@ -30,6 +31,16 @@ def reached(run: TrainedRun, base: Base) -> list[int | None]:
     values = curve(run, base)
     known = bool(values) and values[0][0] == 0
     return steps_to_threshold(values, [values[0][1] + g for g in GAINS]) if known else [None] * len(GAINS)
+
+
+def rollouts_until(run: TrainedRun, base: Base | None, target: float) -> tuple[int, bool]:
+    """Rollouts generated until an evaluation first has `target` as pass@1 on the adapted prompts, and True; all of the
+    run's, and False, where none has."""
+    settings = run.settings
+    votes = ALL_ARMS[run.arm].votes or settings["votes"]
+    by_step = settings["prompts"] * (votes - run.steps.get("votes_saved", np.zeros(settings["steps"])))
+    (step,) = steps_to_threshold(curve(run, base), [target])
+    return round(by_step[:step].sum()), step is not None
 
 
 def spacing(study: Study) -> str:
