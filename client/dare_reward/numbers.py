@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import comb
 from types import MappingProxyType
 from typing import Any, Final, Literal
@@ -30,7 +30,7 @@ EQUAL: Final = 1e-12  # rewards whose standard deviation is at most this are equ
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Columns:
     """Scored groups as columns over their rollouts and groups."""
 
@@ -51,7 +51,21 @@ class Columns:
 
     def sum(self, values_R: Any) -> Floats:
         """Over the rollouts of each group."""
-        return np.bincount(self.group_R, weights=values_R, minlength=len(self.sizes_P)).astype(np.float64)
+        filled_P, sums_P = self.sizes_P > 0, np.zeros(len(self.sizes_P))
+        starts_P = np.cumsum(self.sizes_P) - self.sizes_P
+        sums_P[filled_P] = np.add.reduceat(values_R, starts_P[filled_P], dtype=np.float64)
+        return sums_P
+
+    @cached_property
+    def reward_std_P(self) -> Floats:
+        """Population deviation over the trained rollouts; what differs by rounding is equal."""
+        on_R = self.trained_R & ~np.isnan(self.rewards_R)
+        number_P = self.sum(on_R)
+        count_P = np.maximum(number_P, 1)
+        mean_P = self.sum(np.where(on_R, self.rewards_R, 0.0)) / count_P
+        square_P = self.sum(np.where(on_R, (self.rewards_R - mean_P[self.group_R]) ** 2, 0.0)) / count_P
+        deviation_P = np.where(square_P > EQUAL**2, np.sqrt(square_P), 0.0)
+        return np.where(number_P > 0, deviation_P, np.nan)
 
 
 def columns_of(lines: Sequence[Line]) -> Columns:
@@ -134,29 +148,6 @@ def _entropy(right: Callable[[Columns], Any] | None = None) -> Formula:
     return _over_rollouts(lambda c: c.entropy_R, lambda c: c.valid_R if right is None else c.valid_R & right(c))
 
 
-def _reward_std(c: Columns) -> Floats:
-    """Population deviation over the trained rollouts; what differs by rounding is equal."""
-    on_R = c.trained_R & ~np.isnan(c.rewards_R)
-    count_P = np.maximum(c.sum(on_R), 1)
-    mean_P = c.sum(np.where(on_R, c.rewards_R, 0.0)) / count_P
-    square_P = c.sum(np.where(on_R, (c.rewards_R - mean_P[c.group_R]) ** 2, 0.0)) / count_P
-    deviation_P = np.where(square_P > EQUAL**2, np.sqrt(square_P), 0.0)
-    return np.where(c.sum(on_R) > 0, deviation_P, np.nan)
-
-
-def _zero_std(c: Columns) -> Floats:
-    deviation_P = _reward_std(c)
-    return np.where(np.isnan(deviation_P), np.nan, deviation_P == 0)
-
-
-def _auroc(c: Columns) -> Floats:
-    return group_auroc(c, c.entropy_R, c.correct_R)
-
-
-def _votes(c: Columns) -> Floats:
-    return c.sizes_P.astype(np.float64)
-
-
 # --- the numbers -----------------------------------------------------------------------------------------------------
 
 
@@ -223,7 +214,7 @@ NUMBERS: Final = (
     ),
     RunNumber(
         "frac_reward_zero_std", "share of groups whose trained rollouts all have the same reward: they teach nothing",
-        _over_groups(_zero_std), tile="Groups with equal rewards", charts={"agreement": ("equal rewards", "warn")},
+        _over_groups(lambda c: np.where(np.isnan(c.reward_std_P), np.nan, c.reward_std_P == 0)), tile="Groups with equal rewards", charts={"agreement": ("equal rewards", "warn")},
     ),
     RunNumber(
         "distinct_answers", "distinct answers of a group",
@@ -242,7 +233,7 @@ NUMBERS: Final = (
     ),
     RunNumber(
         "reward_std", "standard deviation of a group's rewards, over its trained rollouts",
-        _over_groups(_reward_std), unit="reward", charts={"reward": ("deviation in a group", "other")},
+        _over_groups(lambda c: c.reward_std_P), unit="reward", charts={"reward": ("deviation in a group", "other")},
     ),
     RunNumber(
         "pruned", "share of rollouts whose answer was pruned", _over_rollouts(_pruned), over="rollouts", openrlhf=True,
@@ -287,14 +278,14 @@ NUMBERS: Final = (
     ),
     RunNumber(
         "entropy_auroc", "chance that, of a right and a wrong answer of one group, the right one has the lower entropy",
-        _over_groups(_auroc), labels=True, better="up", charts={"auroc": ("AUROC", "main")},
+        _over_groups(lambda c: group_auroc(c, c.entropy_R, c.correct_R)), labels=True, better="up", charts={"auroc": ("AUROC", "main")},
     ),
     RunNumber(
         "num_tokens", "mean number of generated tokens of a rollout", _over_rollouts(lambda c: c.num_tokens_R),
         unit="tokens", over="rollouts", tile="Tokens", charts={"length": ("tokens", "main")},
     ),
     RunNumber(
-        "votes", "rollouts of a group, which the reward is estimated from", _over_groups(_votes),
+        "votes", "rollouts of a group, which the reward is estimated from", _over_groups(lambda c: c.sizes_P.astype(np.float64)),
         unit="rollouts", openrlhf=True, charts={"votes": ("all", "main")},
     ),
     RunNumber(

@@ -134,7 +134,7 @@ def test_a_fork_adds_up_what_it_scores():
     subprocess.run([sys.executable, "-c", FORK], check=True, timeout=60)
 
 
-@pytest.mark.parametrize("method", ["dare", "ttrl", "rent"])
+@pytest.mark.parametrize("method", ["dare", "ttrl", "rent", "ttrl beside dare"])
 def test_the_columns_of_a_record_are_those_of_its_lines(method):
     """Which the report reads, so page and report say the same."""
     groups = [
@@ -145,6 +145,9 @@ def test_the_columns_of_a_record_are_those_of_its_lines(method):
         {"group_id": "c", "label": "7", "rollouts": [{"answer": "7"}, {"answer": "8"}]},
         {"rollouts": [{"answer": "1", "mean_entropy": 0.5, "correct": True}, {"answer": "1", "mean_entropy": 0.5}]},
     ]  # fmt: skip
+    if method == "ttrl beside dare":
+        groups[0]["method"] = groups[1]["method"] = "ttrl"
+        method = "dare"
     found = score(groups, {}, method=method, shadow=["ttrl"])
     for record in (of_scored(found, groups, run="r", step=1), of_groups(groups, found.reply, run="r", step=1)):
         one, other = RunBook(), RunBook()

@@ -18,9 +18,10 @@ from ..answers.rollouts import kind_of, option_tuple
 from ..errors import RequestError, unknown_name
 from ..groups import Groups, Ragged
 from ..inputs import FIELDS
-from ..numbers import NOTHING, Columns
+from ..numbers import NOTHING, Columns, columns_of
 from ..reply import GroupReply, Reply, group_json
 from ..scoring.array_inputs import Table, read_columns
+from ..scoring.reply_writer import ScoredPart
 from ..scoring.score import ScoredGroups
 from ..segments import Bools, Floats, Ints, offsets
 
@@ -138,6 +139,7 @@ class RunRecord:
     truncated_R the length limit cut it off; None where nobody said how rollouts ended
     named       whether each group came with an id; None where all did
     encoded     the replies as JSON objects, where they have been written already, without token masks
+    judged      the columns of `Columns` that scoring made, where this process scored
     """
 
     run: str | None
@@ -156,6 +158,7 @@ class RunRecord:
     named: Sequence[bool] | None = None
     encoded: Sequence[bytes] | None = None
     options: Sequence[Sequence[str] | None] | None = None
+    judged: Mapping[str, Any] | None = None
 
     def graded(self) -> RunRecord:
         """With what its labels say of rollouts that nobody has called right or wrong."""
@@ -184,6 +187,7 @@ class RunRecord:
             named=self.named and self.named[own_P],
             encoded=None,
             options=self.options and self.options[own_P],
+            judged=None,
         )
 
     def heads(self, time: float) -> list[dict[str, Any]]:
@@ -198,36 +202,20 @@ class RunRecord:
 
     def numbers(self) -> Columns:
         """The columns of the groups that were scored, which `columns_of` makes of their lines."""
-        record, on_P = self.graded(), np.array([r.error is None for r in self.replies], bool)
-        replies, sizes_P = [r for r in self.replies if r.error is None], np.array(self.sizes, np.int64)
-        on_R, sizes_P = np.repeat(on_P, sizes_P), sizes_P[on_P]
-        nothing = np.full(int(sizes_P.sum()), np.nan)
-
-        def flat(of: Iterable[Iterable[Any]]) -> Floats:
-            return np.fromiter(itertools.chain.from_iterable(of), np.float64, len(nothing))
-
-        def told(name: str) -> Floats:
-            pairs = zip(replies, sizes_P.tolist(), strict=True)
-            return flat(getattr(r, name) or (np.nan,) * size for r, size in pairs)
-
-        def sent(name: str) -> Floats:
-            return record.columns[name][on_R] if name in record.columns else nothing
-
-        valid_R = told("valid") > 0
-        labelled_R = np.repeat([r.pseudo_label is not None for r in replies], sizes_P)
-        agrees_R = flat([answer == r.pseudo_label for answer in r.answers or ()] for r in replies)
+        if self.judged is None:
+            return columns_of([line for line in objects(self, 0.0) if line["error"] is None])
+        on_P, sizes_P = np.array([r.error is None for r in self.replies], bool), np.array(self.sizes, np.int64)
+        replies, on_R, sizes_P = [r for r in self.replies if r.error is None], np.repeat(on_P, sizes_P), sizes_P[on_P]
+        nothing = np.full(len(on_R), np.nan)
         return Columns(
             sizes_P=sizes_P,
             group_R=np.repeat(np.arange(len(sizes_P)), sizes_P),
-            valid_R=valid_R,
-            keep_R=told("keep"),
-            trained_R=record.trained_R[on_R],
-            rewards_R=told("rewards"),
-            entropy_R=sent("mean_entropy"),
-            num_tokens_R=sent("num_tokens"),
-            truncated_R=nothing if self.truncated_R is None else np.array(self.truncated_R, np.float64)[on_R],
-            correct_R=record.correct_R[on_R],
-            agrees_R=np.where(labelled_R & valid_R, agrees_R, np.nan),
+            **{name: column[on_R] for name, column in self.judged.items()},
+            trained_R=self.trained_R[on_R],
+            entropy_R=self.columns.get("mean_entropy", nothing)[on_R],
+            num_tokens_R=self.columns.get("num_tokens", nothing)[on_R],
+            truncated_R=np.array(nothing if self.truncated_R is None else self.truncated_R, np.float64)[on_R],
+            correct_R=self.correct_R[on_R],
             distinct_P=np.array([len(r.support or ()) for r in replies], np.float64),
             dropped_P=np.array([r.drop is not None for r in replies], np.float64),
             diagnostics_P=[r.diagnostics or NOTHING for r in replies],
@@ -270,10 +258,28 @@ def of_scored(
         columns=_columns(arrays.columns),
         texts=_texts(groups, asked),
         tokens=_tokens(arrays.sizes_P, arrays.columns, asked),
-        truncated_R=_truncated(groups),
+        truncated_R=_truncated(prepared.ends),
         named=_named(groups),
         encoded=encoded,
+        judged={
+            "valid_R": arrays.valid_R,
+            "keep_R": scored.over_rollouts(lambda part: part.main.result.keep_R),
+            "rewards_R": scored.over_rollouts(_rewards),
+            "agrees_R": scored.over_rollouts(_agreement),
+        },
     )
+
+
+def _rewards(part: ScoredPart) -> Any:
+    return part.main.result.rewards_R if part.main.method.output == "rewards" else np.nan
+
+
+def _agreement(part: ScoredPart) -> Floats:
+    """Whether the rollout has the pseudo-label; NaN without an answer, or where the group has none."""
+    groups, labels = part.prepared.groups, part.main.labels_P
+    pairs = zip(groups.text_A, groups.group_A.tolist(), strict=True)
+    same_A = np.array([np.nan if labels[p] is None else text == labels[p] for text, p in pairs] + [np.nan])
+    return same_A[groups.answer_R]  # the last is that of no answer
 
 
 def of_groups(
@@ -303,7 +309,7 @@ def of_groups(
         columns=_columns(arrays),
         texts=_texts(groups, asked),
         tokens=_tokens(np.array(sizes, np.int64), arrays, asked),
-        truncated_R=_truncated(groups),
+        truncated_R=_truncated([r.get("finish_reason") for g in groups for r in g["rollouts"]]),
         named=_named(groups),
         options=[option_tuple(g) for g in groups],
     )
@@ -338,8 +344,7 @@ def _texts(groups: Sequence[JSON], asked: frozenset[str]) -> dict[str, Sequence[
     return out
 
 
-def _truncated(groups: Sequence[JSON]) -> list[bool] | None:
-    ends = [r.get("finish_reason") for g in groups for r in g["rollouts"]]
+def _truncated(ends: Sequence[str | None]) -> list[bool] | None:
     return None if ends.count(None) == len(ends) else [end == "length" for end in ends]
 
 

@@ -136,6 +136,7 @@ class Prepared:
     guessed_P: Bools
     apart_P: Bools
     unread: tuple[Mapping[str, int], ...]  # rollouts without an answer, by the reasons of `WHY_NONE`
+    ends: Sequence[str | None] = ()  # the finish reason of each rollout, where one is told
 
     def take(self, where_P: Bools) -> Prepared:
         """Some of the groups, in their order."""
@@ -202,6 +203,7 @@ def prepare(
         guessed_P=np.array(read.guessed, bool),
         apart_P=np.array([bool(classes.apart) for classes in read.classes], bool),
         unread=tuple(read.unread),
+        ends=table.columns.get("finish_reason", ()),
     )
 
 

@@ -7,7 +7,7 @@ the parameters are settled, the groups become arrays, the methods judge them, an
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -39,12 +39,21 @@ class ScoredGroups:
     """What was read of a request's groups, which rollouts are right, their reply, and the seconds that it took.
 
     correct_R   1 right, 0 wrong, NaN unknown
+    parts       what the methods say, of the groups of each configuration
     """
 
     prepared: Prepared
     correct_R: Floats
+    parts: Sequence[ScoredPart]
     reply: Reply
     seconds: float
+
+    def over_rollouts(self, of: Callable[[ScoredPart], Any]) -> Floats:
+        """A column of each part, as one over all rollouts."""
+        out_R, group_R = np.full(len(self.correct_R), np.nan), self.prepared.groups.group_R
+        for part in self.parts:
+            out_R[part.where_P[group_R]] = of(part)
+        return out_R
 
 
 def estimate(
@@ -128,7 +137,7 @@ def score(
             raise RequestError("spans are of texts; prepared arrays hold none", loc=("spans",), code="parameter")
         silent_R = prepared.groups.column("num_tokens") == 0
         reply = with_spans(reply, read_spans(groups, silent_R, effort, {k: base.reading[k] for k in READING}))
-    return ScoredGroups(prepared, correct_R, reply, time.perf_counter() - begun)
+    return ScoredGroups(prepared, correct_R, parts, reply, time.perf_counter() - begun)
 
 
 def _count(groups: Sequence[JSON] | Groups) -> int:
