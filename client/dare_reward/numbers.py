@@ -214,7 +214,8 @@ NUMBERS: Final = (
     ),
     RunNumber(
         "frac_reward_zero_std", "share of groups whose trained rollouts all have the same reward: they teach nothing",
-        _over_groups(lambda c: np.where(np.isnan(c.reward_std_P), np.nan, c.reward_std_P == 0)), tile="Groups with equal rewards", charts={"agreement": ("equal rewards", "warn")},
+        _over_groups(lambda c: np.where(np.isnan(c.reward_std_P), np.nan, c.reward_std_P == 0)),
+        tile="Groups with equal rewards", charts={"agreement": ("equal rewards", "warn")},
     ),
     RunNumber(
         "distinct_answers", "distinct answers of a group",
@@ -278,14 +279,16 @@ NUMBERS: Final = (
     ),
     RunNumber(
         "entropy_auroc", "chance that, of a right and a wrong answer of one group, the right one has the lower entropy",
-        _over_groups(lambda c: group_auroc(c, c.entropy_R, c.correct_R)), labels=True, better="up", charts={"auroc": ("AUROC", "main")},
+        _over_groups(lambda c: group_auroc(c, c.entropy_R, c.correct_R)),
+        labels=True, better="up", charts={"auroc": ("AUROC", "main")},
     ),
     RunNumber(
         "num_tokens", "mean number of generated tokens of a rollout", _over_rollouts(lambda c: c.num_tokens_R),
         unit="tokens", over="rollouts", tile="Tokens", charts={"length": ("tokens", "main")},
     ),
     RunNumber(
-        "votes", "rollouts of a group, which the reward is estimated from", _over_groups(lambda c: c.sizes_P.astype(np.float64)),
+        "votes", "rollouts of a group, which the reward is estimated from",
+        _over_groups(lambda c: c.sizes_P.astype(np.float64)),
         unit="rollouts", openrlhf=True, charts={"votes": ("all", "main")},
     ),
     RunNumber(
@@ -379,9 +382,10 @@ def shadow_sums(diagnostics_P: Sequence[Mapping[str, Any]]) -> dict[str, Sums]:
 
 def of_group(line: Line, numbers: Iterable[RunNumber]) -> dict[str, float | None]:
     """Some numbers of one scored group; None where one is not known."""
-    columns = columns_of([line])
-    totals = {n.name: n.of(columns) for n in numbers if n.of is not None}
-    return {name: float(v[0] / w[0]) if w[0] else None for name, (v, w) in totals.items()}
+    columns, diagnostics = columns_of([line]), line.get("diagnostics") or NOTHING
+    totals = {n.name: n.of(columns) for n in numbers if n.of is not None and not n.reply}
+    found = {name: float(v[0] / w[0]) if w[0] else None for name, (v, w) in totals.items()}
+    return found | {n.name: diagnostics.get(n.name) for n in numbers if n.reply}
 
 
 def pooled(lines: Iterable[Line]) -> dict[str, float]:

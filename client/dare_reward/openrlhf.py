@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from .answers import Kind, classify, grade, option_letters
 from .answers.labels import read_labels
@@ -278,9 +278,14 @@ LOGS: Final[Mapping[str, LogKey]] = MappingProxyType(
 )
 
 
+KEYS: Final[Mapping[Route, tuple[str, ...]]] = MappingProxyType(
+    {route: tuple(name for name, key in LOGS.items() if key.only in {None, route}) for route in get_args(Route)}
+)
+
+
 def keys_of(route: Route, shadow: Sequence[str] = ()) -> tuple[str, ...]:
     """The keys of the log on this route, in order."""
-    return (*(name for name, key in LOGS.items() if key.only in {None, route}), *shadow_log_names(shadow))
+    return (*KEYS[route], *shadow_log_names(shadow))
 
 
 def _logs(
@@ -288,7 +293,7 @@ def _logs(
 ) -> list[dict[str, float]]:
     """For the rollouts at `places` of a group, which is one as a line of a run log has it."""
     numbers = {name: UNKNOWN if value is None else value for name, value in of_group(group, GROUP).items()}
-    values = {name: numbers.get(name, known.get(name, 0.0)) for name in keys_of(route)}
+    values = {name: numbers.get(name, known.get(name, 0.0)) for name in KEYS[route]}
     own = {name: value for name, value in values.items() if isinstance(value, Sequence)}
     shared = {name: UNKNOWN if isinstance(value, Sequence) else float(value) for name, value in values.items()}
     shared |= shadow_logs(group.get("diagnostics") or NOTHING, shadow)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -21,7 +21,6 @@ from ..inputs import FIELDS
 from ..numbers import NOTHING, Columns, columns_of
 from ..reply import GroupReply, Reply, group_json
 from ..scoring.array_inputs import Table, read_columns
-from ..scoring.reply_writer import ScoredPart
 from ..scoring.score import ScoredGroups
 from ..segments import Bools, Floats, Ints, offsets
 
@@ -261,25 +260,8 @@ def of_scored(
         truncated_R=_truncated(prepared.ends),
         named=_named(groups),
         encoded=encoded,
-        judged={
-            "valid_R": arrays.valid_R,
-            "keep_R": scored.over_rollouts(lambda part: part.main.result.keep_R),
-            "rewards_R": scored.over_rollouts(_rewards),
-            "agrees_R": scored.over_rollouts(_agreement),
-        },
+        judged=scored.outcomes(),
     )
-
-
-def _rewards(part: ScoredPart) -> Any:
-    return part.main.result.rewards_R if part.main.method.output == "rewards" else np.nan
-
-
-def _agreement(part: ScoredPart) -> Floats:
-    """Whether the rollout has the pseudo-label; NaN without an answer, or where the group has none."""
-    groups, labels = part.prepared.groups, part.main.labels_P
-    pairs = zip(groups.text_A, groups.group_A.tolist(), strict=True)
-    same_A = np.array([np.nan if labels[p] is None else text == labels[p] for text, p in pairs] + [np.nan])
-    return same_A[groups.answer_R]  # the last is that of no answer
 
 
 def of_groups(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, compress, pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,6 @@ from .request import Prepared
 from .shadow_methods import compare, normalised, summary
 from .update import Update, Updated, second_sizes, update_groups
 
-T = TypeVar("T")
 JSON = Mapping[str, Any]
 SUPPORT_COLUMNS = ("uncertainty", "p_hat", "p", "bonus", "reward")
 
@@ -128,26 +127,30 @@ def _group_replies(
 ) -> list[GroupReply]:
     prepared, main = part.prepared, part.main
     groups, result = prepared.groups, main.result
-    sizes, text_A = groups.sizes_P.tolist(), (*groups.text_A, None)  # the last is where no answer points to
-    gains = None if updated.advantages_R is None else _numbers(updated.advantages_R)
-    places = None if updated.place_R is None else _split(updated.place_R.tolist(), sizes)
-    seconds = second_sizes(groups).tolist()
-    masks = None if result.token_mask is None else _split(_masks(result.token_mask), sizes)
+    text_A = (*groups.text_A, None)  # the last is where no answer points to
+    of_rollouts = {
+        "rewards": result.rewards_R.tolist() if main.method.output == "rewards" else None,
+        "keep": result.keep_R.tolist(),
+        "valid": groups.valid_R.tolist(),
+        "answers": [*map(text_A.__getitem__, groups.answer_R.tolist())],
+        "advantages": None if updated.advantages_R is None else _numbers(updated.advantages_R),
+        "select": None if updated.place_R is None else updated.place_R.tolist(),
+        "token_mask": None if result.token_mask is None else _masks(result.token_mask),
+    }
+    split = _split(of_rollouts, groups.sizes_P.tolist())
+    if "select" in split:
+        split["select"] = [_selected(places) for places in split["select"]]
+    if result.second_R is not None:
+        gains = None if updated.second_R is None else updated.second_R.tolist()
+        of_seconds = {"second_rewards": result.second_R.tolist(), "second_advantages": gains}
+        split |= _split(of_seconds, second_sizes(groups).tolist())
+    split |= _split({"support": _support(prepared, result)}, groups.support_P.tolist())
     sources = zip(prepared.sources, result.used_entropy_P.tolist(), strict=True)
     columns: dict[str, Sequence[Any] | None] = {
-        "rewards": _split(result.rewards_R.tolist(), sizes) if main.method.output == "rewards" else None,
-        "keep": _split(result.keep_R.tolist(), sizes),
-        "valid": _split(groups.valid_R.tolist(), sizes),
-        "answers": _split([*map(text_A.__getitem__, groups.answer_R.tolist())], sizes),
-        "advantages": None if gains is None else _split(gains, sizes),
-        "select": None if places is None else [_selected(of_group) for of_group in places],
+        **split,
         "drop": updated.drop_P,
         "pseudo_label": main.labels_P,
         "entropy_source": [source if used else "none" for source, used in sources],
-        "support": _split(_support(prepared, result), groups.support_P.tolist()),
-        "second_rewards": None if result.second_R is None else _split(result.second_R.tolist(), seconds),
-        "second_advantages": None if updated.second_R is None else _split(updated.second_R.tolist(), seconds),
-        "token_mask": masks,
         "flags": _flags(prepared, {**result.flags_P, **updated.flags_P}, result.rewards_R),
         "diagnostics": entries,
     }
@@ -162,10 +165,11 @@ def _group_replies(
     return replies
 
 
-def _split(values: Sequence[T], sizes: Sequence[int]) -> list[tuple[T, ...]]:
-    """The values of each group, of which each has so many."""
-    flat, starts = tuple(values), (0, *accumulate(sizes))
-    return [flat[a:b] for a, b in pairwise(starts)]
+def _split(columns: Mapping[str, Sequence[Any] | None], sizes: Sequence[int]) -> dict[str, list[tuple[Any, ...]]]:
+    """Of each column that is there the values of each group, of which each has so many."""
+    flat = {name: tuple(values) for name, values in columns.items() if values is not None}
+    pairs = list(pairwise((0, *accumulate(sizes))))
+    return {name: [values[a:b] for a, b in pairs] for name, values in flat.items()}
 
 
 def _selected(places: Sequence[int]) -> tuple[int, ...]:
@@ -174,7 +178,7 @@ def _selected(places: Sequence[int]) -> tuple[int, ...]:
 
 
 def _masks(mask: Ragged) -> list[tuple[bool, ...] | None]:
-    return [rows or None for rows in _split(mask.values.tolist(), mask.lengths.tolist())]
+    return [rows or None for rows in _split({"mask": mask.values.tolist()}, mask.lengths.tolist())["mask"]]
 
 
 def _support(prepared: Prepared, result: Estimate) -> list[Support]:

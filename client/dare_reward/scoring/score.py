@@ -7,7 +7,7 @@ the parameters are settled, the groups become arrays, the methods judge them, an
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -48,12 +48,18 @@ class ScoredGroups:
     reply: Reply
     seconds: float
 
-    def over_rollouts(self, of: Callable[[ScoredPart], Any]) -> Floats:
-        """A column of each part, as one over all rollouts."""
-        out_R, group_R = np.full(len(self.correct_R), np.nan), self.prepared.groups.group_R
+    def outcomes(self) -> dict[str, Any]:
+        """What is said of each rollout, as columns of `numbers.Columns`; NaN where nothing is."""
+        groups = self.prepared.groups
+        keep_R, rewards_R, agrees_R = np.full((3, len(groups.answer_R)), np.nan)
         for part in self.parts:
-            out_R[part.where_P[group_R]] = of(part)
-        return out_R
+            own_R, main, own = part.where_P[groups.group_R], part.main, part.prepared.groups
+            keep_R[own_R] = main.result.keep_R
+            rewards_R[own_R] = main.result.rewards_R if main.method.output == "rewards" else np.nan
+            labels = [main.labels_P[p] for p in own.group_A.tolist()]
+            same_A = [np.nan if b is None else a == b for a, b in zip(own.text_A, labels, strict=True)]
+            agrees_R[own_R] = np.array([*same_A, np.nan])[own.answer_R]  # the last is that of no answer
+        return {"valid_R": groups.valid_R, "keep_R": keep_R, "rewards_R": rewards_R, "agrees_R": agrees_R}
 
 
 def estimate(

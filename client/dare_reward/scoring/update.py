@@ -157,13 +157,12 @@ class Updated:
 
 def update_groups(update: Update, parts: Sequence[tuple[Groups, Method, Estimate]]) -> list[Updated]:
     """What becomes of the rewards of a request, whose groups come in parts, one for each configuration."""
-    places = [_places(update, groups, result) for groups, _, result in parts]
+    chosen = update.selection is not None
+    places = [select_ddrl(g, update.selection_size) if chosen else result.place_R for g, _, result in parts]
     trained = [g.trains_R if at is None else at >= 0 for (g, _, _), at in zip(parts, places, strict=True)]
-    errors = [_errors(update, g, on) for (g, _, _), on in zip(parts, trained, strict=True)]
-    scored = [
-        _scored(groups, {*result.errors, *failed}) for (groups, _, result), failed in zip(parts, errors, strict=True)
-    ]
-    gains = _gains(update, parts, trained, scored)
+    wanted = update.reshape is not None
+    errors = [_errors(g, on) if wanted else {} for (g, _, _), on in zip(parts, trained, strict=True)]
+    gains = _gains(update, parts, trained, errors)
     out = []
     for (groups, _, result), place, on, failed, gain in zip(parts, places, trained, errors, gains, strict=True):
         final = None if gain is None else _reshaped(update, groups, on, gain)
@@ -181,13 +180,8 @@ def second_sizes(groups: Groups) -> Ints:
     return np.zeros(len(groups.sizes_P), np.int64) if view is None else view.pooled.sizes_P - groups.sizes_P
 
 
-def _places(update: Update, groups: Groups, result: Estimate) -> Ints | None:
-    return result.place_R if update.selection is None else select_ddrl(groups, update.selection_size)
-
-
-def _errors(update: Update, groups: Groups, trained_R: Bools) -> dict[int, GroupError]:
-    if update.reshape is None:
-        return {}
+def _errors(groups: Groups, trained_R: Bools) -> dict[int, GroupError]:
+    """Groups that lack what `reshape` needs."""
     missing_R = trained_R & ~groups.has("mean_entropy")
     return {
         p: GroupError(
@@ -197,17 +191,11 @@ def _errors(update: Update, groups: Groups, trained_R: Bools) -> dict[int, Group
     }
 
 
-def _scored(groups: Groups, failed: set[int]) -> Bools:
-    scored_P = np.ones(len(groups.sizes_P), bool)
-    scored_P[list(failed)] = False
-    return scored_P
-
-
 def _gains(
     update: Update,
     parts: Sequence[tuple[Groups, Method, Estimate]],
     trained: Sequence[Bools],
-    scored: Sequence[Bools],
+    errors: Sequence[Mapping[int, GroupError]],
 ) -> list[Floats | None]:
     """Advantages of the trained rollouts of the groups that have rewards, NaN for the others.
 
@@ -216,11 +204,14 @@ def _gains(
     """
     if update.advantage is None or update.own is not None:
         own = [r.rewards_R if m.output == "advantages" else r.advantages_R for _, m, r in parts]
-        wanted = [m.output == "advantages" or update.own is not None for _, m, _ in parts]
+        wanted = [m.output == "advantages" or update.advantage is not None for _, m, _ in parts]
         return [
             np.where(on, values, np.nan) if want and values is not None else None
             for values, want, on in zip(own, wanted, trained, strict=True)
         ]
+    scored = [np.ones(len(groups.sizes_P), bool) for groups, _, _ in parts]
+    for scored_P, (_, _, result), failed in zip(scored, parts, errors, strict=True):
+        scored_P[[*result.errors, *failed]] = False
     out: list[Floats | None] = [None] * len(parts)
     for labelled in (False, True):
         chosen = [i for i, (_, method, _) in enumerate(parts) if bool(TRUTHS & method.inputs) == labelled]
