@@ -71,27 +71,24 @@ class Columns:
 def columns_of(lines: Sequence[Line]) -> Columns:
     """The columns of scored groups. A column of a line that does not have an entry for each rollout is not known."""
     sizes = [len(line.get("valid") or ()) for line in lines]
-
-    def column(name: str, default: float | None = None) -> Floats:
-        flat: list[Any] = []
-        for line, size in zip(lines, sizes, strict=True):
-            values = line.get(name)
-            flat += values if values and len(values) == size else [default] * size
-        return np.array(flat, np.float64)
-
-    agrees = [_agreement(line, size) for line, size in zip(lines, sizes, strict=True)]
+    pairs = list(zip(lines, sizes, strict=True))
+    read_R: dict[str, Any] = {}
+    for name in ("valid", "keep", "trained", "rewards", "mean_entropies", "num_tokens", "truncated", "correct"):
+        rows = [(line.get(name) or (), size) for line, size in pairs]
+        flat = [x for row, size in rows for x in (row if len(row) == size else (None,) * size)]
+        read_R[name] = np.array(flat, np.float64)
     return Columns(
         sizes_P=np.array(sizes, np.int64),
         group_R=np.repeat(np.arange(len(sizes)), sizes),
-        valid_R=column("valid") > 0,
-        keep_R=column("keep"),
-        trained_R=column("trained", 1.0) > 0,
-        rewards_R=column("rewards"),
-        entropy_R=column("mean_entropies"),
-        num_tokens_R=column("num_tokens"),
-        truncated_R=column("truncated"),
-        correct_R=column("correct"),
-        agrees_R=np.array([x for group in agrees for x in group], np.float64),
+        valid_R=read_R["valid"] > 0,
+        keep_R=read_R["keep"],
+        trained_R=read_R["trained"] != 0,  # by default it trains
+        rewards_R=read_R["rewards"],
+        entropy_R=read_R["mean_entropies"],
+        num_tokens_R=read_R["num_tokens"],
+        truncated_R=read_R["truncated"],
+        correct_R=read_R["correct"],
+        agrees_R=np.array([x for line, size in pairs for x in _agreement(line, size)], np.float64),
         distinct_P=np.array([None if (s := line.get("support")) is None else len(s) for line in lines], np.float64),
         dropped_P=np.array([float(line.get("drop") is not None) for line in lines], np.float64),
         diagnostics_P=[line.get("diagnostics") or NOTHING for line in lines],

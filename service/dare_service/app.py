@@ -190,7 +190,7 @@ async def reward(request: Request) -> Response:
     started = time.perf_counter()
     _admit(request, state)
     kind = form(request.headers, state.settings)
-    with state.admission.hold() as lease:
+    with Lease(state.admission) as lease:
         body = await _body(request, state, kind, lease)
         received = time.perf_counter() - started
         if kind.name == "frame" or not looks_like(body):
@@ -224,7 +224,7 @@ async def settled(request: Request) -> Response:
     started = time.perf_counter()
     _admit(request, state)
     kind = form(request.headers, state.settings)
-    with state.admission.hold() as lease:
+    with Lease(state.admission) as lease:
         body = await _body(request, state, kind, lease)
         received = time.perf_counter() - started
         call = Call(body, kind, query(request), request.scope["state"]["request_id"], "application/json")
@@ -268,7 +268,7 @@ async def get_reward(request: Request) -> Response:
     """OpenRLHF's remote reward model: one rollout a request, joined with its siblings, or a whole step."""
     state: State = request.app.state.dare
     _admit(request, state)
-    with state.admission.hold() as lease:
+    with Lease(state.admission) as lease:
         body = await _body(request, state, form(request.headers, state.settings, frames=False), lease)
         answer = await _openrlhf(request, state, body)
     del body
@@ -286,7 +286,7 @@ async def rollouts(request: Request) -> Response:
     """One rollout of a group. The reply comes when all siblings are there, or is 504 and names the missing ones."""
     state: State = request.app.state.dare
     _admit(request, state)
-    with state.admission.hold() as lease:
+    with Lease(state.admission) as lease:
         body = await _body(request, state, form(request.headers, state.settings, frames=False), lease)
         answer: Awaitable[Response] | None = await state.shards.forward(request, body) if state.shards else None
         if answer is None:

@@ -36,14 +36,10 @@ class Admission:
     limit: int
     held: int = 0
 
-    def hold(self) -> Lease:
-        """Room for the bytes of one body as they come, until the end of its block."""
-        return Lease(self)
-
 
 @dataclass(slots=True)
 class Lease:
-    """The bytes that one request holds."""
+    """Room for the bytes of one body as they come, until the end of its block."""
 
     admission: Admission
     size: int = 0

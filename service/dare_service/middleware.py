@@ -6,10 +6,10 @@ import logging
 import random
 import re
 import time
+from functools import cache
 from itertools import product
 from typing import Any
 
-from prometheus_client import Counter, Histogram
 from pydantic import ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -36,18 +36,10 @@ class Observe:
         self.hosts = hosts
         self.metrics = metrics
         self.routes = routes
-        self._counters: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        # Looking up a metric by its labels costs more than counting does.
+        self.counters = cache(lambda *key: (metrics.requests.labels(*key), metrics.seconds.labels(key[0])))
         for route, code in product((*sorted(routes), "other"), CODES):
             metrics.requests.labels(route, code)
-
-    def count(self, route: str, status: int, seconds: float) -> None:
-        """Looking up a metric by its labels costs more than counting does."""
-        key = route, status
-        if key not in self._counters:
-            self._counters[key] = self.metrics.requests.labels(*key), self.metrics.seconds.labels(route)
-        requests, durations = self._counters[key]
-        requests.inc()
-        durations.observe(seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -111,7 +103,9 @@ class _Exchange:
         seconds = time.perf_counter() - self.started
         path = self.scope["path"]
         route = path if path in self.outer.routes else "other"
-        self.outer.count(route, self.status, seconds)
+        requests, durations = self.outer.counters(route, self.status)
+        requests.inc()
+        durations.observe(seconds)
         level = self.level(path)
         if logger.isEnabledFor(level):
             fields = {"request_id": self.id, "method": self.scope["method"], "route": route, "status": self.status}

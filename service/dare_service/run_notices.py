@@ -68,7 +68,7 @@ class Runs:
 
     def warning(self, run: str) -> str:
         """The run's last warning, or nothing."""
-        return self._run(run).warning
+        return self._runs[run].warning if run in self._runs else ""
 
     def filled_again(self, run: str, group: str, phase: int) -> bool:
         """A group of the run is full, whose first rollout came in `phase`: was its key full in that phase before?

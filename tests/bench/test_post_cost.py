@@ -28,7 +28,7 @@ from starlette.responses import Response
 from dare_reward.answers import extract
 from dare_reward.answers.effort import Effort
 from dare_service import app as service_app
-from dare_service.body import Admission, form, receive
+from dare_service.body import Admission, Lease, form, receive
 from dare_service.joins.join import Join, Scored
 from dare_service.joins.openrlhf_body import read_body, read_members
 from dare_service.joins.openrlhf_reply import rules_of, score_groups
@@ -200,7 +200,7 @@ async def parts(monkeypatch) -> dict[str, float]:
         await app({**scope, "state": {}, **changes}, message, send)
 
     async def body():
-        with Admission(1 << 30).hold() as lease:
+        with Lease(Admission(1 << 30)) as lease:
             await receive(message, len(content), form(headers, settings), lease, seconds=100, idle=10)
 
     async def called(work):

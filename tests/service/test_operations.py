@@ -27,7 +27,7 @@ from dare_reward.groups import Ragged
 from dare_reward.reply import Reply
 from dare_reward.wire import pack
 from dare_service.app import create_app
-from dare_service.body import RESERVE, Admission
+from dare_service.body import RESERVE, Admission, Lease
 from dare_service.log import JSONLines, logger
 from dare_service.metrics import Metrics
 from dare_service.problems import RefusalError
@@ -164,18 +164,18 @@ def test_a_bug_is_a_500_without_a_trace(make_service, monkeypatch):
 
 def test_admission_counts_bytes():
     admission = Admission(2 * RESERVE)
-    with admission.hold() as first, admission.hold() as second:
+    with Lease(admission) as first, Lease(admission) as second:
         assert admission.held == 0  # a body that was announced and did not come holds nothing
         first.grow(RESERVE + 1)
         second.grow(RESERVE - 1)
         with pytest.raises(RefusalError) as caught:
             second.grow(2)
         assert (caught.value.status, caught.value.headers) == (503, {"Retry-After": "1"})
-        with admission.hold() as small:
+        with Lease(admission) as small:
             small.grow(RESERVE)  # a single rollout is never refused
             assert admission.held == 3 * RESERVE
     assert admission.held == 0
-    with admission.hold() as alone:
+    with Lease(admission) as alone:
         alone.grow(1000 * RESERVE)  # alone it is let in, or it would never be
         assert admission.held == 1000 * RESERVE
 

@@ -303,21 +303,21 @@ def _check_groups(groups: Any, limits: Limits) -> None:
         if name in seen:
             raise RequestError(f"is the id of group {seen[name]} too", loc=(*loc, "group_id"), code="duplicate_id")
         seen[name] = p
-        for field in CHECKED:
-            if (value := group.get(field.name)) is not None:
-                _check_input(field, value, limits, (*loc, field.name))
+        _check_inputs(group, limits, loc)
 
 
-def _check_input(field: Field, value: Any, limits: Limits, loc: tuple[str | int, ...]) -> None:
-    """An input of a whole group that is there."""
-    if field.type == "rollouts":
-        _check_view(value, limits, loc)
-        return
-    if not _fits(field, value):
-        code = "value" if field.type in {"choice", "float", "int"} else "type"
-        raise RequestError(f"must be {field.rule} or null", loc=loc, code=code)
-    if field.type in {"text", "texts"}:
-        limits.check_text(sum(map(len, listed(value))), loc)
+def _check_inputs(group: JSON, limits: Limits, loc: tuple[str | int, ...]) -> None:
+    """The inputs of a whole group that are there."""
+    for field in CHECKED:
+        if (value := group.get(field.name)) is None:
+            continue
+        if field.type == "rollouts":
+            _check_view(value, limits, (*loc, field.name))
+        elif not _fits(field, value):
+            code = "value" if field.type in {"choice", "float", "int"} else "type"
+            raise RequestError(f"must be {field.rule} or null", loc=(*loc, field.name), code=code)
+        elif field.type in {"text", "texts"}:
+            limits.check_text(sum(map(len, listed(value))), (*loc, field.name))
 
 
 def _fits(field: Field, value: Any) -> bool:

@@ -8,8 +8,8 @@ from fastapi import Request
 
 from ..body import Disconnected
 from ..problems import RefusalError, stopping
-from .delivery.receipts import ASGIReceipt, server_receipt
-from .join import Gone, Held, Join, Stopped
+from .delivery.receipts import EXTENSION, ASGIReceipt
+from .join import ClientSide, Gone, Held, Join, Stopped
 from .rendezvous import Arrival, Full
 
 R = TypeVar("R", bound="bytes")
@@ -25,7 +25,7 @@ class HeldError(RefusalError):
 
 async def waited(join: Join[R], arrival: Arrival, request: Request, *, hold: float) -> R:
     """The arrival's result, or HeldError after `hold` seconds, RefusalError at a stop, or Disconnected."""
-    receipt = server_receipt(request)
+    receipt: ClientSide | None = request.scope.get("extensions", {}).get(EXTENSION)
     try:
         if receipt is not None:
             return await join.wait(arrival, hold=hold, receipt=receipt)

@@ -117,21 +117,18 @@ class OpenRLHF(JoinRoute):
         self, request: Request, body: bytes | bytearray, config: Configuration
     ) -> tuple[list[Member], OpenRLHFBody]:
         """One short rollout is read at once; all else beside the loop, in the threads of what it will be."""
-        settings = self._settings
+        settings, logged = self._settings, self._settings.logged_texts
+        read = partial(read_body, body, settings.limits, settings.max_request_memory)
+        how = rules_of(config), config.label_policy, settings.max_text
 
-        def columns() -> OpenRLHFBody:
-            return read_body(body, self._settings.limits, settings.max_request_memory)
+        def work(watch: Watch) -> tuple[list[Member], OpenRLHFBody]:
+            columns = read()
+            return read_members(columns, *how, watch, logged=logged), columns
 
-        def members(columns: OpenRLHFBody, watch: Watch = lambda: None) -> tuple[list[Member], OpenRLHFBody]:
-            found = read_members(
-                columns, rules_of(config), config.label_policy, settings.max_text, watch, logged=settings.logged_texts
-            )
-            return found, columns
-
-        if len(body) <= INLINE_BYTES and len((short := columns()).query) == 1:
-            return members(short)
+        if len(body) <= INLINE_BYTES and len((short := read()).query) == 1:
+            return read_members(short, *how, logged=logged), short
         workers = self._workers.joins if len(body) <= ONE_ROLLOUT else self._workers.groups
-        return await unless_gone(workers, lambda watch: members(columns(), watch), request.receive)
+        return await unless_gone(workers, work, request.receive)
 
     async def answer(self, request: Request, question: Question) -> Response:
         """The reply, when it is known."""
@@ -180,7 +177,8 @@ class OpenRLHF(JoinRoute):
         config, run, address = question.config, question.run, question.address
         if self._settings.join == "off":
             raise RefusalError(503, OFF, code="workers")
-        size = _group_size(request, config)
+        if (size := config.group_size) is None:
+            raise _no_size(request)
         if member.index is not None and member.index >= size:
             raise RequestError(f"must be below group_size, {size}", loc=("index", 0), code="value")
         if not config.distinct and member.index is None and size > 1:
@@ -320,11 +318,9 @@ def _shared_name(run: str) -> RequestError:
     return RequestError(f"{what}, such as run={RUN}: {why}", loc=("query", "run"), code="missing_parameter")
 
 
-def _group_size(request: Request, config: Configuration) -> int:
-    if config.group_size is not None:
-        return config.group_size
+def _no_size(request: Request) -> RequestError:
     paste = pasteable(address(request), query_string(request), token="token" in request.scope["state"])
-    raise RequestError(
+    return RequestError(
         "add group_size, the value of --rollout.n_samples_per_prompt (before 0.10.2: --n_samples_per_prompt): the "
         "rollouts of a prompt come one by one, and their number is unknown. For 8 the flag is "
         f'--reward.remote_url "{paste}" (before 0.10.2: --remote_rm_url)',

@@ -68,9 +68,9 @@ def looks_like(body: bytes | bytearray) -> bool:
 def read_body(body: bytes | bytearray, limits: Limits, memory: int) -> OpenRLHFBody:
     check_json(body, memory)
     content = _content(body)
-    count = len(_list(content, "query"))
+    given = {key: content[key] for key in KEYS if key in content}
+    count = len(given["query"])
     limits.check_total(count, ("query",))
-    given = {key: _list(content, key) for key in KEYS if key in content}
     if ("group_key" in given) != ("index" in given):
         raise RequestError("group_key and index come together or not at all", loc=("group_key",), code="conflict")
     for key, values in given.items():
@@ -93,6 +93,9 @@ def _content(body: bytes | bytearray) -> dict[str, Any]:
         raise RefusalError(400, f"not JSON: {error}", code="json") from None
     if not isinstance(content, dict) or "query" not in content or "prompts" not in content:
         raise RequestError("must be an object with the lists query, prompts and labels", code="type")
+    for key in KEYS:
+        if not isinstance(content.get(key, []), list):
+            raise RequestError("must be a list", loc=(key,), code="type")
     return content
 
 
@@ -101,7 +104,7 @@ def read_members(
     rules: AnswerRules,
     policy: Split,
     max_text: int,
-    watch: Callable[[], None],
+    watch: Callable[[], None] | None = None,
     *,
     logged: frozenset[str] = frozenset(),
 ) -> list[Member]:
@@ -109,7 +112,8 @@ def read_members(
     what is `logged`."""
     out = []
     for i in range(len(body.query)):
-        watch()
+        if watch is not None:
+            watch()
         out.append(_member(body, i, rules, policy, max_text, logged=logged))
     return out
 
@@ -143,13 +147,6 @@ def _digest(*parts: str) -> bytes:
         digest.update(len(content).to_bytes(8, "little"))
         digest.update(content)
     return digest.digest()
-
-
-def _list(content: Mapping[str, Any], key: str) -> list[Any]:
-    value = content[key]
-    if not isinstance(value, list):
-        raise RequestError("must be a list", loc=(key,), code="type")
-    return value
 
 
 def _check_texts(key: str, values: Sequence[Any], *, optional: bool) -> None:

@@ -104,10 +104,6 @@ class Arrival:
     min_share: float = 0.0
     weight: int = 0
 
-    def without_rollout(self) -> Arrival:
-        """What is remembered of it."""
-        return Arrival(self.key, self.size, self.identity, None, self.index)
-
 
 @dataclass(slots=True, eq=False)
 class Slot:
@@ -158,10 +154,6 @@ class JoiningGroup:
     results: Sequence[Any] | None = None
     middle: Any = None
     promise: Any = None
-
-    @property
-    def indexed(self) -> bool:
-        return bool(self.slots) and self.slots[0].arrival.index is not None
 
     @property
     def missing(self) -> list[int]:
@@ -237,7 +229,9 @@ class Rendezvous:
             group, slot = found
             self._attach(group, slot, now)
             return found
-        self._make_room(SLOT_BYTES + arrival.weight)
+        self._evict(SLOT_BYTES + arrival.weight)
+        if self.bytes + SLOT_BYTES + arrival.weight > self.memory:
+            raise Full
         place = self._places.setdefault(arrival.key, _Place())
         group = place.open or self._open(place, arrival)
         slot = Slot(arrival, now)
@@ -272,7 +266,7 @@ class Rendezvous:
         self.open_groups -= 1
         group.reason, group.closed_at, group.used_at = reason, now, now
         self._kept[group] = None
-        if group.indexed:
+        if group.slots[0].arrival.index is not None:
             group.slots.sort(key=lambda s: s.arrival.index or 0)
         if reason != "full":
             known = [s.arrival.identity in place.known for s in group.slots]
@@ -305,7 +299,7 @@ class Rendezvous:
         place = self._places[group.key]
         for slot in group.slots:
             place.known[slot.arrival.identity] = group
-            slot.arrival = slot.arrival.without_rollout()
+            slot.arrival = Arrival(group.key, group.size, slot.arrival.identity, None, slot.arrival.index)
         sizes = sum(map(len, results)) + (0 if middle is None else len(middle))
         self._weigh(group, SLOT_BYTES * len(group.slots) + sizes - group.weight)
         self._evict(0)
@@ -437,11 +431,6 @@ class Rendezvous:
     def _weigh(self, group: JoiningGroup, more: int) -> None:
         group.weight += more
         self.bytes += more
-
-    def _make_room(self, more: int) -> None:
-        self._evict(more)
-        if self.bytes + more > self.memory:
-            raise Full
 
     def _evict(self, more: int) -> None:
         """Groups that are scored go, the least recently used first. Whoever waits for their replies still gets them."""

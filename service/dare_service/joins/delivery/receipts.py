@@ -19,19 +19,11 @@ from typing import Self
 
 from fastapi import Request
 
-from ..join import ClientSide
-
 EXTENSION = "dare.receipt"
 
 
-def server_receipt(request: Request) -> ClientSide | None:
-    """None where the server gives none, as in process: there take an `ASGIReceipt`."""
-    receipt: ClientSide | None = request.scope.get("extensions", {}).get(EXTENSION)
-    return receipt
-
-
 class ASGIReceipt:
-    """What ASGI alone tells: a result that is handed on counts as delivered."""
+    """What ASGI alone tells, as in process: a result that is handed on counts as delivered."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
