@@ -221,26 +221,26 @@ class Sampler:
             logits = model(input_ids=ids, attention_mask=mask, position_ids=place, **shared).logits[:, -1]
             cache.batch_repeat_interleave(each)
             logits, mask = logits.repeat_interleave(each, 0), mask.repeat_interleave(each, 0)
-            place, live = place[:, -1:].repeat_interleave(each, 0), list(range(len(rows)))
+            place = place[:, -1:].repeat_interleave(each, 0)
+            live: list[Sampled | None] = list(rows)
             for length in range(1, self.longest + 1):
                 logp = logits.float().log_softmax(-1)
-                chosen = torch.multinomial(logp.exp(), 1)
+                chosen = drawn(logp)
                 entropy, gains = -(logp.exp() * logp).sum(-1), logp.gather(1, chosen)[:, 0]
-                keep = []
                 for k, (row, token, h, gain) in enumerate(
                     zip(live, chosen[:, 0].tolist(), entropy.tolist(), gains.tolist(), strict=True)
                 ):
-                    own = rows[row]
-                    own.ids.append(token)
-                    own.entropies.append(max(h, 0.0))
-                    own.logprobs.append(min(gain, 0.0))
-                    if token == end or any(s in self.tokenizer.decode(own.ids) for s in self.stop):
-                        own.finish_reason = "stop"
-                    else:
-                        keep.append(k)
+                    if row is None:
+                        continue
+                    row.ids.append(token)
+                    row.entropies.append(max(h, 0.0))
+                    row.logprobs.append(min(gain, 0.0))
+                    if token == end or any(s in self.tokenizer.decode(row.ids) for s in self.stop):
+                        row.finish_reason, live[k] = "stop", None
+                keep = [k for k, row in enumerate(live) if row is not None]
                 if not keep or length == self.longest:
                     break
-                if len(keep) < len(live):
+                if len(keep) < 0.9 * len(live):  # a few rows in vain cost less than copying all others
                     left = torch.tensor(keep, device=device)
                     cache.batch_select_indices(left)
                     chosen, mask, place, live = chosen[left], mask[left], place[left], [live[k] for k in keep]
@@ -250,6 +250,12 @@ class Sampler:
 
     def text(self, rollout: Sampled) -> str:
         return cut(self.tokenizer.decode(rollout.ids, skip_special_tokens=True), self.stop)
+
+
+def drawn(logp: Any) -> Any:
+    """A token of each row, [B, 1], by one random number a row, where `torch.multinomial` draws one a token."""
+    total = logp.double().exp().cumsum(-1)
+    return torch.searchsorted(total, torch.rand(len(logp), 1, dtype=total.dtype) * total[:, -1:])
 
 
 class SharedPrompts(GRPOTrainer):  # type: ignore[misc]
