@@ -38,7 +38,7 @@ class Hosts:
     def __init__(self, settings: Settings) -> None:
         self._off = bool(settings.tokens)
         names = {socket.gethostname(), socket.getfqdn(), *settings.allowed_hosts.split()}
-        self._own = frozenset(name.lower().rstrip(".") for name in names)
+        self._names = frozenset(name.lower().rstrip(".") for name in names)
 
     def check(self, scope: Scope) -> None:
         """RefusalError 403 for a name that is not the machine's own."""
@@ -46,7 +46,7 @@ class Hosts:
         if self._off or not server or not _is_loopback(server[0]):
             return
         for name, value in scope["headers"]:
-            if name in {b"host", b"origin"} and not _known(value, name == b"origin", self._own):
+            if name in {b"host", b"origin"} and not _known(value, name == b"origin", self._names):
                 raise RefusalError(
                     403,
                     f"the {name.decode()} header is not an address, localhost or this machine's name; "

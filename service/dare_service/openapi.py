@@ -233,8 +233,8 @@ def docs_page(app: FastAPI) -> HTMLResponse:
     )
 
 
-def _components() -> dict[str, dict[str, Any]]:
-    """JSON schemas by name: of the bodies and the replies, with what they refer to."""
+def components() -> dict[str, Any]:
+    """JSON schemas of the bodies and the replies, with what they refer to, instead of FastAPI's own error model."""
     row = TypedDict("Support", get_type_hints(Support))  # type: ignore[misc]  # an object in JSON, a tuple in Python
     row.__doc__ = Support.__doc__
     replies = {model.__name__: TypeAdapter(model) for model in (*BODIES, *REPLIES, Reply, SettledReply, row)}
@@ -243,12 +243,8 @@ def _components() -> dict[str, dict[str, Any]]:
         mode: Any = "serialization" if name in {"Reply", "SettledReply"} else "validation"
         whole[name] = adapter.json_schema(ref_template="#/components/schemas/{model}", mode=mode)
     whole["Reply"]["required"].remove("answers_version")  # with detail=rewards there is none
-    return {name: part for schema in whole.values() for name, part in schema.pop("$defs", {}).items()} | whole
-
-
-def components() -> dict[str, Any]:
-    """Ours instead of FastAPI's own error model."""
-    return {"schemas": dict(sorted(_components().items())), "securitySchemes": SCHEMES}
+    parts = {name: part for schema in whole.values() for name, part in schema.pop("$defs", {}).items()}
+    return {"schemas": dict(sorted((parts | whole).items())), "securitySchemes": SCHEMES}
 
 
 def describe(app: FastAPI) -> None:
@@ -256,6 +252,6 @@ def describe(app: FastAPI) -> None:
     app.description, app.openapi_tags = DESCRIPTION, TAGS
     for route in app.routes:
         if isinstance(route, APIRoute) and route.path in OPERATIONS:
-            route.operation_id, route.summary, said = OPERATIONS[route.path]
-            route.tags, route.responses = said["tags"], said["responses"]
-            route.openapi_extra = said.get("openapi_extra")
+            route.operation_id, route.summary, operation = OPERATIONS[route.path]
+            route.tags, route.responses = operation["tags"], operation["responses"]
+            route.openapi_extra = operation.get("openapi_extra")

@@ -62,8 +62,8 @@ def from_error(error: DareError) -> tuple[int, str, Sequence[dict[str, Any]]]:
 
 def from_validation(error: ValidationError) -> tuple[int, str, Sequence[dict[str, Any]]]:
     """The same of what the JSON models found."""
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    entries = [_entry([_short(x) for x in e["loc"]], e["type"], e["msg"]) for e in found[:MAX_ERRORS]]
+    faults = error.errors(include_url=False, include_input=False, include_context=False)
+    entries = [_entry([_short(x) for x in e["loc"]], e["type"], e["msg"]) for e in faults[:MAX_ERRORS]]
     return 422, f"{entries[0]['loc']}: {entries[0]['message']}", entries
 
 

@@ -30,7 +30,7 @@ from .log import JSONLines, logger
 from .process.reload import reload
 from .process.supervisor import Supervisor, inherited
 from .settings import SECRET, Settings, SettingsError, from_environment, unread, with_file
-from .uvicorn_connection import BoundedConnection
+from .uvicorn_connection import Connection
 
 ENOUGH_FILES = 10_240  # a step of 128 prompts x 64 rollouts, and the rest
 
@@ -102,7 +102,7 @@ def serve(settings: Settings, read: Callable[[], Settings] = from_environment) -
     return code
 
 
-def configured(app: FastAPI, protocol: type[BoundedConnection] = BoundedConnection) -> uvicorn.Config:
+def configured(app: FastAPI, protocol: type[Connection] = Connection) -> uvicorn.Config:
     """How uvicorn serves this application."""
     settings: Settings = app.state.dare.settings
     return uvicorn.Config(

@@ -1,7 +1,7 @@
 """uvicorn's HTTP connection from inside: the one module that knows how uvicorn's protocol works.
 
 `Connection` leaves the receipt of each request in its scope (`joins/delivery/receipts.py`), which also takes an error's
-reason phrase (`problems.py`); `BoundedConnection` also bounds a request's head. A request with `Connection: close` is
+reason phrase (`problems.py`). A request with `Connection: close` is
 answered and half closed, and the client's own end is waited for, as otherwise there would be none to judge by.
 """
 
@@ -61,28 +61,39 @@ class Receipt:
 
 
 class Connection(HttpToolsProtocol):
-    """A connection that settles the receipts of its requests."""
+    """A connection that settles the receipts of its requests, and bounds the time and the bytes of a request's head.
+
+    Without bounds a silent connection holds its socket for ever, and a header of 48 MiB costs seconds on the loop, both
+    before any token is looked at.
+    """
+
+    settings = Settings()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.watched: list[Receipt] = []
         self.lost = False
         self.half_closed = False
+        self._head_bytes = 0
+        self._between = True  # the next byte is of a head
+        self._head_timer: asyncio.TimerHandle | None = None
 
     def open(self) -> bool:
         return not self.lost and state(self.transport) == ESTABLISHED
 
-    def on_headers_complete(self) -> None:
-        before = self.cycle
-        super().on_headers_complete()
-        if self.cycle is not before:
-            receipt = Receipt(self, self.cycle)
-            extensions: dict[str, Any] = {EXTENSION: receipt, REASON: receipt}
-            self.scope["extensions"] = extensions
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._expect_head()
 
     def data_received(self, data: bytes) -> None:
         if self.half_closed:
             return
+        if self._between and self._head_bytes + len(data) > self.settings.max_head_bytes:
+            end = data.find(b"\r\n\r\n")
+            if self._head_bytes + (len(data) if end < 0 else end) > self.settings.max_head_bytes:
+                self._refuse(431, f"a request's line and headers may hold {self.settings.max_head_bytes} bytes")
+                return
+        self._head_bytes += len(data)
         if self.watched:
             self._settle(delivered=True, of=[r for r in self.watched if r.answered])
         super().data_received(data)
@@ -97,6 +108,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
+        self._head_arrived()
         if self.watched:
             self._settle(delivered=exc is None and acknowledged(self.transport), of=self.watched)
         super().connection_lost(exc)
@@ -108,6 +120,51 @@ class Connection(HttpToolsProtocol):
         self.watched = [r for r in self.watched if r not in of]
         for receipt in of:
             receipt.end(delivered)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._expect_head()
+
+    def on_headers_complete(self) -> None:
+        self._head_arrived()
+        self._between = False
+        before = self.cycle
+        super().on_headers_complete()
+        if self.cycle is not before:
+            receipt = Receipt(self, self.cycle)
+            extensions: dict[str, Any] = {EXTENSION: receipt, REASON: receipt}
+            self.scope["extensions"] = extensions
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._between, self._head_bytes = True, 0  # what of the next head came along is let in
+
+    def _expect_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.settings.head_timeout, self._too_late)
+
+    def _head_arrived(self) -> None:
+        self._head_bytes = 0
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _too_late(self) -> None:
+        self._head_timer = None
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
+
+    def _refuse(self, status: int, detail: str) -> None:
+        """A problem document by hand: there is no request yet that an application could answer."""
+        self._head_arrived()
+        if self.transport.is_closing():
+            return
+        name = f"{random.getrandbits(64):016x}"
+        reply = response(status, detail, request_id=name, headers={"Connection": "close", "X-Request-Id": name})
+        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()]
+        lines += [name + b": " + value for name, value in reply.raw_headers]
+        self.transport.write(b"\r\n".join([*lines, b"", bytes(reply.body)]))
+        self.transport.close()
 
 
 class _HalfClosing:
@@ -143,73 +200,3 @@ class _Phrased:
         line, end, fields = head.partition(b"\r\n")
         version, status, _ = line.split(b" ", 2)
         self._transport.write(b" ".join((version, status, self._reason)) + end + fields)
-
-
-class BoundedConnection(Connection):
-    """A connection, bounded before a request begins: in the time and in the bytes of its head.
-
-    Without this a silent connection holds its socket for ever, and a header of 48 MiB costs seconds on the event loop,
-    both before any token is looked at.
-    """
-
-    settings: Settings
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._head_bytes = 0
-        self._between = True  # the next byte is of a head
-        self._head_timer: asyncio.TimerHandle | None = None
-        self._expect_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._head_arrived()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        if self._between and self._head_bytes + len(data) > self.settings.max_head_bytes:
-            end = data.find(b"\r\n\r\n")
-            if self._head_bytes + (len(data) if end < 0 else end) > self.settings.max_head_bytes:
-                self._refuse(431, f"a request's line and headers may hold {self.settings.max_head_bytes} bytes")
-                return
-        self._head_bytes += len(data)
-        super().data_received(data)
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._expect_head()
-
-    def on_headers_complete(self) -> None:
-        self._head_arrived()
-        self._between = False
-        super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        super().on_message_complete()
-        self._between, self._head_bytes = True, 0  # what of the next head came along is let in
-
-    def _expect_head(self) -> None:
-        if self._head_timer is None:
-            self._head_timer = self.loop.call_later(self.settings.head_timeout, self._too_late)
-
-    def _head_arrived(self) -> None:
-        self._head_bytes = 0
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-
-    def _too_late(self) -> None:
-        self._head_timer = None
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.close()
-
-    def _refuse(self, status: int, detail: str) -> None:
-        """A problem document by hand: there is no request yet that an application could answer."""
-        self._head_arrived()
-        if self.transport.is_closing():
-            return
-        name = f"{random.getrandbits(64):016x}"
-        reply = response(status, detail, request_id=name, headers={"Connection": "close", "X-Request-Id": name})
-        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()]
-        lines += [name + b": " + value for name, value in reply.raw_headers]
-        self.transport.write(b"\r\n".join([*lines, b"", bytes(reply.body)]))
-        self.transport.close()

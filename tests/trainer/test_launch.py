@@ -276,7 +276,7 @@ def test_the_doctor_says_which_entropies_the_installed_pair_has(
     vllm, openrlhf, entropy, good, words, tmp_path, monkeypatch
 ):
     installed = {"vllm": vllm, "openrlhf": openrlhf}
-    monkeypatch.setattr("dare_trainer.launch.doctor._version", installed.get)
+    monkeypatch.setattr("dare_trainer.launch.doctor.installed", lambda name="openrlhf": installed.get(name))
     environment = {
         "DARE_AGENT_URL": "http://127.0.0.1:9",
         "DARE_AGENT_START_TIMEOUT": "0.1",

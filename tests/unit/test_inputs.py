@@ -12,7 +12,7 @@ from dare_reward._outgoing import Sending, parts
 from dare_reward.errors import RequestError
 from dare_reward.inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS
 from dare_reward.scoring.request import prepare
-from dare_service.openapi import _components
+from dare_service.openapi import components
 from dare_service.schema import group_model
 
 SCHEMA = TypeAdapter(group_model())  # of openapi.json
@@ -126,7 +126,7 @@ def test_the_typed_dictionaries_are_the_declarations():
 
 
 def test_the_models_of_http_have_the_same_keys_and_ranges():
-    schemas = _components()
+    schemas = components()["schemas"]
     for name, fields in (("Group", GROUP_FIELDS), ("Rollout", ROLLOUT_FIELDS), ("AnsweredRollout", ANSWERED_FIELDS)):
         assert list(schemas[name]["properties"]) == list(fields)
     for name, field in FIELDS.items():

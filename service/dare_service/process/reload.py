@@ -35,6 +35,6 @@ def reload(state: State, read: Callable[[], Settings]) -> None:
         state.recorder.set_up(state.settings)
     waiting = [name for name in different if name not in live]
     level = logging.WARNING if waiting else logging.INFO
-    told = {"tokens": len(state.settings.tokens), "changed": live}
-    told |= {"why": "these settings change at a restart", "unchanged": waiting} if waiting else {}
-    logger.log(level, "reload", extra={"fields": told})
+    outcome = {"tokens": len(state.settings.tokens), "changed": live}
+    outcome |= {"why": "these settings change at a restart", "unchanged": waiting} if waiting else {}
+    logger.log(level, "reload", extra={"fields": outcome})

@@ -62,9 +62,9 @@ class Supervisor:
     def tell(self, message: str) -> None:
         """Send a message as of sd_notify(3); a supervisor that cannot be reached changes nothing."""
         if self._address:
-            with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as own:
-                own.setblocking(False)
-                own.sendto(message.encode(), self._address)
+            with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+                sender.setblocking(False)
+                sender.sendto(message.encode(), self._address)
 
     def alive(self, now: float) -> None:
         """The event loop turns: called often, it tells as often as the watchdog asks for."""

@@ -100,11 +100,11 @@ def application(args: dict[str, Any]) -> Application:
 
     Settings that are not given come from the `DARE_*` variables of the process that builds the application.
     """
-    given = dict(args)
-    replicas, shards = int(given.pop("replicas", 1)), int(given.pop("shards", 0))
-    settings = from_environment(**given.pop("settings", {}))
-    if given:
-        raise SettingsError(f"unknown argument {min(given)!r}. Known: replicas, shards, settings")
+    arguments = dict(args)
+    replicas, shards = int(arguments.pop("replicas", 1)), int(arguments.pop("shards", 0))
+    settings = from_environment(**arguments.pop("settings", {}))
+    if arguments:
+        raise SettingsError(f"unknown argument {min(arguments)!r}. Known: replicas, shards, settings")
     return _bound(settings, replicas, shards or replicas)
 
 

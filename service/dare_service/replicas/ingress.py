@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
 from fastapi import Request, Response
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.core import Metric
 from starlette.types import Receive, Scope, Send
 
@@ -39,10 +40,10 @@ class ShardLink:
     def __init__(self, replica: str, fingerprint: str, find: Callable[[], Awaitable[Any]]) -> None:
         self._words = replica, fingerprint
         self._find = find
-        self._found = asyncio.Event()
+        self._reachable = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.remote: Any = None
-        self.told: dict[str, Any] = {}
+        self.status: dict[str, Any] = {}
         self._token = ""
 
     def start(self) -> None:
@@ -79,9 +80,9 @@ class ShardLink:
 
     async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         while True:
-            await self._found.wait()
+            await self._reachable.wait()
             try:
-                return await asyncio.open_connection(*self.told["address"])
+                return await asyncio.open_connection(*self.status["address"])
             except (ConnectionError, KeyError):  # it is away, or was found to be meanwhile
                 self._lose()
 
@@ -91,15 +92,15 @@ class ShardLink:
                 self.remote = self.remote or await self._find()
                 answer = await self.remote.beat(*self._words)
                 self._token = answer.pop("token")  # `GET /info` shows the rest
-                self.told = answer
-                self._found.set()
+                self.status = answer
+                self._reachable.set()
             except Exception:  # noqa: BLE001  (whatever it is, the shard cannot be talked to)
                 self._lose()
             await asyncio.sleep(BEAT)
 
     def _lose(self) -> None:
-        self.remote, self.told = None, {"lost": True}
-        self._found.clear()
+        self.remote, self.status = None, {"lost": True}
+        self._reachable.clear()
 
 
 class _Reply(Response):
@@ -166,29 +167,21 @@ class Shards:
     async def info(self) -> dict[str, Any]:
         """For `GET /info`: which replica this is, and the shards."""
         self.start()
-        return {"replica": self.replica, "pid": os.getpid(), "shards": [link.told for link in self.links]}
+        return {"replica": self.replica, "pid": os.getpid(), "shards": [link.status for link in self.links]}
 
     async def metrics(self, own: Metrics) -> bytes:
         """Of this replica and of all shards, each with its label."""
         self.start()
         registries = [("replica", self.replica, own.registry.collect())]
-        for number, told in enumerate(await asyncio.gather(*(link.metrics() for link in self.links))):
-            registries.append(("shard", str(number), [family for family in told if family.name not in ONCE]))
+        for number, collected in enumerate(await asyncio.gather(*(link.metrics() for link in self.links))):
+            registries.append(("shard", str(number), [family for family in collected if family.name not in ONCE]))
         merged: dict[str, Metric] = {}
         for kind, name, families in registries:
             for f in families:
                 into = merged.setdefault(f.name, Metric(f.name, f.documentation, f.type, f.unit))
                 into.samples += [s._replace(labels={**s.labels, kind: name}) for s in f.samples]
-        return generate_latest(_Collected(merged.values()))
-
-
-class _Collected(CollectorRegistry):
-    def __init__(self, families: Iterable[Metric]) -> None:
-        super().__init__()
-        self._families = families
-
-    def collect(self) -> Iterator[Metric]:
-        yield from self._families
+        registry: Any = SimpleNamespace(collect=merged.values)  # all that is asked of one
+        return generate_latest(registry)
 
 
 def _path(scope: Scope) -> str:

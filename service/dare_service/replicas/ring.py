@@ -39,8 +39,8 @@ def _openrlhf(content: Any, query: str, address: str) -> tuple[str, ...]:
     queries: list[Any] = content["query"]
     if not (isinstance(queries, list) and len(queries) == 1):
         raise ValueError
-    given = parse_qs(query).get("run", [])
-    run = f"run {given[0]}" if given else f"address {address}"
+    runs = parse_qs(query).get("run", [])
+    run = f"run {runs[0]}" if runs else f"address {address}"
     if key := content.get("group_key"):
         return ("openrlhf", run, "key", str(key[0]))
     (label,) = content.get("labels", [None])

@@ -23,7 +23,7 @@ from ..app import State, create_app
 from ..joins.delivery.tcp import notice_the_dead
 from ..server import bind, configured, ready_the_process
 from ..settings import Settings
-from ..uvicorn_connection import BoundedConnection, Receipt
+from ..uvicorn_connection import Connection, Receipt
 
 ADDED = 4 << 10  # bytes of headers that a replica may add
 BEAT = 1.0  # seconds between two words of a replica
@@ -31,7 +31,7 @@ UNWANTED = 10.0  # seconds without a replica of its own version and settings, af
 GONE = 5  # seconds after which a replica whose machine has died is known to be gone: its clients' next tries come later
 
 
-class FromReplica(BoundedConnection):
+class FromReplica(Connection):
     """A replica may die with a reply that it has read: only a further byte says that its client has it."""
 
     def _settle(self, *, delivered: bool, of: Sequence[Receipt]) -> None:

@@ -250,7 +250,7 @@ async def test_nobody_but_replicas_asks_a_shard():
     async with cluster(shards=1) as c:
         assert (await c.post(0, 1, 1))[0] == 200
         (shard,) = c.apps[0].state.dare.shards.links
-        host, port = shard.told["address"]
+        host, port = shard.status["address"]
         async with httpx.AsyncClient(base_url=f"http://{host}:{port}") as stranger:
             assert (await stranger.post(URL.format(1), json=body(1))).status_code == 401
         assert "token" not in (await c.clients[0].get("/info")).json()["replicas"]["shards"][0]
@@ -388,7 +388,7 @@ async def test_rollouts_wait_for_a_shard_that_is_not_there_yet():
         for place in c.places:
             place.down = True
         first = [asyncio.ensure_future(c.post(i, a, 3)) for i, a in enumerate((1, 1))]
-        await c.until(lambda: all(app.state.dare.shards.links[0].told == {"lost": True} for app in c.apps[:2]))
+        await c.until(lambda: all(app.state.dare.shards.links[0].status == {"lost": True} for app in c.apps[:2]))
         assert not any(task.done() for task in first)
         for place in c.places:
             place.down = False

@@ -18,5 +18,5 @@ class AgentExecutor(AgentExecutorBase):  # type: ignore[misc,unused-ignore]
     def __init__(self) -> None:
         self._executor = Executor(read_config(Path(__file__).resolve().parent))
 
-    async def execute(self, *given: Any, **named: Any) -> dict[str, Any]:
-        return await self._executor.execute(*given, **named)
+    async def execute(self, *arguments: Any, **named: Any) -> dict[str, Any]:
+        return await self._executor.execute(*arguments, **named)

@@ -115,9 +115,9 @@ class Executor:
             return Delivery(prompt, images, meaning, rollouts, evaluating, time.perf_counter(), one, sampling)
 
         delivery, outcome = await self._siblings.run(sampling_params, (prompt, repr(label), evaluating), generate)
-        own = delivery.rollouts[0]
-        masked = own.answer if self.config.train_on == "reasoning" else None
-        done = response(ids, own.completion, outcome, sampling_params, answer=masked)
+        rollout = delivery.rollouts[0]
+        masked = rollout.answer if self.config.train_on == "reasoning" else None
+        done = response(ids, rollout.completion, outcome, sampling_params, answer=masked)
         return {
             "prompt": prompt,
             "label": label,
@@ -158,12 +158,12 @@ class Executor:
 
     def _ask(self, params: Any) -> Any:
         """This request's own parameters: with the log-probabilities that entropies ride on. One rollout per request."""
-        own = deepcopy(params)
+        asked = deepcopy(params)
         if self.config.entropy == "topk":
-            own.logprobs = TOPK
-        elif self.config.entropy == "plugin" or own.logprobs is not None or self.config.reads_logprobs:
-            own.logprobs = 0  # the sampled token alone, which is all that OpenRLHF reads
-        return own
+            asked.logprobs = TOPK
+        elif self.config.entropy == "plugin" or asked.logprobs is not None or self.config.reads_logprobs:
+            asked.logprobs = 0  # the sampled token alone, which is all that OpenRLHF reads
+        return asked
 
     def _entropies(self, completion: Any, llm_engine: Any) -> Any:
         if self.config.entropy == "none" or not len(completion.token_ids):

@@ -129,11 +129,11 @@ async def together(first: Coroutine[Any, Any, T], others: Sequence[Coroutine[Any
     tasks = [asyncio.ensure_future(c) for c in (first, *others)]
     try:
         leading = await tasks[0]
-        rest = await asyncio.gather(*tasks[1:], return_exceptions=True)
+        trailing = await asyncio.gather(*tasks[1:], return_exceptions=True)
     finally:
         for task in tasks:
             await _stop(task)
-    return [leading, *rest]
+    return [leading, *trailing]
 
 
 async def _stop(task: asyncio.Future[Any]) -> None:

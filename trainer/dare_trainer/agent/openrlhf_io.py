@@ -32,24 +32,24 @@ def fit(sampling_params: Any, ids: Sequence[int], max_length: int, *, cut: bool)
 
     `sampling_params` is shared by the group and stays as it is.
     """
-    own = deepcopy(sampling_params)
-    if own.max_tokens is None:
-        own.max_tokens = max(1, max_length - len(ids))
-    room = max_length - own.max_tokens
+    params = deepcopy(sampling_params)
+    if params.max_tokens is None:
+        params.max_tokens = max(1, max_length - len(ids))
+    room = max_length - params.max_tokens
     if len(ids) <= room:
-        return own, list(ids)
+        return params, list(ids)
     if not cut:
         raise ValueError(f"a prompt with images has {len(ids)} tokens and may have {room}: raise the maximum length")
-    return own, list(ids[-room:]) if room > 0 else list(ids)
+    return params, list(ids[-room:]) if room > 0 else list(ids)
 
 
 def sampled_with(sampling_params: Any, llm_engine: Any) -> dict[str, Any]:
     """What a group says of its sampling, where it is known: temperature, top-p, and whether vLLM's log-probabilities
     are those before (raw) or after both."""
-    found = {name: getattr(sampling_params, name, None) for name in ("temperature", "top_p")}
+    values = {name: getattr(sampling_params, name, None) for name in ("temperature", "top_p")}
     config = getattr(getattr(llm_engine, "llm", None), "model_config", None)
     mode = getattr(config, "logprobs_mode", None)
-    known = {k: float(v) for k, v in found.items() if isinstance(v, int | float)}
+    known = {k: float(v) for k, v in values.items() if isinstance(v, int | float)}
     return known | ({"logprobs_mode": mode} if mode in GROUP_FIELDS["logprobs_mode"].choices else {})
 
 
@@ -83,8 +83,8 @@ def response(
     start = len(whole) - 1 if outcome.masked and generated else len(ids)
     log_probs = None
     if sampling_params.logprobs is not None and completion.logprobs is not None:
-        found = [row.get(token) for token, row in zip(generated, completion.logprobs, strict=True)]
-        log_probs = [0.0] * len(ids) + [0.0 if x is None else float(x.logprob) for x in found]
+        rows = [row.get(token) for token, row in zip(generated, completion.logprobs, strict=True)]
+        log_probs = [0.0] * len(ids) + [0.0 if x is None else float(x.logprob) for x in rows]
     return {
         "observation_tokens": whole,
         "action_ranges": _around(start, len(whole), None if answer is None else tuple(len(ids) + at for at in answer)),

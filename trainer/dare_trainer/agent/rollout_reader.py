@@ -58,8 +58,8 @@ class RolloutReader:
         if completion.finish_reason:
             entry["finish_reason"] = str(completion.finish_reason)
         # Where the service has to see how an answer was found, it gets the text, as from any client.
-        said = {"text": text}
-        entry |= said if self._rules.needs_text else {"answer": self._rules.read(entry | said, label)}
+        response = {"text": text}
+        entry |= response if self._rules.needs_text else {"answer": self._rules.read(entry | response, label)}
         mean = None
         tokens = token_arrays(completion, entropies)
         if tokens:

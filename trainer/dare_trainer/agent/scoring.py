@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dare_reward import AsyncClient, Client, GroupReply, Reply, __version__
-from dare_reward.errors import ConfigError, DareError, ReplyError
+from dare_reward.errors import ConfigError, ReplyError
 from dare_reward.methods import config_id
 from dare_reward.runs.line import asked_for, of_scored
 from dare_reward.runs.log import run_log_of
@@ -101,8 +101,6 @@ class Estimation:
                 self._see(reply)
                 return reply.groups[0], 0.0
             raise ReplyError(f"{reply.groups[0].error.code}: {reply.groups[0].error.message}")
-        except (DareError, TimeoutError) as error:
-            why: BaseException = error
         except Exception as error:  # noqa: BLE001  (a training run does not die of its rewards)
             why = error
         self.fallbacks += 1
@@ -121,14 +119,14 @@ class Estimation:
             attempts = [self.params, {**self.params, "missing_entropy": "frequency"}]
         for params in attempts:
             try:
-                found = score([group], params, method=self.config.method, shadow=self.config.shadow)
-                reply = found.reply.groups[0]
+                scored = score([group], params, method=self.config.method, shadow=self.config.shadow)
+                reply = scored.reply.groups[0]
             except Exception:
                 logger.exception("group %s could not be scored in process", group.get("group_id"))
                 continue
             if reply.error is None:
-                self._log(found, group)
-                self._see(found.reply)
+                self._log(scored, group)
+                self._see(scored.reply)
                 return reply, 1.0
             logger.error("group %s: %s", group.get("group_id"), reply.error.message)
         return None, 2.0
@@ -143,11 +141,11 @@ class Estimation:
             logger.exception("the state of the run is not known")
             self._watch = None
 
-    def _log(self, found: ScoredGroups, group: Group) -> None:
+    def _log(self, scored: ScoredGroups, group: Group) -> None:
         """A group that was scored here; the client logs those that the service scored."""
         if self.config.run_log:
             asked, run = asked_for(self.config.run_log_texts), self.config.run or None
-            make = partial(of_scored, found, [group], asked=asked, run=run)
+            make = partial(of_scored, scored, [group], asked=asked, run=run)
             run_log_of(Path(self.config.run_log).absolute(), asked).add_made(make, 1)
 
     async def close(self) -> None:

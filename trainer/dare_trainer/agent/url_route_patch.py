@@ -91,12 +91,12 @@ def patch_class(executor: Any) -> bool:
         return True
     for name, arguments in ARGUMENTS.items():
         function = getattr(executor, name, None)
-        found = tuple(inspect.signature(function).parameters) if function else ()
-        if found[: len(arguments)] != arguments:
+        names = tuple(inspect.signature(function).parameters) if function else ()
+        if names[: len(arguments)] != arguments:
             logger.warning(
                 "this OpenRLHF's SingleTurnAgentExecutor.%s takes %s: the URL route stays without entropies",
                 name,
-                found or "nothing",
+                names or "nothing",
             )
             return False
     executor.execute = _execute(executor.execute)
@@ -138,9 +138,9 @@ class _RecordingEngine:
         return getattr(self._actor, name)
 
     async def generate(self, prompt_token_ids: Any, sampling_params: Any, **kwargs: Any) -> Any:
-        own = deepcopy(sampling_params)
-        own.logprobs = 0
-        output = await self._actor.generate(prompt_token_ids, own, **kwargs)
+        params = deepcopy(sampling_params)
+        params.logprobs = 0
+        output = await self._actor.generate(prompt_token_ids, params, **kwargs)
         self._rollout.completion = output.outputs[0]
         return output
 
@@ -149,8 +149,8 @@ def _execute(original: Any) -> Any:
     signature = inspect.signature(original)
 
     @functools.wraps(original)
-    async def execute(self: Any, *given: Any, **named: Any) -> Any:
-        bound = signature.bind(self, *given, **named)
+    async def execute(self: Any, *arguments: Any, **named: Any) -> Any:
+        bound = signature.bind(self, *arguments, **named)
         actor, sampling_params = bound.arguments["llm_engine"], bound.arguments["sampling_params"]
         await _switch_on(self, actor)
         if plugin.mode() is None:

@@ -70,5 +70,5 @@ def _majority(local: Ints, right: Floats, k: int, draws: int, rng: np.random.Gen
 
 def powers(limit: int) -> list[int]:
     """1, 2, 4, ... up to and including `limit`."""
-    found = [1 << i for i in range(limit.bit_length())]
-    return found if not found or found[-1] == limit else [*found, limit]
+    out = [1 << i for i in range(limit.bit_length())]
+    return out if not out or out[-1] == limit else [*out, limit]

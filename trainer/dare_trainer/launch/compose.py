@@ -64,10 +64,11 @@ def plan(recipe: Recipe, launch: Launch) -> tuple[dict[str, Any], AgentConfig]:
         "ckpt.path": str(folder / "checkpoints"),
         **launch.changes,
     }
+    job = launch.job or f"{int(time.time())}-{os.getpid()}"
     settings = {
         **recipe.agent,
         "url": launch.url,
-        "run": recipe.name if launch.route == "agent" else f"{recipe.name}-{launch.job or _job()}",
+        "run": recipe.name if launch.route == "agent" else f"{recipe.name}-{job}",
         "method": recipe.method,
         "params": recipe.params,
         "temperature": float(flags["rollout.temperature"]),
@@ -82,10 +83,6 @@ def plan(recipe: Recipe, launch: Launch) -> tuple[dict[str, Any], AgentConfig]:
             raise ConfigError(f"{', '.join(agents_alone)}: only the agent can do that, not --route url")
         flags["reward.remote_url"] = reward_url(config, int(flags["rollout.n_samples_per_prompt"]))
     return flags, config
-
-
-def _job() -> str:
-    return f"{int(time.time())}-{os.getpid()}"
 
 
 def _check_changes(changes: Mapping[str, Any], flags: Mapping[str, Any]) -> None:

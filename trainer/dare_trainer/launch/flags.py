@@ -32,10 +32,10 @@ def dialect(release: str) -> str:
     return "nested" if release_numbers >= NESTED else "flat"
 
 
-def installed() -> str | None:
+def installed(name: str = "openrlhf") -> str | None:
     """The release in this environment."""
     try:
-        return version("openrlhf")
+        return version(name)
     except PackageNotFoundError:
         return None
 

@@ -83,12 +83,12 @@ def patch(wanted: Mode) -> None:
 
 def check_version(version: str) -> None:
     """PluginError below the first version that has what is wrapped; a warning above the last one that was read."""
-    found = tuple(int(n) for n in re.findall(r"\d+", version)[:2])
-    if found < FIRST:
+    numbers = tuple(int(n) for n in re.findall(r"\d+", version)[:2])
+    if numbers < FIRST:
         raise PluginError(
             f"vLLM {version}: token entropies need {FIRST[0]}.{FIRST[1]} or later. Unset {SWITCH}, or use entropy=topk"
         )
-    if found > LAST:
+    if numbers > LAST:
         logger.warning("vLLM %s is newer than %d.%d, the newest that this plugin was checked with", version, *LAST)
 
 
@@ -146,8 +146,8 @@ def _entropy(logits: Any, temperature: Any, asked: Any = None) -> Any:
 
 def _carry(output: Any, values: Any) -> Any:
     """Put the entropies where the ranks are. Where the shapes disagree the ranks stay, and the reader will say so."""
-    found = output.logprobs_tensors
-    if values is not None and found is not None and found.selected_token_ranks.shape == values.shape:
-        ranks = import_module(".entropy_torch", __package__).as_ranks(values, found.selected_token_ranks.dtype)
-        output.logprobs_tensors = found._replace(selected_token_ranks=ranks)
+    tensors = output.logprobs_tensors
+    if values is not None and tensors is not None and tensors.selected_token_ranks.shape == values.shape:
+        ranks = import_module(".entropy_torch", __package__).as_ranks(values, tensors.selected_token_ranks.dtype)
+        output.logprobs_tensors = tensors._replace(selected_token_ranks=ranks)
     return output

@@ -84,10 +84,10 @@ def sampled_logprobs(completion: Any) -> NDArray[np.float64] | None:
     if rows is None or len(rows) != len(ids):
         return None
     if hasattr(rows, "start_indices"):
-        found = [rows.logprobs[i] for i in rows.start_indices]
+        logprobs = [rows.logprobs[i] for i in rows.start_indices]
     else:
-        found = [getattr(row.get(token), "logprob", math.nan) for token, row in zip(ids, rows, strict=True)]
-    values = np.array(found, np.float64)
+        logprobs = [getattr(row.get(token), "logprob", math.nan) for token, row in zip(ids, rows, strict=True)]
+    values = np.array(logprobs, np.float64)
     return np.minimum(values, 0.0) if np.isfinite(values).all() else None
 
 
