@@ -132,7 +132,7 @@ def _exponents(e: Evidence, labelled_P: Bools, *, chosen: bool) -> tuple[float, 
 
 
 def _shares(chosen_SX: Floats, gain_B: Floats) -> dict[str, float]:
-    out = {}
+    out: dict[str, float] = {}
     for name, own_S in zip(("rule", "gate"), chosen_SX.T, strict=True):
         gain_S = gain_B[np.searchsorted(GRID, own_S)]
         out |= {

@@ -189,7 +189,7 @@ def until_half_way(part: PlannedPart, rival: str, study: Study, _: Sequence[Mapp
     rows = []
     for regime in part.regimes:
         ends = study.runs(part.stage, regime, rival)
-        all_rivals = 0.0
+        usual = np.nan
         for arm in (rival, *(arm for arm in part.arms if arm != rival)):
             found = []
             for key, run in study.runs(part.stage, regime, arm).items():
@@ -198,9 +198,9 @@ def until_half_way(part: PlannedPart, rival: str, study: Study, _: Sequence[Mapp
                     levels = (base.evaluation.sets["adapted"].pass1, ends[key].final.sets["adapted"].pass1)
                     found.append(rollouts_until(run, base, sum(levels) / 2))
             mean = mean_of(count for count, _ in found)
-            all_rivals = all_rivals or mean
+            usual = mean if arm == rival else usual
             reached = f"{sum(reached for _, reached in found)} of {len(found)}"
-            rows.append([regime, f"`{arm}`", f"{mean:,.0f}", number(mean / all_rivals), reached])
+            rows.append([regime, f"`{arm}`", f"{mean:,.0f}", number(mean / usual if usual else np.nan), reached])
     return f"{HALF_WAY}\n\n{table(('regime', 'arm', 'rollouts', f'of those of `{rival}`', 'got there'), rows)}"
 
 
