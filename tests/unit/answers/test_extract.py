@@ -20,10 +20,11 @@ from dare_reward.errors import RequestError
 
 extract = partial(extract_all, unmarked="none")  # announcements, and nothing else
 
-ENDINGS = [
-    json.loads(line)
-    for line in (Path(__file__).parents[2] / "data" / "answer_endings.jsonl").read_text(encoding="utf-8").splitlines()
-]
+DATA = Path(__file__).parents[2] / "data"
+ENDINGS, BLIND = (
+    [json.loads(line) for line in (DATA / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+    for name in ("answer_endings", "answer_endings_blind")
+)
 KINDS = ("math", "choice", "text", "exact")
 WORK = "First, note that $a+b=12$ and (A) is given. We compute 3*4 = 12, hence x = 12.\n"
 
@@ -53,6 +54,8 @@ def test_the_set_is_large_and_says_why():
     assert {e["kind"] for e in ENDINGS} == set(KINDS)
     assert all(e["reason"] and e["category"] for e in ENDINGS)
     assert len({(e["text"], e["kind"], e.get("closed_only"), str(e.get("options"))) for e in ENDINGS}) == len(ENDINGS)
+    assert len(BLIND) >= 2_100
+    assert sum(e["expect"] is not None for e in BLIND) > 1_000
 
 
 @pytest.mark.parametrize("kind", ["math", "text"])
@@ -62,35 +65,12 @@ def test_work_before_the_ending_changes_nothing(kind):
             assert read(ending, WORK * 20 + "\n" + ending["text"]).answer == ending["expect"], ending
 
 
-@pytest.mark.parametrize(
-    ("text", "source"),
-    [
-        ("\\boxed{5}", "box"),
-        ("<|begin_of_box|>5<|end_of_box|>", "box"),
-        ("<answer>5</answer>", "tag"),
-        ("The answer is 5.", "phrase"),
-        ("we get 5", "none"),
-        ("", "none"),
-    ],
-)
-def test_source(text, source):
-    assert extract(text).source == source
-
-
-def test_fallback_is_off_unless_asked_for_and_marked():
-    assert extract("so we get 1,234.") == Extraction(None, "none")
-    assert extract("so we get 1,234.", unmarked="number") == Extraction("1,234", "fallback")
-    assert extract("so we get -3.5 or", unmarked="number") == Extraction("-3.5", "fallback")
-    assert extract("it could be B", kind="choice", unmarked="number") == Extraction("B", "fallback")
-    assert extract("B is out. A good one, I say", kind="choice", unmarked="number") == Extraction("B", "fallback")
-    assert extract("it must be Z", kind="choice", unmarked="number") == Extraction(None, "none")
-    assert extract("we get 5", kind="text", unmarked="number") == Extraction(None, "none")
-    assert extract("The answer is 5. 6 7", unmarked="number") == Extraction("5", "phrase")
-
-
-def test_a_cut_off_text_is_never_guessed_from():
-    assert extract("so we get 5", unmarked="number", closed_only=True) == Extraction(None, "none")
-    assert extract("so B", kind="choice", unmarked="number", closed_only=True) == Extraction(None, "none")
+@pytest.mark.parametrize(("batch", "kind"), sorted({(e["batch"], e["kind"]) for e in BLIND}))
+def test_blind_endings(batch, kind):
+    """Written by someone who had not seen the extractor; an extraction is right if it grades equal."""
+    chosen = [(e, read(e).answer) for e in BLIND if (e["batch"], e["kind"]) == (batch, kind)]
+    same = lambda e, answer: answer == e["expect"] or (kind != "choice" and grade(answer, e["expect"], kind=kind))  # noqa: E731
+    assert [(ending, answer) for ending, answer in chosen if not same(ending, answer)] == []
 
 
 def test_open_thinking_counts_only_if_allowed():

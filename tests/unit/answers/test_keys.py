@@ -9,17 +9,14 @@ from rows import each
 
 from dare_reward.answers import Key, canonical, classify, grade
 from dare_reward.answers.algebra.evaluate import evaluate
-from dare_reward.answers.algebra.fingerprint import constant_key, expression_key
+from dare_reward.answers.algebra.fingerprint import constant_key
 from dare_reward.answers.algebra.literals import number
 from dare_reward.answers.algebra.numbers import BUDGET, charge, digits, rational, real, start_budget
-from dare_reward.answers.algebra.parse import Number, Op, Variable, parse
+from dare_reward.answers.algebra.parse import Number, Op, parse
 from dare_reward.answers.algebra.points import WHOLE, point, step_points
-from dare_reward.answers.algebra.token_lists import split
-from dare_reward.answers.algebra.tokens import spell, tokenise
+from dare_reward.answers.algebra.tokens import tokenise
 from dare_reward.answers.cleanup import MAX_CHARS, clean
 from dare_reward.answers.forms.intervals import REALS, Endpoint, intersect, interval, spelled, union, without
-from dare_reward.answers.forms.prose import is_prose
-from dare_reward.answers.forms.units import split_unit
 from dare_reward.answers.hashes import short
 from dare_reward.answers.keys import CACHE_CHARS
 from dare_reward.answers.unreadable import Unreadable
@@ -65,25 +62,15 @@ def test_the_length_budget():
 @each(
     ("inside", "outside"),
     [
-        ("2100!", "2101!"),
-        (r"\binom{5000}{2}", r"\binom{5001}{2}"),
-        ("2^{19999}", "2^{20401}"),
-        ("e^{1999}", "e^{2001}"),
-        (r"\sin(10^{12})", r"\sin(10^{12}+1)"),
-        ("(" * 60 + "1" + ")" * 60, "(" * 61 + "1" + ")" * 61),
-        (r"1\pm1\pm1\pm1\pm1", r"1\pm1\pm1\pm1\pm1\pm1"),
-        ("---1", "----1"),
-        ("1e4000", "1e4001"),
-        (r"\zeta(60)", r"\zeta(61)"),
+        ("2100!", "2101!"), (r"\binom{5000}{2}", r"\binom{5001}{2}"), ("2^{19999}", "2^{20401}"), ("e^{1999}", "e^{2001}"),
+        (r"\sin(10^{12})", r"\sin(10^{12}+1)"), ("(" * 60 + "1" + ")" * 60, "(" * 61 + "1" + ")" * 61),
+        (r"1\pm1\pm1\pm1\pm1", r"1\pm1\pm1\pm1\pm1\pm1"), ("---1", "----1"), ("1e4000", "1e4001"), (r"\zeta(60)", r"\zeta(61)"),
         ("0" * 39 + "7", "0" * 40 + "7"),
         (r"\begin{pmatrix}" + "1&" * 399 + r"1\end{pmatrix}", r"\begin{pmatrix}" + "1&" * 400 + r"1\end{pmatrix}"),
-        ("1," * 499 + "1", "1," * 500 + "1"),
-        ("||1||", "|||1|||"),
-        ("3!!!!", "3!!!!!!!!!!"),
-        (r"\cosh(2000)", r"\cosh(2001)"),
+        ("1," * 499 + "1", "1," * 500 + "1"), ("||1||", "|||1|||"), ("3!!!!", "3!!!!!!!!!!"), (r"\cosh(2000)", r"\cosh(2001)"),
         ("1---3", "1-----3"),
     ],
-)
+)  # fmt: skip
 def test_budgets_at_their_edges(inside, outside):
     assert canonical(inside).kind != "opaque"
     assert canonical(outside).kind == "opaque"
@@ -98,72 +85,26 @@ def test_work_is_counted_not_timed():
     charge(1)
 
 
-@each(
-    ("text", "value"),
-    [("12", 12), ("1.50", Fraction(3, 2)), (".5", Fraction(1, 2)), ("1.", 1), ("1e3", 1000), ("2E-1", Fraction(1, 5)), ("0.(3)", Fraction(1, 3)), ("0.1(6)", Fraction(1, 6)), ("2.(36)", Fraction(26, 11)), ("0.(9)", 1)],
-)  # fmt: skip
-def test_numbers(text, value):
-    assert number(text) == value
-    assert type(number(text)) is type(value)
-
-
 @each("text", ["1e5000", "1e-5000", "1e1234567890", "1" * 4_001])
 def test_numbers_over_budget(text):
     with pytest.raises(Unreadable):
         number(text)
 
 
-@each("text", [r"\text{", r"\mathbb{Foo}", r"\begin", "1\\"])
-def test_what_no_rule_names(text):
-    with pytest.raises(Unreadable):
-        tokenise(text)
-
-
-def test_one_token_in_braces_is_spelled_without():
-    assert spell(tokenise(r"\sum_{k=1}^{n}")) == spell(tokenise(r"\sum_{k=1}^n"))
-    assert spell(tokenise("x^{12}")) != spell(tokenise("x^{1}2"))
-
-
 @each(
     ("text", "tree"),
     [
-        ("-x^2", "neg(pow(x,2))"),
-        ("2x/y", "div(mul(2,x),y)"),
-        ("1/2x", "mul(div(1,2),x)"),
-        ("2^3^2", "pow(2,pow(3,2))"),
-        (r"\frac123", "mul(div(1,2),3)"),
-        (r"\frac{1}{2}3", "mul(div(1,2),3)"),
-        (r"1\frac12", "3/2"),
-        ("1 1/2", "3/2"),
-        (r"2\frac32", "mul(2,div(3,2))"),
-        (r"x\frac12", "mul(x,div(1,2))"),
-        (r"\sin 2x\cos x", "mul(sin(mul(2,x)),cos(x))"),
-        (r"\sin(2)x", "mul(sin(2),x)"),
-        (r"\sin^2x", "pow(sin(x),2)"),
-        (r"\sin^{-1}x", "arcsin(x)"),
-        (r"\sin x+1", "add(sin(x),1)"),
-        (r"\sin\pi/3", "sin(div(pi,3))"),
-        (r"\log_2 8", "div(ln(8),ln(2))"),
-        (r"\sqrt[3]{x}", "root(x,3)"),
-        (r"\sqrt2x", "mul(sqrt(2),x)"),
-        ("5!!", "factorial2(5)"),
-        ("5!", "factorial(5)"),
-        ("|x-1|y", "mul(abs(add(x,neg(1))),y)"),
-        ("x(x+1)", "mul(x,add(x,1))"),
-        ("f(x)", "call f(x)"),
-        ("J_0(x)", "call J_0(x)"),
-        ("P(1+r)", "mul(P,add(1,r))"),
-        ("C(5,2)", "binom(5,2)"),
-        ("x_{12}", "x_12"),
-        ("x_1'", "x_1'"),
-        (r"\lfloor x\rfloor", "floor(x)"),
-        ("xyz", "mul(x,y,z)"),
-        ("2pir", "mul(2,pi,r)"),
-        ("sinx", "sin(x)"),
-        ("7 mod 3", "mod(7,3)"),
-        (r"n\choose k", "binom(n,k)"),
+        ("-x^2", "neg(pow(x,2))"), ("2x/y", "div(mul(2,x),y)"), ("1/2x", "mul(div(1,2),x)"), ("2^3^2", "pow(2,pow(3,2))"),
+        (r"\frac123", "mul(div(1,2),3)"), (r"\frac{1}{2}3", "mul(div(1,2),3)"), (r"1\frac12", "3/2"), ("1 1/2", "3/2"),
+        (r"2\frac32", "mul(2,div(3,2))"), (r"x\frac12", "mul(x,div(1,2))"), (r"\sin 2x\cos x", "mul(sin(mul(2,x)),cos(x))"),
+        (r"\sin(2)x", "mul(sin(2),x)"), (r"\sin^2x", "pow(sin(x),2)"), (r"\sin^{-1}x", "arcsin(x)"), (r"\sin x+1", "add(sin(x),1)"),
+        (r"\sin\pi/3", "sin(div(pi,3))"), (r"\log_2 8", "div(ln(8),ln(2))"), (r"\sqrt[3]{x}", "root(x,3)"),
+        (r"\sqrt2x", "mul(sqrt(2),x)"), ("5!!", "factorial2(5)"), ("5!", "factorial(5)"), ("|x-1|y", "mul(abs(add(x,neg(1))),y)"),
+        ("x(x+1)", "mul(x,add(x,1))"), ("f(x)", "call f(x)"), ("J_0(x)", "call J_0(x)"), ("P(1+r)", "mul(P,add(1,r))"),
+        ("C(5,2)", "binom(5,2)"), ("x_{12}", "x_12"), ("x_1'", "x_1'"), (r"\lfloor x\rfloor", "floor(x)"), ("xyz", "mul(x,y,z)"),
+        ("2pir", "mul(2,pi,r)"), ("sinx", "sin(x)"), ("7 mod 3", "mod(7,3)"), (r"n\choose k", "binom(n,k)"),
     ],
-)
+)  # fmt: skip
 def test_trees(text, tree):
     def show(node):
         if isinstance(node, Number):
@@ -178,61 +119,24 @@ def test_trees(text, tree):
 
 @each(
     "text",
-    ["", "1 2", "x+", "*x", "(x", "x)", r"\frac1", "word", "the", r"\sqrt", r"\log_28", "x^", "|x", r"\sin", "1.5 2"],
-)
+    [
+        "", "1 2", "x+", "*x", "(x", "x)", r"\frac1", "word", "the", r"\sqrt", r"\log_28", "x^", "|x", r"\sin", "1.5 2",
+    ],
+)  # fmt: skip
 def test_no_trees(text):
     with pytest.raises(Unreadable):
         parse(tokenise(text))
 
 
 @each(
-    ("text", "value"),
-    [
-        ("8^{2/3}", 4), ("(-8)^{1/3}", -2), (r"\sqrt{9/4}", Fraction(3, 2)), ("2^{-2}", Fraction(1, 4)), ("(-1)^{100001}", -1),
-        (r"\sqrt[5]{-32}", -2), ("10!/8!", 90), ("7!!", 105), (r"\binom{-2}{3}", -4), (r"\binom{1/2}{2}", Fraction(-1, 8)),
-        (r"\gcd(12,18,27)", 3), ("lcm(4,6)", 12), (r"\max(1/2,0.3)", Fraction(1, 2)), (r"\min(2,-3)", -3), (r"\lfloor-2.5\rfloor", -3),
-        (r"\lceil-2.5\rceil", -2), (r"\lfloor\pi\rfloor", 3), ("|-7/2|", Fraction(7, 2)), ("0^5", 0), ("5^0", 1), ("1^{10^9}", 1),
-    ],
-)  # fmt: skip
-def test_exact_values(text, value):
-    got = evaluate(parse(tokenise(text)), {})
-    assert got == value
-    assert isinstance(got, int | Fraction)
-
-
-@each(
     "text",
     [
-        "1/0",
-        "0^0",
-        "0^{-1}",
-        r"\ln0",
-        r"\tan(\pi/2)",
-        "(-3)!",
-        r"\gcd(1/2,3)",
-        r"\lfloor i\rfloor",
-        "x",
-        r"\zeta(1)",
-        r"\max(1,\pi)",
+        "1/0", "0^0", "0^{-1}", r"\ln0", r"\tan(\pi/2)", "(-3)!", r"\gcd(1/2,3)", r"\lfloor i\rfloor", "x", r"\zeta(1)", r"\max(1,\pi)",
     ],
-)
+)  # fmt: skip
 def test_values_that_are_none(text):
     with pytest.raises(Unreadable):
         evaluate(parse(tokenise(text)), {})
-
-
-@each(
-    ("text", "exact"),
-    [
-        (r"\log_2 3", None), (r"(\sqrt2)^2", "2"), (r"\sin\pi", "0"), (r"\cos60^\circ", "1/2"), (r"e^{i\pi}", "-1"), (r"\log_2 8", "3"),
-        (r"\ln e", "1"), (r"(1+i)(1-i)", "2"), (r"\sqrt2-\sqrt2", "0"), (r"\tan45^\circ", "1"), (r"(\sqrt5+1)(\sqrt5-1)", "4"),
-        (r"\sqrt[3]{2}^3", "2"), (r"\cosh0", "1"), (r"\arctan1/\pi", "1/4"), (r"\sqrt{-4}^2", "-4"), (r"10^{20}+\sin\pi", str(10**20)),
-    ],
-)  # fmt: skip
-def test_rational_values_are_recognised(text, exact):
-    kind, value = expression_key(parse(tokenise(text)))
-    assert (kind == "exact") == (exact is not None)
-    assert exact is None or value == exact
 
 
 def test_digits_are_the_same_for_exact_and_computed_values():
@@ -304,47 +208,6 @@ def test_points_taken_out():
     assert spelled([interval(zero, zero, closed="[]")]) == "{0}"
 
 
-@each(
-    ("text", "unit", "scale"),
-    [
-        ("5 cm", "cm", 1), ("5cm^2", "cm^2", 1), (r"5\text{ square metres}", "m^2", 1), ("5 m/s", "m /s", 1), ("5 m/s^2", "m /s^2", 1),
-        (r"9.8\text{ m}\,\text{s}^{-2}", "m /s^2", 1), ("60 miles per hour", "mph", 1), ("60 km/h", "kmh", 1), ("25 degrees Celsius", "degC", 1),
-        (r"25^\circ F", "degF", 1), ("5 million", "", 10**6), (r"\$5 million", "usd", 10**6), ("5 billion dollars", "usd", 10**9), ("12 red apples", "red appl", 1),
-        ("5%", "%", 1), ("5 min", "min", 1), ("5 cubic feet", "ft^3", 1), ("3.5€", "eur", 1), ("5 metres cubed", "m^3", 1), (r"20\Omega", None, 1), (r"20\ \Omega", "ohm", 1),
-        ("5x", None, 1), ("5 x", None, 1), ("2ab", None, 1), ("3 more", None, 1), ("x", None, 1), ("5m", None, 1), ("5 m", "m", 1), ("3 xy", None, 1), (r"\sin 60^\circ", None, 1),
-        (r"\frac{2}{r+s}", None, 1), ("5 m^", None, 1), ("5 glass", "glass", 1),
-    ],
-)  # fmt: skip
-def test_units(text, unit, scale):
-    found = split_unit(tokenise(text))
-    assert (None if found is None else found[2]) == unit
-    assert found is None or found[1] == scale
-
-
-def test_splitting_respects_brackets():
-    parts, found = split(tokenise("(1,2),[3;4] and x"), [",", "and"])
-    assert [spell(p) for p in parts] == ["( 1 , 2 )", "[ 3 ; 4 ]", "x"]
-    assert found == [",", "and"]
-
-
-@each("text", ["\u202e1", "1\x00", "\ud800", "\u200f1", "{{7*7}}"])
-def test_unsafe_texts_are_left_alone(text):
-    assert clean(text) is None
-    assert canonical(text).kind == "opaque"
-
-
-def test_prose():
-    assert is_prose("even function")
-    assert is_prose(r"\text{even} function")
-    assert not is_prose("x^2")
-    assert not is_prose("a b")
-    assert not is_prose(r"\foo bar")
-
-
-def test_a_variable_is_a_tree():
-    assert parse(tokenise("x")) == Variable("x")
-
-
 @given(st.integers(-50, 50), st.integers(-50, 50), st.integers(1, 9))
 @settings(max_examples=60, deadline=None)
 def test_polynomials_by_value(a, b, c):
@@ -377,12 +240,6 @@ def test_rounding_keeps_so_many_digits(q, n):
         assert abs(rounded - q) <= unit / 2
         assert (rounded / unit).denominator == 1
     assert abs(rounded - q) * 10 ** (n - 1) <= abs(q)
-
-
-def test_large_values_that_are_rational_stay_so():
-    assert grade(r"\sqrt{2}\cdot\sqrt{2}\cdot 10^{40}", r"2\cdot 10^{40}")
-    assert grade(r"(1+\sqrt{2})^{60}+(1-\sqrt{2})^{60}", r"(\sqrt{2}+1)^{60}+(\sqrt{2}-1)^{60}")
-    assert grade(r"e^{100}", r"e^{50}e^{50}")
 
 
 def test_integers_run_through_all_remainders():
