@@ -9,6 +9,7 @@ import json
 import time
 from dataclasses import replace
 from hashlib import sha256
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -16,10 +17,11 @@ import pytest
 pytest.importorskip("trl", reason="needs trl (python scripts/test_stack.py trl)")
 import torch
 
-from dare_research.training import grpo_run, plan, runner
+from dare_research.training import grpo_run, plan, runner, sampling
 from dare_research.training import jobs as work
 from dare_research.training.arms import ARMS, DEFAULT
 from dare_research.training.corpus import REGIMES
+from dare_research.training.decoder import LEAST, Decoder
 from dare_research.training.kept import keep, kept_file
 from dare_research.training.sampling import sample
 from dare_research.training.tiny_model import BOX, ModelSize, new_model, new_tokenizer
@@ -67,6 +69,31 @@ def test_sampled_entropies_are_those_of_a_plain_forward(tiny):
             assert c.certainties == pytest.approx(kl.numpy(), abs=1e-4)
             assert c.logprobs == pytest.approx(expected.log_prob(torch.tensor(c.ids)).numpy(), abs=1e-4)
             assert tokenizer.eos_token_id not in c.ids[:-1]
+
+
+def test_shared_tokens_go_through_the_model_once_and_draw_as_if_each_row_did(tiny, monkeypatch):
+    """Against transformers' own forward of whole rows, with the same draws."""
+    monkeypatch.setattr(sampling, "LIVE", 0.0)
+    model, tokenizer = tiny
+    seen, step = [], Decoder.step
+    monkeypatch.setattr(Decoder, "step", lambda self, ids: seen.append(len(ids)) or step(self, ids))
+    prompts, each, longest = ids(tokenizer, "A12+34>", "Cab+34>", "A12+34>"), 8, 24
+    torch.manual_seed(4)
+    found = sample(model, prompts, each=each, longest=longest, end=tokenizer.eos_token_id, temperature=0.05)
+    torch.manual_seed(4)
+    rows, entropies = torch.tensor([p for p in prompts for _ in range(each)]), []
+    with torch.no_grad():
+        for _ in range(longest):
+            policy = torch.distributions.Categorical(logits=model(rows).logits[:, -1] / 0.05)
+            entropies.append(policy.entropy())
+            rows = torch.cat([rows, torch.multinomial(policy.probs, 1)], 1)
+    for row, plain, c in zip(rows[:, 7:], torch.stack(entropies, 1), chain.from_iterable(found), strict=True):
+        assert c.ids == row[: len(c.ids)].tolist()
+        assert c.entropies == pytest.approx(plain[: len(c.ids)].numpy(), abs=1e-5)
+    texts = [(*prompt, *c.ids) for prompt, group in zip(prompts, found, strict=True) for c in group]
+    distinct = [len({text[:n] for text in texts if len(text) > n}) for n in range(7, max(map(len, texts)))]
+    assert seen == [max(LEAST, count) for count in distinct]
+    assert sum(distinct) < sum(map(len, texts)) - 7 * len(texts)
 
 
 def test_sampling_follows_the_model(tiny):
