@@ -16,7 +16,7 @@ from fastapi.staticfiles import StaticFiles
 from pydantic_core import to_json
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dare_reward import Reply, __version__, methods
+from dare_reward import __version__, methods
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.errors import RequestError
 from dare_reward.estimators.method import Method
@@ -34,13 +34,13 @@ from .middleware import Observe
 from .page import routes as page
 from .problems import STOPPING, response, stopping
 from .request_url import query
-from .reward_request import Call, RequestScorer, ScoredRequest, work
+from .reward_request import Call, R, RequestScorer, ScoredRequest, work
 from .run_notices import Runs
 from .run_recorder import RunRecorder, recorded
 from .schema import Parser
 from .settings import UNMEASURED, Settings, SettingsError
 from .settled_request import answer_settled
-from .workers import Workers, unless_gone
+from .workers import Watch, Workers, unless_gone
 
 
 class JoinedElsewhere(Protocol):
@@ -204,14 +204,12 @@ async def _grouped(request: Request, state: State, body: bytearray, kind: Form, 
     wanted = _reply_form(request)
     key = request.headers.get("idempotency-key", "")[:128]
     call = Call(body, kind, query(request), request.scope["state"]["request_id"], wanted, recorded(request), key)
-    outcome = await unless_gone(state.workers.groups, partial(work, state.scorer, call), request.receive)
-    spent = {"recv": 1e3 * received, "decode": outcome.decode_ms, "estimate": outcome.estimate_ms}
-    timing = ", ".join(f"{name};dur={ms:.2f}" for name, ms in spent.items())
-    _observe(state, outcome.reply, kind, len(body), outcome)
-    request.scope["state"]["notes"].update(outcome.notes)
-    errors = sum(group.error is not None for group in outcome.reply.groups)
-    told = {"Dare-Group-Errors": str(errors)} if errors else {}
-    return Response(outcome.content, media_type=wanted, headers={"Server-Timing": timing, **told})
+    outcome, headers = await _worked(request, state, call, received, partial(work, state.scorer, call))
+    state.metrics.estimate_seconds.observe(outcome.estimate_ms / 1e3)
+    state.metrics.observe_groups(outcome.reply)
+    if errors := sum(group.error is not None for group in outcome.reply.groups):
+        headers["Dare-Group-Errors"] = str(errors)
+    return Response(outcome.content, media_type=wanted, headers=headers)
 
 
 async def settled(request: Request) -> Response:
@@ -228,16 +226,22 @@ async def settled(request: Request) -> Response:
         body = await _body(request, state, kind, lease)
         received = time.perf_counter() - started
         call = Call(body, kind, query(request), request.scope["state"]["request_id"], "application/json")
-        work = partial(answer_settled, state.settings, state.settled, call)
-        outcome = await unless_gone(state.workers.groups, work, request.receive)
-    m = state.metrics
-    m.bytes.labels(kind.name).observe(len(body))
-    m.decode_seconds.labels(kind.name).observe(outcome.decode_ms / 1e3)
-    m.observe_settled(outcome.reply)
+        answer = partial(answer_settled, state.settings, state.settled, call)
+        outcome, headers = await _worked(request, state, call, received, answer)
+    state.metrics.observe_settled(outcome.reply)
+    return Response(outcome.content, media_type="application/json", headers=headers)
+
+
+async def _worked(
+    request: Request, state: State, call: Call, received: float, answer: Callable[[Watch], ScoredRequest[R]]
+) -> tuple[ScoredRequest[R], dict[str, str]]:
+    """What a thread answers, counted and noted, and the header that says how long each part took."""
+    outcome = await unless_gone(state.workers.groups, answer, request.receive)
+    state.metrics.bytes.labels(call.form.name).observe(len(call.body))
+    state.metrics.decode_seconds.labels(call.form.name).observe(outcome.decode_ms / 1e3)
     request.scope["state"]["notes"].update(outcome.notes)
     spent = {"recv": 1e3 * received, "decode": outcome.decode_ms, "estimate": outcome.estimate_ms}
-    timing = ", ".join(f"{name};dur={ms:.2f}" for name, ms in spent.items())
-    return Response(outcome.content, media_type="application/json", headers={"Server-Timing": timing})
+    return outcome, {"Server-Timing": ", ".join(f"{name};dur={ms:.2f}" for name, ms in spent.items())}
 
 
 def _reply_form(request: Request) -> str:
@@ -254,14 +258,6 @@ def _admit(request: Request, state: State) -> None:
         )
     if state.draining:
         raise stopping()
-
-
-def _observe(state: State, reply: Reply, kind: Form, size: int, outcome: ScoredRequest[Reply]) -> None:
-    m = state.metrics
-    m.bytes.labels(kind.name).observe(size)
-    m.decode_seconds.labels(kind.name).observe(outcome.decode_ms / 1e3)
-    m.estimate_seconds.observe(outcome.estimate_ms / 1e3)
-    m.observe_groups(reply)
 
 
 async def get_reward(request: Request) -> Response:
