@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -42,11 +43,6 @@ def rollouts(rng, *, right=0.5, gap=0.2, size=16):
         answer = "7" if correct else rng.choice(["8", "8", "9", "10"])
         out.append({"answer": str(answer), "mean_entropy": round(float(0.5 - gap * correct + 0.1 * rng.random()), 6)})
     return out
-
-
-def labelled_groups(count, seed=0, **options):
-    rng = np.random.default_rng(seed)
-    return [{"label": "7", "rollouts": rollouts(rng, **options)} for _ in range(count)]
 
 
 def file_of(tmp_path, groups):
@@ -267,31 +263,32 @@ def test_nothing_measurable():
     assert decide(found)[0] == "undecided"
 
 
+def numbers(text):
+    return re.findall(r"\d+(?:\.\d+)?", text)
+
+
 def test_the_verdicts():
     base = calibrate(*arrays(labelled(60, gap=0.0, right=0.4, seed=3)))
     flat = replace(base, exponent=0.0, prompts=100, mixed=90, enough=True)
     assert decide(replace(flat, statistic=0.1))[0] == "vote"
-    assert decide(replace(flat, statistic=2.6, more=20)) == (
-        "undecided",
-        f"t = 2.6 is below {base.gate:.2g}; some 20 more labelled prompts would decide",
-    )
+    verdict, reason = decide(replace(flat, statistic=2.6, more=20))
+    assert (verdict, numbers(reason)) == ("undecided", ["2.6", f"{base.gate:.2g}", "20"])
     assert decide(replace(flat, prompts=34, mixed=22, statistic=1.0, more=5000))[0] == "undecided"
     few = replace(flat, prompts=16, mixed=12, statistic=5.0, enough=False)
     assert decide(few)[0] == "undecided"
-    assert "12 have right and wrong answers; 32 and 16 are needed" in decide(few)[1]
-    assert "16 and 8 are needed" in decide(replace(few, chosen=True))[1]
-    assert decide(replace(flat, mixed=0, telling=0, statistic=math.nan)) == (
-        "undecided",
-        "every prompt is all right or all wrong: entropy cannot make a label right or wrong here",
-    )
+    assert numbers(decide(few)[1])[:4] == ["16", "12", "32", "16"]
+    assert numbers(decide(replace(few, chosen=True))[1])[-2:] == ["16", "8"]
+    assert decide(replace(flat, mixed=0, telling=0, statistic=math.nan))[0] == "undecided"
     assert "contradict" in decide(replace(flat, statistic=3.5, fitted=-1.0))[1]
     idle = replace(flat, statistic=3.5, fitted=1.0, contended=0.4, contests=9)
     assert decide(idle)[0] == "informative"
-    assert f"differ in 9 prompts (t = 0.4, {base.rival_gate:.3g} needed)" in decide(idle)[1]
+    assert numbers(decide(idle)[1])[-3:] == ["9", "0.4", f"{base.rival_gate:.3g}"]
     assert decide(replace(idle, contended=2.0))[0] == "informative"
-    assert "labels no more prompts right" in decide(replace(idle, contended=2.0))[1]
-    assert decide(replace(flat, exponent=-2.0, statistic=-4.0))[0] == "use"
-    assert "the unsure answer" in decide(replace(flat, exponent=-2.0, statistic=-4.0))[1]
+    assert (
+        f"{base.rival_gate:.3g}" not in decide(replace(idle, contended=2.0))[1]
+    )  # another reason: no more labels are right
+    verdict, reason = decide(replace(flat, exponent=-2.0, statistic=-4.0))
+    assert (verdict, "unsure" in reason) == ("use", True)
 
 
 def test_the_warning_is_of_the_fixed_weight():
@@ -299,16 +296,16 @@ def test_the_warning_is_of_the_fixed_weight():
     strong = preflight(*arrays(labelled(30, gap=0.3, right=0.3)))
     assert weak.calibration.auroc.estimate < 0.6
     assert len(weak.warnings) == 1
-    assert "below 0.60" in weak.warnings[0]
+    assert "0.60" in weak.warnings[0]
     assert strong.warnings == warnings(strong.calibration) == ()
 
 
 def test_an_exponent_without_an_expected_gain_is_used_and_warned_of():
     found = replace(calibrate(*arrays(labelled(40, gap=0.3, right=0.3))), gain=Interval(0.0, -0.1, 0.1, 40))
-    assert "no gain is expected" in warnings(found)[0]
+    assert len(warnings(found)) == 1
     verdict, reason = decide(found)
     assert verdict == "use"
-    assert "expect +0.0 points of label accuracy on prompts without a label, -10.0 to +10.0" in reason
+    assert re.search(r"\+0\.0 .*-10\.0 to \+10\.0", reason)
 
 
 def test_the_interval_of_the_expected_gain_is_in_the_reason():
@@ -330,7 +327,6 @@ def test_equal_entropies_make_no_test(size, entropy):
     assert (found.exponent, found.mixed, found.telling) == (0.0, 40, 0)
     assert math.isnan(found.statistic)
     assert decide(found)[0] == "vote"
-    assert "entropies weigh right and wrong answers alike" in decide(found)[1]
     groups[0]["rollouts"][0]["mean_entropy"] *= 1.001
     assert calibrate(*arrays(groups)).telling == 1
 
@@ -350,8 +346,7 @@ def test_a_test_that_passes_without_an_exponent_is_no_contradiction(scale, hint)
     assert found.fitted == 0
     verdict, reason = decide(found)
     assert verdict == "vote"
-    assert "the test passes (t = " in reason
-    assert "no exponent of the grid is likelier than 0" in reason
+    assert f"t = {found.statistic:.1f}" in reason
     assert ("eps_scale=0.5" in reason) == hint
     assert calibrate(*arrays(groups), eps_scale=0.5).exponent > 0
     assert not calibrate(*arrays(groups), eps_scale=0.5).small
@@ -407,8 +402,7 @@ def test_both_commands(tmp_path, capsys, gap, right, word, code):
         assert (f"verdict: use entropy with exponent {c['exponent']:g}" in out) == (word == "use")
     assert main(["calibrate", path]) == code
     out = capsys.readouterr().out
-    for words in ("t = ", "expected flips", "expected gain", "where the vote is wrong"):
-        assert words in out
+    assert all(words in out for words in ("t = ", "flips", "gain"))
     assert ("passed the test in" in out) == (found["power"]["share"] is not None)
 
 
@@ -416,13 +410,13 @@ def test_both_commands(tmp_path, capsys, gap, right, word, code):
 def test_what_cannot_be_tested_has_no_t(tmp_path, capsys, command):
     assert main([command, file_of(tmp_path, labelled(1, gap=0.2))]) == 1
     out = capsys.readouterr().out
-    assert "\n1 labelled prompt, 1 with right and wrong answers\n" in out
+    assert "\n1 labelled prompt, 1 with " in out
     assert "nan" not in out
     assert "(1 prompts)" not in out
     assert main([command, file_of(tmp_path, labelled(10, right=1.0))]) == 1
     out = capsys.readouterr().out
     assert "nan" not in out
-    assert "verdict: undecided (every prompt is all right or all wrong" in out
+    assert "verdict: undecided (" in out
 
 
 def test_what_is_lacking_is_named(tmp_path, capsys):
@@ -432,7 +426,7 @@ def test_what_is_lacking_is_named(tmp_path, capsys):
         for rollout in group["rollouts"][1:]:
             rollout["correct"] = rollout["answer"] == label
     assert main(["calibrate", file_of(tmp_path, groups)]) == 2
-    assert "no group says of every rollout whether it is right. Add a `label`" in capsys.readouterr().err
+    assert "`label`" in capsys.readouterr().err
 
 
 def test_labelled_groups_without_an_entropy_are_counted(tmp_path, capsys):
@@ -440,8 +434,7 @@ def test_labelled_groups_without_an_entropy_are_counted(tmp_path, capsys):
     for group in groups[:6]:
         group["rollouts"][3]["mean_entropy"] = None
     assert main(["calibrate", file_of(tmp_path, groups)]) == 0
-    out = capsys.readouterr().out
-    assert "\n34 labelled prompts, 34 with right and wrong answers; 6 left out: entropy is missing\n" in out
+    assert re.search("\n34 labelled prompts, 34 .* 6 left out: entropy", capsys.readouterr().out)
 
 
 def test_an_empty_label_is_none(tmp_path, capsys):
@@ -451,9 +444,9 @@ def test_an_empty_label_is_none(tmp_path, capsys):
     assert main(["calibrate", file_of(tmp_path, groups)]) == 0
     found = capsys.readouterr()
     assert "\n34 labelled prompts, " in found.out
-    assert "read 10 empty labels as no label" in found.err
+    assert "10 empty labels" in found.err
     assert main(["calibrate", file_of(tmp_path, [{**g, "label": ""} for g in groups])]) == 2
-    assert "no group has a label" in capsys.readouterr().err
+    assert "label" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -468,8 +461,7 @@ def test_groups_of_one_prompt_are_refused(tmp_path, capsys, names):
     groups = [*others, *([copy] * 3 if not names else [{**g, **names} for g in labelled(3, gap=0.3)])]
     for command in ("calibrate", "preflight"):
         assert main([command, file_of(tmp_path, groups)]) == 2
-        err = capsys.readouterr().err
-        assert "2 of 42 groups have the prompt of an earlier one (line 41 that of line 40)" in err
+        assert re.search("2 of 42 groups .*line 41 .*line 40", capsys.readouterr().err)
     assert main(["calibrate", file_of(tmp_path, groups[:40])]) == 0
 
 
@@ -488,9 +480,7 @@ def test_ids_that_begin_anew_are_other_prompts(tmp_path, capsys):
 
 def test_preflight_shows_the_label_accuracy_of_dares_weight(capsys):
     assert main(["preflight", EXAMPLE]) == 1
-    out = capsys.readouterr().out
-    assert "the weight of dare" in out
-    assert "warning: within-prompt AUROC 0.54 is below 0.60" in out
+    assert re.search("warning: .*0.54 .*0.60", capsys.readouterr().out)
 
 
 def test_other_weights_are_fitted_and_written(tmp_path, capsys):
@@ -552,4 +542,4 @@ def test_a_seed_that_is_none_ends_before_anything_is_read(capsys, command, seed)
     with pytest.raises(SystemExit) as ended:
         main([command, *more, "--seed", seed])
     assert ended.value.code == 2
-    assert f"{seed} is not a valid seed: give a whole number, 0 or greater" in capsys.readouterr().err
+    assert f"{seed} is not a valid seed" in capsys.readouterr().err
