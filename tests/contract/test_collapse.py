@@ -172,11 +172,6 @@ def test_two_trainers_with_the_same_settings_have_a_state_each(monkeypatch, tran
     assert (ill.metrics["dare/collapsed"], well.metrics["dare/collapsed"]) == (1.0, 0.0)
 
 
-def test_trl_does_not_stop_a_run_that_is_well(monkeypatch, transformers):
-    done, trainer = train_trl(monkeypatch, falls=99, on_collapse="stop")
-    assert (done, trainer.callbacks, trainer.metrics["dare/run_state"]) == (20, [], 0.0)
-
-
 @pytest.mark.parametrize(("asked", "last"), [("off", 500), ("warn", 500), ("stop", 41)])
 def test_verl_s_next_step_is_its_last(asked, last):
     scorer = common.Scorer.of("http://h", on_collapse=asked)

@@ -117,26 +117,6 @@ async def test_what_has_not_begun_when_its_client_leaves_never_does():
     assert begun == []
 
 
-async def test_what_runs_when_its_client_leaves_ends_at_the_next_look():
-    looks, leaves = [], asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def work(watch):
-        while len(looks) < 1_000_000:
-            looks.append(1)
-            loop.call_soon_threadsafe(leaves.set)
-            watch()
-            time.sleep(0.001)
-
-    async def left():
-        await leaves.wait()
-        return {"type": "http.disconnect"}
-
-    with ThreadPoolExecutor(1) as executor, pytest.raises(Disconnected):
-        await unless_gone(executor, work, left)
-    assert len(looks) < 1_000_000
-
-
 async def gone():
     return {"type": "http.disconnect"}
 

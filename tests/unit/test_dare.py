@@ -264,35 +264,19 @@ def test_pruned_neutral_is_the_survivors_mean():
     assert neutral.rewards[:8] == zero.rewards[:8]
 
 
-def test_missing_entropy_is_an_error_that_names_the_rollouts():
-    reply = dare_reward.estimate(
-        [
-            {"group_id": "bad", "rollouts": [{"answer": "1", "mean_entropy": 0.2}, {"answer": "1"}, {"answer": None}]},
-            {"group_id": "good", "rollouts": [{"answer": "1", "mean_entropy": 0.2}]},
-        ]
-    )
-    bad, good = reply.groups
-    assert bad.error.code == "missing_entropy"
-    assert "1 of 3" in bad.error.message
-    assert "rollouts 1)" in bad.error.message
-    assert bad.rewards is None
-    assert bad.support is None
-    assert good.rewards == (1.0,)
-
-
 @pytest.mark.parametrize(
     ("count", "named"),
-    [(1, "0"), (8, "0, 1, 2, 3, 4, 5, 6, 7"), (9, "0, 1, 2, 3, 4, 5, 6, 7, ..."), (20, "0, 1, 2, 3, 4, 5, 6, 7, ...")],
+    [(1, "2"), (8, "2, 3, 4, 5, 6, 7, 8, 9"), (9, "2, 3, 4, 5, 6, 7, 8, 9, ..."), (20, "2, 3, 4, 5, 6, 7, 8, 9, ...")],
 )
 def test_the_error_names_at_most_eight_rollouts(count, named):
-    good = {"rollouts": [{"answer": "1", "mean_entropy": 0.2}] * 3}
-    reply = dare_reward.estimate([good, {"rollouts": [{"answer": "1"}] * count}, good])
-    assert [g.error is None for g in reply.groups] == [True, False, True]
-    assert reply.groups[1].error.code == "missing_entropy"
-    assert reply.groups[1].error.message == (
-        f"no entropy for {count} of {count} rollouts, which have an answer (rollouts {named}); "
-        "send mean_entropy or token_entropies, or set missing_entropy=group_mean or frequency"
-    )
+    """Of those with an answer; the neighbours have their rewards."""
+    good = {"rollouts": [{"answer": "1", "mean_entropy": 0.2}]}
+    bad = {"rollouts": [*good["rollouts"], {"answer": None}, *[{"answer": "1"}] * count]}
+    one, found, other = dare_reward.estimate([good, bad, good]).groups
+    assert one.rewards == other.rewards == (1.0,)
+    assert (found.rewards, found.support, found.error.code) == (None, None, "missing_entropy")
+    assert f"{count} of {count + 2} " in found.error.message
+    assert f"rollouts {named})" in found.error.message
 
 
 def test_the_group_mean_is_of_the_rollouts_that_have_an_answer_and_an_entropy():
