@@ -127,17 +127,10 @@ def test_the_data_set_of_a_plan_trains_labelled_prompts_by_their_labels(train, s
     """The file that `dare-reward plan` writes, as TRL's own loader reads it: half of each step are `gt` groups."""
     import tiny
     from datasets import load_dataset
-
-    from dare_reward.cli import main
+    from planned import data_set
 
     prompts = [tiny.question(i) for i in range(6)]
-    rollouts = [{"answer": a, "mean_entropy": 0.3} for a in "12"]
-    rows = [{"group_id": str(i), "prompt": p, "rollouts": rollouts} for i, p in enumerate(prompts)]
-    rows[4]["label"] = "2"
-    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    file = str(tmp_path / "train.jsonl")
-    words = ["plan", str(tmp_path / "in.jsonl"), "--params", "method=ttrl", "--stack", "trl", "--out", file]
-    assert main(words) == 0
+    file = data_set(tmp_path, prompts, {4: "2"}, stack="trl", name="train.jsonl")
     data = load_dataset("json", data_files=file, split="train", cache_dir=str(tmp_path / "cache"))
     url = f"{service.url}?method=ttrl&labelled=gt"
     result = train(url, data=data, chat=False, steps=3, shuffle_dataset=False)

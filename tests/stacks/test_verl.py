@@ -522,30 +522,22 @@ def test_the_recipe_of_ttrl(trainer, tmp_path):
 
 def test_the_data_set_of_a_plan_rewards_labelled_prompts_by_their_labels(trainer, advantage, service, tmp_path):
     """The file that `dare-reward plan` writes, as verl's own data set reads it: its labelled groups are `gt` groups."""
-    import json
-
+    from planned import data_set
     from verl.utils.dataset.rl_dataset import RLHFDataset
 
-    from dare_reward.cli import main
-
-    rollouts = [{"answer": a, "mean_entropy": 0.3} for a in "12"]
-    rows = [{"group_id": f"g{i}", "prompt": f"{i}+1?", "rollouts": rollouts} for i in range(4)]
-    rows[2]["label"] = ["3", "03"]
-    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    file = str(tmp_path / "train.parquet")
-    words = ["plan", str(tmp_path / "in.jsonl"), "--params", "method=ttrl", "--stack", "verl", "--out", file]
-    assert main(words) == 0
+    prompts = [f"{i}+1?" for i in range(4)]
+    file = data_set(tmp_path, prompts, {2: ["3", "03"]}, stack="verl", name="train.parquet")
     data = RLHFDataset(data_files=file, tokenizer=trainer.tokenizer, config=trainer.config.data)
     step = [data[i] for i in range(2)]
-    assert sorted(row["group_id"] == "g2" for row in step) == [False, True]
-    assert all(row["raw_prompt"] == [{"role": "user", "content": f"{row['group_id'][1:]}+1?"}] for row in step)
+    assert sorted(row["group_id"] == "2" for row in step) == [False, True]
+    assert all(row["raw_prompt"] == [{"role": "user", "content": f"{row['group_id']}+1?"}] for row in step)
     answers = ["3", "4", "4", "4"]
     said = [[f"so \\boxed{{{a}}}" for a in answers] for _ in step]
     batch, _ = put(trainer, "plan", said=said, truths=[row["reward_model"] for row in step])
     advantage(batch, f"{service.url}?method=ttrl&labelled=gt")
     expected = {}
     for p, row in enumerate(step):
-        right = "3" if row["group_id"] == "g2" else "4"
+        right = "3" if row["group_id"] == "2" else "4"
         expected |= {f"uid_{p}_{s}": float(a == right) for s, a in enumerate(answers)}
     check(batch, expected)
 
