@@ -160,12 +160,13 @@ def math_key(raw: str, rules: Rules) -> Key | None:
     if (fast := _fast(s, rules)) is not None:
         return fast
     start_budget()
-    if is_derivation(s) and (last := _concluded(s, rules)) is not None:
+    derives = is_derivation(s)
+    if derives and (last := _concluded(s, rules)) is not None:
         return last
     try:
         reading = ruled(_read(scaled(s), rules), rules)
     except (Unreadable, RecursionError):
-        return _concluded(s, rules) or _unread(s)
+        return (None if derives else _concluded(s, rules)) or _unread(s)
     return Key(reading.kind, reading.value, "|".join(sorted(reading.tags)))
 
 

@@ -258,7 +258,7 @@ def _degrees(tokens: list[Token]) -> list[Token]:
     out: list[Token] = []
     i = 0
     while i < len(tokens):
-        here = "".join([t.text for t in tokens[i : i + 4]])
+        here = "".join([t.text for t in tokens[i : i + 4]]) if tokens[i].text == "^" else ""
         circle = next((c for c in _CIRCLES if here.startswith(c)), "")
         if circle and ("\\" in circle or (out and out[-1].kind == "num")):
             out.append(Token("op", "deg", tokens[i].space))
