@@ -95,7 +95,7 @@ def test_extreme_groups(method, answers, full_groups, needed_params):
 
 
 def test_a_group_does_not_depend_on_its_neighbours_bit_for_bit(method, full_groups, needed_params):
-    sent = full_groups(seed=5, count=6)
+    sent = full_groups(seed=5, count=3)
     together = dare_reward.estimate(sent, method=method, **needed_params(method)).groups
     reversed_ = dare_reward.estimate(sent[::-1], method=method, **needed_params(method)).groups[::-1]
     for group, other, alone in zip(together, reversed_, sent):
@@ -125,7 +125,7 @@ def test_permuting_the_rollouts_permutes_the_rewards(method, full_groups, needed
 
 
 def test_labels_never_touch_a_label_free_method(method, full_groups, needed_params):
-    sent = full_groups(seed=8)
+    sent = full_groups(seed=8, count=3)
     first = dare_reward.estimate(sent, method=method, **needed_params(method)).groups
     rng = np.random.default_rng(0)
     differs = False
