@@ -74,7 +74,7 @@ class State:
     def __post_init__(self) -> None:
         self.admission = Admission(self.settings.max_inflight_bytes)
         self.metrics.inflight.set_function(lambda: self.admission.held)
-        self.settled = Parser.of("SettledRequest")
+        self.settled = Parser("SettledRequest")
         self.runs = Runs(self.metrics)
         self.recorder = RunRecorder(self.settings, self.runs)
         self.scorer = RequestScorer.of(self.settings, self.recorder)

@@ -67,7 +67,7 @@ class RequestScorer:
 
     @classmethod
     def of(cls, settings: Settings, recorder: RunRecorder) -> RequestScorer:
-        return cls(settings, Parser.of(), recorder)
+        return cls(settings, Parser(), recorder)
 
 
 def work(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> ScoredRequest[Reply]:

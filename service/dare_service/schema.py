@@ -7,7 +7,6 @@ are refused by it too, and it names the first one: pydantic would list every one
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Required
 
 import orjson
@@ -53,16 +52,20 @@ SETTLED_KEYS = frozenset({*_SETTLED, "groups"})
 
 def _input(field: Field, rollouts: Any = None) -> Any:
     """The model of one input; `rollouts` is that of its rollouts, if it has any."""
-    described = [Rule(description=field.doc)] if field.doc else []
+    described = Rule(description=field.doc or None)
     if field.type == "rollouts":
-        rules = [FailFast(), Rule(min_length=1 if field.required else None, max_length=LIMITS.rollouts), *described]
-        return Required[_with(_list(rollouts), *rules)] if field.required else _with(_list(rollouts) | None, *rules)
+        rules = FailFast(), Rule(min_length=1 if field.required else None, max_length=LIMITS.rollouts), described
+        return (
+            Required[Annotated[_list(rollouts), *rules]]
+            if field.required
+            else Annotated[_list(rollouts) | None, *rules]
+        )
     value = _value(field)
     if field.ragged or field.shape == "vector":
         if field.shape == "matrix":
             value = Annotated[_list(value), Rule(min_length=1, fail_fast=True)]
         return Annotated[_list(value) | None, Rule(description=field.doc, fail_fast=True)]
-    return _with(value | None if field.nullable else value, *described)
+    return Annotated[value | None if field.nullable else value, described]
 
 
 def _value(field: Field) -> Any:
@@ -90,18 +93,14 @@ def _list(item: Any) -> Any:
     return list[item]
 
 
-def _with(hint: Any, *rules: Any) -> Any:
-    return Annotated[hint, *rules] if rules else hint
+Extra = Literal["allow", "forbid"]
 
 
-def _dictionary(name: str, keys: dict[str, Any], extra: Literal["allow", "forbid"]) -> Any:
+def _dictionary(name: str, keys: dict[str, Any], extra: Extra) -> Any:
     make: Any = TypedDict
     out = make(name, keys, total=False)
     out.__pydantic_config__ = ConfigDict(strict=True, extra=extra, hide_input_in_errors=True)
     return out
-
-
-Extra = Literal["allow", "forbid"]
 
 
 def rollout_model() -> Any:
@@ -124,19 +123,15 @@ def _request(
     return TypeAdapter(_dictionary(name, {**settings, "groups": groups}, extra))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Parser:
     """What reads a body."""
 
-    request: TypeAdapter[dict[str, Any]]
-
-    @classmethod
-    def of(cls, name: str = "RewardRequest") -> Parser:
-        return cls(_request(Any, "allow", name=name))
+    def __init__(self, name: str = "RewardRequest") -> None:
+        self._request = _request(Any, "allow", name=name)
 
     def read(self, text: bytes | bytearray | memoryview) -> dict[str, Any]:
         """The request. RefusalError 400 for what is no JSON, ValidationError for what does not fit the model."""
-        return self.request.validate_python(_parsed(text))
+        return self._request.validate_python(_parsed(text))
 
 
 def _parsed(text: bytes | bytearray | memoryview) -> Any:

@@ -227,4 +227,4 @@ def test_single_rollouts_have_a_line_a_group(make_service, caplog, name):
 def test_groups_are_left_to_the_base_layer():
     """Nothing else runs while a model is checked: it is the envelope's."""
     content = {"groups": [{"rollouts": [{"answer": 1, "token_entropies": ["x"]}]}, 3]}
-    assert Parser.of().read(to_json(content)) == content
+    assert Parser().read(to_json(content)) == content

@@ -54,10 +54,8 @@ def flags_of(source: str) -> frozenset[str]:
             if isinstance(name, ast.Constant) and isinstance(name.value, str):
                 flags.add(name.value.removeprefix("--"))
             elif isinstance(name, ast.JoinedStr):
-                tail = "".join(str(part.value) for part in name.values if isinstance(part, ast.Constant)).removeprefix(
-                    "--"
-                )
-                flags |= {f"{prefix}{tail}" for prefix in ("actor", "critic")}
+                tail = "".join(str(part.value) for part in name.values if isinstance(part, ast.Constant))
+                flags |= {f"{prefix}{tail.removeprefix('--')}" for prefix in ("actor", "critic")}
     return frozenset(flags)
 
 

@@ -6,7 +6,7 @@ import csv
 import hashlib
 import io
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -91,10 +91,9 @@ def load(name: str, path: Path) -> list[LabelledQuestion]:
         raise RequestError(f"unknown benchmark {name!r}. Known: {', '.join(recipe_file('benchmarks'))}", code="name")
     fields = {**facts["fields"], "id": OWN["id"]}
     questions = [_named(path, i, _benchmark, row, fields, facts["kind"]) for i, row in enumerate(read_rows(path))]
-    ids = {q.id for q in questions}
-    return (
-        questions if len(ids) == len(questions) else [replace(q, id=str(i)) for i, q in enumerate(questions)]
-    )  # ids that are no ids
+    if len({q.id for q in questions}) < len(questions):  # ids that are no ids
+        return [replace(q, id=str(i)) for i, q in enumerate(questions)]
+    return questions
 
 
 def load_own(path: Path, *, kind: str | None = None, labelled: bool = True) -> list[LabelledQuestion]:
@@ -142,15 +141,12 @@ def read_rows(source: Path) -> list[JSON]:
     return rows
 
 
-def _named(path: Path, index: int, make: Any, row: JSON, *how: Any) -> LabelledQuestion:
+def _named(path: Path, index: int, make: Callable[..., LabelledQuestion], row: JSON, *how: Any) -> LabelledQuestion:
     """What is made of a row whose keys are in lower case; of two that differ in case alone the first counts."""
     try:
-        question: LabelledQuestion = make(
-            {str(k).casefold(): v for k, v in reversed(list(row.items()))}, str(index), *how
-        )
+        return make({str(k).casefold(): v for k, v in reversed(list(row.items()))}, str(index), *how)
     except (ConfigError, RequestError) as error:
         raise ConfigError(f"{path}: question {index + 1}: {error}") from None
-    return question
 
 
 def _benchmark(row: JSON, place: str, fields: Mapping[str, Sequence[str]], kind: Kind) -> LabelledQuestion:
