@@ -25,7 +25,7 @@ from dare_reward.report.view import reads_entropy
 from dare_reward.wire import MEDIA_TYPES
 
 from .auth import Hosts, authorise, has_token, hide_token
-from .body import Admission, Form, Lease, form, receive, stated_length
+from .body import ARRIVED, Admission, Form, Lease, form, receive, stated_length
 from .joins.openrlhf import OpenRLHF
 from .joins.openrlhf_body import looks_like
 from .joins.rollouts import Rollouts
@@ -294,7 +294,16 @@ async def rollouts(request: Request) -> Response:
 async def _body(request: Request, state: State, kind: Form, lease: Lease) -> bytearray:
     """The body; admitted while it is read and worked on, not while a rollout waits for its siblings."""
     size, settings = stated_length(request.headers, kind), state.settings
-    body = await receive(request.receive, size, kind, lease, seconds=settings.deadline, idle=settings.body_idle)
+    server = request.scope.get("extensions", {}).get(ARRIVED)
+    body = await receive(
+        request.receive,
+        size,
+        kind,
+        lease,
+        seconds=settings.deadline,
+        idle=settings.body_idle,
+        arrived=server is not None and server.arrived,
+    )
     request.scope["state"]["notes"]["bytes"] = len(body)
     return body
 

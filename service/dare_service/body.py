@@ -19,6 +19,7 @@ from .settings import Settings
 
 Receive = Callable[[], Awaitable[Any]]
 
+ARRIVED = "dare.arrived"  # the extension of a server that knows whether it has the whole body
 RESERVE = 64 << 10  # a single rollout with its text: such posts are let in however much else is held
 
 
@@ -102,9 +103,14 @@ def stated_length(headers: Mapping[str, str], kind: Form) -> int | None:
 
 
 async def receive(
-    receive: Receive, size: int | None, kind: Form, lease: Lease, *, seconds: float, idle: float
+    receive: Receive, size: int | None, kind: Form, lease: Lease, *, seconds: float, idle: float, arrived: bool = False
 ) -> bytearray:
-    """The whole body: at most `seconds` for all of it, and `idle` without a byte. `size` is the stated length."""
+    """The whole body: at most `seconds` for all of it, and `idle` without a byte. `size` is the stated length.
+
+    arrived   the server has all of it: time-outs, which are most of what a short body costs, have nothing to bound
+    """
+    if arrived:
+        return await _collect(receive, size, kind, lease, lambda: None)
     now = asyncio.get_running_loop().time
     end = now() + seconds
     try:

@@ -1,7 +1,7 @@
 """uvicorn's HTTP connection from inside: the one module that knows how uvicorn's protocol works.
 
 `Connection` leaves the receipt of each request in its scope (`joins/delivery/receipts.py`), which also takes an error's
-reason phrase (`problems.py`). A request with `Connection: close` is
+reason phrase (`problems.py`) and says whether the body is there (`body.py`). A request with `Connection: close` is
 answered and half closed, and the client's own end is waited for, as otherwise there would be none to judge by.
 """
 
@@ -15,6 +15,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from .body import ARRIVED
 from .joins.delivery.receipts import EXTENSION
 from .joins.delivery.tcp import ESTABLISHED, acknowledged, state
 from .problems import REASON, response
@@ -48,6 +49,11 @@ class Receipt:
     def phrase(self, reason: bytes) -> None:
         """Write `reason`, printable ASCII, into the status line: uvicorn writes the standard's phrases only."""
         self._cycle.transport = _Phrased(self._cycle, reason)  # type: ignore[assignment]
+
+    @property
+    def arrived(self) -> bool:
+        """The whole body was received."""
+        return not self._cycle.more_body
 
     @property
     def answered(self) -> bool:
@@ -132,7 +138,7 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
         if self.cycle is not before:
             receipt = Receipt(self, self.cycle)
-            extensions: dict[str, Any] = {EXTENSION: receipt, REASON: receipt}
+            extensions: dict[str, Any] = {EXTENSION: receipt, REASON: receipt, ARRIVED: receipt}
             self.scope["extensions"] = extensions
 
     def on_message_complete(self) -> None:

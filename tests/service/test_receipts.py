@@ -30,6 +30,7 @@ class Service:
         self.clients: list[socket.socket] = []
         self.ended: queue.Queue[bool] = queue.Queue()
         self.open: queue.Queue[bool] = queue.Queue()
+        self.whole: queue.Queue[bool] = queue.Queue()
         self.arrived = threading.Semaphore(0)
         self.go = threading.Semaphore(0)
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -54,6 +55,7 @@ class Service:
     async def app(self, scope, receive, send) -> None:
         receipt = scope["extensions"][EXTENSION]
         receipt.watch(self.ended.put)
+        self.whole.put(receipt.arrived)
         self.arrived.release()
         while not self.go.acquire(blocking=False):  # noqa: ASYNC110  (another thread's semaphore)
             await asyncio.sleep(0.005)
@@ -105,6 +107,18 @@ def read(connection: socket.socket, size: int) -> bytes:
 
 def settled(service: Service) -> bool:
     return service.ended.get(timeout=10)
+
+
+def test_a_body_that_came_with_its_head_has_arrived(start):
+    service = start()
+    connection = service.connect()
+    service.ask(connection, headers="Content-Length: 4\r\n")
+    assert service.whole.get(timeout=10) is False
+    connection.sendall(b"body")
+    service.go.release()
+    read(connection, service.size)
+    connection.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody")
+    assert service.whole.get(timeout=10) is True
 
 
 def reset(connection: socket.socket) -> None:
