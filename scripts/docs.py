@@ -173,10 +173,10 @@ def charts_table() -> Iterator[tuple[str, ...]]:
 
 def rules_table() -> Iterator[tuple[str, ...]]:
     """The rules of a report's verdicts."""
-    from dare_reward.report.verdict import RULES, word_of  # noqa: PLC0415
+    from dare_reward.report.verdict import RULES  # noqa: PLC0415
 
     yield "rule", "word", "it fires where"
-    yield from ((f"`{name}`", word_of(name), meaning) for name, meaning in RULES.items())
+    yield from ((f"`{name}`", rule.word, rule.meaning) for name, rule in RULES.items())
 
 
 def line_table() -> Iterator[tuple[str, ...]]:
@@ -190,7 +190,7 @@ def line_table() -> Iterator[tuple[str, ...]]:
 def commands_table() -> Iterator[tuple[str, ...]]:
     """The commands of the package; research brings more."""
     from dare_reward.cli import STUDIES, command_line  # noqa: PLC0415
-    from dare_reward.commands.command import GROUPS  # noqa: PLC0415
+    from dare_reward.commands.listed import GROUPS  # noqa: PLC0415
 
     commands = sorted(command_line()[1].items(), key=lambda item: (GROUPS.index(item[1].group), item[0]))
     yield "command", "what it does", "group"

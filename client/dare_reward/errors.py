@@ -52,11 +52,8 @@ class RequestError(DareError, ValueError):
         self.message = message
         super().__init__(f"{path(self.loc)}: {message}" if self.loc else message)
 
-    def __reduce__(
-        self,
-    ) -> tuple[
-        Any, ...
-    ]:  # errors cross processes (Ray, spawn): an exception is rebuilt from its arguments, not from its text
+    # Errors cross processes (Ray, spawn): an exception is rebuilt from its arguments, not from its text.
+    def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), self.message, loc=self.loc, code=self.code), ()
 
 

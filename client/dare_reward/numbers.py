@@ -433,70 +433,52 @@ def _chart(name: str, title: str, meaning: str, *, level: float | None = None, l
 
 CHARTS: Final = (
     _chart(
-        "truth",
-        "Agreement against truth",
-        "The vote's share beside what the labels say. A share that rises while pass@1 falls is a consensus on wrong "
-        "answers.",
-        labelled=True,
+        "truth", "Agreement against truth", "The vote's share beside what the labels say. A share that rises while "
+        "pass@1 falls is a consensus on wrong answers.", labelled=True,
     ),
     _chart(
-        "agreement",
-        "Agreement",
-        "Votes of the most voted answer over all rollouts, and the share of groups whose rewards are all equal: these "
-        "teach nothing.",
+        "agreement", "Agreement", "Votes of the most voted answer over all rollouts, and the share of groups whose "
+        "rewards are all equal: these teach nothing.",
     ),
     _chart(
-        "distinct",
-        "Distinct answers within a prompt",
+        "distinct", "Distinct answers within a prompt",
         "How many different answers the rollouts of one prompt give, on average.",
     ),
     _chart(
-        "across",
-        "Distinct answers across prompts",
-        "Different pseudo-labels of a step over its prompts that have one. A fall means that different prompts get the "
-        "same answer.",
+        "across", "Distinct answers across prompts", "Different pseudo-labels of a step over its prompts that have "
+        "one. A fall means that different prompts get the same answer.",
     ),
     _chart(
-        "reward",
-        "Reward",
-        "Mean over rollouts, and the standard deviation over a group's trained rollouts, which scales advantages.",
+        "reward", "Reward", "Mean over rollouts, and the standard deviation over a group's trained rollouts, which "
+        "scales advantages.",
     ),
     _chart(
-        "lost",
-        "Pruned, invalid, cut off",
-        "Rollouts whose answer was pruned, rollouts without an answer, and rollouts that the length limit cut off.",
+        "lost", "Pruned, invalid, cut off", "Rollouts whose answer was pruned, rollouts without an answer, and "
+        "rollouts that the length limit cut off.",
     ),
     _chart(
-        "entropy",
-        "Entropy",
-        "Mean token entropy of a rollout that has an answer: of all, of those that agree with the pseudo-label, and of "
-        "those that do not.",
+        "entropy", "Entropy", "Mean token entropy of a rollout that has an answer: of all, of those that agree with "
+        "the pseudo-label, and of those that do not.",
     ),
     _chart(
-        "entropy_truth",
-        "Entropy of right and wrong",
-        "Mean token entropy of right and of wrong answers. Entropy can help only where wrong lies above right.",
+        "entropy_truth", "Entropy of right and wrong", "Mean token entropy of right and of wrong answers. Entropy can "
+        "help only where wrong lies above right.",
     ),
     _chart(
-        "auroc",
-        "Does low entropy mean right?",
-        "AUROC inside a group: the chance that a right rollout has the lower entropy. At .5 entropy is uninformative, "
-        "below it misleads. In trained models dare broke even with the vote at .57.",
-        level=0.5,
+        "auroc", "Does low entropy mean right?", "AUROC inside a group: the chance that a right rollout has the lower "
+        "entropy. At .5 entropy is uninformative, below it misleads. In trained models dare broke even with the vote "
+        "at .57.", level=0.5,
     ),
     _chart("length", "Length", "Generated tokens of a rollout."),
     _chart(
-        "votes",
-        "Rollouts of a prompt",
-        "Rollouts behind the label, and how many of them are trained. With adaptive voting, the gap to the full number "
-        "of votes is what was saved.",
+        "votes", "Rollouts of a prompt", "Rollouts behind the label, and how many of them are trained. With adaptive "
+        "voting, the gap to the full number of votes is what was saved.",
     ),
     _chart(
-        "flips",
-        "Label flips",
-        "Share of the prompts seen again (by group_id) whose pseudo-label differs from the last visit's.",
+        "flips", "Label flips", "Share of the prompts seen again (by group_id) whose pseudo-label differs from the "
+        "last visit's.",
     ),
-)
+)  # fmt: skip
 _TONES: Final = ("main", "other", "warn", "good", "bad", "quiet")
 
 

@@ -9,7 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from dare_reward.commands.command import AUTHORS, add_command
+from dare_reward.commands.command import add_command
+from dare_reward.commands.listed import AUTHORS
 from dare_reward.errors import ConfigError, RequestError
 
 from .publish import publish

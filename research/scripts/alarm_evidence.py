@@ -23,7 +23,7 @@ import numpy as np
 from dare_research.training.grpo_run import REPORTED
 from dare_research.training.parts import PARTS
 from dare_reward.commands.methods import markdown
-from dare_reward.report.verdict import RULES, rules_by_step, word_of
+from dare_reward.report.verdict import RULES, rules_by_step
 from dare_reward.segments import Floats
 
 ROOT = Path(__file__).parents[1]
@@ -38,7 +38,7 @@ RISE = 0.15  # of the majority share over its early value, as the report's `agre
 
 JUDGED = ("judged on bases", "rule", "where chosen: falls warned of, false alarms", "falls warned of",
           "steps before (median)", "false alarms", "pass@1 at the stop")  # fmt: skip
-RULED = [name for name in RULES if word_of(name) in ("collapsing", "sharpening")]
+RULED = [name for name in RULES if RULES[name].word in ("collapsing", "sharpening")]
 
 Rule = Callable[["Run"], int | None]
 
@@ -258,7 +258,7 @@ def collapses() -> str:
     every = list(of_part("e7"))
     if not every:
         return "The runs of E7 are not all in.\n"
-    collapsing = [name for name in RULED if word_of(name) == "collapsing"]
+    collapsing = [name for name in RULED if RULES[name].word == "collapsing"]
     words = [("*collapsing*", reported(*collapsing)), ("*sharpening* or *collapsing*", reported(*RULED))]
     named = [("never stop", never), ("stop after 8 steps", after(8)), *((f"`{n}`", reported(n)) for n in RULED), *words]
     table = []
@@ -279,7 +279,7 @@ def collapses() -> str:
 
 def unforced() -> str:
     """Those of the parts that came later and were not forced: the report's rules, and the one that E5 chose."""
-    collapsing = [name for name in RULED if word_of(name) == "collapsing"]
+    collapsing = [name for name in RULED if RULES[name].word == "collapsing"]
     named = [("*collapsing*", reported(*collapsing)), ("*sharpening* or *collapsing*", reported(*RULED)),
              ("majority_ratio below 1.02 of its early value", threshold("majority_ratio", -1, 1.02))]  # fmt: skip
     table = []

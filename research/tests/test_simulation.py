@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dare_research.analysis.correlation import latent_correlation
+from dare_research.analysis.truth import mode_answers
 from dare_research.calibration.report import ALLOWED, worst
 from dare_research.calibration.simulate import LOSS, NULLS, REGIMES, SEEDS, ProjectSize, looked, project, regime
 from dare_research.commands import PAGES, render
@@ -20,7 +21,6 @@ from dare_research.simulation.simulate import QUICK, simulate
 from dare_research.simulation.tabular import Training, _softmax, _step, train, train_arms
 from dare_reward.analysis.auroc import entropy_auroc, group_auroc
 from dare_reward.analysis.calibrate import GRID, fit_exponent
-from dare_reward.analysis.labels import mode_answers
 from dare_reward.cli import main
 from dare_reward.groups import Groups
 from dare_reward.methods import find, methods

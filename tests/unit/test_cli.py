@@ -199,7 +199,7 @@ def test_methods(capsys):
 
 
 def test_every_flag_of_every_method_is_explained():
-    from dare_reward.commands.explain import FLAGS
+    from dare_reward.commands.suspicious import FLAGS
 
     used = """all_invalid single_answer tie zero_variance all_pruned low_entropy u_gt_1 no_answer_label
         missing_entropy_imputed missing_entropy_frequency"""

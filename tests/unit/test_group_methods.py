@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dare_reward
-from dare_reward.advantages import ADVANTAGES
+from dare_reward.advantages.from_rewards import ADVANTAGES
 from dare_reward.errors import RequestError
 from dare_reward.estimators.method import Method
 from dare_reward.methods import config_id, methods, settle

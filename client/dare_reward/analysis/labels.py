@@ -17,14 +17,3 @@ def known_groups(groups: Groups, correct_R: Floats) -> Bools:
 def right_answers(groups: Groups, correct_R: Floats) -> Floats:
     """Share of the rollouts of each answer that are right: 0 or 1 where truth belongs to the answer."""
     return groups.sum_by_answer(np.nan_to_num(correct_R)) / np.maximum(groups.votes_A, 1)
-
-
-def mode_answers(groups: Groups) -> Bools:
-    """The first-seen answer with the most votes, Eq. 1."""
-    return groups.first_max(groups.votes_A)
-
-
-def share_right(groups: Groups, correct_R: Floats) -> Floats:
-    """mean(R) of each group, over all its rollouts; NaN where truth is not known."""
-    share_P = groups.sum_rollouts(np.nan_to_num(correct_R)) / np.maximum(groups.sizes_P, 1)
-    return np.where(known_groups(groups, correct_R), share_P, np.nan)

@@ -12,20 +12,7 @@ from typing import Any, NoReturn
 from dare_reward.errors import RequestError, unknown_name
 from dare_reward.params import Spec
 
-from .listed import AUTHORS, GROUPS, LISTED, LOOKUP, ROLLOUTS, TRAINING
-
-__all__ = [
-    "AUTHORS",
-    "GROUPS",
-    "LOOKUP",
-    "ROLLOUTS",
-    "TRAINING",
-    "Command",
-    "add_command",
-    "add_flags",
-    "add_seed",
-    "listing",
-]
+from .listed import GROUPS, LISTED, ROLLOUTS
 
 
 class Command(argparse.ArgumentParser):

@@ -31,8 +31,6 @@ from .labelled import finite
 from .scoring import score_all
 from .suspicious import FLAGS, most_suspicious, signs
 
-__all__ = ["FLAGS", "register"]
-
 JSON = Mapping[str, Any]
 
 END = "end of the text"

@@ -18,7 +18,7 @@ from typing import Annotated
 
 import numpy as np
 
-from ..advantages import pass_at_k_pair
+from ..advantages.from_rewards import pass_at_k_pair
 from ..groups import Groups
 from ..params import Param
 from ..segments import Bools, Floats

@@ -52,7 +52,8 @@ def by_answer(groups: Groups, reward_A: NDArray[Any], **others: Any) -> Estimate
         others: further fields of `Estimate`
     """
     support = {"reward": reward_A, "kept": np.ones(len(reward_A), bool), **others.pop("support", {})}
-    support.setdefault("p_hat", share_of_votes(groups))
+    if "p_hat" not in support:
+        support["p_hat"] = share_of_votes(groups)
     support.setdefault("p", support["p_hat"])
     fields = {
         "rewards_R": groups.spread(reward_A.astype(np.float64)),

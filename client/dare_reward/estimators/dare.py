@@ -26,7 +26,7 @@ from ..groups import Groups
 from ..params import Param
 from ..segments import Bools, Floats
 from .certainty import PROBABILITY, Certainty
-from .common import share_of, share_of_exp
+from .common import no_groups, share_of, share_of_exp
 from .method import Estimate, Method, When, lacking
 
 EXPONENT = (
@@ -59,27 +59,6 @@ Bonus = Literal["main", "inv", "log_inv", "sqrt_freq", "one_minus_sqrt_freq", "i
 def dare(
     groups: Groups,
     *,
-    weight: Annotated[
-        Weight, Param("w(y): n/(u+eps), n/sqrt(u+eps), n exp(-lam u), n/(ln(1+u)+eps), n", source="Eq. 10; appendix")
-    ] = "linear",
-    eps: Annotated[
-        float,
-        Param(
-            "added to the uncertainty in the weight",
-            ge=0,
-            le=NATS,
-            source="Eq. 10, no value given; by simulation: at 1e-6 one near-zero-entropy loop takes the label",
-        ),
-    ] = 0.05,
-    exponent: Annotated[float, Param(EXPONENT, ge=-POWER, le=POWER, source="ours; Eq. 10 has 1")] = 1.0,
-    certainty: Annotated[Certainty, Param(CERTAINTY, source="ours; Eq. 9 has entropy")] = "entropy",
-    eps_scale: Annotated[
-        float | None, Param(EPS_SCALE, ge=0, le=SCALE, source="ours: one eps suits one scale of u only")
-    ] = None,
-    lam: Annotated[float, Param("lambda of weight=exp", ge=0, le=POWER, source="appendix, no value given")] = 1.0,
-    u_floor: Annotated[
-        float, Param("u(y) is at least this", ge=0, le=NATS, source="ours: guard against repetition loops")
-    ] = 0.0,
     bonus: Annotated[
         Bonus,
         Param(
@@ -136,33 +115,13 @@ def dare(
             source="Eq. 14's indicator; the text says removed",
         ),
     ] = "zero",
-    missing_entropy: Annotated[
-        Missing,
-        Param(
-            "what an answered rollout without an entropy does: error refuses its group, group_mean gives it the "
-            "group's mean, frequency counts votes alone",
-            source="ours",
-        ),
-    ] = "error",
+    **weighting: Annotated[Any, distribution],
 ) -> Estimate:
     """Rewards p~ + alpha b~ (Eq. 15) for all groups at once.
 
-    Needs `mean_entropy` (nats per token, NaN where missing) of every rollout with an answer, or `answer_logprob` for
-    `certainty=answer_probability`. A rollout without an answer is no part of n, u, p^ and M, and gets 0. `exponent=0`
-    needs neither and uses none: the weight is n and the bonus has no factor 1 - u. RequestError if `exponent` or
-    `certainty` is set and `weight` is not linear.
+    A rollout without an answer is no part of n, u, p^ and M, and gets 0. `exponent=0` leaves 1 - u out of the bonus.
     """
-    d = distribution(
-        groups,
-        weight=weight,
-        eps=eps,
-        exponent=exponent,
-        certainty=certainty,
-        eps_scale=eps_scale,
-        lam=lam,
-        u_floor=u_floor,
-        missing_entropy=missing_entropy,
-    )
+    d = distribution(groups, **weighting)
     n_A, p_hat_A, u_A = groups.votes_A, d.p_hat_A, d.u_A
     kept_A = p_hat_A >= tau - TAU_SLACK
     all_pruned_P: Bools = (groups.support_P > 0) & (groups.sum_by_group(kept_A) == 0)
@@ -222,16 +181,42 @@ class Distribution:
 def distribution(
     groups: Groups,
     *,
-    weight: Weight,
-    eps: float,
-    exponent: float,
-    eps_scale: float | None,
-    lam: float,
-    u_floor: float,
-    missing_entropy: Missing,
-    certainty: Certainty = "entropy",
+    weight: Annotated[
+        Weight, Param("w(y): n/(u+eps), n/sqrt(u+eps), n exp(-lam u), n/(ln(1+u)+eps), n", source="Eq. 10; appendix")
+    ] = "linear",
+    eps: Annotated[
+        float,
+        Param(
+            "added to the uncertainty in the weight",
+            ge=0,
+            le=NATS,
+            source="Eq. 10, no value given; by simulation: at 1e-6 one near-zero-entropy loop takes the label",
+        ),
+    ] = 0.05,
+    exponent: Annotated[float, Param(EXPONENT, ge=-POWER, le=POWER, source="ours; Eq. 10 has 1")] = 1.0,
+    certainty: Annotated[Certainty, Param(CERTAINTY, source="ours; Eq. 9 has entropy")] = "entropy",
+    eps_scale: Annotated[
+        float | None, Param(EPS_SCALE, ge=0, le=SCALE, source="ours: one eps suits one scale of u only")
+    ] = None,
+    lam: Annotated[float, Param("lambda of weight=exp", ge=0, le=POWER, source="appendix, no value given")] = 1.0,
+    u_floor: Annotated[
+        float, Param("u(y) is at least this", ge=0, le=NATS, source="ours: guard against repetition loops")
+    ] = 0.0,
+    missing_entropy: Annotated[
+        Missing,
+        Param(
+            "what an answered rollout without an entropy does: error refuses its group, group_mean gives it the "
+            "group's mean, frequency counts votes alone",
+            source="ours",
+        ),
+    ] = "error",
 ) -> Distribution:
-    """The distribution of answers, weighted by certainty: p^(y), Eqs. 8-10."""
+    """The distribution of answers, weighted by certainty: p^(y), Eqs. 8-10.
+
+    Needs `mean_entropy` (nats per token, NaN where missing) of every rollout with an answer, or `answer_logprob` for
+    `certainty=answer_probability`. `exponent=0` is the vote: it needs neither and uses none. RequestError if `exponent`
+    or `certainty` is set and `weight` is not linear.
+    """
     for name, usual, value in (("exponent", 1, exponent), ("certainty", "entropy", certainty)):
         if weight != "linear" and value != usual:
             raise RequestError(
@@ -272,7 +257,7 @@ def distribution(
 
 def _votes(groups: Groups) -> Distribution:
     """Of exponent 0: the shares of votes. No entropy is looked at."""
-    nothing_A, no_P = np.zeros(len(groups.votes_A)), np.zeros(len(groups.sizes_P), bool)
+    nothing_A, no_P = np.zeros(len(groups.votes_A)), no_groups(groups)
     return Distribution(
         p_hat_A=share_of(groups, groups.votes_A),
         u_A=nothing_A,
@@ -369,18 +354,28 @@ def _bonus(n_A: Floats, m_A: Floats, q_A: Floats, form: str) -> Floats:
     return np.zeros_like(n_A)
 
 
-def _preset(name: str, summary: str, **defaults: Any) -> Method:
+def weighing(name: str, summary: str, *, defaults: Mapping[str, Any], **entry: Any) -> Method:
+    """The entry of a method that weighs votes by `distribution`."""
     return Method(
         name=name,
-        function=dare,
         summary=summary,
-        paper="arXiv:2601.21804",
-        evidence="from the paper",
         requires=("answer", "mean_entropy"),
         when=(NEEDS,),
         imputes=frozenset({"mean_entropy", "answer_logprob"}),
         defaults=defaults,
         cost="one entropy per token from the engine or the trainer, averaged",
+        **entry,
+    )
+
+
+def _preset(name: str, summary: str, **defaults: Any) -> Method:
+    return weighing(
+        name,
+        summary,
+        defaults=defaults,
+        function=dare,
+        paper="arXiv:2601.21804",
+        evidence="from the paper",
         unverified="eps, tau: the paper gives no values; no official code was found",
     )
 

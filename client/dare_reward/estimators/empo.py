@@ -8,6 +8,7 @@ import numpy as np
 
 from ..groups import Groups
 from ..params import Param
+from .common import by_answer, share_of_votes
 from .method import Estimate, Method
 
 
@@ -30,18 +31,12 @@ def empo(
     ] = "zero",
 ) -> Estimate:
     """r = n(y)/M, the share of the group that has the rollout's answer."""
-    n_A = groups.votes_A
-    m_P = np.maximum(groups.sizes_P if share_of == "all" else groups.sum_by_group(n_A), 1).astype(np.float64)
-    share_A = n_A / m_P[groups.group_A]
+    share_A = share_of_votes(groups, groups.sizes_P if share_of == "all" else None)
     rewards_R = groups.spread(share_A)
     if no_answer == "singleton":
-        rewards_R = np.where(groups.valid_R, rewards_R, 1 / m_P[groups.group_R])
-    return Estimate(
-        rewards_R=rewards_R,
-        keep_R=groups.valid_R,
-        support_A={"p_hat": share_A, "p": share_A, "reward": share_A, "kept": np.ones(len(n_A), bool)},
-        used_entropy_P=np.zeros(len(m_P), bool),
-    )
+        m_P = groups.sizes_P if share_of == "all" else groups.sum_by_group(groups.votes_A)
+        rewards_R = np.where(groups.valid_R, rewards_R, 1 / np.maximum(m_P, 1)[groups.group_R])
+    return by_answer(groups, share_A, rewards_R=rewards_R, support={"p_hat": share_A})
 
 
 METHODS = (

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..groups import Groups
 from ..params import Param
-from .common import by_answer
+from .common import by_answer, share_of_votes
 from .method import Estimate, Method
 
 
@@ -50,8 +50,7 @@ def scrl(
     ] = -1.0,
 ) -> Estimate:
     """Rewards, possibly negative; groups without a positive label carry the flag `no_positive`."""
-    size_P = groups.sizes_P.astype(np.float64)
-    share_A = groups.votes_A / size_P[groups.group_A]
+    share_A = share_of_votes(groups, groups.sizes_P)
     entropy_R = groups.column("mean_entropy")
     mean_P = groups.mean_rollouts(entropy_R, ~np.isnan(entropy_R))
     excess_A = groups.sum_by_answer(np.nan_to_num(entropy_R)) / groups.votes_A - mean_P[groups.group_A]

@@ -11,6 +11,7 @@ from ..groups import Groups
 from ..inputs import MAX_ENTROPY
 from ..params import Param
 from ..segments import Bools, Ints
+from .common import by_answer, no_groups
 from .method import Ballots, Estimate, Method, When
 
 Tie = Literal["first", "lexicographic", "certainty", "all", "none"]
@@ -43,14 +44,12 @@ def ttrl(
     """
     voting, place_A = _with_blank(groups) if no_answer == "official" else (groups, np.arange(len(groups.text_A)))
     label = majority(voting, tie).astype(np.float64)
-    n_A = groups.votes_A
-    share_A = n_A / np.maximum(groups.sum_by_group(n_A), 1.0)[groups.group_A]
     blank_won_P = voting.sum_by_group(label) > groups.sum_by_group(label[place_A])
-    return Estimate(
+    return by_answer(
+        groups,
+        label[place_A],
         rewards_R=voting.spread(label),
-        keep_R=groups.valid_R,
-        support_A={"p_hat": share_A, "p": share_A, "reward": label[place_A], "kept": np.ones(len(n_A), bool)},
-        used_entropy_P=tied_groups(voting) if tie == "certainty" else np.zeros(len(groups.sizes_P), bool),
+        used_entropy_P=tied_groups(voting) if tie == "certainty" else no_groups(groups),
         flags_P={"no_answer_label": blank_won_P},
         label_A=label[place_A] > 0,
     )

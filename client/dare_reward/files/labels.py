@@ -23,8 +23,6 @@ from .content import open_values
 from .names import GROUP_NAMES, named
 from .shapes import read_value
 
-__all__ = ["Decision", "FileLabel", "LabelFile", "append_label", "check_appendable"]
-
 Decision = Literal["right", "none", "unknown"]
 OF_LABELS: Final = {"group_id", "id", "label", "answer", "prompt", "kind", "options", "reference", "meta"}
 DECISIONS: Final[tuple[Decision, ...]] = ("right", "none", "unknown")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import nan
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -41,49 +42,97 @@ LOOKS, NEEDED = 5, 3  # a rule fires where it holds in 3 of the last 5 steps
 AT_LEAST: Final = EARLY + LOOKS
 MINIMUM: Final = 16  # groups with right and wrong rollouts, before entropy is judged
 
-RULES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "one-answer-everywhere": "the distinct pseudo-labels per prompt are below half of their early value",
-        "answers-vanish": "the share of rollouts without an answer is above 3 times its early value plus .05",
-        "nothing-left-to-learn": "more than .8 of the groups have equal rewards, and fewer than .02 of the prompts "
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The word that a rule gives, and where it holds.
+
+    fires   of the rules on the run itself: whether it holds at a step
+    shows   the columns that say why, with their names
+    """
+
+    word: Word
+    meaning: str
+    fires: Callable[[Columns, int], bool] | None = None
+    shows: tuple[tuple[str, str], ...] = ()
+
+
+def _early(column: Column) -> float | None:
+    known = [x for x in column[:EARLY] if x is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _change(columns: Columns, name: str, i: int) -> tuple[float, float]:
+    """The early value and that of a step; NaN, by which no rule fires, where one is not known."""
+    early, now = _early(columns[name]), columns[name][i]
+    return (nan, nan) if early is None or now is None else (early, now)
+
+
+def _one_answer(columns: Columns, i: int) -> bool:
+    early, now = _change(columns, "distinct_labels", i)
+    return now < 0.5 * early
+
+
+def _vanish(columns: Columns, i: int) -> bool:
+    early, now = _change(columns, "invalid", i)
+    return now > 3 * early + 0.05
+
+
+def _learned(columns: Columns, i: int) -> bool:
+    equal, flips = columns["frac_reward_zero_std"][i], columns["flips"][i]
+    return equal is not None and equal > 0.8 and (flips is None or flips < 0.02)
+
+
+def _agreed(columns: Columns, i: int) -> bool:
+    (early, now), (before, share) = _change(columns, "distinct_answers", i), _change(columns, MAJORITY, i)
+    return now < 0.5 * early and share > before + 0.15
+
+
+ACROSS: Final = ("distinct pseudo-labels per prompt", "distinct_labels")
+ABSENT: Final = ("rollouts without an answer", "invalid")
+SAME: Final = ("groups with equal rewards", "frac_reward_zero_std")
+# Of those that fire, the gravest first: the word is that of the first.
+RULES: Final[Mapping[str, Rule]] = MappingProxyType({
+    "one-answer-everywhere": Rule(
+        "collapsing", "the distinct pseudo-labels per prompt are below half of their early value",
+        _one_answer, (ACROSS,),
+    ),
+    "answers-vanish": Rule(
+        "collapsing", "the share of rollouts without an answer is above 3 times its early value plus .05",
+        _vanish, (ABSENT,),
+    ),
+    "nothing-left-to-learn": Rule(
+        "sharpening", "more than .8 of the groups have equal rewards, and fewer than .02 of the prompts "
         "that were seen again change their label",
-        "agreement-rises": "the distinct answers within a prompt are below half of their early value, and the majority "
+        _learned, (SAME,),
+    ),
+    "agreement-rises": Rule(
+        "sharpening", "the distinct answers within a prompt are below half of their early value, and the majority "
         "ratio is more than .15 above its own",
-        "no-rule-fires": "none of the rules above holds",
-        "too-few-steps": f"fewer than {AT_LEAST} steps: {EARLY} early ones and {LOOKS} to look at",
-        "one-set": "the file names no steps, so it is one set of rollouts",
-        "still-reading": "the service started with an older run log, and has not read all of it",
-        "auroc-above-half": "the entropy AUROC is above .5 by more than chance, however often one looks",
-        "auroc-around-half": "the entropy AUROC differs from .5 by no more than chance",
-        "auroc-below-half": "the entropy AUROC is below .5 by more than chance, however often one looks",
-        "accuracy-fell": "later visits of prompts are less often right than earlier ones of the same prompts, by more "
+        _agreed, (("answers within a prompt", "distinct_answers"), ("majority ratio", MAJORITY)),
+    ),
+    "no-rule-fires": Rule("fine", "none of the rules above holds", shows=(ACROSS, ABSENT, SAME)),
+    "too-few-steps": Rule("too early", f"fewer than {AT_LEAST} steps: {EARLY} early ones and {LOOKS} to look at"),
+    "one-set": Rule("no run", "the file names no steps, so it is one set of rollouts"),
+    "still-reading": Rule("too early", "the service started with an older run log, and has not read all of it"),
+    "auroc-above-half": Rule(
+        "informative", "the entropy AUROC is above .5 by more than chance, however often one looks"
+    ),
+    "auroc-around-half": Rule("no difference seen", "the entropy AUROC differs from .5 by no more than chance"),
+    "auroc-below-half": Rule("misleads", "the entropy AUROC is below .5 by more than chance, however often one looks"),
+    "accuracy-fell": Rule(
+        "falls", "later visits of prompts are less often right than earlier ones of the same prompts, by more "
         "than chance however often one looks",
-        "accuracy-rose": "likewise, more often right",
-        "accuracy-unclear": "later and earlier visits of prompts differ by no more than chance",
-        "too-few-visits": f"fewer than {PROMPTS} labelled prompts were seen twice, by group_id",
-        "not-measured": "no labelled group has right and wrong rollouts with entropies",
-        "too-few-mixed-groups": f"fewer than {MINIMUM} groups have right and wrong rollouts with entropies",
-    }
-)
-
-
-WORDS: Final[Mapping[str, Word]] = MappingProxyType(
-    {
-        "no-rule-fires": "fine",
-        "too-few-steps": "too early",
-        "one-set": "no run",
-        "still-reading": "too early",
-        "auroc-above-half": "informative",
-        "auroc-around-half": "no difference seen",
-        "auroc-below-half": "misleads",
-        "not-measured": "not measured",
-        "too-few-mixed-groups": "unknown",
-        "accuracy-fell": "falls",
-        "accuracy-rose": "rises",
-        "accuracy-unclear": "no change seen",
-        "too-few-visits": "unknown",
-    }
-)
+    ),
+    "accuracy-rose": Rule("rises", "likewise, more often right"),
+    "accuracy-unclear": Rule("no change seen", "later and earlier visits of prompts differ by no more than chance"),
+    "too-few-visits": Rule("unknown", f"fewer than {PROMPTS} labelled prompts were seen twice, by group_id"),
+    "not-measured": Rule("not measured", "no labelled group has right and wrong rollouts with entropies"),
+    "too-few-mixed-groups": Rule(
+        "unknown", f"fewer than {MINIMUM} groups have right and wrong rollouts with entropies"
+    ),
+})  # fmt: skip
+_FIRING: Final = {name: rule.fires for name, rule in RULES.items() if rule.fires is not None}
 
 
 TONES: Final[Mapping[Word, Tone]] = MappingProxyType(
@@ -134,7 +183,7 @@ def headline(columns: Columns, state: RunVerdict, entropy: RunVerdict, accuracy:
     if accuracy.word == "falls":
         text = "Accuracy fell: prompts are right less often than on their earlier visits"
         return Headline(text, "accuracy falls", "bad", accuracy.since)
-    words = [None if rule is None else word_of(rule) for rule in rules_by_step(columns)]
+    words = [None if rule is None else RULES[rule].word for rule in rules_by_step(columns)]
     if "collapsing" in words:
         begin = words.index("collapsing")
         if state.word == "collapsing":
@@ -166,7 +215,7 @@ def run_verdict(columns: Columns) -> RunVerdict:
     since = len(states)
     while since > 0 and states[since - 1] == rule:
         since -= 1
-    return RunVerdict(word_of(rule), rule, _why(rule, columns), since)
+    return RunVerdict(RULES[rule].word, rule, _why(rule, columns), since)
 
 
 def accuracy_verdict(visits: Visits) -> RunVerdict:
@@ -183,86 +232,31 @@ def accuracy_verdict(visits: Visits) -> RunVerdict:
     if not change.sure:
         return _said("accuracy-unclear", why)
     rule = "accuracy-rose" if change.mean > 0 else "accuracy-fell"
-    return RunVerdict(word_of(rule), rule, why, change.since)
+    return RunVerdict(RULES[rule].word, rule, why, change.since)
 
 
 def _said(rule: str, why: str) -> RunVerdict:
-    return RunVerdict(word_of(rule), rule, why)
+    return RunVerdict(RULES[rule].word, rule, why)
 
 
 def rules_by_step(columns: Columns) -> list[str | None]:
     """The rule that fires at each step; None in the first steps, of which too few have been seen."""
     count = len(columns["step"])
-    held = {name: [rule(columns, i) for i in range(count)] for name, (_, rule) in _RULES.items()}
+    held = {name: [fires(columns, i) for i in range(count)] for name, fires in _FIRING.items()}
     out: list[str | None] = []
     for i in range(count):
         if i + 1 < AT_LEAST:
             out.append(None)
             continue
-        fired = (name for name in _RULES if sum(held[name][i + 1 - LOOKS : i + 1]) >= NEEDED)
+        fired = (name for name in _FIRING if sum(held[name][i + 1 - LOOKS : i + 1]) >= NEEDED)
         out.append(next(fired, "no-rule-fires"))
     return out
 
 
-def word_of(rule: str) -> Word:
-    """The word that a rule of `RULES` stands for."""
-    return _RULES[rule][0] if rule in _RULES else WORDS[rule]
-
-
-def _early(column: Column) -> float | None:
-    known = [x for x in column[:EARLY] if x is not None]
-    return sum(known) / len(known) if known else None
-
-
-def _one_answer(columns: Columns, i: int) -> bool:
-    early, now = _early(columns["distinct_labels"]), columns["distinct_labels"][i]
-    return early is not None and now is not None and now < 0.5 * early
-
-
-def _vanish(columns: Columns, i: int) -> bool:
-    early, now = _early(columns["invalid"]), columns["invalid"][i]
-    return early is not None and now is not None and now > 3 * early + 0.05
-
-
-def _learned(columns: Columns, i: int) -> bool:
-    equal, flips = columns["frac_reward_zero_std"][i], columns["flips"][i]
-    return equal is not None and equal > 0.8 and (flips is None or flips < 0.02)
-
-
-def _agreed(columns: Columns, i: int) -> bool:
-    early, now = _early(columns["distinct_answers"]), columns["distinct_answers"][i]
-    before, share = _early(columns[MAJORITY]), columns[MAJORITY][i]
-    if early is None or now is None or before is None or share is None:
-        return False
-    return now < 0.5 * early and share > before + 0.15
-
-
-# The gravest first: the word is that of the first rule that fires.
-_RULES: Final[Mapping[str, tuple[Word, Callable[[Columns, int], bool]]]] = MappingProxyType(
-    {
-        "one-answer-everywhere": ("collapsing", _one_answer),
-        "answers-vanish": ("collapsing", _vanish),
-        "nothing-left-to-learn": ("sharpening", _learned),
-        "agreement-rises": ("sharpening", _agreed),
-    }
-)
-
-
 def _why(rule: str, columns: Columns) -> str:
-    def then_now(name: str) -> str:
-        return f"{_text(_early(columns[name]))} in the first {EARLY} steps, {_text(columns[name][-1])} in the last one"
-
-    if rule == "one-answer-everywhere":
-        return f"distinct pseudo-labels per prompt: {then_now('distinct_labels')}"
-    if rule == "answers-vanish":
-        return f"rollouts without an answer: {then_now('invalid')}"
-    if rule == "nothing-left-to-learn":
-        return f"groups with equal rewards: {then_now('frac_reward_zero_std')}"
-    if rule == "agreement-rises":
-        return f"answers within a prompt: {then_now('distinct_answers')}; majority ratio: {then_now(MAJORITY)}"
-    return (
-        f"distinct pseudo-labels per prompt {then_now('distinct_labels')}; without an answer {then_now('invalid')}; "
-        f"groups with equal rewards {then_now('frac_reward_zero_std')}"
+    return "; ".join(
+        f"{what}: {_text(_early(columns[name]))} in the first {EARLY} steps, {_text(columns[name][-1])} in the last one"
+        for what, name in RULES[rule].shows
     )
 
 

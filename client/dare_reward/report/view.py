@@ -29,7 +29,6 @@ from .verdict import (
     rules_by_step,
     run_verdict,
     tone_of,
-    word_of,
 )
 
 BYTES: Final = 3 << 20  # of the groups of all runs in a file
@@ -55,10 +54,7 @@ def view(book: RunBook, *, groups: int = BYTES, reading: bool = False) -> JSON:
         "charts": [asdict(c) for c in CHARTS],
         "tiles": [[n.name, n.tile] for n in NUMBERS if n.tile],
         "reasons": {name: asdict(reason) for name, reason in REASONS.items()},
-        "rules": {
-            name: {"word": word_of(name), "tone": tone_of(word_of(name)), "meaning": meaning}
-            for name, meaning in RULES.items()
-        },
+        "rules": {name: {"word": r.word, "tone": tone_of(r.word), "meaning": r.meaning} for name, r in RULES.items()},
         "runs": sorted(runs, key=lambda run: run["headline"]["tone"] not in WORST_FIRST),
     }
 
@@ -122,7 +118,7 @@ def _verdict(found: RunVerdict) -> JSON:
 
 def _events(states: Sequence[str | None], accuracy: RunVerdict) -> list[JSON]:
     """Where a word other than fine first came, and where accuracy changed: what charts mark."""
-    words = [rule and word_of(rule) for rule in states]
+    words = [rule and RULES[rule].word for rule in states]
     begins = [(words.index(own), str(own), tone_of(own)) for own in FIRED if own in words]
     if accuracy.since is not None:
         begins.append((accuracy.since, f"accuracy {accuracy.word}", accuracy.tone))

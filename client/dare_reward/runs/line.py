@@ -46,12 +46,8 @@ LINE: Final = (
     LineField("v", "line", "version of this table: 1", "integer"),
     LineField("time", "group", "when it was scored, UTC in ISO 8601 with milliseconds"),
     LineField("run", "group", "the request's `run`"),
-    LineField(
-        "step",
-        "group",
-        "the request's `step`; on OpenRLHF's URL route the number of the step as it was seen",
-        "integer",
-    ),
+    LineField("step", "group",
+        "the request's `step`; on OpenRLHF's URL route the number of the step as it was seen", "integer"),
     LineField("kind", "group", "how answers compare: math, choice, text, exact or literal"),
     LineField("label", "group", "the right answer, where one was sent", "any"),
     LineField("trained", "rollout", "false: it only votes", "flag"),
@@ -73,35 +69,27 @@ LINE: Final = (
     LineField("pseudo_label", "group", "the kept answer with the greatest reward"),
     LineField("entropy_source", "group", "exact, topk, logprob; none: entropies did not enter the rewards"),
     LineField("support", "group", "the distinct answers with their votes and numbers", "support"),
-    LineField(
-        "second_rewards", "group", "those of the second group's rollouts, from methods on paired groups", "numbers"
-    ),
+    LineField("second_rewards", "group",
+        "those of the second group's rollouts, from methods on paired groups", "numbers"),
     LineField("second_advantages", "group", "likewise", "numbers"),
     LineField("token_mask", "group", "always null: masks are not kept", "any"),
     LineField("flags", "group", "what is unusual about it", "texts"),
-    LineField(
-        "diagnostics", "group", "its numbers; `shadow` in it says what other methods would have said", "diagnostics"
-    ),
+    LineField("diagnostics", "group",
+        "its numbers; `shadow` in it says what other methods would have said", "diagnostics"),
     LineField("error", "group", "code and message of a group that could not be scored", "error"),
-    LineField(
-        "truncated",
-        "rollout",
-        "the length limit cut it off (`finish_reason`: length), if that was sent for any",
-        "flag",
-    ),
+    LineField("truncated", "rollout",
+        "the length limit cut it off (`finish_reason`: length), if that was sent for any", "flag"),
     LineField("named", "group", "false: the request gave it no id, and `group_id` is its place there", "flag"),
-    LineField(
-        "inputs", "rollout", "further numbers of rollouts by their names in a request, if any were sent", "inputs"
-    ),
+    LineField("inputs", "rollout",
+        "further numbers of rollouts by their names in a request, if any were sent", "inputs"),
     LineField("temperature", "group", "temperature that its rollouts were sampled at, if that was sent", "number"),
     LineField("top_p", "group", "likewise top-p", "number"),
     LineField("logprobs_mode", "group", "which distribution its log-probabilities are of, if that was sent"),
     LineField("prompt", "group", "the prompt, if asked for and sent", "any"),
     LineField("texts", "rollout", "the text, if asked for and sent"),
-    LineField(
-        "token_entropies", "rollout", "entropy of each generated token in nats, if asked for and sent", "numbers"
-    ),
-)
+    LineField("token_entropies", "rollout",
+        "entropy of each generated token in nats, if asked for and sent", "numbers"),
+)  # fmt: skip
 SAMPLING: Final = ("temperature", "top_p", "logprobs_mode")
 ASKED: Final = ("prompt", "texts", "token_entropies")
 # Inputs that have keys of their own.

@@ -45,30 +45,13 @@ from ..scoring.update import Update
 from ..token_sums import PER_TOKEN, without_tokens
 from .answer_tokens import answer_tokens
 from .collapse import RunWatch, watch_of
-from .report import logger, numbers, say_once, watch_answers
+from .report import logger, say_once, watch_answers
 
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client
     from ..reply import Reply
     from ..stopping.settled import GroupSettled
     from ..stopping.waves import Waves
-
-__all__ = [
-    "Rewards",
-    "Scorer",
-    "Wanted",
-    "content_of",
-    "from_environment",
-    "group",
-    "groups_by",
-    "logger",
-    "numbers",
-    "require_complete",
-    "say_once",
-    "silenced",
-    "spread",
-    "with_estimate",
-]
 
 JSON = Mapping[str, Any]
 # What a stack or its adapter may lack: rollouts without a reward, masks of tokens, a way to end the training.

@@ -24,24 +24,13 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import ConfigError
 from ..openrlhf import AnswerRules
 from .answer_tokens import outside_answer
-from .report import log_groups, numbers
-from .scorer import EQUAL, Scorer, from_environment, group, groups_by, require_complete, say_once, spread
+from .report import log_groups, numbers, say_once
+from .scorer import EQUAL, Scorer, from_environment, group, groups_by, require_complete, spread
 from .verl_filter import by_votes, filter_groups, filters
 from .verl_rows import final_rows, number_of, padding_of, said, session_of, truth_of
 
 if TYPE_CHECKING:
     from ..reply import Reply
-
-__all__ = [
-    "TESTED",
-    "SessionUpdate",
-    "drop_votes",
-    "final_rows",
-    "install",
-    "mask_answers",
-    "score_batch",
-    "session_update",
-]
 
 TESTED: Final = "0.9"
 SCALE: Final = "set algorithm.adv_estimator=grpo and algorithm.norm_adv_by_std_in_grpo=false"

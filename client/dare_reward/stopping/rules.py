@@ -62,9 +62,6 @@ def tallies(ballots: Ballots) -> list[Tally]:
     return out
 
 
-# --- the rules -------------------------------------------------------------------------------------------------------
-
-
 def predictive(
     tallied: list[Tally],
     to_come_P: Ints,
@@ -76,9 +73,6 @@ def predictive(
 ) -> Bools:
     """P(the label at the full number of votes is another one) <= delta: `flip_risk`."""
     return flip_risk(tallied, to_come_P, prior=prior) <= delta
-
-
-# --- what they are made of -------------------------------------------------------------------------------------------
 
 
 def flip_risk(tallied: list[Tally], to_come_P: Ints, *, prior: float = 0.5) -> Floats:

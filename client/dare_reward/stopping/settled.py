@@ -25,8 +25,8 @@ from ..scoring.request import LIMITS, Limits, Prepared, prepare
 from ..scoring.score import NO_COLUMNS, count_steps, pseudo_label
 from ..segments import Bools, Floats, Ints
 from .futures import outlook, rewards
-from .rules import flip_risk, locked, tallies
-from .waves import VOTE_RULES, RuleName, Waves
+from .rules import flip_risk, locked, predictive, tallies
+from .waves import RuleName, Waves
 
 JSON = Mapping[str, Any]
 NOTHING: Final[JSON] = MappingProxyType({})
@@ -241,7 +241,7 @@ def _judged(
     if rule == "rewards":
         verdict = _by_rewards(some, left_P, judge, waves.resolved(rule), watch)
     else:
-        verdict = _by_votes(some, left_P, configured, VOTE_RULES[rule], waves.resolved(rule))
+        verdict = _by_votes(some, left_P, configured, waves.resolved(rule))
     place = np.cumsum(good_P) - 1
     out = []
     for p, group_id in enumerate(prepared.group_ids):
@@ -268,13 +268,11 @@ def _judged(
     return out
 
 
-def _by_votes(
-    groups: Groups, to_come_P: Ints, configured: Configured, rule: Callable[..., Bools], params: JSON
-) -> _Verdict:
+def _by_votes(groups: Groups, to_come_P: Ints, configured: Configured, params: JSON) -> _Verdict:
     assert configured.method.ballots is not None
     tallied = tallies(configured.method.ballots(groups, configured.values))
-    prior = params.get("prior", 0.5)
-    return _Verdict(rule(tallied, to_come_P, **params), flip_risk(tallied, to_come_P, prior=prior))
+    risk_P = flip_risk(tallied, to_come_P, prior=params["prior"])
+    return _Verdict(predictive(tallied, to_come_P, **params), risk_P)
 
 
 def _by_rewards(

@@ -19,8 +19,7 @@ from .futures import rewards
 from .rules import predictive
 
 RuleName = Literal["predictive", "rewards"]
-VOTE_RULES: Final[Mapping[str, Callable[..., Bools]]] = MappingProxyType({"predictive": predictive})
-RULES: Final = (*VOTE_RULES, "rewards")
+RULES: Final[Mapping[str, Callable[..., Bools]]] = MappingProxyType({"predictive": predictive, "rewards": rewards})
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -125,7 +124,7 @@ def wave_specs() -> tuple[Spec, ...]:
 @cache
 def rule_specs(rule: str) -> tuple[Spec, ...]:
     """The parameters of a rule."""
-    return parameters(rewards if rule == "rewards" else VOTE_RULES[rule])
+    return parameters(RULES[rule])
 
 
 def _typed(rule: str | None, texts: Mapping[str, str]) -> dict[str, Any]:

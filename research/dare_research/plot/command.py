@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from dare_reward.commands.command import AUTHORS, add_command
+from dare_reward.commands.command import add_command
 from dare_reward.commands.group_lines import warn
+from dare_reward.commands.listed import AUTHORS
 from dare_reward.commands.report import add_run, book_of
 from dare_reward.files.output import check_free
 from dare_reward.report.view import run_view

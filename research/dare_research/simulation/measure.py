@@ -10,8 +10,9 @@ import numpy as np
 from dare_research.analysis.bias import estimator_error, mv_bias
 from dare_research.analysis.direction import direction_gain
 from dare_research.analysis.information import mutual_information
+from dare_research.analysis.truth import mode_answers
 from dare_reward.analysis.auroc import entropy_auroc
-from dare_reward.analysis.labels import mode_answers, right_answers
+from dare_reward.analysis.labels import right_answers
 from dare_reward.segments import Bools, Floats
 from dare_trainer.evaluation.passk import standard_error
 

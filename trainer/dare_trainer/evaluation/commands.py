@@ -13,8 +13,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dare_reward.commands.command import TRAINING, add_command, add_flags
+from dare_reward.commands.command import add_command, add_flags
 from dare_reward.commands.labelled import finite
+from dare_reward.commands.listed import TRAINING
 from dare_reward.commands.tables import table
 from dare_reward.errors import RequestError
 from dare_reward.files.output import write_files
