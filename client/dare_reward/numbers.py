@@ -343,9 +343,9 @@ def pass_sums(sizes_P: Ints, right_P: Floats) -> dict[str, Sums]:
     return out
 
 
-def means(found: Mapping[str, Sums]) -> dict[str, float]:
+def means(summed: Mapping[str, Sums]) -> dict[str, float]:
     """The numbers of a step of these groups, where known; `pass@k` for each k that every labelled group has."""
-    totals = {name: (math.fsum(v.tolist()), float(w.sum())) for name, (v, w) in found.items() if ":" not in name}
+    totals = {name: (math.fsum(v.tolist()), float(w.sum())) for name, (v, w) in summed.items() if ":" not in name}
     labelled = totals.get("pass@1", (0.0, 0.0))[1]
     return {
         name: value / weight

@@ -166,10 +166,10 @@ def parameters(function: Callable[..., object], *, skip: frozenset[str] = frozen
     hints = get_type_hints(function, include_extras=True)
     signature = inspect.signature(function).parameters.values()
     further = (hints[p.name].__metadata__[0] for p in signature if p.kind is p.VAR_KEYWORD and p.name in hints)
-    own = (p for p in signature if p.kind is p.KEYWORD_ONLY and p.name not in skip)
+    declared = (p for p in signature if p.kind is p.KEYWORD_ONLY and p.name not in skip)
     return (
         *(spec for other in further for spec in parameters(other, skip=skip)),
-        *(_spec(p.name, hints[p.name], p.default) for p in own),
+        *(_spec(p.name, hints[p.name], p.default) for p in declared),
     )
 
 

@@ -162,8 +162,8 @@ def find_advantage(name: str) -> Function:
     """The estimator of that name; `pass@4` and the like for pass@k."""
     if name in ADVANTAGES:
         return ADVANTAGES[name].function
-    if found := re.fullmatch(r"pass@([1-9]\d{0,3})", name):
-        return partial(pass_at_k_advantage, k=int(found[1]))
+    if match := re.fullmatch(r"pass@([1-9]\d{0,3})", name):
+        return partial(pass_at_k_advantage, k=int(match[1]))
     known = [*ADVANTAGES, "pass@k with a number for k"]
     raise RequestError(unknown_value("advantage", name, known), loc=("advantage",), code="advantage")
 

@@ -58,16 +58,16 @@ class Certainty:
 
     def line(self, exponent: float, more: Mapping[str, Any] = NOTHING) -> str:
         """Method and parameters as `dare_reward.methods.read_line` reads them; `more` is appended."""
-        own = {"exponent": exponent, **self.params} if self.weighs else dict(self.params)
-        return write_line(self.method, {**own, **more})
+        params = {"exponent": exponent, **self.params} if self.weighs else dict(self.params)
+        return write_line(self.method, {**params, **more})
 
     def values(self, groups: Groups, weight: Mapping[str, Any] = NOTHING) -> tuple[Floats, Bools]:
         """c of each answer, and the groups that lack what it needs. `weight`: parameters of the weight, such as eps."""
-        own = {**self.params, **({"exponent": 1.0, **weight} if self.weighs else {})}
-        found = find(self.method)(groups, **own)
+        params = {**self.params, **({"exponent": 1.0, **weight} if self.weighs else {})}
+        estimate = find(self.method)(groups, **params)
         lacking_P = np.zeros(len(groups.sizes_P), bool)
-        lacking_P[list(found.errors)] = True
-        share_A = np.where(lacking_P[groups.group_A], groups.votes_A, found.support_A["p_hat"])
+        lacking_P[list(estimate.errors)] = True
+        share_A = np.where(lacking_P[groups.group_A], groups.votes_A, estimate.support_A["p_hat"])
         return np.log(np.maximum(share_A / np.maximum(groups.votes_A, 1), LEAST)), lacking_P
 
 
@@ -106,12 +106,12 @@ def available(
     groups: Groups, weight: Mapping[str, Any] = NOTHING, *, known: Sequence[Certainty] = KNOWN
 ) -> list[Certainty]:
     """The certainties that some group has the inputs of, entropy first; one that equals an earlier one is left out."""
-    found: list[tuple[Certainty, Floats]] = []
+    distinct: list[tuple[Certainty, Floats]] = []
     for one in known:
         if not all(groups.has(name).any() for name in one.needs):
             continue
         values_A, lacking_P = one.values(groups, weight)
-        same = any(np.allclose(values_A, other, rtol=1e-9, atol=1e-9) for _, other in found)
+        same = any(np.allclose(values_A, other, rtol=1e-9, atol=1e-9) for _, other in distinct)
         if not same and not lacking_P.all():
-            found.append((one, values_A))
-    return [one for one, _ in found] or [ENTROPY]
+            distinct.append((one, values_A))
+    return [one for one, _ in distinct] or [ENTROPY]

@@ -69,8 +69,8 @@ def by_kind(
     seed: int = 0,
 ) -> Kinds:
     """`kind_P`: the kind of each prompt. `common`: the calibration of all of them by this certainty."""
-    found = tables(groups, certainty, weight)
-    e = evidence(groups, correct_R, found)
+    table = tables(groups, certainty, weight)
+    e = evidence(groups, correct_R, table)
     names = sorted({k for k, usable in zip(kind_P, e.usable_P, strict=True) if usable})
     member_KP = np.array([[k == name for k in kind_P] for name in names], np.float64).reshape(len(names), len(kind_P))
     u = direction(groups, correct_R, eps=weight.get("eps", 0.05))
@@ -78,17 +78,17 @@ def by_kind(
     q, reference = _between(member_KP[:, known_P], u.score_P[known_P], u.variance_P[known_P], seed)
     p = float((1 + (reference >= q).sum()) / (1 + PERMUTATIONS)) if len(names) > 1 else 1.0
     one_look = bars(LABELS, MIXED, tried=max(len(names), 1))  # and `p` has to pass too
-    own = choose(e, e.sums(member_KP), one_look, around=common.exponent)
+    choices = choose(e, e.sums(member_KP), one_look, around=common.exponent)
     right_KB, mixed_K = member_KP @ e.right_PB, member_KP @ e.mixed_P
     kinds = []
     for k, name in enumerate(names):
         b = common.exponent
         if p <= LIKELY and mixed_K[k] >= CHOSEN_MIXED:
-            b = float(own.fitted_S[k]) if common.exponent else float(own.exponent_S[k])
+            b = float(choices.fitted_S[k]) if common.exponent else float(choices.exponent_S[k])
             b = b if right_KB[k, GRID.index(b)] >= right_KB[k, VOTE] else 0.0
         used = certainty if b else ENTROPY
         line = used.line(b, {**changed(used, weight), **reading})
-        kinds.append(Kind(name, int(member_KP[k] @ e.usable_P), int(mixed_K[k]), float(own.t_S[k]), b, line))
+        kinds.append(Kind(name, int(member_KP[k] @ e.usable_P), int(mixed_K[k]), float(choices.t_S[k]), b, line))
     middle, high = np.quantile(reference, [0.5, 0.95]) if len(reference) else (np.nan, np.nan)
     return Kinds(q, (float(middle), float(high)), p, tuple(kinds))
 

@@ -43,7 +43,7 @@ class Power:
 def power(
     groups: Groups,
     uncertain_R: Floats,
-    found: Tables,
+    table: Tables,
     e: Evidence,
     worth_P: Floats,
     *,
@@ -55,23 +55,23 @@ def power(
     """uncertain_R   of each rollout, lower is surer; `auroc` is of it
     worth_P       information of each prompt; the best of those without a label would be labelled next
     """
-    free_P = ~e.known_P & ~found.lacking_P & (groups.support_P > 1) & (worth_P > 0)
+    free_P = ~e.known_P & ~table.lacking_P & (groups.support_P > 1) & (worth_P > 0)
     next_P = np.flatnonzero(free_P)[np.argsort(-worth_P[free_P], kind="stable")[:CHOSEN]]
     own_P = np.flatnonzero(e.mixed_P)
-    exponent, votes = _exponent(groups, uncertain_R, found, e.mixed_P, auroc)
+    exponent, votes = _exponent(groups, uncertain_R, table, e.mixed_P, auroc)
     several = int((e.usable_P & (groups.support_P > 1)).sum())
     if np.isnan(exponent):
         return Power(auroc, votes, np.nan, np.nan, len(next_P), np.nan)
     rng = np.random.default_rng(seed)
     mixed = e.mixed / several
     labels = int(e.usable_P.sum())
-    drawn = _drawn(groups, found, own_P, np.ones((DRAWS, len(own_P)), bool), exponent=exponent, rng=rng)
-    further = _drawn(groups, found, next_P, rng.random((DRAWS, len(next_P))) < mixed, exponent=exponent, rng=rng)
+    drawn = _drawn(groups, table, own_P, np.ones((DRAWS, len(own_P)), bool), exponent=exponent, rng=rng)
+    further = _drawn(groups, table, next_P, rng.random((DRAWS, len(next_P))) < mixed, exponent=exponent, rng=rng)
 
     def shares(sums: Sums, count: int, mixed_count: float) -> tuple[float, float]:
         to_pass = bars(count, int(mixed_count), tried=tried, chosen=chosen)
-        own = choose(e, sums, to_pass)
-        return float((own.t_S >= to_pass.gate).mean()), float((own.exponent_S > 0).mean())
+        choices = choose(e, sums, to_pass)
+        return float((choices.t_S >= to_pass.gate).mean()), float((choices.exponent_S > 0).mean())
 
     return Power(
         auroc,
@@ -82,7 +82,7 @@ def power(
     )
 
 
-def _exponent(groups: Groups, uncertain_R: Floats, found: Tables, mixed_P: Bools, auroc: float) -> tuple[float, float]:
+def _exponent(groups: Groups, uncertain_R: Floats, table: Tables, mixed_P: Bools, auroc: float) -> tuple[float, float]:
     """The exponent at which right answers drawn from p_b have that AUROC in the mean, NaN if none up to STRONGEST; and
     the AUROC at 0."""
     votes_A, own_A = groups.votes_A, mixed_P[groups.group_A]
@@ -92,7 +92,7 @@ def _exponent(groups: Groups, uncertain_R: Floats, found: Tables, mixed_P: Bools
     auroc_A = np.where(own_A & (others_A > 0), 1 - above_A, 0.0)
 
     def mean(b: float) -> float:
-        return float((found.shares_at(groups, b) * auroc_A)[own_A].sum() / max(mixed_P.sum(), 1))
+        return float((table.shares_at(groups, b) * auroc_A)[own_A].sum() / max(mixed_P.sum(), 1))
 
     low, high = 0.0, STRONGEST
     votes = mean(0.0) if mixed_P.any() else np.nan
@@ -105,7 +105,7 @@ def _exponent(groups: Groups, uncertain_R: Floats, found: Tables, mixed_P: Bools
 
 
 def _drawn(
-    groups: Groups, found: Tables, prompts: Ints, mixed_SG: Bools, *, exponent: float, rng: np.random.Generator
+    groups: Groups, table: Tables, prompts: Ints, mixed_SG: Bools, *, exponent: float, rng: np.random.Generator
 ) -> Sums:
     """The sums of so many drawn sets of labels: `mixed_SG` says which prompts of each count."""
     place_P = np.full(len(groups.sizes_P), -1)
@@ -113,21 +113,21 @@ def _drawn(
     at_A = np.flatnonzero(place_P[groups.group_A] >= 0)
     at_A = at_A[np.argsort(place_P[groups.group_A[at_A]], kind="stable")]
     place_A = place_P[groups.group_A[at_A]]
-    share_A = found.shares_at(groups, exponent)[at_A]
+    share_A = table.shares_at(groups, exponent)[at_A]
     below_A = np.cumsum(share_A)
     first = np.searchsorted(place_A, np.arange(len(prompts)))
     below_A -= np.append(0.0, below_A)[first][place_A]
     target = np.arange(len(prompts)) + rng.random(mixed_SG.shape) * (1 - 1e-9)
     right_SG = at_A[np.minimum(np.searchsorted(place_A + below_A, target), len(at_A) - 1)]
-    log_AX = np.log(np.maximum(found.share_AX, SMALLEST))
-    rival_AX = np.log(np.maximum(found.rival_AX, SMALLEST))
-    rivals_P = groups.sum_by_group(found.contends_A)
-    contested_A = found.contends_A & (rivals_P > 1)[groups.group_A]
+    log_AX = np.log(np.maximum(table.share_AX, SMALLEST))
+    rival_AX = np.log(np.maximum(table.rival_AX, SMALLEST))
+    rivals_P = groups.sum_by_group(table.contends_A)
+    contested_A = table.contends_A & (rivals_P > 1)[groups.group_A]
     score_A = scores(log_AX[:, -2], log_AX[:, -1])
     rival_A = np.where(contested_A, scores(rival_AX[:, 0], rival_AX[:, 1]), 0.0)
     return Sums(
         np.einsum("sg,sgb->sb", mixed_SG, log_AX[:, : len(GRID)][right_SG]),
         Test.over(mixed_SG, score_A[right_SG]),
         Test.over(mixed_SG & contested_A[right_SG], rival_A[right_SG]),
-        np.einsum("sg,sgb->sb", mixed_SG.astype(np.float64), found.wins_AB[right_SG]),
+        np.einsum("sg,sgb->sb", mixed_SG.astype(np.float64), table.wins_AB[right_SG]),
     )

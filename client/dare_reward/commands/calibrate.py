@@ -32,10 +32,11 @@ from dare_reward.errors import RequestError
 from dare_reward.methods import find
 from dare_reward.report.lines import is_run, run_lines
 from dare_reward.runs.drift import Window, fits, last_window
+from dare_reward.runs.log import finite
 
 from .command import add_command, add_seed
 from .group_lines import add_file, add_param, missing_entropies, own_params, read_labels, warn
-from .labelled import Labelled, finite, interval, read_labelled, refuse_repeats
+from .labelled import Labelled, interval, read_labelled, refuse_repeats
 from .sizes import by_rollouts, sentence
 
 UNMEASURED = (

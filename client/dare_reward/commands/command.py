@@ -18,12 +18,12 @@ from .listed import GROUPS, LISTED, ROLLOUTS
 class Command(argparse.ArgumentParser):
     """A parser that knows where `dare-reward --help` lists it, and how it is called."""
 
-    def __init__(self, *, group: str = ROLLOUTS, examples: Sequence[str] = (), exits: str = "", **given: Any) -> None:
+    def __init__(self, *, group: str = ROLLOUTS, examples: Sequence[str] = (), exits: str = "", **options: Any) -> None:
         ends = ["Examples:\n" + textwrap.indent("\n".join(examples), "  ")] if examples else []
         ends += [paragraph(f"Exit codes: {exits}")] if exits else []
-        given.setdefault("epilog", "\n\n".join(ends) or None)
-        given.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        super().__init__(allow_abbrev=False, add_help=False, **given)
+        options.setdefault("epilog", "\n\n".join(ends) or None)
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(allow_abbrev=False, add_help=False, **options)
         self.add_argument("-h", "--help", action="help", help="Show this help.")
         self.set_defaults(parser=self)  # the innermost one, where commands nest
         self.group = group
@@ -112,8 +112,8 @@ def listing(commands: Mapping[str, tuple[str, str]]) -> str:
             textwrap.fill(
                 f"{name:{width - 4}}  {sentence}", _columns(), initial_indent="  ", subsequent_indent=" " * width
             )
-            for name, (own, sentence) in sorted(commands.items())
-            if own == group
+            for name, (heading, sentence) in sorted(commands.items())
+            if heading == group
         ]
         parts += ["\n".join([f"{group}:", *lines])] if lines else []
     return "\n\n".join(parts)

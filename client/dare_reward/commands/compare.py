@@ -25,6 +25,7 @@ from dare_reward.files.reader import Faults
 from dare_reward.groups import Groups
 from dare_reward.methods import find
 from dare_reward.reply import GroupReply
+from dare_reward.runs.log import finite
 from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import UNLIMITED, prepare
 from dare_reward.scoring.score import pseudo_label
@@ -32,7 +33,6 @@ from dare_reward.scoring.score import pseudo_label
 from .closing import Closing
 from .command import add_command
 from .group_lines import MISSING, add_file, add_out, add_param, chosen_params, read_groups, remedies, unscored, warn
-from .labelled import finite
 from .mismatched_labels import MismatchedLabels
 from .scoring import add_where, check_variables, score_all, scorer
 from .sizes import by_rollouts, sentence

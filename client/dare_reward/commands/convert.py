@@ -39,7 +39,6 @@ def register(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """`--help` says what the exit codes mean."""
     reader = read_groups(arguments)
     faults, closing, done = Faults(reader.unit, warn), Closing("converted"), 0
     with ExitStack() as stack:

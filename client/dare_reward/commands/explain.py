@@ -11,23 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward.answers import classify
+from dare_reward.answers import Extraction, classify
 from dare_reward.answers.rollouts import ANSWER_SPECS, READING, kind_of, option_tuple, read_answers
 from dare_reward.commands.tables import Screen, add_wide, group_table, number, screen_of, short_answer, table, wrapped
 from dare_reward.errors import DareError, RequestError
 from dare_reward.files.reader import Faults, Reader
-from dare_reward.methods import find, settle, specs
+from dare_reward.methods import Configured, settle
 from dare_reward.openrlhf import COMPARING
 from dare_reward.printable import printable
-from dare_reward.reply import GroupReply, Reply
-from dare_reward.scoring.diagnostics import correctness
-from dare_reward.scoring.request import UNLIMITED, prepare
-from dare_reward.scoring.score import estimate, score
+from dare_reward.reply import GroupReply
+from dare_reward.runs.log import finite
+from dare_reward.scoring.score import ScoredGroups, estimate, score
 
 from .closing import Closing
 from .command import add_command
-from .group_lines import MISSING, add_file, add_method, chosen_params, read_groups, remedies, warn
-from .labelled import finite
+from .group_lines import MISSING, add_file, add_method, chosen_params, read_groups, say_remedy, warn
 from .scoring import score_all
 from .suspicious import FLAGS, most_suspicious, signs
 
@@ -68,7 +66,6 @@ def register(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """`--help` says what the exit codes mean."""
     params = chosen_params(arguments)[arguments.method]
     if arguments.suspicious < 1:
         raise RequestError("--suspicious must be at least 1", code="parameter")
@@ -77,16 +74,16 @@ def run(arguments: argparse.Namespace) -> int:
         return _suspicious(arguments, params, reader)
     closing = Closing()
     group = _find(reader, arguments.file, arguments.group)
-    reply = score([group], params, method=arguments.method).reply
-    group_reply = reply.groups[0]
+    scored, configured = score([group], params, method=arguments.method), settle(arguments.method, params)
+    group_reply = scored.reply.groups[0]
     closing.add_scored(group, group_reply)
     if arguments.json:
-        print(json.dumps(finite(_content(group, reply, params, arguments.method)), indent=1))
+        print(json.dumps(finite(_content(group, scored, configured)), indent=1))
     else:
-        print("\n\n".join(_report(group, reply, params, arguments)))
+        print("\n\n".join(_report(group, scored, configured, params, arguments)))
     closing.say()
     if group_reply.error is not None:
-        _say_remedy(arguments, [group] if group_reply.error.code == MISSING else [], reader)
+        say_remedy(arguments, [group] if group_reply.error.code == MISSING else [], reader)
         return 1
     return 0
 
@@ -100,12 +97,6 @@ def _find(reader: Reader, path: str, group_id: str) -> JSON:
     raise RequestError(f"{path} has no group {group_id!r}", code="group")
 
 
-def _say_remedy(arguments: argparse.Namespace, lacking: Sequence[JSON], reader: Reader) -> None:
-    if lacking:
-        has_param = any(s.name == MISSING for s in specs(find(arguments.method)))
-        warn(*remedies(arguments.words, lacking, candidates=reader.notes.candidates, param=has_param))
-
-
 # --- one group --------------------------------------------------------------------------------------------------------
 
 
@@ -115,7 +106,7 @@ class _Row:
 
     id: str
     answer: str | None
-    why: str
+    why: str | None
     right: bool | None
     entropy: float | None
     value: float | None
@@ -123,10 +114,11 @@ class _Row:
     end: str
 
 
-def _report(group: JSON, reply: Reply, params: JSON, arguments: argparse.Namespace) -> Iterator[str]:
+def _report(
+    group: JSON, scored: ScoredGroups, configured: Configured, params: JSON, arguments: argparse.Namespace
+) -> Iterator[str]:
     """The parts of the text."""
-    screen, group_reply = screen_of(arguments), reply.groups[0]
-    configured = settle(arguments.method, params)
+    screen, group_reply = screen_of(arguments), scored.reply.groups[0]
     method, values = configured.method, configured.values
     show = partial(wrapped, on=screen, indent="  ")
     paper = f"{method.paper}; {method.evidence}" if method.paper else method.evidence
@@ -136,16 +128,17 @@ def _report(group: JSON, reply: Reply, params: JSON, arguments: argparse.Namespa
         [
             show(f"method {method.name}: {method.summary} [{paper}]"),
             show("parameters: " + ", ".join(f"{k}={v}" for k, v in changed.items()) + others),
-            f"config_id {reply.config_id[:12]}",
+            f"config_id {scored.reply.config_id[:12]}",
         ]
     )
     if group_reply.error is not None:
         yield group_table(group_reply, on=screen)
         return
-    rows = list(_rows(group, group_reply, values))
+    read = _read(group, scored, configured)
+    rows = list(_rows(group, scored, read))
     yield "\n".join([group_table(group_reply, on=screen), *_label(group, group_reply, rows)])
     notes = [show(f"{flag}: {FLAGS.get(flag, '')}".rstrip(": ")) for flag in group_reply.flags or ()]
-    notes += [show(line) for line in _apart(group, values)]
+    notes += [show(line) for line in _apart(group, read, values)]
     if notes:
         yield "\n".join(notes)
     yield "rollouts\n" + _rollouts(rows, group_reply, screen)
@@ -153,44 +146,37 @@ def _report(group: JSON, reply: Reply, params: JSON, arguments: argparse.Namespa
     yield show(", ".join(f"{k} {v:.4g}" for k, v in numbers.items()))
 
 
-def _content(group: JSON, reply: Reply, params: JSON, name: str) -> dict[str, Any]:
+def _content(group: JSON, scored: ScoredGroups, configured: Configured) -> dict[str, Any]:
     """The same as one object."""
-    group_reply, configured = reply.groups[0], settle(name, params)
-    method, values = configured.method, configured.values
-    rows = list(_rows(group, group_reply, values)) if group_reply.error is None else []
+    read = _read(group, scored, configured)
+    rows = _rows(group, scored, read) if scored.reply.groups[0].error is None else ()
+    names = {"id": "id", "no_answer_because": "why", "right": "right", "mean_entropy": "entropy", "end": "end"}
     return {
-        "method": method.name,
-        "parameters": dict(values),
-        "config_id": reply.config_id,
+        "method": configured.method.name,
+        "parameters": dict(configured.values),
+        "config_id": scored.reply.config_id,
         "label": group.get("label"),
-        "reply": reply.to_json()["groups"][0],
-        "rollouts": [
-            {
-                "id": r.id,
-                "no_answer_because": r.why or None,
-                "right": r.right,
-                "mean_entropy": r.entropy,
-                "end": r.end,
-            }
-            for r in rows
-        ],
-        "notes": _apart(group, values),
+        "reply": scored.reply.to_json()["groups"][0],
+        "rollouts": [{key: getattr(row, name) for key, name in names.items()} for row in rows],
+        "notes": _apart(group, read, configured.values),
     }
 
 
-def _rows(group: JSON, reply: GroupReply, values: JSON) -> Iterator[_Row]:
-    reading = {k: v for k, v in values.items() if k in READING}
-    rollouts = group["rollouts"]
-    prepared = prepare([group], params={k: values[k] for k in (*READING, *COMPARING)}, limits=UNLIMITED)
-    entropy_R, right_R = prepared.groups.column("mean_entropy"), correctness(prepared)
-    silent = (prepared.groups.column("num_tokens") == 0).tolist()
-    read = read_answers(rollouts, silent, kind=kind_of(group), options=option_tuple(group), **reading)
+def _read(group: JSON, scored: ScoredGroups, configured: Configured) -> list[Extraction]:
+    """Which answer each rollout claims, or why none."""
+    reading = {k: v for k, v in configured.values.items() if k in READING}
+    silent = (scored.prepared.groups.column("num_tokens") == 0).tolist()
+    return read_answers(group["rollouts"], silent, kind=kind_of(group), options=option_tuple(group), **reading)
+
+
+def _rows(group: JSON, scored: ScoredGroups, read: Sequence[Extraction]) -> Iterator[_Row]:
+    entropy_R, right_R, reply = scored.prepared.groups.column("mean_entropy"), scored.correct_R, scored.reply.groups[0]
     results = reply.rewards if reply.rewards is not None else reply.advantages
-    for i, (rollout, answer) in enumerate(zip(rollouts, reply.answers or (), strict=True)):
+    for i, (rollout, answer) in enumerate(zip(group["rollouts"], reply.answers or (), strict=True)):
         yield _Row(
             id=str(rollout.get("id", i)),
             answer=answer,
-            why="" if answer is not None else read[i].why,
+            why=None if answer is not None else read[i].why or None,
             right=None if np.isnan(right_R[i]) else bool(right_R[i]),
             entropy=None if np.isnan(entropy_R[i]) else float(entropy_R[i]),
             value=results[i] if results else None,
@@ -216,15 +202,13 @@ def _label(group: JSON, reply: GroupReply, rows: Sequence[_Row]) -> list[str]:
     return ["", f"{label}{verdict}{sum(known)} of {len(known)} rollouts are right"]
 
 
-def _apart(group: JSON, values: JSON) -> list[str]:
+def _apart(group: JSON, read: Sequence[Extraction], values: JSON) -> list[str]:
     """Which answers stayed apart though their values are one or a parameter would merge them, and which one."""
     if values.get("mode") != "clean":
         return []
-    kind, options, rollouts = kind_of(group), option_tuple(group), group["rollouts"]
-    reading = {k: v for k, v in values.items() if k in READING}
-    extractions = read_answers(rollouts, [False] * len(rollouts), kind=kind, options=options, **reading)
+    kind = kind_of(group)
     comparing = {k: v for k, v in values.items() if k in COMPARING}
-    sort = partial(classify, [e.answer for e in extractions], kind=kind, options=options)
+    sort = partial(classify, [e.answer for e in read], kind=kind, options=option_tuple(group))
     classes = sort(**comparing)
     why = {frozenset(pair): ["one value under other units or names"] for pair in classes.apart}
     for spec in ANSWER_SPECS if kind == "math" else ():
@@ -294,5 +278,5 @@ def _suspicious(arguments: argparse.Namespace, params: JSON, reader: Reader) -> 
     if not chosen:
         warn("no group is suspicious: in each a clear majority gave one answer")
     closing.say()
-    _say_remedy(arguments, [g for g, r in seen if r.error is not None and r.error.code == MISSING], reader)
+    say_remedy(arguments, [g for g, r in seen if r.error is not None and r.error.code == MISSING], reader)
     return int(len(faults) > 0 or all(r.error is not None for _, r in seen))

@@ -36,7 +36,6 @@ def register(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 if every group went out, 1 if some came too late for their step."""
     folders = sorted({file.parent for file in segments(arguments.path)})
     if len(folders) > 1:
         names = ", ".join(short_answer(folder.name) for folder in folders[:8])

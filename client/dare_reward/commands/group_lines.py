@@ -156,6 +156,13 @@ def remedies(
     return lines
 
 
+def say_remedy(arguments: argparse.Namespace, lacking: Sequence[Mapping[str, Any]], reader: Reader) -> None:
+    """The same on standard error, for the groups of a command with one method that were not scored for that."""
+    if lacking:
+        has_param = any(s.name == MISSING for s in specs(find(arguments.method)))
+        warn(*remedies(arguments.words, lacking, candidates=reader.notes.candidates, param=has_param))
+
+
 def warn(*lines: str) -> None:
     """Lines on standard error."""
     for line in lines:

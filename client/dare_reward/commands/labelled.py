@@ -71,7 +71,7 @@ def read_labelled(
     tell         takes the lines on what is wrong with it
     """
     reader = Reader(file, missing=missing, labels=labels)
-    found: list[Placed] = []
+    placed: list[Placed] = []
     faults, closing = Faults(reader.unit, tell), Closing("read")
 
     def miss(number_: int, fault: RequestError, group: Any) -> None:
@@ -82,14 +82,14 @@ def read_labelled(
         if isinstance(item, RequestError):
             miss(number_, item, item)
         elif only is None or item.get("group_id") in only:
-            found.append((number_, item))
-    found, prepared = _read(found, reading, miss)
+            placed.append((number_, item))
+    placed, prepared = _read(placed, reading, miss)
     faults.say()
     reader.say(tell)
     if prepared is None:
         raise RequestError(f"{file}: no groups", code="empty")
-    groups = [group for _, group in found]
-    names = [(_name(group, reader), f"{reader.unit} {number_}") for number_, group in found]
+    groups = [group for _, group in placed]
+    names = [(_name(group, reader), f"{reader.unit} {number_}") for number_, group in placed]
     correct_R = correctness(prepared)
     if np.isnan(correct_R).all() and not unlabelled:
         raise RequestError(f"{file}: no group has a label or `correct` flags. Add a `label` to each.", code="label")
@@ -103,8 +103,8 @@ def read_labelled(
 
 def _kinds(file: str, groups: Sequence[Mapping[str, Any]], by: str) -> tuple[str, ...]:
     """The value of a field in each group; RequestError if none has it."""
-    found = [group.get(by, (group.get("meta") or {}).get(by)) for group in groups]
-    if all(value is None for value in found):
+    values = [group.get(by, (group.get("meta") or {}).get(by)) for group in groups]
+    if all(value is None for value in values):
         known = sorted(
             {str(k) for group in groups for k in (*group, *(group.get("meta") or {}))} - {"rollouts", "meta"}
         )
@@ -112,7 +112,7 @@ def _kinds(file: str, groups: Sequence[Mapping[str, Any]], by: str) -> tuple[str
             f"{file}: no group has the field {by[:64]!r}, nor its `meta`. There are: {', '.join(known)[:200]}",
             code="unknown_field",
         )
-    return tuple("-" if value is None else str(value) for value in found)
+    return tuple("-" if value is None else str(value) for value in values)
 
 
 def _check_labels(
@@ -140,12 +140,12 @@ def _name(group: Mapping[str, Any], reader: Reader) -> str:
     The label is part of it: one stem can begin several questions, and some number the groups of each step from 0.
     """
     if prompt := group.get("prompt"):
-        own: list[Any] = ["prompt", prompt, group.get("options")]
+        parts: list[Any] = ["prompt", prompt, group.get("options")]
     elif reader.gave(group["group_id"]):
-        own = ["content", group["rollouts"]]
+        parts = ["content", group["rollouts"]]
     else:
-        own = ["id", group["group_id"], group.get("meta")]
-    return hashlib.sha256(json.dumps([*own, group.get("label")], default=str).encode()).hexdigest()
+        parts = ["id", group["group_id"], group.get("meta")]
+    return hashlib.sha256(json.dumps([*parts, group.get("label")], default=str).encode()).hexdigest()
 
 
 def refuse_repeats(data: Labelled) -> None:
@@ -168,23 +168,23 @@ def refuse_repeats(data: Labelled) -> None:
 
 
 def _read(
-    found: list[Placed], reading: Mapping[str, Any], miss: Callable[[int, RequestError, Any], None]
+    placed: list[Placed], reading: Mapping[str, Any], miss: Callable[[int, RequestError, Any], None]
 ) -> tuple[list[Placed], Prepared | None]:
     """All groups in one pass. If one of them is at fault, each is read by itself before, and `miss` told of those."""
 
     def prepared() -> Prepared:
-        groups = [{**group, "group_id": f"{p}"} for p, (_, group) in enumerate(found)]  # a file's ids may come twice
+        groups = [{**group, "group_id": f"{p}"} for p, (_, group) in enumerate(placed)]  # a file's ids may come twice
         return _prepared(groups, reading)
 
-    if found and all(isinstance(g["group_id"], str) and 1 <= len(g["group_id"]) <= 256 for _, g in found):
+    if placed and all(isinstance(g["group_id"], str) and 1 <= len(g["group_id"]) <= 256 for _, g in placed):
         with suppress(RequestError):
-            return found, prepared()
-    each = [(number_, group, _fault(group, reading)) for number_, group in found]
+            return placed, prepared()
+    each = [(number_, group, _fault(group, reading)) for number_, group in placed]
     for number_, group, fault in each:
         if fault is not None:
             miss(number_, fault, group)
-    found = [(number_, group) for number_, group, fault in each if fault is None]
-    return found, prepared() if found else None
+    placed = [(number_, group) for number_, group, fault in each if fault is None]
+    return placed, prepared() if placed else None
 
 
 def _fault(group: Mapping[str, Any], reading: Mapping[str, Any]) -> RequestError | None:
@@ -199,17 +199,8 @@ def _prepared(groups: Sequence[Mapping[str, Any]], reading: Mapping[str, Any]) -
     return prepare(groups, params=reading, limits=UNLIMITED)
 
 
-def finite(value: Any) -> Any:
-    """NaN as null, at any depth."""
-    if isinstance(value, dict):
-        return {k: finite(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(v) for v in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def interval(found: Mapping[str, Any], digits: int = 3) -> str:
+def interval(ends: Mapping[str, Any], digits: int = 3) -> str:
     """`0.612 [0.580, 0.641]`."""
-    if np.isnan(found["estimate"]):
+    if np.isnan(ends["estimate"]):
         return "-"
-    return f"{number(found['estimate'], digits)} [{number(found['low'], digits)}, {number(found['high'], digits)}]"
+    return f"{number(ends['estimate'], digits)} [{number(ends['low'], digits)}, {number(ends['high'], digits)}]"

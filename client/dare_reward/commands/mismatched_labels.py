@@ -21,12 +21,12 @@ class MismatchedLabels:
 
     def add(self, place: str, label: Labels | None, answers: Iterable[str | None], *, right: bool) -> None:
         """`right`: a rollout of the prompt is."""
-        own = next((a for a in answers if a is not None), None)
-        if label is None or own is None:
+        first = next((a for a in answers if a is not None), None)
+        if label is None or first is None:
             return
         self._judged += 1
         self._equal |= right
-        self._first = self._first or f"{place}: label {short_answer(label)}, answer {short_answer(own)}"
+        self._first = self._first or f"{place}: label {short_answer(label)}, answer {short_answer(first)}"
 
     @property
     def sentence(self) -> str | None:

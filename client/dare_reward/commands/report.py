@@ -124,9 +124,9 @@ def book_of(arguments: argparse.Namespace) -> RunBook | None:
     if failed and not is_run(arguments.file):  # a log's were scored elsewhere, and its page shows what failed
         warn(f"{len(failed):,} of {count:,} groups not scored: {unscored(failed[0])}")
         if any(problem.code == MISSING for problem in failed):
-            own = any(s.name == MISSING for s in specs(find(arguments.method)))
+            has_param = any(s.name == MISSING for s in specs(find(arguments.method)))
             groups, candidates = _first_groups(arguments.file)
-            warn(*remedies(arguments.words, groups, candidates=candidates, param=own))
+            warn(*remedies(arguments.words, groups, candidates=candidates, param=has_param))
         if len(failed) == count:
             return None
     if mismatch.sentence:

@@ -5,22 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import Any
 
-from dare_reward.commands.tables import Screen, add_wide, group_table, screen_of
+from dare_reward.commands.tables import add_wide, group_table, screen_of
 from dare_reward.errors import DareError, RequestError
 from dare_reward.files.content import line_count
 from dare_reward.files.output import text_file
 from dare_reward.files.reader import Faults
-from dare_reward.methods import find, specs
-from dare_reward.reply import GroupReply, group_json
+from dare_reward.reply import group_json
 
 from .closing import Closing
 from .command import add_command
-from .group_lines import MISSING, add_file, add_method, add_out, chosen_params, read_groups, remedies, unscored, warn
+from .group_lines import MISSING, add_file, add_method, add_out, chosen_params, read_groups, say_remedy, unscored, warn
 from .scoring import BATCH, add_where, check_variables, score_all, scorer
 
 
@@ -50,7 +48,6 @@ def register(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Score the file; `--help` says what the exit codes mean."""
     params = chosen_params(arguments)[arguments.method]
     check_variables()
     screen = screen_of(arguments)
@@ -61,48 +58,29 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.out:
             out = stack.enter_context(text_file(arguments.out, force=arguments.force, inputs=[arguments.file]))
         reader = read_groups(arguments)
-        work = _Work(Faults(reader.unit, warn), out, screen if tables else None)
-        found = score_all(reader, ask)
-        for number, group, reply in found if tables and out.isatty() else _progress(found, arguments.file):
-            work.take(number, group, reply)
-        work.faults.say()
+        faults, closing, done = Faults(reader.unit, warn), Closing(), 0
+        lacking: list[Any] = []
+        results = score_all(reader, ask)
+        for number, group, reply in results if tables and out.isatty() else _progress(results, arguments.file):
+            if isinstance(reply, DareError):
+                faults.add(number, reply)
+                closing.miss(group)
+                continue
+            if reply.error is not None:
+                faults.add(number, unscored(reply.error))
+                lacking += [group] if reply.error.code == MISSING else []
+            closing.add_scored(group, reply)
+            done += 1
+            text = group_table(reply, top=10, on=screen) + "\n" if tables else json.dumps(group_json(reply))
+            out.write(text + "\n")
+        faults.say()
         reader.say(warn)
-        if len(work.faults) and not work.done:
+        if len(faults) and not done:
             nothing = f"; {arguments.out} was not written" if arguments.out else ""
             raise RequestError(f"{arguments.file}: nothing could be scored{nothing}", code="empty")
-    work.closing.say()
-    if work.lacking:
-        own = any(s.name == MISSING for s in specs(find(arguments.method)))
-        warn(*remedies(arguments.words, work.lacking, candidates=reader.notes.candidates, param=own))
-    return int(len(work.faults) > 0)
-
-
-@dataclass(slots=True)
-class _Work:
-    """What becomes of each group: a line or a table, or a fault."""
-
-    faults: Faults
-    out: IO[str]
-    screen: Screen | None
-    closing: Closing = field(default_factory=Closing)
-    lacking: list[Mapping[str, Any]] = field(default_factory=list)
-    done: int = 0
-
-    def take(self, number: int, group: Any, found: GroupReply | DareError) -> None:
-        if isinstance(found, DareError):
-            self.faults.add(number, found)
-            self.closing.miss(group)
-            return
-        if found.error is not None:
-            self.faults.add(number, unscored(found.error))
-            if found.error.code == MISSING:
-                self.lacking.append(group)
-        self.closing.add_scored(group, found)
-        self.done += 1
-        if self.screen is not None:
-            self.out.write(group_table(found, top=10, on=self.screen) + "\n\n")
-        else:
-            self.out.write(json.dumps(group_json(found)) + "\n")
+    closing.say()
+    say_remedy(arguments, lacking, reader)
+    return int(len(faults) > 0)
 
 
 def _progress(results: Iterator[Any], path: str) -> Iterator[Any]:

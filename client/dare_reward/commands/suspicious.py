@@ -52,18 +52,18 @@ NOTABLE: Final = (
 Scored = tuple[Mapping[str, Any], GroupReply]
 
 
-def signs(group: Mapping[str, Any], found: GroupReply) -> list[str]:
+def signs(group: Mapping[str, Any], reply: GroupReply) -> list[str]:
     """One sentence for each; none for a group as one expects it."""
-    if found.error is not None:
-        return [f"it cannot be scored: {found.error.code}"]
+    if reply.error is not None:
+        return [f"it cannot be scored: {reply.error.code}"]
     out = []
     unanswered = Unanswered()
-    unanswered.add(len(group["rollouts"]), found.no_answer)
+    unanswered.add(len(group["rollouts"]), reply.no_answer)
     if unanswered.most:
         out.append(str(unanswered))
-    most = max(found.support or (), key=lambda s: s.count, default=None)
-    if most is not None and found.pseudo_label is not None:
-        winner = next((s for s in found.support or () if s.answer == found.pseudo_label), most)
+    most = max(reply.support or (), key=lambda s: s.count, default=None)
+    if most is not None and reply.pseudo_label is not None:
+        winner = next((s for s in reply.support or () if s.answer == reply.pseudo_label), most)
         if winner.count < most.count:
             out.append(
                 f"{short_answer(winner.answer)} won with {winner.count} votes against {most.count} for "
@@ -71,19 +71,19 @@ def signs(group: Mapping[str, Any], found: GroupReply) -> list[str]:
             )
         if most.count < SCATTERED * len(group["rollouts"]):
             out.append(f"the votes scatter: the most voted answer has {most.count} of {len(group['rollouts'])}")
-    diagnostics = found.diagnostics or {}
+    diagnostics = reply.diagnostics or {}
     if diagnostics.get("label_accuracy") == 0 and diagnostics.get("ground_truth_ratio", 0) > 0:
         share = f"{diagnostics['ground_truth_ratio']:.0%} of the rollouts are right"
         label = "" if group.get("label") is None else f" (label {short_answer(group['label'])})"
         out.append(f"the pseudo-label is wrong though {share}{label}")
-    return out + [FLAGS[flag] for flag in found.flags or () if flag in NOTABLE]
+    return out + [FLAGS[flag] for flag in reply.flags or () if flag in NOTABLE]
 
 
 def most_suspicious(scored: Sequence[Scored], count: int) -> list[Scored]:
     """The groups with the most signs, of those with equally many the ones with the weaker majority."""
 
     def order(item: Scored) -> tuple[int, float]:
-        group, found = item
-        return -len(signs(group, found)), majority(found.diagnostics)
+        group, reply = item
+        return -len(signs(group, reply)), majority(reply.diagnostics)
 
     return [item for item in sorted(scored, key=order)[:count] if signs(*item)]

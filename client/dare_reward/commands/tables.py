@@ -82,8 +82,8 @@ def group_table(group: GroupReply, *, top: int | None = None, on: Screen = PAPER
     support = sorted(group.support or (), key=lambda s: -s.count)
     shown = support[:top]
     rows = [_row(s) for s in shown]
-    if rest := support[len(shown) :]:
-        rows.append([f"({len(rest)} more answers)", str(sum(s.count for s in rest)), *[""] * 6])
+    if hidden := support[len(shown) :]:
+        rows.append([f"({len(hidden)} more answers)", str(sum(s.count for s in hidden)), *[""] * 6])
     return f"{wrapped(_heading(group), on, indent='  ')}\n{table(COLUMNS, rows, right=True, on=on)}"
 
 
@@ -130,16 +130,16 @@ def short_answer(text: Labels) -> str:
 
 def _fitted(widths: Sequence[int], limit: int) -> list[int]:
     """Widths of the columns that are shown: the widest give way, then the last are left out."""
-    found = list(widths)
-    while sum(found) + 2 * (len(found) - 1) > limit:
-        widest = max(found)
+    fitted = list(widths)
+    while sum(fitted) + 2 * (len(fitted) - 1) > limit:
+        widest = max(fitted)
         if widest > NARROWEST:
-            found[found.index(widest)] -= 1
-        elif len(found) > 2:
-            found = list(widths[: len(found) - 1])
+            fitted[fitted.index(widest)] -= 1
+        elif len(fitted) > 2:
+            fitted = list(widths[: len(fitted) - 1])
         else:
             break
-    return found
+    return fitted
 
 
 def _lines(cells: Sequence[str], head: Sequence[str], widths: Sequence[int], right: bool, on: Screen) -> list[str]:

@@ -138,8 +138,8 @@ class Method:
     def specs(self) -> tuple[Spec, ...]:
         """The parameters, with this preset's defaults; of a method that reads entropies also over which tokens."""
         reads = "mean_entropy" in self.requires or any(w.name == "mean_entropy" for w in self.when)
-        own = (*parameters(self.function), *((OVER,) if reads else ()))
-        return tuple(replace(s, default=self.defaults[s.name]) if s.name in self.defaults else s for s in own)
+        declared = (*parameters(self.function), *((OVER,) if reads else ()))
+        return tuple(replace(s, default=self.defaults[s.name]) if s.name in self.defaults else s for s in declared)
 
     @property
     def experimental(self) -> bool:

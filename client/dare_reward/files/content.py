@@ -236,15 +236,15 @@ def _json(text: IO[str], path: str) -> tuple[str, Iterator[tuple[int, Any]]]:
     value = _parsed(first[1])
     if not isinstance(value, RequestError) or value.code == "encoding":
         return ("line", _lines(chain([first], numbered)))
-    rest = [first, *numbered]
-    joined = "".join(line for _, line in rest)
+    lines = [first, *numbered]
+    joined = "".join(line for _, line in lines)
     if _undecoded(joined):
         raise RequestError(f"{path} is {NOT_UTF8}", code="encoding")
     try:
         whole = json.loads(joined)
     except json.JSONDecodeError as error:
-        if _is_spread(rest):
-            return ("line", iter([(rest[min(error.lineno, len(rest)) - 1][0], _fault(error, joined))]))
+        if _is_spread(lines):
+            return ("line", iter([(lines[min(error.lineno, len(lines)) - 1][0], _fault(error, joined))]))
         whole = None
     except (ValueError, RecursionError):
         whole = None
@@ -252,7 +252,7 @@ def _json(text: IO[str], path: str) -> tuple[str, Iterator[tuple[int, Any]]]:
         return ("entry", enumerate(whole, 1))
     if isinstance(whole, dict):
         return ("entry", iter([(1, whole)]))
-    return ("line", _lines(iter(rest)))
+    return ("line", _lines(iter(lines)))
 
 
 def _bounded(text: IO[str], path: str) -> Iterator[str]:
@@ -305,7 +305,7 @@ def _parsed(text: str) -> Any:
 
 
 def _fault(error: json.JSONDecodeError, text: str) -> RequestError:
-    found = text[error.pos : error.pos + 1]
+    character = text[error.pos : error.pos + 1]
     if text.lstrip()[:2] in {"{'", "['"}:
         why = " but a Python object. Write it with json.dumps(...)."
     elif error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
@@ -314,7 +314,7 @@ def _fault(error: json.JSONDecodeError, text: str) -> RequestError:
         spread = "\n" in text[: error.pos].strip()
         fix = "Write each object on one line, as `jq -c .` does" if spread else "Begin a new line after each object"
         why = f" at character {error.colno}. {fix}."
-    elif (found in {"}", "]"} and text[: error.pos].rstrip().endswith(",")) or error.msg.startswith(
+    elif (character in {"}", "]"} and text[: error.pos].rstrip().endswith(",")) or error.msg.startswith(
         "Illegal trailing comma"
     ):
         why = f" at character {error.colno}. Remove the comma before the end."

@@ -55,11 +55,11 @@ def fill(group: dict[str, Any], how: EntropyEstimate) -> bool:
         raise RequestError(f"{how.column}: {highest:g} is above 0, and so no log-probability", code="range")
     for rollout, column in zip(rollouts, columns, strict=True):
         entropies = how.tokens(column)
-        given = rollout.get("token_mask")
-        mask = given if isinstance(given, list) and given else [True] * len(entropies)
-        own = [x for x, m in zip(entropies, mask, strict=False) if m] or entropies
-        rollout["mean_entropy"] = max(math.fsum(own) / len(own), 0.0)
-        rollout.setdefault("num_tokens", len(own))
+        sent = rollout.get("token_mask")
+        mask = sent if isinstance(sent, list) and sent else [True] * len(entropies)
+        generated = [x for x, m in zip(entropies, mask, strict=False) if m] or entropies
+        rollout["mean_entropy"] = max(math.fsum(generated) / len(generated), 0.0)
+        rollout.setdefault("num_tokens", len(generated))
         rollout.pop(how.column, None)
         rollout.pop("token_mask", None)
     group["entropy_source"] = how.source

@@ -40,10 +40,10 @@ class FileLabel:
 
     def row(self) -> dict[str, Any]:
         """The line, without what it does not know."""
-        found = {"group_id": self.group_id, "label": self.label}
+        row = {"group_id": self.group_id, "label": self.label}
         if self.decision != "right":
-            found["decision"] = self.decision
-        return found | {k: v for k, v in (("prompt", self.prompt), ("seconds", round(self.seconds, 1))) if v}
+            row["decision"] = self.decision
+        return row | {k: v for k, v in (("prompt", self.prompt), ("seconds", round(self.seconds, 1))) if v}
 
 
 class LabelFile:
@@ -73,10 +73,10 @@ class LabelFile:
                 if isinstance(value, RequestError):
                     broken = number, value
                     continue
-                found = _label(value, f"{file}: {values.unit} {number}")
-                if found is not None:
-                    self.labels.pop(found.group_id, None)
-                    self.labels[found.group_id] = found
+                label = _label(value, f"{file}: {values.unit} {number}")
+                if label is not None:
+                    self.labels.pop(label.group_id, None)
+                    self.labels[label.group_id] = label
         finally:
             values.close()
         if broken is not None:
@@ -86,24 +86,24 @@ class LabelFile:
 
     def join(self, group: Mapping[str, Any]) -> dict[str, Any]:
         """The group with its label. RequestError where the group says something else, or asks another prompt."""
-        found = self.labels.get(str(group.get("group_id")))
-        if found is None:
+        label = self.labels.get(str(group.get("group_id")))
+        if label is None:
             return dict(group)
-        self._joined[found.group_id] += 1
-        if found.prompt and isinstance(own := group.get("prompt"), str) and own != found.prompt:
+        self._joined[label.group_id] += 1
+        if label.prompt and isinstance(prompt := group.get("prompt"), str) and prompt != label.prompt:
             raise RequestError(f"{self.file} has another prompt for this group_id", code="conflict")
-        if found.decision == "unknown":
+        if label.decision == "unknown":
             return dict(group)
         rollouts = group.get("rollouts")
         members = [r for r in rollouts if isinstance(r, Mapping)] if isinstance(rollouts, list) else []
         marked = any(r.get("correct") is not None for r in members)
-        if marked or (group.get("label") is not None and group["label"] != found.label):
+        if marked or (group.get("label") is not None and group["label"] != label.label):
             raise RequestError(
                 f"this group has a label or `correct` flags, and {self.file} labels it too. Leave one of them out.",
                 code="conflict",
             )
-        if found.decision == "right":
-            return {**group, "label": found.label}
+        if label.decision == "right":
+            return {**group, "label": label.label}
         return {**group, "rollouts": [{**r, "correct": False} for r in members]}
 
     def say(self, tell: Callable[[str], None]) -> None:

@@ -24,9 +24,9 @@ def named(record: Mapping[str, Any], *, group: bool) -> tuple[dict[str, Any], di
     fields, others = (GROUP_FIELDS, GROUP_NAMES) if group else (ROLLOUT_FIELDS, ROLLOUT_NAMES)
     out = {name: value for name, value in record.items() if name in fields}
     used: dict[str, str] = {}
-    for own, names in others.items():
-        if out.get(own) is None:
+    for ours, names in others.items():
+        if out.get(ours) is None:
             other = next((n for n in names if record.get(n) is not None), None)
             if other is not None:
-                out[own], used[other] = record[other], own
+                out[ours], used[other] = record[other], ours
     return out, used, [name for name in record if name not in fields and name not in used]

@@ -92,13 +92,13 @@ def write_files(
     contents: Mapping[Path, str | bytes], *, force: bool = False, inputs: Iterable[str | Path] = ()
 ) -> None:
     """Several files, of which none is written if one may not be. One that holds its content already is left alone."""
-    given = tuple(inputs)
+    sources = tuple(inputs)
     encoded = {path: content.encode() if isinstance(content, str) else content for path, content in contents.items()}
     wanted = {path: data for path, data in encoded.items() if not (path.is_file() and path.read_bytes() == data)}
     for path in wanted:
-        check_free(path, force=force, inputs=given)
+        check_free(path, force=force, inputs=sources)
     for path, data in wanted.items():
-        with whole_file(path, force=force, inputs=given) as part:
+        with whole_file(path, force=force, inputs=sources) as part:
             part.write_bytes(data)
 
 

@@ -64,11 +64,11 @@ class Reader:
                 yield number, value
                 continue
             try:
-                for place, found in enumerate(shaped(value, self.notes, missing=self._missing)):
-                    if isinstance(found, Loose):
-                        _join(loose.setdefault(found.key, (number, found.group))[1], found)
+                for place, shape in enumerate(shaped(value, self.notes, missing=self._missing)):
+                    if isinstance(shape, Loose):
+                        _join(loose.setdefault(shape.key, (number, shape.group))[1], shape)
                     else:
-                        yield number, {"group_id": self._name(number, place), **found}
+                        yield number, {"group_id": self._name(number, place), **shape}
             except RequestError as error:
                 yield number, error
         for number, group in loose.values():
@@ -103,12 +103,12 @@ class Reader:
             self._labels.say(tell)
 
 
-def _join(group: dict[str, Any], found: Loose) -> None:
-    one, other = found.group.get("label"), group.get("label")
+def _join(group: dict[str, Any], loose: Loose) -> None:
+    one, other = loose.group.get("label"), group.get("label")
     if one is not None and other is not None and one != other:
         raise RequestError("its siblings have another label", code="conflict")
-    group.update({k: v for k, v in found.group.items() if k != "rollouts" and group.get(k) is None})
-    group["rollouts"].append(found.rollout)
+    group.update({k: v for k, v in loose.group.items() if k != "rollouts" and group.get(k) is None})
+    group["rollouts"].append(loose.rollout)
 
 
 class Faults:

@@ -238,16 +238,16 @@ def _inspect(value: JSON) -> dict[str, Any]:
         )
     content = (choice.get("message") or {}).get("content")
     cut = choice.get("stop_reason") in {"max_tokens", "model_length"}
-    own = {"message": {"content": _joined(content)}, "logprobs": choice.get("logprobs")}
-    rollout = _choice(own | {"finish_reason": "length" if cut else "stop"}, key="topk_logprobs", rows=None)
+    reply = {"message": {"content": _joined(content)}, "logprobs": choice.get("logprobs")}
+    rollout = _choice(reply | {"finish_reason": "length" if cut else "stop"}, key="topk_logprobs", rows=None)
     if not all(rollout.get("topk_logprobs") or (None,)):
         rollout.pop("topk_logprobs", None)
     score = next(iter((value.get("scores") or {}).values()), None) or {}
     right = {"C": True, "I": False}.get(str(score.get("value")))
-    told = {"correct": right, "num_tokens": (output.get("usage") or {}).get("output_tokens")}
+    facts = {"correct": right, "num_tokens": (output.get("usage") or {}).get("output_tokens")}
     options = {"kind": "choice", "options": len(value["choices"])} if value.get("choices") else {}
     group = {"group_id": f"{value['id']}", "prompt": value.get("input"), "label": value["target"], **options}
-    return {**group, **rollout, **{name: known for name, known in told.items() if known is not None}}
+    return {**group, **rollout, **{name: known for name, known in facts.items() if known is not None}}
 
 
 # --- groups and rollouts ----------------------------------------------------------------------------------------------

@@ -70,5 +70,5 @@ class Beginnings:
         return True
 
     def add(self, value: float, kind: int = 0) -> None:
-        for own in self.sums:
-            own[kind].add(value)
+        for kinds in self.sums:
+            kinds[kind].add(value)

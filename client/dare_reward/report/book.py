@@ -128,7 +128,7 @@ class RunTotals:
         waiting, self._waiting = self._waiting, []
         places, lines = zip(*waiting, strict=True)
         try:
-            found = sums(columns_of(lines))
+            summed = sums(columns_of(lines))
         except (AttributeError, TypeError, ValueError):  # a line that somebody edited costs itself alone
             if len(waiting) == 1:
                 self.errors += 1
@@ -137,25 +137,25 @@ class RunTotals:
                 self._waiting = [one]
                 self._add_up()
             return
-        self._sum(places, lines, found)
+        self._sum(places, lines, summed)
 
-    def _sum(self, places: Sequence[int], lines: Sequence[Line], found: Mapping[str, Sums]) -> None:
+    def _sum(self, places: Sequence[int], lines: Sequence[Line], summed: Mapping[str, Sums]) -> None:
         """Add the numbers of groups to those of their steps."""
         for line in lines:
             self.shadows |= dict.fromkeys((line.get("diagnostics") or {}).get("shadow") or ())
-        self._visit(places, lines, found)
+        self._visit(places, lines, summed)
         for place in dict.fromkeys(places):
             here = np.array(places) == place
             step = self._steps.at(place)
             step.groups += int(here.sum())
-            for name, (values_P, weights_P) in found.items():
+            for name, (values_P, weights_P) in summed.items():
                 if weight := float(weights_P[here].sum()):
                     step.add(name, float(values_P[here].sum()), weight)
 
-    def _visit(self, places: Sequence[int], lines: Sequence[Line], found: Mapping[str, Sums]) -> None:
+    def _visit(self, places: Sequence[int], lines: Sequence[Line], summed: Mapping[str, Sums]) -> None:
         """What labels say of entropy, and of prompts with names the share of their rollouts that are right."""
-        right_P, known_P = found["pass@1"] if "pass@1" in found else (np.zeros(0), np.zeros(0))
-        auroc_P, mixed_P = found["entropy_auroc"]
+        right_P, known_P = summed["pass@1"] if "pass@1" in summed else (np.zeros(0), np.zeros(0))
+        auroc_P, mixed_P = summed["entropy_auroc"]
         for p in np.flatnonzero(mixed_P).tolist():
             self.auroc.at(places[p])
             self.auroc.add(float(auroc_P[p]) - 0.5)

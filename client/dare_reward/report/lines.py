@@ -119,16 +119,17 @@ def _scored(
 
     source = good()
     while batch := list(islice(source, BATCH)):
-        own = [{**group, "group_id": str(i)} for i, group in enumerate(batch)]  # a prompt comes back in a later step
-        found = score(own, params, method=method, shadow=shadow, limits=UNLIMITED)
-        yield from lines_of(found, batch)
+        # A prompt comes back in a later step.
+        numbered = [{**group, "group_id": str(i)} for i, group in enumerate(batch)]
+        scored = score(numbered, params, method=method, shadow=shadow, limits=UNLIMITED)
+        yield from lines_of(scored, batch)
     faults.say()
     reader.say(tell)
 
 
-def lines_of(found: ScoredGroups, groups: Sequence[Group]) -> Iterator[Line]:
+def lines_of(scored: ScoredGroups, groups: Sequence[Group]) -> Iterator[Line]:
     """The lines that a run log would hold, with prompts and texts; run and step are those of a group's `meta`."""
-    record = of_scored(found, groups, asked=frozenset(ASKED))
+    record = of_scored(scored, groups, asked=frozenset(ASKED))
     for group, line in zip(groups, objects(record, 0.0), strict=True):
         meta = group.get("meta") or {}
         place = {"time": None, "run": meta.get("run"), "step": meta.get("step")}

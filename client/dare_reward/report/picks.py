@@ -92,7 +92,7 @@ class Picks:
     def cards(self) -> Iterator[Card]:
         """The first by reason, reason by reason in turn; then the newest; then the sample. No group twice."""
         ranked = [[c for _, _, c in sorted(self._best.get(r, ()), key=lambda x: x[:2])[::-1]] for r in REASONS]
-        turns = [own[i] for i in range(EACH) for own in ranked if i < len(own)]
+        turns = [cards[i] for i in range(EACH) for cards in ranked if i < len(cards)]
         seen: set[int] = set()
         for card in (*turns, *reversed(self.recent), *self._sample):
             if card.serial not in seen:

@@ -33,10 +33,10 @@ class StepTotals:
 
     def label(self, step: int, label: int) -> None:
         """Count a pseudo-label of a step of this block."""
-        own = self.labels.setdefault(step, set())
+        labels = self.labels.setdefault(step, set())
         self.labelled += 1
-        if len(own) < LABELS:
-            own.add(label)
+        if len(labels) < LABELS:
+            labels.add(label)
         if len(self.labels) > OPEN:
             self.distinct += len(self.labels.pop(next(iter(self.labels))))
 
@@ -88,7 +88,7 @@ class Steps(dict[int, StepTotals]):
             return step
         if step > self._first[-1]:
             return max(step - step % self.width, self._first[-1] + 1)
-        return max((own for own in self._first if own <= step), default=self._first[0])
+        return max((first for first in self._first if first <= step), default=self._first[0])
 
     def _widen(self) -> None:
         places = sorted(self)

@@ -52,13 +52,13 @@ class Ties:
         """A sentence; empty without a tie."""
         if not self.tied:
             return ""
-        said = f"the vote is tied in {self.tied:,} of {self.groups:,} groups"
+        text = f"the vote is tied in {self.tied:,} of {self.groups:,} groups"
         if self.labelled["certainty"]:
-            said += f"; tie=certainty labels {self.other:,} of them otherwise than tie=first"
+            text += f"; tie=certainty labels {self.other:,} of them otherwise than tie=first"
         if self.known:
             rules = (f"{rule} {self.right[rule]:.3g}" for rule in TIES if self.labelled[rule])
-            said += f". Right labels in the {self.known:,} whose truth is known: {', '.join(rules)}"
-        return said
+            text += f". Right labels in the {self.known:,} whose truth is known: {', '.join(rules)}"
+        return text
 
 
 def _texts(groups: Groups, rule: str) -> list[str]:

@@ -271,9 +271,9 @@ def entropy_verdict(auroc: Beginnings) -> RunVerdict:
         return _said("not-measured", "Send labels with some groups, or run dare-reward preflight")
     if counts[0] < MINIMUM:
         return _said("too-few-mixed-groups", f"{counts[0]} such group{'s' * (counts[0] != 1)}, {MINIMUM} needed")
-    own = next(kinds[0] for kinds in reversed(auroc.sums) if kinds[0].count >= MINIMUM)
-    mean, half = 0.5 + own.mean, own.bound / own.count
-    why = f"AUROC {mean:.2f}, {max(mean - half, 0):.2f} to {min(mean + half, 1):.2f}, over {own.count:,} groups"
-    if own.excess <= 1:
+    since = next(kinds[0] for kinds in reversed(auroc.sums) if kinds[0].count >= MINIMUM)
+    mean, half = 0.5 + since.mean, since.bound / since.count
+    why = f"AUROC {mean:.2f}, {max(mean - half, 0):.2f} to {min(mean + half, 1):.2f}, over {since.count:,} groups"
+    if since.excess <= 1:
         return _said("auroc-around-half", why)
-    return _said("auroc-above-half" if own.total > 0 else "auroc-below-half", why)
+    return _said("auroc-above-half" if since.total > 0 else "auroc-below-half", why)

@@ -112,8 +112,8 @@ def reads_entropy(method: str) -> bool:
         return False
 
 
-def _verdict(found: RunVerdict) -> JSON:
-    return {**asdict(found), "tone": found.tone}
+def _verdict(verdict: RunVerdict) -> JSON:
+    return {**asdict(verdict), "tone": verdict.tone}
 
 
 def _events(states: Sequence[str | None], accuracy: RunVerdict) -> list[JSON]:
@@ -141,8 +141,8 @@ def _largest_k(run: RunTotals) -> int:
     """The greatest power of two up to the size of every group that has labels; 0 without any."""
     known = [(name, w) for t in run.steps.values() for name, (_, w) in t.sums.items() if name.startswith("pass@")]
     most = sum(w for name, w in known if name == "pass@1")
-    found = {name: sum(w for n, w in known if n == name) for name, _ in known}
-    return max((int(name[5:]) for name, w in found.items() if w == most), default=0)
+    weights = {name: sum(w for n, w in known if n == name) for name, _ in known}
+    return max((int(name[5:]) for name, w in weights.items() if w == most), default=0)
 
 
 def _shadows(run: RunTotals) -> list[JSON]:
@@ -152,8 +152,8 @@ def _shadows(run: RunTotals) -> list[JSON]:
     """
 
     def total(name: str) -> tuple[float, float]:
-        found = [step.sums[name] for step in run.steps.values() if name in step.sums]
-        return sum(value for value, _ in found), sum(weight for _, weight in found)
+        totals = [step.sums[name] for step in run.steps.values() if name in step.sums]
+        return sum(value for value, _ in totals), sum(weight for _, weight in totals)
 
     out = []
     for name in run.shadows:

@@ -47,8 +47,8 @@ class Visits:
         """A visit: the share of its rollouts that are right."""
         before = self.sums.step
         if before is not None and step != before:
-            found = self.change
-            self._sign, self._since = (_sign(found.mean), found.since) if found and found.sure else (0, None)
+            change = self.change
+            self._sign, self._since = (_sign(change.mean), change.since) if change and change.sure else (0, None)
         self.sums.at(step)
         number, values = self._seen.pop(prompt, (0, array("d")))
         for kind, lag in enumerate(LAGS):
@@ -65,7 +65,7 @@ class Visits:
         """The surest fall if there is one, else the surest change; None before NEEDED prompts were seen twice."""
         if self.again < NEEDED:
             return None
-        every = [sums for own in self.sums.sums for sums in own if sums.count]
+        every = [sums for kinds in self.sums.sums for sums in kinds if sums.count]
         falls = [sums for sums in every if sums.total < 0 and sums.excess > 1]
         surest = max(falls or every, key=lambda sums: sums.excess)
         if surest.excess <= 1:

@@ -83,12 +83,12 @@ def last_window(
     weight = {k: v for k, v in options.items() if k not in {"level", "seed"}}
     latest = {_key(line): line for step in steps for line in step}
     prepared = prepare([stored_group(line, i) for i, line in enumerate(latest.values())], limits=UNLIMITED)
-    found = preflight(prepared.groups, correctness(prepared), reading=scoring, **options)
+    verdict = preflight(prepared.groups, correctness(prepared), reading=scoring, **options)
     last = (line for line in steps[-1] if line["method"] != "gt")
     scored = {(line["method"], line["config_id"]): exponent_of(line, **weight, **scoring) for line in last}
     exponents = tuple(sorted(set(scored.values()), key=lambda b: (b is None, b)))
     numbers = sorted({step[0]["step"] for step in steps} - {None})
-    return Window(tuple(numbers), (count - held + 1, count), exponents, held - len(latest), found)
+    return Window(tuple(numbers), (count - held + 1, count), exponents, held - len(latest), verdict)
 
 
 def exponent_of(line: JSON, **params: Any) -> float | None:
@@ -113,10 +113,10 @@ def exponent_of(line: JSON, **params: Any) -> float | None:
 def fits(exponent: float, window: Window) -> tuple[bool | None, str]:
     """Whether an exponent still fits, in words; None if the labels cannot tell."""
     still, why = _fits(exponent, window)
-    own = f"exponent {exponent:g}" if exponent else "the vote (exponent 0)"
+    name = f"exponent {exponent:g}" if exponent else "the vote (exponent 0)"
     if still is None:
-        return None, f"The labels of {window.name} cannot tell whether {own} still fits ({why})."
-    return still, f"In {window.name} {own} {'still fits' if still else 'does not fit'}: {why}."
+        return None, f"The labels of {window.name} cannot tell whether {name} still fits ({why})."
+    return still, f"In {window.name} {name} {'still fits' if still else 'does not fit'}: {why}."
 
 
 def _fits(exponent: float, window: Window) -> tuple[bool | None, str]:

@@ -91,7 +91,7 @@ class Trackio:
     def log(self, step: int, values: Mapping[str, float], rows: Sequence[JSON], lines: Sequence[JSON]) -> None:
         table = self._trackio.Table(columns=list(COLUMNS), data=[[row[c] for c in COLUMNS] for row in rows])
         traces = [
-            self._trackio.Trace(messages=said, metadata=known) for line in lines for said, known in messages(line)
+            self._trackio.Trace(messages=turns, metadata=known) for line in lines for turns, known in messages(line)
         ]
         self._trackio.log({**values, TABLE: table, TRACES: traces}, step=step)
 

@@ -78,7 +78,7 @@ def read_segments(
         match = SEGMENT.fullmatch(file.name)
         streams[match["process"] if match else file.name].append(file)
     ordered, skipped = sorted(streams.items()), Skipped()
-    processes = [_process(own, skip or {}, skipped) for _, own in ordered]
+    processes = [_process(of_process, skip or {}, skipped) for _, of_process in ordered]
     yield from _merged(processes, [_began(name) for name, _ in ordered])
     skipped.say(tell)
 
@@ -129,7 +129,7 @@ def _process(files: Sequence[Path], skip: Mapping[Path, int], skipped: Skipped) 
     folders: dict[Path, list[Path]] = defaultdict(list)
     for file in files:
         folders[file.parent].append(file)
-    runs = [chain.from_iterable(_lines(file, skip.get(file, 0), skipped) for file in own) for own in folders.values()]
+    runs = [chain.from_iterable(_lines(file, skip.get(file, 0), skipped) for file in part) for part in folders.values()]
     return runs[0] if len(runs) == 1 else heapq.merge(*runs, key=lambda line: str(line.get("time", "")))
 
 

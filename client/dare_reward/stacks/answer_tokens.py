@@ -22,12 +22,12 @@ def answer_tokens(
     """
     text = rollout["text"]
 
-    def read(said: str) -> str | None:
-        return rules.read({**rollout, "text": said}, label)
+    def read(part: str) -> str | None:
+        return rules.read({**rollout, "text": part}, label)
 
     span = answer_span(text, read)
-    found = None if span is None else _tokens(text, ids, span, tokenizer)
-    return found, found is None and (span is not None or bool(read(text)))
+    tokens = None if span is None else _tokens(text, ids, span, tokenizer)
+    return tokens, tokens is None and (span is not None or bool(read(text)))
 
 
 def outside_answer(
@@ -35,19 +35,19 @@ def outside_answer(
 ) -> tuple[list[bool], bool]:
     """Which of the generated tokens `ids` to train: without an answer, and without its place, every one. And whether
     there is an answer whose tokens cannot be told."""
-    found, lost = answer_tokens(rollout, ids, tokenizer=tokenizer, rules=rules)
-    first, last = found or (0, 0)
+    span, lost = answer_tokens(rollout, ids, tokenizer=tokenizer, rules=rules)
+    first, last = span or (0, 0)
     return [not first <= k < last for k in range(len(ids))], lost
 
 
 def _tokens(text: str, ids: Sequence[int], span: Span, tokenizer: Any) -> Span | None:
     """By the tokenizer's offsets, if it writes the text in the very tokens that were generated; else by decoding."""
     special = set(getattr(tokenizer, "all_special_ids", ()))
-    own = [k for k, token in enumerate(ids) if token not in special]
+    ordinary = [k for k, token in enumerate(ids) if token not in special]
     if getattr(tokenizer, "is_fast", False):
         again = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-        if list(again["input_ids"]) == [ids[k] for k in own]:
+        if list(again["input_ids"]) == [ids[k] for k in ordinary]:
             outside = outside_span(again["offset_mapping"], span)
-            inside = [k for k, out in zip(own, outside, strict=True) if not out]
+            inside = [k for k, out in zip(ordinary, outside, strict=True) if not out]
             return (inside[0], inside[-1] + 1) if inside else None
     return span_tokens(text, ids, lambda some: tokenizer.decode(some, skip_special_tokens=True), span)

@@ -51,19 +51,19 @@ class RunWatch:
             self._judge()
 
     def _judge(self) -> None:
-        found = run_verdict({name: column[:-1] for name, column in self.columns.items()})
-        if found.word != self.word and found.word in STATES:
-            bad = found.word == "collapsing"
+        verdict = run_verdict({name: column[:-1] for name, column in self.columns.items()})
+        if verdict.word != self.word and verdict.word in STATES:
+            bad = verdict.word == "collapsing"
             logger.log(
                 WARNING if bad else INFO,
                 "step %s: the run is %s (%s): %s",
                 self._judged,
-                found.word,
-                found.rule,
-                found.why,
+                verdict.word,
+                verdict.rule,
+                verdict.why,
             )
-        self.word = found.word
-        self.collapsing |= found.word == "collapsing"
+        self.word = verdict.word
+        self.collapsing |= verdict.word == "collapsing"
 
     @property
     def columns(self) -> dict[str, list[float | None]]:
@@ -82,5 +82,5 @@ _watches: WeakKeyDictionary[Any, dict[Any, RunWatch]] = WeakKeyDictionary()
 
 def watch_of(scorer: Any, trainer: Any) -> RunWatch:
     """The watch of a trainer's run. Without a trainer, of what this process scores by these settings."""
-    own = _watches.setdefault(RunWatch if trainer is None else trainer, {})
-    return own.setdefault((scorer, os.getpid()), RunWatch())
+    watches = _watches.setdefault(RunWatch if trainer is None else trainer, {})
+    return watches.setdefault((scorer, os.getpid()), RunWatch())

@@ -30,8 +30,8 @@ def scored_together(
         except Exception as error:  # noqa: BLE001
             outcome = [None, f"{type(error).__name__}: {error}"]
     broadcast_object_list(outcome)
-    found, failure = outcome
-    if not isinstance(found, list):
+    results, failure = outcome
+    if not isinstance(results, list):
         raise ServiceError(str(failure))
     first = sum(map(len, parts[:rank]))
-    return found[first : first + len(rows)]
+    return results[first : first + len(rows)]

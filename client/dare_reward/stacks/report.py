@@ -27,9 +27,9 @@ def numbers(reply: Reply | None, groups: Sequence[Mapping[str, Any]]) -> dict[st
     """
     if reply is None:
         return {"abstained": 1.0}
-    told = {k: float(v) for k, v in reply.diagnostics.items() if isinstance(v, int | float)}
+    diagnostics = {k: float(v) for k, v in reply.diagnostics.items() if isinstance(v, int | float)}
     lines = objects(of_groups(groups, reply), 0.0)
-    return {"reward": 0.0, **told, **pooled(lines), "abstained": 0.0}
+    return {"reward": 0.0, **diagnostics, **pooled(lines), "abstained": 0.0}
 
 
 def shadow_numbers(reply: Reply | None, groups: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -61,8 +61,8 @@ def log_groups(reply: Reply | None, groups: Sequence[Mapping[str, Any]], step: i
         tracker = sys.modules.get(name)
         try:
             if tracker is not None and _live(name, tracker):
-                told = zip(reply.groups, groups, strict=True)
-                rows = table_rows(worth_reading([{**group_json(g), "label": sent.get("label")} for g, sent in told]))
+                pairs = zip(reply.groups, groups, strict=True)
+                rows = table_rows(worth_reading([{**group_json(g), "label": sent.get("label")} for g, sent in pairs]))
                 data = [[row[column] for column in COLUMNS] for row in rows]
                 tracker.log({"dare/table": tracker.Table(columns=list(COLUMNS), data=data)}, step=step)
         except Exception as error:  # noqa: BLE001  (a training run does not die of its tracker)
@@ -83,15 +83,15 @@ def say_once(message: str) -> None:
 
 def watch_answers(caller: Hashable, groups: Sequence[Mapping[str, Any]], reply: Reply) -> None:
     """Warn while more than half of what the caller has sent has no answer: at once, then each time that doubles."""
-    seen, told = _seen.get(caller, (Unanswered(), 0))
-    for group, found in zip(groups, reply.groups, strict=True):
-        if found.valid:
-            seen.add(len(group["rollouts"]), found.no_answer)
-    if seen.most and seen.rollouts >= 2 * told:
+    seen, warned = _seen.get(caller, (Unanswered(), 0))
+    for group, answered in zip(groups, reply.groups, strict=True):
+        if answered.valid:
+            seen.add(len(group["rollouts"]), answered.no_answer)
+    if seen.most and seen.rollouts >= 2 * warned:
         none = seen.count == seen.rollouts
         then = "this teaches nothing" if none else "the policy learns from the others only"
         logger.warning("%s: %s. Look at one of the texts: does the prompt ask for an answer in a box?", str(seen), then)
-        told = seen.rollouts
-    _seen[caller] = (seen, told)
+        warned = seen.rollouts
+    _seen[caller] = (seen, warned)
     if logger.isEnabledFor(logging.INFO):
         logger.info("scored %d groups: %s", len(groups), numbers(reply, groups))

@@ -120,8 +120,7 @@ class Scorer:
     def score(self, groups: Sequence[Group], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
         """Rewards for each group, in order, and the reply that they come from; no reply, if the service is away."""
         try:
-            client, asked = _client(self, os.getpid()), self._asked(groups)
-            reply = client.reward(self._rewarded(groups), step=step, **asked)
+            reply = _client(self, os.getpid()).reward(self._rewarded(groups), step=step, **self._asked(groups))
         except UnavailableError as error:
             return self._without(groups, error), None
         return self._with(groups, reply), reply
@@ -129,8 +128,7 @@ class Scorer:
     async def score_async(self, groups: Sequence[Group], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
         """The same, on the running event loop."""
         try:
-            client, asked = _async_client(self), self._asked(groups)
-            reply = await client.reward(self._rewarded(groups), step=step, **asked)
+            reply = await _async_client(self).reward(self._rewarded(groups), step=step, **self._asked(groups))
         except UnavailableError as error:
             return self._without(groups, error), None
         return self._with(groups, reply), reply
@@ -180,8 +178,8 @@ class Scorer:
         if not self.reads_answers:
             return {}
         rules = AnswerRules(dict(self.params), self.kind)
-        found, _ = answer_tokens(rollout, ids, tokenizer=tokenizer, rules=rules)
-        return {} if found is None else {"answer_tokens": list(found)}
+        span, _ = answer_tokens(rollout, ids, tokenizer=tokenizer, rules=rules)
+        return {} if span is None else {"answer_tokens": list(span)}
 
     def watch(self, reply: Reply | None, step: int | None, trainer: Any = None) -> RunWatch | None:
         """The state of the trainer's run with this reply; None where nobody asked for it. It never raises."""
@@ -389,7 +387,7 @@ def silenced(rewards: Rewards, reply: Reply | None, level: float | None = None) 
     and equal rewards have no advantage."""
     if reply is None:
         return rewards
-    return [[level] * len(own) if g.drop not in EQUAL else own for own, g in zip(rewards, reply.groups, strict=True)]
+    return [[level] * len(one) if g.drop not in EQUAL else one for one, g in zip(rewards, reply.groups, strict=True)]
 
 
 def require_complete(rewards: Sequence[float | None]) -> list[float]:
@@ -421,13 +419,13 @@ def group(group_id: str, rollouts: Sequence[JSON], **more: Any) -> Group:
     dropped = {"logprobs", "token_entropies", "mean_entropy"} if estimated else {"logprobs"}
     out = []
     for rollout in rollouts:
-        own = {k: v for k, v in rollout.items() if k not in dropped} | _probabilities(rollout)
-        if not own.keys() & PER_TOKEN:
-            own = {k: v for k, v in own.items() if k not in {"token_mask", "answer_tokens"}}
-        out.append(own | (with_estimate(rollout) if estimated else {}))
+        row = {k: v for k, v in rollout.items() if k not in dropped} | _probabilities(rollout)
+        if not row.keys() & PER_TOKEN:
+            row = {k: v for k, v in row.items() if k not in {"token_mask", "answer_tokens"}}
+        out.append(row | (with_estimate(rollout) if estimated else {}))
     source = {"entropy_source": "logprob"} if estimated else {}
-    given = {k: v for k, v in more.items() if v is not None}
-    return cast("Group", {"group_id": group_id, **source, **given, "rollouts": out})
+    fields = {k: v for k, v in more.items() if v is not None}
+    return cast("Group", {"group_id": group_id, **source, **fields, "rollouts": out})
 
 
 def content_of(message: JSON) -> str:
@@ -457,12 +455,12 @@ def with_estimate(rollout: JSON) -> dict[str, Any]:
 def _answer_estimate(rollout: JSON) -> dict[str, Any]:
     """The same over the answer's tokens, where they are known."""
     tokens = {k: rollout[k] for k in ("answer_tokens", "token_mask") if rollout.get(k) is not None}
-    given = _probabilities(rollout)
-    if "answer_tokens" not in tokens or not given:
+    probabilities = _probabilities(rollout)
+    if "answer_tokens" not in tokens or not probabilities:
         return {}
-    mean = {"token_entropies": np.maximum(-given["token_logprobs"], 0.0)}
-    found = without_tokens(tokens | mean).get("answer_entropy")
-    return {} if found is None else {"answer_entropy": found}
+    mean = {"token_entropies": np.maximum(-probabilities["token_logprobs"], 0.0)}
+    entropy = without_tokens(tokens | mean).get("answer_entropy")
+    return {} if entropy is None else {"answer_entropy": entropy}
 
 
 def _probabilities(rollout: JSON) -> dict[str, Any]:

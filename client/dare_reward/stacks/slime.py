@@ -38,18 +38,18 @@ async def reward(args: Any, samples: Any, **_: Any) -> list[float]:
         raise RequestError("slime called the reward with samples of several groups; one is expected")
     scorer, waves = _of_group(args), _waves(args)
     rows = [_rollout(args, scorer, s) for s in samples]
-    told: dict[str, float] = {}
+    facts: dict[str, float] = {}
     if waves is not None:
-        votes, told = await slime_votes.votes(args, samples, rows, scorer, waves)
+        votes, facts = await slime_votes.votes(args, samples, rows, scorer, waves)
         rows += votes
     prompt = scorer.logged_prompt(samples[0].prompt)
     one = group(str(samples[0].group_index), rows, label=label_of(samples[0].label), prompt=prompt)
-    found, reply = await scorer.score_async([one])
-    told |= {f"dare/{name}": value for name, value in shadow_numbers(reply, [one]).items()}
-    (rewards,) = silenced(found, reply, 0.0)
+    scores, reply = await scorer.score_async([one])
+    facts |= {f"dare/{name}": value for name, value in shadow_numbers(reply, [one]).items()}
+    (rewards,) = silenced(scores, reply, 0.0)
     for sample in samples:
         known = getattr(sample, "metadata", None) or {}
-        sample.metadata = {**known, **told, DROP: reply and reply.groups[0].drop}
+        sample.metadata = {**known, **facts, DROP: reply and reply.groups[0].drop}
     return require_complete(rewards[: len(samples)])
 
 
@@ -67,19 +67,19 @@ def advantages(args: Any, samples: Sequence[Any], **_: Any) -> tuple[list[float]
     sent = [
         group(
             name,
-            [_rollout(args, scorer, s) for s in own],
-            label=label_of(own[0].label),
-            prompt=scorer.logged_prompt(own[0].prompt),
+            [_rollout(args, scorer, s) for s in of_group],
+            label=label_of(of_group[0].label),
+            prompt=scorer.logged_prompt(of_group[0].prompt),
         )
-        for name, own in zip(members, rows, strict=True)
+        for name, of_group in zip(members, rows, strict=True)
     ]
-    found, reply = scorer.score(sent)
+    scores, reply = scorer.score(sent)
     rewards, gains = [0.0] * len(samples), [0.0] * len(samples)
     if reply is None:  # on_error=zero
         return rewards, gains
-    for at, own, one in zip(members.values(), found, reply.groups, strict=True):
+    for at, of_group, one in zip(members.values(), scores, reply.groups, strict=True):
         for place, i in enumerate(at):
-            rewards[i] = own[place] or 0.0
+            rewards[i] = of_group[place] or 0.0
             gain = None if one.advantages is None or one.drop is not None else one.advantages[place]
             gains[i] = 0.0 if gain is None else gain
             if one.select is not None and place not in one.select:
@@ -152,8 +152,8 @@ def _waves(args: Any) -> Waves | None:
 def _url(args: Any) -> str:
     """The address without what only slime's votes need."""
     parts = urlsplit(_whole_url(args))
-    rest = [(k, v) for k, v in parse_qsl(parts.query, keep_blank_values=True) if k not in {"adaptive", "votes"}]
-    return urlunsplit(parts._replace(query=urlencode(rest)))
+    pairs = [(k, v) for k, v in parse_qsl(parts.query, keep_blank_values=True) if k not in {"adaptive", "votes"}]
+    return urlunsplit(parts._replace(query=urlencode(pairs)))
 
 
 def _whole_url(args: Any) -> str:

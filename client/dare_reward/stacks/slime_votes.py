@@ -27,12 +27,12 @@ async def votes(
             f"votes={waves.votes} of {len(samples)} samples: votes is the number in full, samples included"
         )
     _check_plain(samples)
-    found: list[dict[str, Any]] = []
+    added: list[dict[str, Any]] = []
     asked, risk = len(samples), 0.0
     prompt = _prompt(samples[0])
     post = _post()
     while asked < waves.votes:
-        (wanted,) = await scorer.settled_async([group(str(samples[0].group_index), [*rows, *found])], waves)
+        (wanted,) = await scorer.settled_async([group(str(samples[0].group_index), [*rows, *added])], waves)
         risk = wanted.risk
         if not wanted.more:
             break
@@ -42,9 +42,9 @@ async def votes(
         lost = [x for x in wave if isinstance(x, Exception)]
         if lost:
             logger.warning("%d of %d vote-only rollouts failed: %r", len(lost), more, lost[0])
-        found += [x for x in wave if isinstance(x, dict)]
+        added += [x for x in wave if isinstance(x, dict)]
     saved = waves.votes - asked
-    return found, {"dare_votes_saved": float(saved), "dare_settle_risk": risk if saved else 0.0}
+    return added, {"dare_votes_saved": float(saved), "dare_settle_risk": risk if saved else 0.0}
 
 
 def _check_plain(samples: Sequence[Any]) -> None:

@@ -40,8 +40,8 @@ class DareORM:
         if missing := {"prompt_id", "request_id"} - columns.keys():
             raise RequestError(f"ms-swift did not pass {min(missing)}; version 4.6 or later is needed")
         names = ("prompt_id", "request_id", "finish_reason", "rollout_infos", "response_token_ids")
-        given = [columns.get(n) or [None] * len(completions) for n in names]
-        rows = [_row(text, *values) for text, *values in zip(completions, *given, strict=True)]
+        fields = [columns.get(n) or [None] * len(completions) for n in names]
+        rows = [_row(text, *values) for text, *values in zip(completions, *fields, strict=True)]
         state = PartialState()
         return scored_together(rows, self._score, rank=state.process_index, ranks=state.num_processes)
 
@@ -56,8 +56,8 @@ class DareORM:
         return [by_request[r["request_id"]] for r in rows]
 
 
-def _row(text: str, prompt_id: Any, request_id: Any, *told: Any) -> dict[str, Any]:
-    finish_reason, infos, ids = told
+def _row(text: str, prompt_id: Any, request_id: Any, *fields: Any) -> dict[str, Any]:
+    finish_reason, infos, ids = fields
     rollout: dict[str, Any] = {"text": text, "finish_reason": finish_reason if isinstance(finish_reason, str) else None}
     rollout |= {k: v for k, v in (infos or {}).items() if k in CARRIED}
     if ids:  # of each turn, or of the one that there is

@@ -66,14 +66,14 @@ class DareReward:
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
         trainer = self._checked(_trainer(columns))
         rows = self._rows(trainer, prompts, completions, columns)
-        found = scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
-        return self._given(trainer, found, columns)
+        scored = scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
+        return self._given(trainer, scored, columns)
 
-    def _given(self, trainer: Any, found: Sequence[_Told], columns: Mapping[str, Any]) -> list[float | None]:
+    def _given(self, trainer: Any, scored: Sequence[_Told], columns: Mapping[str, Any]) -> list[float | None]:
         """The rewards. Every rank learns of a collapse in the same call, so all of them end after the same step."""
-        if self.scorer.on_collapse == "stop" and found and found[0].shared.get("dare/collapsed"):
+        if self.scorer.on_collapse == "stop" and scored and scored[0].shared.get("dare/collapsed"):
             _stop(trainer)
-        return _logged(found, columns)
+        return _logged(scored, columns)
 
     def _checked(self, trainer: Any) -> Any:
         """The trainer; RequestError if it divides by a group's deviation what must keep its scale, and a warning where
@@ -98,25 +98,27 @@ class DareReward:
             {"name": _digest(p), "prompt": self.scorer.logged_prompt(p), **rollout(trainer, text_of(c), i)}
             for p, c, i in zip(prompts, completions, ids, strict=True)
         ]
-        given = {k: columns[k] for k in EXTRAS if k in columns}
-        if self.entropy == "forward" and trainer is not None and not given.keys() & SOURCES:
-            given |= forward_entropies(trainer, prompt_ids_of(trainer, prompts), ids)
+        extras = {k: columns[k] for k in EXTRAS if k in columns}
+        if self.entropy == "forward" and trainer is not None and not extras.keys() & SOURCES:
+            extras |= forward_entropies(trainer, prompt_ids_of(trainer, prompts), ids)
         if self.label is not None:
-            given["label"] = [label_of(x) for x in columns[self.label]]
-        for name, column in given.items():
+            extras["label"] = [label_of(x) for x in columns[self.label]]
+        for name, column in extras.items():
             for row, value in zip(rows, column, strict=True):
                 row[FIELD.get(name, name)] = value
-        for row, own in zip(rows, ids, strict=True):
-            if trainer is not None and own is not None and row.keys() & TOKENS:
-                row |= self.scorer.answer_tokens(row, list(own), trainer._tokenizer)  # noqa: PLW2901, SLF001
+        for row, tokens in zip(rows, ids, strict=True):
+            if trainer is not None and tokens is not None and row.keys() & TOKENS:
+                row |= self.scorer.answer_tokens(row, list(tokens), trainer._tokenizer)  # noqa: PLW2901, SLF001
         return rows
 
     def _check_label(self, columns: Mapping[str, Any]) -> None:
         if self.label is not None and self.label not in columns:
             known = [name for name, column in columns.items() if isinstance(column, list) and name != "completion_ids"]
-            own = self.label in {"prompt", "completion"}
-            found = unknown_name("column of the dataset", self.label, known, listed=True)
-            why = f"{self.label!r} holds no answers. Name the dataset's column of right answers" if own else found
+            generated = self.label in {"prompt", "completion"}
+            unknown = unknown_name("column of the dataset", self.label, known, listed=True)
+            why = (
+                f"{self.label!r} holds no answers. Name the dataset's column of right answers" if generated else unknown
+            )
             raise RequestError(f"DareReward(label=...): {why}")
 
     def _check_order(self, trainer: Any, prompts: Sequence[Any]) -> None:
@@ -158,14 +160,16 @@ class DareReward:
             )
         out, seen = list[Group](), Counter[str]()
         for start in range(0, len(rows), size):
-            own = rows[start : start + size]
-            name = own[0]["name"]
+            trained = rows[start : start + size]
+            name = trained[0]["name"]
             seen[name] += 1
-            members = [{k: v for k, v in r.items() if k not in {"name", "prompt", "vote_only", "label"}} for r in own]
-            votes = [{**v, "trained": False} for v in chain.from_iterable(r.get("vote_only") or () for r in own)]
+            members = [
+                {k: v for k, v in r.items() if k not in {"name", "prompt", "vote_only", "label"}} for r in trained
+            ]
+            votes = [{**v, "trained": False} for v in chain.from_iterable(r.get("vote_only") or () for r in trained)]
             once = name if seen[name] == 1 else f"{name}-{seen[name]}"
-            told = {"label": own[0].get("label"), "prompt": own[0]["prompt"]}
-            out.append(group(once, members + votes, **told))
+            facts = {"label": trained[0].get("label"), "prompt": trained[0]["prompt"]}
+            out.append(group(once, members + votes, **facts))
         return out
 
     def _size(self, trainer: Any) -> int | None:
@@ -182,12 +186,12 @@ class DareReward:
         self, trainer: Any, groups: Sequence[Any], rewards: Rewards, reply: Any, columns: Mapping[str, Any]
     ) -> list[_Told]:
         """With the state of the run, if it is asked for and this is no evaluation."""
-        told = self._told(trainer, groups, rewards, reply)
+        scored = self._told(trainer, groups, rewards, reply)
         watch = self.scorer.watch(reply, _step(columns), trainer) if _trains(trainer) else None
         if watch is None:
-            return told
+            return scored
         state = {f"dare/{name}": value for name, value in watch.numbers.items()}
-        return [replace(one, shared={**one.shared, **state}) for one in told]
+        return [replace(one, shared={**one.shared, **state}) for one in scored]
 
     def _told(self, trainer: Any, groups: Sequence[Any], rewards: Rewards, reply: Any) -> list[_Told]:
         """One for each rollout that is trained on."""
@@ -260,11 +264,11 @@ def _digest(prompt: Any) -> str:
 
 def _different(prompts: Sequence[Any]) -> int:
     """How many there are, by equality: messages have no hash."""
-    found: list[Any] = []
+    distinct: list[Any] = []
     for prompt in prompts:
-        if not any(_same(prompt, other) for other in found):
-            found.append(prompt)
-    return len(found)
+        if not any(_same(prompt, other) for other in distinct):
+            distinct.append(prompt)
+    return len(distinct)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -279,24 +283,24 @@ def _nowhere(name: str, value: Any) -> None:
     """Of a trainer that takes no such thing."""
 
 
-def _logged(found: Sequence[_Told], columns: Mapping[str, Any]) -> list[float | None]:
+def _logged(scored: Sequence[_Told], columns: Mapping[str, Any]) -> list[float | None]:
     """The rewards, after each rank has told TRL the same numbers and the columns of its own rows: TRL gathers both."""
     metric, extra = columns.get("log_metric", _nowhere), columns.get("log_extra", _nowhere)
     waves = {f"dare/{name}": value for name, value in _waves(columns).items()}
-    for name, value in {**found[0].shared, **waves}.items() if found else ():
+    for name, value in {**scored[0].shared, **waves}.items() if scored else ():
         metric(name, value)
-    for name in found[0].beside if found else ():
-        extra(name, [one.beside[name] for one in found])
-    return [one.reward for one in found]
+    for name in scored[0].beside if scored else ():
+        extra(name, [one.beside[name] for one in scored])
+    return [one.reward for one in scored]
 
 
 def _selected(rewards: Rewards, reply: Reply | None, size: int | None) -> Rewards:
     """Rewards of what the reply selects; None for the others."""
     out = []
-    for own, one in zip(rewards, reply.groups if reply else (), strict=reply is not None):
-        if one.select is not None and size is not None and len(own) > size:
+    for of_group, one in zip(rewards, reply.groups if reply else (), strict=reply is not None):
+        if one.select is not None and size is not None and len(of_group) > size:
             raise RequestError("selection chooses among all votes, and TRL trains its own completions: use extra=0")
-        out.append([r if one.select is None or i in one.select else None for i, r in enumerate(own)])
+        out.append([r if one.select is None or i in one.select else None for i, r in enumerate(of_group)])
     return out if reply else rewards
 
 
@@ -312,8 +316,8 @@ def _trains(trainer: Any) -> bool:
 
 def _waves(columns: Mapping[str, Any]) -> dict[str, float]:
     """Of a rollout_func whose votes come in waves: votes saved of a prompt, and the risk that was taken."""
-    found = {name: columns[name] for name in ("votes_saved", "settle_risk") if columns.get(name)}
-    return {name: sum(map(float, column)) / len(column) for name, column in found.items()}
+    sent = {name: columns[name] for name in ("votes_saved", "settle_risk") if columns.get(name)}
+    return {name: sum(map(float, column)) / len(column) for name, column in sent.items()}
 
 
 def _place(trainer: Any) -> dict[str, int]:

@@ -57,7 +57,7 @@ class VoteRollout:
             return self._in_waves(trainer, self.scorer, ids, size)
         completions, logprobs, fields = self._sample(trainer, ids, size)
         rounds = [self._sample(trainer, ids, size) for _ in range(self.extra)]
-        votes = [_votes(trainer, more, told) for more, _, told in rounds]
+        votes = [_votes(trainer, more, more_fields) for more, _, more_fields in rounds]
         return {
             "prompt_ids": ids,
             "completion_ids": completions,
@@ -87,8 +87,8 @@ class VoteRollout:
             # All groups have as many votes, so a wave is as long for each: one call of the trainer's own generation.
             more = min(waves.wave, waves.votes - asked)
             asked += more
-            for p, found in zip(still, self._wave(trainer, [ids[p * size] for p in still], more), strict=True):
-                votes[p] += found
+            for p, wave in zip(still, self._wave(trainer, [ids[p * size] for p in still], more), strict=True):
+                votes[p] += wave
         return {
             "prompt_ids": ids,
             "completion_ids": completions,
@@ -117,9 +117,9 @@ class VoteRollout:
         """`more` votes for each prompt."""
         if not prompts:
             return []
-        ids = [own for own in prompts for _ in range(more)]
-        found, _, fields = self._sample(trainer, ids, more)
-        rows = _votes(trainer, found, fields)
+        ids = [prompt for prompt in prompts for _ in range(more)]
+        completions, _, fields = self._sample(trainer, ids, more)
+        rows = _votes(trainer, completions, fields)
         return [rows[start : start + more] for start in range(0, len(rows), more)]
 
     def _sample(
@@ -150,11 +150,11 @@ def loss_masks(trainer: Any, completions: Sequence[Sequence[int]]) -> dict[str, 
     rules = AnswerRules(dict(asking[0].scorer.params), asking[0].scorer.kind)
     tokenizer = trainer._tokenizer  # noqa: SLF001
     texts = tokenizer.batch_decode(completions, skip_special_tokens=True)
-    found = [
+    masked = [
         outside_answer(rollout(trainer, text, ids), list(ids), tokenizer=tokenizer, rules=rules)
         for text, ids in zip(texts, completions, strict=True)
     ]
-    return {"env_mask": [[int(k) for k in mask] for mask, _ in found], "no_span": [lost for _, lost in found]}
+    return {"env_mask": [[int(k) for k in mask] for mask, _ in masked], "no_span": [lost for _, lost in masked]}
 
 
 def _votes(
@@ -184,8 +184,8 @@ def text_of(completion: Any) -> str:
     """The text of a completion: a string, or messages whose last one by the assistant is it."""
     if isinstance(completion, str):
         return completion
-    said = [m for m in completion if m.get("role") == "assistant"]
-    return content_of(said[-1]) if said else ""
+    replies = [m for m in completion if m.get("role") == "assistant"]
+    return content_of(replies[-1]) if replies else ""
 
 
 def prompt_ids_of(trainer: Any, prompts: Sequence[Any]) -> list[list[int]]:
@@ -226,11 +226,11 @@ def forward_entropies(
         raise RequestError(
             "this trainer gives no entropies (Unsloth replaces its forward); use DareReward(..., entropy='none')"
         )
-    found = {"token_entropies": entropies.float().clamp(min=0)}
+    tables = {"token_entropies": entropies.float().clamp(min=0)}
     if logprobs is not None:
-        found["sampled_logprobs"] = logprobs.float().clamp(max=0)
+        tables["sampled_logprobs"] = logprobs.float().clamp(max=0)
     return {
-        name: [row[:n] for row, n in zip(table.cpu().numpy(), lengths, strict=True)] for name, table in found.items()
+        name: [row[:n] for row, n in zip(table.cpu().numpy(), lengths, strict=True)] for name, table in tables.items()
     }
 
 

@@ -39,10 +39,11 @@ FIELDS: Final = ["uid", "responses", "response_mask", "entropy", "rollout_log_pr
 
 def install(scorer: Scorer, trained: int | None = None) -> None:
     """Hook `PPOTrainer._compute_advantage`, and what builds its replay buffer, once."""
-    found = sys.modules["verl"].__version__
-    if not found.startswith(f"{TESTED}."):
+    version = sys.modules["verl"].__version__
+    if not version.startswith(f"{TESTED}."):
         raise ConfigError(
-            f"dare_reward.stacks.verl hooks verl {TESTED}.*, not {found}: install 'verl=={TESTED}.*' or unset DARE_URL"
+            f"dare_reward.stacks.verl hooks verl {TESTED}.*, not {version}: install 'verl=={TESTED}.*', or unset "
+            "DARE_URL"
         )
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
@@ -98,19 +99,19 @@ def session_update(
     gains: dict[str, float] = {}
     selected = [len(one.select) for one in (reply.groups if reply else ()) if one.select is not None]
     for at, one in zip(members.values(), reply.groups if reply else (), strict=reply is not None):
-        own = [names[i] for i in at]
-        chosen |= set(own[: max(selected, default=0)]) if one.select is None else {own[i] for i in one.select}
+        sessions = [names[i] for i in at]
+        chosen |= set(sessions[: max(selected, default=0)]) if one.select is None else {sessions[i] for i in one.select}
         if one.error is not None or one.drop not in EQUAL:
-            gains |= dict.fromkeys(own, 0.0)
+            gains |= dict.fromkeys(sessions, 0.0)
         elif one.advantages is not None:
-            gains |= {name: 0.0 if a is None else a for name, a in zip(own, one.advantages, strict=True)}
+            gains |= {name: 0.0 if a is None else a for name, a in zip(sessions, one.advantages, strict=True)}
     return SessionUpdate(frozenset(chosen) if selected else on, gains)
 
 
 def _divides(algorithm: Any) -> bool:
     """verl's advantages are divided by the deviation of their group."""
-    given = algorithm.get("adv_estimator")
-    name = getattr(given, "value", given)
+    estimator = algorithm.get("adv_estimator")
+    name = getattr(estimator, "value", estimator)
     if name in {"grpo_vectorized", "gdpo"}:  # verl does not hand them its setting
         return True
     return name in {"grpo", "grpo_passk"} and bool(algorithm.get("norm_adv_by_std_in_grpo", True))

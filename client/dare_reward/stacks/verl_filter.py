@@ -48,7 +48,7 @@ def filter_groups(scorer: Scorer, trainer: Any, buffer: Any, trained: int | None
     verl keeps a verdict of each finished group: None to train on it, else the metric that all its rollouts share. We
     write these verdicts, and verl's filter acts on them.
     """
-    own = buffer._dapo_filtered_keys  # noqa: SLF001
+    original = buffer._dapo_filtered_keys  # noqa: SLF001
 
     def filtered(partition: str) -> Any:
         if partition != "val":
@@ -56,7 +56,7 @@ def filter_groups(scorer: Scorer, trainer: Any, buffer: Any, trained: int | None
             finished = buffer.finished_keys[partition] - known.keys()
             keys = [key for key in buffer.partitions[partition] if uid_of(key) in finished]
             known.update(_verdicts(scorer, trainer, keys, partition, trained) if keys else {})
-        return own(partition)
+        return original(partition)
 
     buffer._dapo_filtered_keys = filtered  # noqa: SLF001
 
@@ -82,5 +82,5 @@ def _verdicts(
     rewards, reply = scorer.score(groups)
     if reply is None:
         return dict.fromkeys(members)
-    levels = silenced(rewards, reply, 0.0)
-    return {u: own[0] if one.drop else None for u, own, one in zip(members, levels, reply.groups, strict=True)}
+    levels = (one[0] for one in silenced(rewards, reply, 0.0))
+    return {u: level if g.drop else None for u, level, g in zip(members, levels, reply.groups, strict=True)}

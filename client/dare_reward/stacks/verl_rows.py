@@ -15,8 +15,8 @@ def final_rows(keys: Sequence[str], padding: Sequence[bool]) -> dict[str, int]:
     In the order of the sessions, not of the rows, which verl shuffles: a tie goes to the answer that was seen first.
     """
     order = sorted((i for i, pad in enumerate(padding) if not pad), key=lambda i: int(keys[i].rsplit("_", 1)[1]))
-    found = {session_of(keys[i]): i for i in order}
-    return dict(sorted(found.items(), key=lambda item: number_of(item[0])))
+    rows = {session_of(keys[i]): i for i in order}
+    return dict(sorted(rows.items(), key=lambda item: number_of(item[0])))
 
 
 def padding_of(batch: Any, masks: Sequence[Any]) -> list[bool]:

@@ -175,8 +175,8 @@ def _futures(groups: Groups, to_come_P: Ints, *, draws: int, prior: float, seed:
         labels.append(np.hstack([np.tile(local, (draws, 1)), label]))
         fresh = (label == kinds).any(axis=1)
         supports.append(kinds + fresh)
-        own = groups.text_A[answers[p] : answers[p + 1]]
-        texts += [(*own, "") if new else own for new in fresh.tolist()]
+        seen = groups.text_A[answers[p] : answers[p + 1]]
+        texts += [(*seen, "") if new else seen for new in fresh.tolist()]
     donor_R, support_P = np.concatenate(donors), np.concatenate(supports).astype(np.int64)
     sizes_P = np.repeat(groups.sizes_P + to_come_P, draws)
     local_R, low_R = np.concatenate([x.ravel() for x in labels]), np.repeat(offsets(support_P)[:-1], sizes_P)

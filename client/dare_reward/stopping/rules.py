@@ -116,11 +116,11 @@ def _overtakes(weights: tuple[float, float, float], gap: int, ties: bool, to_com
     """P(Y_rival - Y_lead > gap, or = gap where ties count) for n votes to come and weights (lead, rival, all)."""
     lead, rival, total = weights
     more = np.arange(to_come + 1)
-    rest = to_come - more[:, None] - more[None, :]  # [votes of the leader, votes of the rival]
+    left = to_come - more[:, None] - more[None, :]  # [votes of the leader, votes of the rival]
     others = total - lead - rival
-    wins = (more[None, :] - more[:, None] >= gap + (not ties)) & (rest >= 0)
+    wins = (more[None, :] - more[:, None] >= gap + (not ties)) & (left >= 0)
     logs = _log_weights(lead, to_come)[:, None] + _log_weights(rival, to_come)[None, :]
-    logs = logs + (_log_weights(others, to_come)[np.maximum(rest, 0)] if others > 1e-9 else np.where(rest, -np.inf, 0))
+    logs = logs + (_log_weights(others, to_come)[np.maximum(left, 0)] if others > 1e-9 else np.where(left, -np.inf, 0))
     return float(np.exp(logs[wins] - _log_weights(total, to_come)[-1]).sum())
 
 

@@ -299,15 +299,7 @@ def _foresee(sizes: Sequence[int], places: Sequence[int], rule: RuleName, waves:
 def _scalars(groups: Groups) -> Groups:
     """The groups with what a copy of a rollout can bring."""
     columns = {name: c for name, c in groups.columns.items() if isinstance(c, np.ndarray) and c.ndim == 1}
-    return Groups(
-        groups.sizes_P,
-        groups.answer_R,
-        groups.support_P,
-        groups.text_A,
-        columns,
-        groups.trained_R,
-        columns_P=groups.columns_P,
-    )
+    return replace(groups, columns=columns, views=NOTHING, checked=True)
 
 
 def _labels(groups: Groups, estimate: Estimate) -> list[str | None]:

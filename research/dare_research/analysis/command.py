@@ -13,9 +13,10 @@ from typing import Any
 from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.commands.command import add_command, add_seed
 from dare_reward.commands.group_lines import add_file, add_param, chosen_params, missing_entropies, read_labels, warn
-from dare_reward.commands.labelled import finite, interval, read_labelled
+from dare_reward.commands.labelled import interval, read_labelled
 from dare_reward.commands.listed import AUTHORS
 from dare_reward.commands.tables import Screen, add_wide, number, screen_of, table, wrapped
+from dare_reward.runs.log import finite
 
 from .overlap import token_ids
 from .plots import draw, prepare_figures
