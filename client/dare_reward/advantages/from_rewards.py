@@ -25,26 +25,26 @@ LEAST_VARIANCE = 1e-8  # OpenRLHF's clamp in the normalisation over a batch
 
 def grpo_verl(rewards_R: Floats, sizes_P: Ints) -> Floats:
     """(r - m)/(s + 1e-6); a group of one keeps r/(1 + 1e-6), as verl sets m = 0 and s = 1 there."""
-    mean_R, deviation_R = _moments(rewards_R, sizes_P, ddof=1)
+    mean_R, deviation_R = moments(rewards_R, sizes_P, ddof=1)
     alone_R = _spread(sizes_P == 1, sizes_P)
     return np.where(alone_R, rewards_R / (1 + 1e-6), (rewards_R - mean_R) / (deviation_R + 1e-6))
 
 
 def grpo_openrlhf(rewards_R: Floats, sizes_P: Ints) -> Floats:
     """(r - m)/(s + 1e-9); 0 in a group of one, where OpenRLHF's own value is not a number."""
-    mean_R, deviation_R = _moments(rewards_R, sizes_P, ddof=1)
+    mean_R, deviation_R = moments(rewards_R, sizes_P, ddof=1)
     return (rewards_R - mean_R) / (deviation_R + 1e-9)
 
 
 def grpo_population(rewards_R: Floats, sizes_P: Ints) -> Floats:
     """(r - m)/(s + 1e-6) with the population standard deviation (ddof 0)."""
-    mean_R, deviation_R = _moments(rewards_R, sizes_P, ddof=0)
+    mean_R, deviation_R = moments(rewards_R, sizes_P, ddof=0)
     return (rewards_R - mean_R) / (deviation_R + 1e-6)
 
 
 def dr_grpo(rewards_R: Floats, sizes_P: Ints) -> Floats:
     """r - m."""
-    return rewards_R - _moments(rewards_R, sizes_P, ddof=1)[0]
+    return rewards_R - moments(rewards_R, sizes_P, ddof=1)[0]
 
 
 def rloo(rewards_R: Floats, sizes_P: Ints) -> Floats:
@@ -197,7 +197,7 @@ def _spread(values_P: Floats | Ints | Bools, sizes_P: Ints) -> Floats:
     return np.repeat(values_P, sizes_P)
 
 
-def _moments(rewards_R: Floats, sizes_P: Ints, *, ddof: int) -> tuple[Floats, Floats]:
+def moments(rewards_R: Floats, sizes_P: Ints, *, ddof: int) -> tuple[Floats, Floats]:
     """Mean and standard deviation of each rollout's group. Exactly m = r and s = 0 where all rewards are equal."""
     group_R = _groups(sizes_P)
     first_R = _spread(_first(rewards_R, sizes_P), sizes_P)

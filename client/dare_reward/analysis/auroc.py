@@ -14,6 +14,7 @@ import numpy as np
 from ..groups import Groups
 from ..segments import Bools, Floats, Ints, offsets
 from .bootstrap import Interval, mean_interval, ratio_interval
+from .ranks import group_ranks
 
 WIDTH = 0.1
 
@@ -69,37 +70,25 @@ def group_auroc(groups: _Rollouts, score_R: Floats, correct_R: Floats) -> Floats
 
     Over rollouts with an answer, a score and a truth; NaN for a group with only right or only wrong ones.
     """
-    usable_R = groups.valid_R & ~np.isnan(score_R) & ~np.isnan(correct_R)
-    count, group, score = len(groups.sizes_P), groups.group_R[usable_R], score_R[usable_R]
-    order = np.lexsort((score, group))
-    group, score, right = group[order], score[order], correct_R[usable_R][order] > 0
-    rights_P = np.bincount(group, right, count)
-    wrongs_P = np.bincount(group, ~right, count)
-    below = np.concatenate([[0.0], np.cumsum(~right)])  # wrong ones before each place, of this group and those before
-    first = np.ones(len(score), bool)  # of the equal scores of a group
-    first[1:] = (score[1:] != score[:-1]) | (group[1:] != group[:-1])
-    low = np.flatnonzero(first)
-    high, tie = np.append(low[1:], len(score)), np.cumsum(first) - 1
-    above = offsets(wrongs_P.astype(np.int64))[group + 1] - (below[low] + below[high])[tie] / 2
-    wins_P = np.bincount(group, np.where(right, above, 0.0), count)
-    pairs_P = rights_P * wrongs_P
-    share_P: Floats = np.divide(wins_P, pairs_P, out=np.full(count, np.nan), where=pairs_P > 0)
-    return share_P
+    return _auroc(score_R, correct_R, groups.valid_R, groups.group_R, len(groups.sizes_P))
 
 
 def pooled_auroc(score_N: Floats, correct_N: Floats) -> float:
-    """The same over one list of scores; NaN if all or none are right."""
-    usable = ~np.isnan(score_N) & ~np.isnan(correct_N)
-    score, right = score_N[usable], correct_N[usable] > 0
-    return _mann_whitney(score, right) if right.any() and not right.all() else np.nan
+    """The same over one list of scores."""
+    every = np.ones(len(score_N), bool)
+    return float(_auroc(score_N, correct_N, every, np.zeros(len(score_N), np.int64), 1)[0])
 
 
-def _mann_whitney(score: Floats, right: Bools) -> float:
-    """Share of (right, wrong) pairs with the right one lower, ties one half, by sorting."""
-    wrong = np.sort(score[~right])
-    below = np.searchsorted(wrong, score[right], side="left")
-    through = np.searchsorted(wrong, score[right], side="right")
-    return float((len(wrong) - (below + through) / 2).mean() / len(wrong))
+def _auroc(score_R: Floats, correct_R: Floats, among_R: Bools, group_R: Ints, groups: int) -> Floats:
+    """By the sum of the right ones' ranks, of which the least is n (n + 1) / 2."""
+    usable_R = among_R & ~np.isnan(score_R) & ~np.isnan(correct_R)
+    right_R = usable_R & (correct_R > 0)
+    rank_R = np.where(right_R, group_ranks(score_R, group_R, usable_R), 0.0)
+    rights_P, wrongs_P = np.bincount(group_R, right_R, groups), np.bincount(group_R, usable_R & ~right_R, groups)
+    pairs_P = rights_P * wrongs_P
+    above_P = np.bincount(group_R, rank_R, groups) - rights_P * (rights_P + 1) / 2
+    share_P: Floats = np.divide(pairs_P - above_P, pairs_P, out=np.full(groups, np.nan), where=pairs_P > 0)
+    return share_P
 
 
 def matched_pairs(

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..estimators.common import share_of
 from ..groups import Groups
 from ..segments import Bools, Floats
 from .labels import known_groups, right_answers
@@ -48,13 +49,13 @@ class Direction:
 
 def information(groups: Groups, *, eps: float = EPS) -> Floats:
     """Var ln(u(y) + eps) under the votes, of each group, nats^2; NaN where an answered rollout lacks an entropy."""
-    return _variance(groups, _shares(groups, groups.votes_A), eps)
+    return _variance(groups, share_of(groups, groups.votes_A), eps)
 
 
 def calibration_worth(groups: Groups, *, eps: float = EPS) -> Floats:
     """`information` of each group, plus that among its contenders alone, nats^2."""
     contends_A = 2 * groups.votes_A >= groups.max_by_group(groups.votes_A)[groups.group_A]
-    return information(groups, eps=eps) + _variance(groups, _shares(groups, groups.votes_A * contends_A), eps)
+    return information(groups, eps=eps) + _variance(groups, share_of(groups, groups.votes_A * contends_A), eps)
 
 
 def _variance(groups: Groups, share_A: Floats, eps: float) -> Floats:
@@ -69,13 +70,13 @@ def contested(groups: Groups) -> Floats:
     order = np.lexsort((-groups.votes_A, groups.group_A))
     place_A = np.empty(len(order), np.int64)
     place_A[order] = np.arange(len(order)) - (np.cumsum(groups.support_P) - groups.support_P)[groups.group_A]
-    first_P, second_P = (groups.sum_by_group(_shares(groups, groups.votes_A) * (place_A == k)) for k in (0, 1))
+    first_P, second_P = (groups.sum_by_group(share_of(groups, groups.votes_A) * (place_A == k)) for k in (0, 1))
     return np.where(first_P + second_P >= 0.5, second_P, 0.0)
 
 
 def direction(groups: Groups, correct_R: Floats, *, eps: float = EPS) -> Direction:
     """U and V of each labelled group. `correct_R`: 1 right, 0 wrong, NaN unknown, per rollout."""
-    log_A, share_A = _log_uncertainty(groups, eps), _shares(groups, groups.votes_A)
+    log_A, share_A = _log_uncertainty(groups, eps), share_of(groups, groups.votes_A)
     right_A = share_A * (right_answers(groups, correct_R) > 0.5)
     share_P = groups.sum_by_group(right_A)
     mixed_P = known_groups(groups, correct_R) & (share_P > 0) & (groups.sum_by_group(share_A - right_A) > 0)
@@ -90,10 +91,6 @@ def most(worth_P: Floats, count: int) -> Bools:
     chosen_P = np.zeros(len(worth_P), bool)
     chosen_P[order] = np.nan_to_num(worth_P)[order] > 0
     return chosen_P
-
-
-def _shares(groups: Groups, votes_A: Floats) -> Floats:
-    return votes_A / np.maximum(groups.sum_by_group(votes_A), 1)[groups.group_A]
 
 
 def _log_uncertainty(groups: Groups, eps: float) -> Floats:

@@ -6,22 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..segments import Bools, Floats, Ints
+from ..segments import Bools, Floats, Ints, offsets
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
     """Spearman's, ties by mean ranks; None where one side is constant."""
-    x, y = mean_ranks(a), mean_ranks(b)
+    one, every = np.zeros(len(a), np.int64), np.ones(len(a), bool)
+    x, y = (group_ranks(np.asarray(values, np.float64), one, every) for values in (a, b))
     x, y = x - x.mean(), y - y.mean()
     norm = float(np.sqrt((x @ x) * (y @ y)))
     return float(x @ y) / norm if norm else None
-
-
-def mean_ranks(values: Sequence[float]) -> Floats:
-    """1 for the least; equal values share the mean of their ranks."""
-    _, place, count = np.unique(np.asarray(values, np.float64), return_inverse=True, return_counts=True)
-    ranks: Floats = (np.cumsum(count) - (count - 1) / 2)[place]
-    return ranks
 
 
 def group_ranks(values_N: Floats, group_N: Ints, among_N: Bools) -> Floats:
@@ -33,7 +27,7 @@ def group_ranks(values_N: Floats, group_N: Ints, among_N: Bools) -> Floats:
     first[1:] = (value[1:] != value[:-1]) | (group[1:] != group[:-1])
     low = np.flatnonzero(first)
     high = np.append(low[1:], len(place))
-    begin = np.searchsorted(group, group)
+    begin = offsets(np.bincount(group))[group]
     out = np.zeros(len(values_N))
     out[place] = ((low + high + 1) / 2)[np.cumsum(first) - 1] - begin
     return out

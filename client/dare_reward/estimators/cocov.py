@@ -60,10 +60,10 @@ def cocov(
     plus_P, minus_P = pairs.reshape(-1, 2).T
     raw_R = np.where(right_R, plus_P[groups.group_R], minus_P[groups.group_R])
     wide_P = (share_P > tau_high) & (trained_P > 1)
-    spread_R = (
-        raw_R + length_weight * np.minimum(_length_distance(groups, right_R & groups.trains_R), length_cap) * right_R
-    )
-    scaled_R = _standardised(groups, spread_R)
+    length_R = np.nan_to_num(groups.column("num_tokens"), nan=0.0)
+    distance_R = np.abs(_standardised(groups, length_R, right_R & groups.trains_R, 1e-5))
+    spread_R = raw_R + length_weight * np.minimum(distance_R, length_cap) * right_R
+    scaled_R = _standardised(groups, spread_R, groups.trains_R, 1e-6)
     final_R = np.where(right_R, np.maximum(scaled_R, raw_R), scaled_R)
     labelled_P = groups.sum_by_group(label_A) > 0
     value_R = np.where(wide_P[groups.group_R], final_R, raw_R) * labelled_P[groups.group_R]
@@ -85,19 +85,11 @@ def _label(groups: Groups, low_P: Bools) -> Bools:
     return np.where(low_P[groups.group_A], best_A, majority(groups))
 
 
-def _length_distance(groups: Groups, at_R: Bools) -> Floats:
-    """|l - mu|/(sigma + 1e-5) over the chosen rollouts of each group."""
-    length_R = np.nan_to_num(groups.column("num_tokens"), nan=0.0)
-    from_mean = length_R - groups.mean_rollouts(length_R, at_R)[groups.group_R]
-    sigma_P = np.sqrt(groups.mean_rollouts(from_mean**2, at_R))
-    distance_R: Floats = np.abs(from_mean) / (sigma_P + 1e-5)[groups.group_R]
-    return distance_R
-
-
-def _standardised(groups: Groups, values_R: Floats) -> Floats:
-    centred_R = values_R - groups.mean_rollouts(values_R, groups.trains_R)[groups.group_R]
-    sigma_P = np.sqrt(groups.mean_rollouts(centred_R**2, groups.trains_R))
-    out: Floats = centred_R / (sigma_P + 1e-6)[groups.group_R]
+def _standardised(groups: Groups, values_R: Floats, at_R: Bools, least: float) -> Floats:
+    """(x - mu)/(sigma + least), mu and sigma over the chosen rollouts of each group."""
+    centred_R = values_R - groups.mean_rollouts(values_R, at_R)[groups.group_R]
+    sigma_P = np.sqrt(groups.mean_rollouts(centred_R**2, at_R))
+    out: Floats = centred_R / (sigma_P + least)[groups.group_R]
     return out
 
 

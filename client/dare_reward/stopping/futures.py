@@ -15,6 +15,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
+from ..advantages.from_rewards import moments
 from ..estimators.method import Estimate
 from ..groups import Groups
 from ..params import Param
@@ -131,12 +132,9 @@ class _Judgement:
 
 def _normalised(rewards_T: Floats, trained_P: Ints) -> Floats:
     """(r - m)/s with the population's s; 0 where all rewards of a group are equal."""
-    group_T = np.repeat(np.arange(len(trained_P)), trained_P)
-    count_P = np.maximum(trained_P, 1)
-    centred_T = rewards_T - (np.bincount(group_T, rewards_T, minlength=len(trained_P)) / count_P)[group_T]
-    deviation_P = np.sqrt(np.bincount(group_T, centred_T**2, minlength=len(trained_P)) / count_P)
-    flat_T = (deviation_P <= FLAT)[group_T]
-    return np.where(flat_T, 0.0, centred_T / np.where(flat_T, 1.0, deviation_P[group_T]))
+    mean_T, deviation_T = moments(rewards_T, trained_P, ddof=0)
+    flat_T = deviation_T <= FLAT
+    return np.where(flat_T, 0.0, (rewards_T - mean_T) / np.where(flat_T, 1.0, deviation_T))
 
 
 def _cosines(old: Floats, new: Floats) -> Floats:
