@@ -11,11 +11,15 @@ from ..segments import Bools, Floats, Ints, offsets
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
     """Spearman's, ties by mean ranks; None where one side is constant."""
-    one, every = np.zeros(len(a), np.int64), np.ones(len(a), bool)
-    x, y = (group_ranks(np.asarray(values, np.float64), one, every) for values in (a, b))
+    x, y = mean_ranks(a), mean_ranks(b)
     x, y = x - x.mean(), y - y.mean()
     norm = float(np.sqrt((x @ x) * (y @ y)))
     return float(x @ y) / norm if norm else None
+
+
+def mean_ranks(values: Sequence[float]) -> Floats:
+    """1 for the least; equal values share the mean of their ranks."""
+    return group_ranks(np.asarray(values, np.float64), np.zeros(len(values), np.int64), np.ones(len(values), bool))
 
 
 def group_ranks(values_N: Floats, group_N: Ints, among_N: Bools) -> Floats:
