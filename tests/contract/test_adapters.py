@@ -82,7 +82,7 @@ def service(monkeypatch):
             lambda *a, _original=original, **k: _original(*a, **{"retries": 0, **k}, transport=Quiet(answer)),
         )
     common._client.cache_clear()
-    slime._scorer.cache_clear()
+    slime._parsed.cache_clear()
     easyr1._scorer.cache_clear()
     yield state
     common._client.cache_clear()

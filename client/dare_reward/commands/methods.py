@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from dare_reward.advantages.from_rewards import ADVANTAGES, Advantage
+from dare_reward.advantages.from_rewards import ADVANTAGES
 from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.estimators.method import Method
 from dare_reward.inputs import GROUP_FIELDS, ROLLOUT_FIELDS, Field
@@ -81,7 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _advantages(render: Render) -> str:
     of_methods = [_own_advantage(m) for m in methods().values() if m.advantages]
-    return render(ADVANTAGE_HEAD, [*[_advantage(a) for a in ADVANTAGES.values()], PASS_AT_K, *of_methods])
+    of_stacks = [[a.name, a.formula, a.openrlhf, a.verl, a.over] for a in ADVANTAGES.values()]
+    return render(ADVANTAGE_HEAD, [*of_stacks, PASS_AT_K, *of_methods])
 
 
 def _inputs(of: str, render: Render) -> str:
@@ -96,7 +97,7 @@ def _listing(arguments: argparse.Namespace, render: Render) -> str:
         return render(CHOICE_HEAD, [_choice(m) for m in listed])
     hidden = len(methods()) - len(listed)
     more = "" if arguments.markdown or not hidden else f"\n\n--all lists {hidden} more"
-    return render(METHOD_HEAD, [_method(m) for m in listed]) + more
+    return render(METHOD_HEAD, [[m.name, m.summary, needs(m), m.paper, m.evidence] for m in listed]) + more
 
 
 def _parameters(method: Method, arguments: argparse.Namespace, render: Render) -> str:
@@ -125,10 +126,6 @@ def needs(m: Method) -> str:
     return ", ".join([*always, *sometimes, *(f"{name} (optional)" for name in m.optional)])
 
 
-def _method(m: Method) -> list[str]:
-    return [m.name, m.summary, needs(m), m.paper, m.evidence]
-
-
 def _choice(m: Method) -> list[str]:
     gives = f"{m.output}, advantages" if m.advantages else m.output
     return [m.name, needs(m), m.cost, gives, m.evidence, m.unverified or "-"]
@@ -141,10 +138,6 @@ def _input(f: Field) -> list[str]:
 
 
 PASS_AT_K = ["pass@K", "A+ or A- of pass@K, from rewards of 0 and 1", "-", "-", "group"]
-
-
-def _advantage(a: Advantage) -> list[str]:
-    return [a.name, a.formula, a.openrlhf, a.verl, a.over]
 
 
 def _own_advantage(m: Method) -> list[str]:

@@ -114,9 +114,8 @@ def book_of(arguments: argparse.Namespace) -> RunBook | None:
             ties.add(line)
             count += 1
             seen.add(len(line.get("valid") or ()), (line.get("diagnostics") or {}).get("no_answer"))
-            mismatch.add(
-                f"group {line.get('group_id')}", line.get("label"), line.get("answers") or (), right=_right(line)
-            )
+            right, answers = any(line.get("correct") or ()), line.get("answers") or ()
+            mismatch.add(f"group {line.get('group_id')}", line.get("label"), answers, right=right)
             failed += [Problem(**line["error"])] if line.get("error") else []
     if not book.runs:
         only = "" if arguments.only is None else f" of the run {arguments.only!r}"
@@ -164,10 +163,6 @@ def _calibration(arguments: argparse.Namespace, book: RunBook) -> dict[str, Any]
         "rows": [[row.name, *row.share] for row in found.rollouts.rows],
         "params": found.calibration.params,
     }
-
-
-def _right(line: Mapping[str, Any]) -> bool:
-    return any(line.get("correct") or ())
 
 
 def _first_groups(path: str) -> tuple[list[Mapping[str, Any]], int]:

@@ -100,17 +100,8 @@ def _heading(group: GroupReply) -> str:
 
 
 def _row(s: Support) -> list[str]:
-    kept = "yes" if s.kept else "pruned"
-    return [
-        short_answer(s.answer),
-        str(s.count),
-        number(s.uncertainty, 4),
-        number(s.p_hat, 4),
-        kept,
-        number(s.p, 4),
-        number(s.bonus, 4),
-        number(s.reward, 4),
-    ]
+    u, p_hat, p, bonus, reward = (number(x, 4) for x in (s.uncertainty, s.p_hat, s.p, s.bonus, s.reward))
+    return [short_answer(s.answer), str(s.count), u, p_hat, "yes" if s.kept else "pruned", p, bonus, reward]
 
 
 def number(value: float | None, digits: int = 3) -> str:

@@ -39,6 +39,12 @@ def share_of_exp(groups: Groups, log_R: Floats, used_R: Bools) -> Floats:
     return share_of(groups, groups.sum_by_answer(mass_R))
 
 
+def winner(groups: Groups, value_A: Floats) -> Bools:
+    """The answer of each group with the greatest value above 0; of equals the first seen."""
+    winner_A: Bools = groups.first_max(value_A) & (value_A > 0)
+    return winner_A
+
+
 def no_groups(groups: Groups) -> Bools:
     return np.zeros(len(groups.sizes_P), bool)
 

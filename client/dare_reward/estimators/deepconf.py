@@ -9,7 +9,7 @@ import numpy as np
 from ..groups import Groups
 from ..params import Param
 from ..segments import Floats, segment_quantiles
-from .common import by_answer, share_of
+from .common import by_answer, share_of, winner
 from .method import Estimate, Method
 from .trace_confidence import Trace, narrow_groups, token_confidence, window_confidence
 
@@ -54,7 +54,7 @@ def deepconf(
     weight_R = np.nan_to_num(np.where(topk.lengths > 0, made_R, groups.column("confidence")), nan=0.0)
     votes_R = groups.valid_R & (weight_R >= _threshold(groups, weight_R, keep)[groups.group_R])
     share_A = share_of(groups, groups.sum_by_answer(weight_R * votes_R))
-    label_A = groups.first_max(share_A) & (share_A > 0)
+    label_A = winner(groups, share_A)
     return by_answer(
         groups,
         label_A.astype(np.float64) if reward == "winner" else share_A,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..groups import Groups
-from .common import by_rollout
+from .common import by_rollout, winner
 from .method import Estimate, Method
 
 
@@ -13,11 +13,7 @@ def gt(groups: Groups) -> Estimate:
     """r = 1 if the rollout is right (its `correct` flag, else its answer against the group's `label`), else 0."""
     right_R = np.nan_to_num(groups.column("label"), nan=0.0) > 0
     rewards_R = right_R.astype(np.float64)
-    return by_rollout(
-        groups,
-        rewards_R,
-        label_A=groups.first_max(groups.sum_by_answer(rewards_R)) & (groups.sum_by_answer(rewards_R) > 0),
-    )
+    return by_rollout(groups, rewards_R, label_A=winner(groups, groups.sum_by_answer(rewards_R)))
 
 
 METHODS = (

@@ -20,7 +20,7 @@ from ..errors import GroupError, RequestError
 from ..groups import Groups
 from ..params import Param
 from ..segments import Bools, Floats
-from .common import by_answer, share_of_exp, share_of_votes
+from .common import by_answer, share_of_exp, share_of_votes, winner
 from .method import Estimate, Method, lacking
 
 # The official code's mixture: weight of the first component, then shape and scale of each.
@@ -73,7 +73,7 @@ def rpc(
     first_R, apart_P = _distinct(groups, path_R, counted_R)
     share_A = share_of_exp(groups, logprob_R, first_R & kept_R)
     share_A = np.where(vote_P[groups.group_A], share_of_votes(groups), share_A)
-    label_A = groups.first_max(share_A) & (share_A > 0)
+    label_A = winner(groups, share_A)
     return by_answer(
         groups,
         label_A.astype(np.float64) if reward == "winner" else share_A,

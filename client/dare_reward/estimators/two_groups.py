@@ -12,7 +12,7 @@ import numpy as np
 
 from ..groups import Groups, View
 from ..segments import Bools, Floats
-from .common import by_answer
+from .common import by_answer, winner
 from .method import Estimate, Method
 
 
@@ -45,7 +45,7 @@ def self_harmony(groups: Groups) -> Estimate:
     score_A = np.divide(2 * p_A * q_A, p_A + q_A, out=np.zeros(len(p_A)), where=both_A)
     # Equal scores are equal fractions; a relative slack keeps rounding from deciding.
     best_A = score_A >= pooled.max_by_group(score_A)[pooled.group_A] * (1 - 1e-12)
-    label_A = _most(pooled, np.where(best_A & both_A, votes_A + others_A, 0.0))
+    label_A = winner(pooled, np.where(best_A & both_A, votes_A + others_A, 0.0))
     rewards = pooled.spread(label_A.astype(np.float64))
     flag_P = pooled.sum_by_group(label_A) == 0
     return _paired(groups, view, label_A, second_R=rewards[~view.own_R], flags_P={"no_common_answer": flag_P})
@@ -68,12 +68,7 @@ def _majority(view: View, from_R: Bools) -> Bools:
     first_A = np.full(len(pooled.text_A), np.inf)
     np.minimum.at(first_A, pooled.answer_R[voting_R], position_R[voting_R].astype(np.float64))
     votes_A = _votes(view, from_R)
-    return _most(pooled, np.where(votes_A > 0, (1 + pooled.sizes_P)[pooled.group_A] * votes_A - first_A, 0.0))
-
-
-def _most(pooled: Groups, votes_A: Floats) -> Bools:
-    label_A: Bools = pooled.first_max(votes_A) & (votes_A > 0)
-    return label_A
+    return winner(pooled, np.where(votes_A > 0, (1 + pooled.sizes_P)[pooled.group_A] * votes_A - first_A, 0.0))
 
 
 def _paired(groups: Groups, view: View, label_A: Bools, **others: Any) -> Estimate:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..groups import Groups
 from ..params import REQUIRED
-from .common import by_answer
+from .common import by_answer, winner
 from .dare import distribution, weighing
 from .method import Estimate, Method
 
@@ -24,7 +24,7 @@ def weighted_vote(groups: Groups, **weighting: Annotated[Any, distribution]) -> 
     With `exponent=0` this is the majority vote.
     """
     d = distribution(groups, **weighting)
-    label_A = groups.first_max(d.p_hat_A) & (d.p_hat_A > 0)
+    label_A = winner(groups, d.p_hat_A)
     return by_answer(
         groups,
         label_A.astype(np.float64),

@@ -87,7 +87,7 @@ class Reader:
         """One line for names taken for ours, one for what was left out, one for empty labels, one for estimates."""
         notes = self.notes
         if notes.taken:
-            tell("read " + ", ".join(f"{other} as {own}" for other, own in notes.taken))
+            tell("read " + ", ".join(f"{other} as {ours}" for other, ours in notes.taken))
         if notes.ignored:
             names = [f"{name} ({count})" for name, count in notes.ignored.most_common(8)]
             more = f" and {len(notes.ignored) - 8} more" if len(notes.ignored) > 8 else ""

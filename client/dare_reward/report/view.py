@@ -119,7 +119,7 @@ def _verdict(verdict: RunVerdict) -> JSON:
 def _events(states: Sequence[str | None], accuracy: RunVerdict) -> list[JSON]:
     """Where a word other than fine first came, and where accuracy changed: what charts mark."""
     words = [rule and RULES[rule].word for rule in states]
-    begins = [(words.index(own), str(own), tone_of(own)) for own in FIRED if own in words]
+    begins = [(words.index(word), str(word), tone_of(word)) for word in FIRED if word in words]
     if accuracy.since is not None:
         begins.append((accuracy.since, f"accuracy {accuracy.word}", accuracy.tone))
     return [{"at": at, "word": word, "tone": tone} for at, word, tone in sorted(begins)]

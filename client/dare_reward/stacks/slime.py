@@ -25,6 +25,7 @@ from .report import shadow_numbers
 from .scorer import Scorer, group, groups_by, label_of, require_complete, silenced
 
 POST_PROCESS: Final = "dare_reward.stacks.slime.advantages"
+VOTING: Final = ("adaptive", "votes")
 DROP: Final = "dare_drop"  # in a sample's metadata
 
 
@@ -59,7 +60,7 @@ def advantages(args: Any, samples: Sequence[Any], **_: Any) -> tuple[list[float]
     A sample that is not selected, or of a group that carries nothing, has advantage 0; what is not selected is removed
     from the loss (`remove_sample`).
     """
-    scorer = _scorer(_url(args))
+    scorer, _ = _parsed(_url(args))
     if "advantage" not in dict(scorer.update):
         raise ConfigError(f"{POST_PROCESS} needs advantage=... in --rm-url, such as advantage=gmae with method=gmae")
     members = groups_by(s.group_index for s in samples)
@@ -100,7 +101,7 @@ def dynamic_filter(args: Any, samples: Any, **_: Any) -> Any:
 
 def _of_group(args: Any) -> Scorer:
     """What scores a group by itself. Advantages come later, from the whole step."""
-    scorer = _scorer(_url(args))
+    scorer, _ = _parsed(_url(args))
     process = getattr(args, "custom_reward_post_process_path", None)
     asked = dict(scorer.update)
     if asked.keys() - {"settled"}:
@@ -125,8 +126,8 @@ def _of_group(args: Any) -> Scorer:
 
 def _waves(args: Any) -> Waves | None:
     """How votes are asked for beside the samples: `&adaptive=auto&votes=64` in --rm-url."""
-    asked = dict(parse_qsl(urlsplit(_whole_url(args)).query))
-    if "adaptive" not in asked and "votes" not in asked:
+    scorer, asked = _parsed(_url(args))
+    if not asked:
         return None
     if getattr(args, "custom_reward_post_process_path", None) == POST_PROCESS:
         raise ConfigError(
@@ -145,18 +146,11 @@ def _waves(args: Any) -> Waves | None:
     if not asked.get("votes", "").isdecimal():
         raise ConfigError("adaptive needs votes=..., the rollouts of a prompt that vote in full, in --rm-url")
     waves = Waves.read(asked.get("adaptive", ""), votes=int(asked["votes"]))
-    waves.resolved(waves.rule_of(find(_scorer(_url(args)).method)))
+    waves.resolved(waves.rule_of(find(scorer.method)))
     return waves
 
 
 def _url(args: Any) -> str:
-    """The address without what only slime's votes need."""
-    parts = urlsplit(_whole_url(args))
-    pairs = [(k, v) for k, v in parse_qsl(parts.query, keep_blank_values=True) if k not in {"adaptive", "votes"}]
-    return urlunsplit(parts._replace(query=urlencode(pairs)))
-
-
-def _whole_url(args: Any) -> str:
     url = getattr(args, "rm_url", None)
     if not url:
         raise RequestError("slime needs --rm-url with the address of the reward service")
@@ -164,8 +158,13 @@ def _whole_url(args: Any) -> str:
 
 
 @cache
-def _scorer(url: str) -> Scorer:
-    return Scorer.of(url).within("slime", lacks={"gaps", "masks", "end"})
+def _parsed(url: str) -> tuple[Scorer, dict[str, str]]:
+    """What scores, and what only slime's votes need."""
+    parts = urlsplit(url)
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    scored = urlunsplit(parts._replace(query=urlencode([(k, v) for k, v in pairs if k not in VOTING])))
+    voting = {k: v for k, v in pairs if k in VOTING and v}
+    return Scorer.of(scored).within("slime", lacks={"gaps", "masks", "end"}), voting
 
 
 def _rollout(args: Any, scorer: Scorer, sample: Any) -> dict[str, Any]:

@@ -67,9 +67,9 @@ class DareReward:
         trainer = self._checked(_trainer(columns))
         rows = self._rows(trainer, prompts, completions, columns)
         scored = scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
-        return self._given(trainer, scored, columns)
+        return self._rewards_of(trainer, scored, columns)
 
-    def _given(self, trainer: Any, scored: Sequence[_Told], columns: Mapping[str, Any]) -> list[float | None]:
+    def _rewards_of(self, trainer: Any, scored: Sequence[_Result], columns: Mapping[str, Any]) -> list[float | None]:
         """The rewards. Every rank learns of a collapse in the same call, so all of them end after the same step."""
         if self.scorer.on_collapse == "stop" and scored and scored[0].shared.get("dare/collapsed"):
             _stop(trainer)
@@ -177,30 +177,30 @@ class DareReward:
             return self.num_generations
         return int(trainer.num_generations if _trains(trainer) else trainer.num_generations_eval)
 
-    def _score(self, trainer: Any, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> list[_Told]:
+    def _score(self, trainer: Any, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> list[_Result]:
         groups = self._groups(trainer, rows)
         scored = self.scorer.score(groups, step=_step(columns))
         return self._watched(trainer, groups, *scored, columns)
 
     def _watched(
         self, trainer: Any, groups: Sequence[Any], rewards: Rewards, reply: Any, columns: Mapping[str, Any]
-    ) -> list[_Told]:
+    ) -> list[_Result]:
         """With the state of the run, if it is asked for and this is no evaluation."""
-        scored = self._told(trainer, groups, rewards, reply)
+        scored = self._results(trainer, groups, rewards, reply)
         watch = self.scorer.watch(reply, _step(columns), trainer) if _trains(trainer) else None
         if watch is None:
             return scored
         state = {f"dare/{name}": value for name, value in watch.numbers.items()}
         return [replace(one, shared={**one.shared, **state}) for one in scored]
 
-    def _told(self, trainer: Any, groups: Sequence[Any], rewards: Rewards, reply: Any) -> list[_Told]:
+    def _results(self, trainer: Any, groups: Sequence[Any], rewards: Rewards, reply: Any) -> list[_Result]:
         """One for each rollout that is trained on."""
         shared = {f"dare/{name}": value for name, value in numbers(reply, groups).items()}
-        beside = rollout_columns(reply, [len(own) for own in rewards])
-        size, out, at = self._size(trainer), list[_Told](), 0
+        beside = rollout_columns(reply, [len(of_group) for of_group in rewards])
+        size, out, at = self._size(trainer), list[_Result](), 0
         for of_group in _selected(silenced([*map(list, rewards)], reply), reply, size):
             for i, reward in enumerate(of_group[:size], start=at):
-                out.append(_Told(reward, {name: column[i] for name, column in beside.items()}, shared))
+                out.append(_Result(reward, {name: column[i] for name, column in beside.items()}, shared))
             at += len(of_group)
         return out
 
@@ -216,14 +216,14 @@ class AsyncDareReward(DareReward):
         rows = self._rows(trainer, prompts, completions, columns)
         if _place(trainer)["ranks"] > 1:
             every = scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
-            return self._given(trainer, every, columns)
+            return self._rewards_of(trainer, every, columns)
         groups = self._groups(trainer, rows)
         scored = await self.scorer.score_async(groups, step=_step(columns))
-        return self._given(trainer, self._watched(trainer, groups, *scored, columns), columns)
+        return self._rewards_of(trainer, self._watched(trainer, groups, *scored, columns), columns)
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Result:
     """What one place found of a rollout: its reward, what the table of completions shows beside it, and the step's
     numbers, which all rollouts share."""
 
@@ -283,7 +283,7 @@ def _nowhere(name: str, value: Any) -> None:
     """Of a trainer that takes no such thing."""
 
 
-def _logged(scored: Sequence[_Told], columns: Mapping[str, Any]) -> list[float | None]:
+def _logged(scored: Sequence[_Result], columns: Mapping[str, Any]) -> list[float | None]:
     """The rewards, after each rank has told TRL the same numbers and the columns of its own rows: TRL gathers both."""
     metric, extra = columns.get("log_metric", _nowhere), columns.get("log_extra", _nowhere)
     waves = {f"dare/{name}": value for name, value in _waves(columns).items()}

@@ -58,14 +58,9 @@ class VoteRollout:
         completions, logprobs, fields = self._sample(trainer, ids, size)
         rounds = [self._sample(trainer, ids, size) for _ in range(self.extra)]
         votes = [_votes(trainer, more, more_fields) for more, _, more_fields in rounds]
-        return {
-            "prompt_ids": ids,
-            "completion_ids": completions,
-            "logprobs": logprobs,
-            "vote_only": [[more[i] for more in votes] for i in range(len(prompts))],
-            **fields,
-            **loss_masks(trainer, completions),
-        }
+        columns = {"prompt_ids": ids, "completion_ids": completions, "logprobs": logprobs, **fields}
+        columns |= {"vote_only": [[more[i] for more in votes] for i in range(len(prompts))]}
+        return columns | loss_masks(trainer, completions)
 
     def _in_waves(self, trainer: Any, scorer: Scorer, ids: list[list[int]], size: int) -> dict[str, list[Any]]:
         """The trained completions of all prompts, then votes for the prompts that are not settled."""
@@ -89,16 +84,13 @@ class VoteRollout:
             asked += more
             for p, wave in zip(still, self._wave(trainer, [ids[p * size] for p in still], more), strict=True):
                 votes[p] += wave
-        return {
-            "prompt_ids": ids,
-            "completion_ids": completions,
-            "logprobs": logprobs,
+        columns = {"prompt_ids": ids, "completion_ids": completions, "logprobs": logprobs, **fields}
+        columns |= {
             "vote_only": [votes[i // size][i % size :: size] for i in range(len(ids))],
             "votes_saved": [waves.votes - size - len(votes[i // size]) for i in range(len(ids))],
             "settle_risk": [risk[i // size] for i in range(len(ids))],
-            **fields,
-            **loss_masks(trainer, completions),
         }
+        return columns | loss_masks(trainer, completions)
 
     def _check_same(self, trainer: Any, scorer: Scorer) -> None:
         """RequestError if no reward function of the trainer pays what settles the votes, or one chooses among all."""

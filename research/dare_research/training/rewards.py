@@ -27,11 +27,11 @@ class OwnAdvantages(DareReward):
         self.scorer = replace(self.scorer, update=tuple(own.items()))
         self.advantages: list[float | None] = []
 
-    def _told(self, trainer: Any, groups: Any, rewards: Any, reply: Any) -> list[Any]:
+    def _results(self, trainer: Any, groups: Any, rewards: Any, reply: Any) -> list[Any]:
         if reply is None:
             raise ReplyError("no advantages without a reply")
         self.advantages = [a for group in reply.groups for a in group.advantages[: self._size(trainer)]]
-        return super()._told(trainer, groups, rewards, reply)
+        return super()._results(trainer, groups, rewards, reply)
 
 
 class AskedByPrompt(DareReward):
