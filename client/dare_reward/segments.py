@@ -27,6 +27,16 @@ def offsets(lengths: NDArray[Any]) -> Ints:
     return out
 
 
+def owners(lengths: NDArray[Any]) -> Ints:
+    """The segment of each element."""
+    return np.repeat(np.arange(len(lengths)), lengths)
+
+
+def positions(lengths: NDArray[Any]) -> Ints:
+    """Index of each element within its segment."""
+    return np.arange(int(lengths.sum())) - np.repeat(offsets(lengths)[:-1], lengths)
+
+
 def blocks(lengths_N: NDArray[Any], *, size: int = BLOCK) -> Iterator[tuple[slice, slice]]:
     """Runs of whole segments of about `size` elements: (slice of segments, slice of elements)."""
     ends = offsets(lengths_N)
@@ -66,7 +76,7 @@ def segment_sort(values_T: NDArray[Any], lengths_N: NDArray[Any]) -> Floats:
     for segments, elements in blocks(lengths_N):
         lengths = lengths_N[segments]
         values = values_T[elements].astype(np.float64)
-        out[elements] = values[np.lexsort((values, np.repeat(np.arange(len(lengths)), lengths)))]
+        out[elements] = values[np.lexsort((values, owners(lengths)))]
     return out
 
 

@@ -18,7 +18,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ..errors import RequestError, unknown_value
-from ..segments import Bools, Floats, Ints
+from ..segments import Bools, Floats, Ints, owners
 
 LEAST_VARIANCE = 1e-8  # OpenRLHF's clamp in the normalisation over a batch
 
@@ -26,7 +26,7 @@ LEAST_VARIANCE = 1e-8  # OpenRLHF's clamp in the normalisation over a batch
 def grpo_verl(rewards_R: Floats, sizes_P: Ints) -> Floats:
     """(r - m)/(s + 1e-6); a group of one keeps r/(1 + 1e-6), as verl sets m = 0 and s = 1 there."""
     mean_R, deviation_R = moments(rewards_R, sizes_P, ddof=1)
-    alone_R = _spread(sizes_P == 1, sizes_P)
+    alone_R = np.repeat(sizes_P == 1, sizes_P)
     return np.where(alone_R, rewards_R / (1 + 1e-6), (rewards_R - mean_R) / (deviation_R + 1e-6))
 
 
@@ -49,7 +49,7 @@ def dr_grpo(rewards_R: Floats, sizes_P: Ints) -> Floats:
 
 def rloo(rewards_R: Floats, sizes_P: Ints) -> Floats:
     """r minus the mean of the other rewards = (r - m) M/(M - 1); a group of one keeps r, as in verl."""
-    size_R = _spread(sizes_P, sizes_P).astype(np.float64)
+    size_R = np.repeat(sizes_P, sizes_P).astype(np.float64)
     others = dr_grpo(rewards_R, sizes_P) * size_R / np.maximum(size_R - 1, 1)
     return np.where(size_R == 1, rewards_R, others)
 
@@ -94,10 +94,10 @@ def pass_at_k_advantage(rewards_R: Floats, sizes_P: Ints, *, k: int) -> Floats:
     """A+ for reward 1, A- for reward 0 (`pass_at_k_pair`). Other rewards are a RequestError."""
     if not np.isin(rewards_R, (0.0, 1.0)).all():
         raise RequestError(f"pass@{k} needs rewards of 0 and 1", loc=("advantage",), code="rewards")
-    right_P = np.bincount(_groups(sizes_P), rewards_R, minlength=len(sizes_P)).astype(np.int64)
+    right_P = np.bincount(owners(sizes_P), rewards_R, minlength=len(sizes_P)).astype(np.int64)
     pairs = [pass_at_k_pair(n, n - c, k) for n, c in zip(sizes_P.tolist(), right_P.tolist(), strict=True)]
     plus_P, minus_P = np.array(pairs, np.float64).reshape(-1, 2).T
-    return np.where(rewards_R > 0, _spread(plus_P, sizes_P), _spread(minus_P, sizes_P))
+    return np.where(rewards_R > 0, np.repeat(plus_P, sizes_P), np.repeat(minus_P, sizes_P))
 
 
 def fixed(rewards_R: Floats, sizes_P: Ints) -> Floats:
@@ -183,24 +183,16 @@ def advantages(name: str, rewards_R: Floats, sizes_P: Ints, *, trained_R: Bools 
     function = find_advantage(name)
     if trained_R is None or trained_R.all():
         return function(rewards_R, sizes_P)
-    counts_P = np.bincount(_groups(sizes_P), trained_R, minlength=len(sizes_P)).astype(np.int64)
+    counts_P = np.bincount(owners(sizes_P), trained_R, minlength=len(sizes_P)).astype(np.int64)
     out = np.full(len(rewards_R), np.nan)
     out[trained_R] = function(rewards_R[trained_R], counts_P)
     return out
 
 
-def _groups(sizes_P: Ints) -> Ints:
-    return np.repeat(np.arange(len(sizes_P)), sizes_P)
-
-
-def _spread(values_P: Floats | Ints | Bools, sizes_P: Ints) -> Floats:
-    return np.repeat(values_P, sizes_P)
-
-
 def moments(rewards_R: Floats, sizes_P: Ints, *, ddof: int) -> tuple[Floats, Floats]:
     """Mean and standard deviation of each rollout's group. Exactly m = r and s = 0 where all rewards are equal."""
-    group_R = _groups(sizes_P)
-    first_R = _spread(_first(rewards_R, sizes_P), sizes_P)
+    group_R = owners(sizes_P)
+    first_R = np.repeat(_first(rewards_R, sizes_P), sizes_P)
     shift_P = np.bincount(group_R, rewards_R - first_R, minlength=len(sizes_P)) / np.maximum(sizes_P, 1)
     mean_R = first_R + shift_P[group_R]
     square_P = np.bincount(group_R, (rewards_R - mean_R) ** 2, minlength=len(sizes_P)) / np.maximum(sizes_P - ddof, 1)

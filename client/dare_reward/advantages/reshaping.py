@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..segments import Bools, Floats, Ints
+from ..segments import Bools, Floats, Ints, owners
 
 
 def ear(
@@ -20,7 +20,7 @@ def ear(
     The paper's Y is negative above twice the mean, and turns the advantage around: `floor` bounds it from below, None
     takes it literally. Groups that lack an entropy get NaN.
     """
-    group_R = np.repeat(np.arange(len(sizes_P)), sizes_P)
+    group_R = owners(sizes_P)
     counted_R = np.ones(len(group_R), bool) if trained_R is None else trained_R
     number_P = np.bincount(group_R, counted_R, minlength=len(sizes_P))
     total_P = np.bincount(group_R, np.where(counted_R, mean_entropy_R, 0.0), minlength=len(sizes_P))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..groups import Groups
-from ..segments import Bools, Ints, offsets
+from ..segments import Bools, Ints, positions
 
 
 def training_size(groups: Groups, n_train: int | None) -> Ints:
@@ -29,7 +29,7 @@ def select_ddrl(groups: Groups, n_train: int | None = None) -> Ints:
     votes_R = groups.spread(groups.votes_A)
     order = np.lexsort((np.arange(len(votes_R)), -votes_R, groups.group_R))
     rank_R = np.empty(len(order), np.int64)
-    rank_R[order] = np.arange(len(order)) - np.repeat(offsets(groups.sizes_P)[:-1], groups.sizes_P)
+    rank_R[order] = positions(groups.sizes_P)
     first_low_R = (groups.sizes_P - (size_P - high_P))[groups.group_R]
     high_R = high_P[groups.group_R]
     place_R: Ints = np.where(

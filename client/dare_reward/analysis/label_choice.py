@@ -27,7 +27,7 @@ import numpy as np
 
 from ..estimators.common import share_of
 from ..groups import Groups
-from ..segments import Bools, Floats
+from ..segments import Bools, Floats, positions
 from .labels import known_groups, right_answers
 
 EPS = 0.05  # of the weight, as in `calibrated_vote`
@@ -69,7 +69,7 @@ def contested(groups: Groups) -> Floats:
     """The second answer's share of the votes where the first two hold at least half of them, else 0."""
     order = np.lexsort((-groups.votes_A, groups.group_A))
     place_A = np.empty(len(order), np.int64)
-    place_A[order] = np.arange(len(order)) - (np.cumsum(groups.support_P) - groups.support_P)[groups.group_A]
+    place_A[order] = positions(groups.support_P)
     first_P, second_P = (groups.sum_by_group(share_of(groups, groups.votes_A) * (place_A == k)) for k in (0, 1))
     return np.where(first_P + second_P >= 0.5, second_P, 0.0)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import GroupError
 from ..groups import Groups, Ragged
-from ..segments import BLOCK, Floats, Ints, offsets, segment_means, segment_sums
+from ..segments import BLOCK, Floats, Ints, offsets, owners, positions, segment_means, segment_sums
 
 Trace = Literal["bottom_window", "min_window", "tail", "mean"]
 
@@ -42,7 +42,7 @@ def step_confidence(confidence_T: Floats, lengths_R: Ints, ends: Ragged) -> Floa
     `ends` are indices after the last token of each step. A trace without ends is one step. NaN for an empty trace.
     """
     starts_R = offsets(lengths_R)[:-1]
-    rollout_S = np.repeat(np.arange(len(lengths_R)), ends.lengths)
+    rollout_S = owners(ends.lengths)
     cut = np.minimum(ends.values.astype(np.int64), lengths_R[rollout_S]) + starts_R[rollout_S]
     edges = np.unique(np.concatenate([cut, starts_R, [len(confidence_T)]]).astype(np.int64))
     lengths_S = np.diff(edges)
@@ -58,7 +58,7 @@ def generated_ends(groups: Groups) -> Ragged:
     ends, mask = groups.ragged("step_ends"), groups.columns.get("token_mask")
     if not isinstance(mask, Ragged):
         return ends
-    owner = np.repeat(np.arange(len(ends.lengths)), ends.lengths)
+    owner = owners(ends.lengths)
     start = offsets(mask.lengths)[:-1][owner]
     running = offsets(mask.values)
     reach = start + np.minimum(ends.values.astype(np.int64), mask.lengths[owner])
@@ -77,18 +77,13 @@ def window_confidence(
         return segment_means(confidence_T, lengths_R)[0]
     if kind == "tail":
         lengths = np.minimum(lengths_R, tail)
-        keep_T = _position(lengths_R) >= np.repeat(lengths_R - lengths, lengths_R)
+        keep_T = positions(lengths_R) >= np.repeat(lengths_R - lengths, lengths_R)
         return segment_means(confidence_T[keep_T], lengths)[0]
     lowest: Callable[[Floats, Ints], Floats] = _minimum if kind == "min_window" else lambda m, n: _lowest(m, n, bottom)
     out = np.full(len(lengths_R), np.nan)
     for rollouts, tokens in _padded_blocks(lengths_R):
         out[rollouts] = lowest(*_windows(confidence_T[tokens], lengths_R[rollouts], window))
     return np.where(lengths_R > 0, out, np.nan)
-
-
-def _position(lengths_R: Ints) -> Ints:
-    """Index of each token within its trace."""
-    return np.arange(int(lengths_R.sum())) - np.repeat(offsets(lengths_R)[:-1], lengths_R)
 
 
 def _padded_blocks(lengths_R: Ints) -> Iterator[tuple[slice, slice]]:
@@ -111,7 +106,7 @@ def _windows(values_T: Floats, lengths_R: Ints, window: int) -> tuple[Floats, In
     """
     longest = max(int(lengths_R.max(initial=0)), 1)
     padded = np.zeros((len(lengths_R), longest + 1))
-    padded[np.repeat(np.arange(len(lengths_R)), lengths_R), _position(lengths_R) + 1] = values_T
+    padded[owners(lengths_R), positions(lengths_R) + 1] = values_T
     running = np.cumsum(padded, axis=1)
     width_R = np.minimum(lengths_R, window)
     count_R = np.maximum(lengths_R - width_R + 1, 1)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..groups import Groups, View
-from ..segments import Bools, Floats
+from ..segments import Bools, Floats, positions
 from .common import by_answer, winner
 from .method import Estimate, Method
 
@@ -63,10 +63,9 @@ def _votes(view: View, from_R: Bools) -> Floats:
 def _majority(view: View, from_R: Bools) -> Bools:
     """The most voted answer of these rollouts; ties: the one that they said first."""
     pooled = view.pooled
-    position_R = np.arange(len(from_R)) - (np.cumsum(pooled.sizes_P) - pooled.sizes_P)[pooled.group_R]
     voting_R = from_R & pooled.valid_R
     first_A = np.full(len(pooled.text_A), np.inf)
-    np.minimum.at(first_A, pooled.answer_R[voting_R], position_R[voting_R].astype(np.float64))
+    np.minimum.at(first_A, pooled.answer_R[voting_R], positions(pooled.sizes_P)[voting_R].astype(np.float64))
     votes_A = _votes(view, from_R)
     return winner(pooled, np.where(votes_A > 0, (1 + pooled.sizes_P)[pooled.group_A] * votes_A - first_A, 0.0))
 
