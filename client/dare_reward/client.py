@@ -21,7 +21,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 import httpx
@@ -34,7 +34,7 @@ from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .inputs import Group
 from .methods import OTHER_NAMES, methods
-from .reply import Asked, CrossedReplyError, Reply, check_fit, with_reasons
+from .reply import NOTHING, Asked, CrossedReplyError, Reply, check_fit, with_reasons
 from .runs.line import asked_for, of_groups
 from .runs.log import run_log_of
 from .scoring.plan import is_own, request_config_id
@@ -49,7 +49,6 @@ __all__ = ["AsyncClient", "Client", "environment_token", "service_address", "spl
 logger = logging.getLogger("dare_reward")
 
 JSON = Mapping[str, Any]
-NOTHING: JSON = MappingProxyType({})
 RETRY = frozenset({408, 502, 503, 504})
 LONGEST_PAUSE = 30.0
 # A reply says up to 11 bytes for a byte of the request, and as much again for each shadow method (both measured on

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,12 +22,11 @@ import numpy as np
 from ..groups import Groups
 from ..segments import Floats
 from .calibrate import CHOSEN_MIXED, LABELS, MIXED, VOTE, Calibration, bars, changed, choose, evidence, tables
-from .certainty import ENTROPY, GRID, Certainty
+from .certainty import ENTROPY, GRID, NOTHING, Certainty
 from .label_choice import direction
 
 LIKELY = 0.01
 PERMUTATIONS = 2000
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)

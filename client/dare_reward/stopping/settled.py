@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +25,9 @@ from ..scoring.score import NO_COLUMNS, count_steps, pseudo_label
 from ..segments import Bools, Floats, Ints
 from .futures import outlook, rewards
 from .rules import flip_risk, locked, predictive, tallies
-from .waves import RuleName, Waves
+from .waves import NOTHING, RuleName, Waves
 
 JSON = Mapping[str, Any]
-NOTHING: Final[JSON] = MappingProxyType({})
 # Of a request's steps, the votes to come take one for so many: squares of their number, rollouts that are drawn.
 SQUARES, DRAWN = 512, 16
 
