@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -32,7 +31,6 @@ T = TypeVar("T")
 EXAMINED = 1_000_003  # seeds of evaluations, far from those of training
 CALIBRATED = 2_000_003  # and of the labelled rollouts
 TEMPERATURES = (0.7, 1.3)
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, LARGEST = -1, -3, 1 << 25  # of malloc.h; the largest block that glibc can keep
 
 
 def trunk_name(base: int, regime: str = "plain") -> str:
@@ -243,13 +241,9 @@ def digest(folder: Path) -> str:
 
 
 def _one_thread() -> None:
-    """One thread; and memory that is freed stays: else the kernel clears each page of a step's tensors anew."""
     import torch
 
     torch.set_num_threads(1)
-    if hasattr(libc := ctypes.CDLL(None), "mallopt"):  # glibc
-        for option in (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD):
-            libc.mallopt(option, LARGEST)
 
 
 def load(folder: Path) -> tuple[Any, Any]:
