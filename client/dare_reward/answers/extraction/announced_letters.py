@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ..._pattern import pattern
-from ..choices import names_species
+from ..choices import names_species, plain
 from ..languages import PHRASES, alternatives, english, every
 from .announcements import NEAR, announcements, descending, lowered
 from .unannounced import stands_alone
@@ -138,6 +138,9 @@ _NOT_ALONE = pattern(
     r"(?:[Oo]ption\s|[Cc]hoice\s|[Aa]nswer\s)?\(?\Z"
 )
 _LONE = pattern(r"(?<![\w'’])[A-Z](?![\w'’])")
+_JOINERS = pattern(
+    rf"[\s,;/&+()\[\].、]|\b(?:{alternatives('or', 'not')}|option\b|choice\b|both\b|either\b)", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +185,24 @@ def last_letter(text: str, letters: Sequence[str]) -> str | None:
         if match[0] in letters and not (match[0] in "AI" and _ARTICLE.match(text, match.end()))
     ]
     return found[-1] if found else None
+
+
+def names_several(content: str, letters: Sequence[str]) -> bool:
+    """Whether a box says letters and nothing else, but no single option: "A, B", "A or B", "not B", K of A-J."""
+    rest = _JOINERS.sub("", plain(content[:200]))
+    return (
+        bool(rest)
+        and len(rest) <= 26
+        and rest.isascii()
+        and rest.isalpha()
+        and rest.isupper()
+        and _spaced(content, rest, letters)
+    )
+
+
+def _spaced(content: str, rest: str, letters: Sequence[str]) -> bool:
+    standing = _LONE.findall(plain(content[:200]))
+    return len(standing) == len(rest) or set(rest) <= set(letters)
 
 
 def _said(text: str, letters: Sequence[str], start: int, end: int | None = None) -> list[Said]:

@@ -19,7 +19,7 @@ from ..cleanup import peel
 from ..languages import alternatives
 from ..markup import without_html
 from .announced_content import Phrase, exact_phrase, math_phrase, text_phrase
-from .announced_letters import announced_letter, last_letter
+from .announced_letters import announced_letter, last_letter, names_several
 from .announcements import NEAR, announcements, lowered
 from .boxes import boxes, last_mark, listed
 from .fields import Mark, is_undecided
@@ -165,6 +165,8 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
         source: Source = "box" if mark.source == "box" else "tag"
         if (letter := choice_letter(mark.content, letters)) is not None:
             return _UNCLEAR if source == "box" and _either(text, mark, letters) else Extraction(letter, source)
+        if names_several(mark.content, letters):
+            return _UNCLEAR
         if (letter := _letter_near(text, mark.content, source, letters)) is not None:
             return Extraction(letter, source)
     letter = None if closed_only else announced_letter(text, letters)
