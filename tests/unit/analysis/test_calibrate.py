@@ -327,6 +327,7 @@ def test_equal_entropies_make_no_test(size, entropy):
     assert (found.exponent, found.mixed, found.telling) == (0.0, 40, 0)
     assert math.isnan(found.statistic)
     assert decide(found)[0] == "vote"
+    assert "alike" in decide(found)[1]  # another reason than that of a test that fails
     groups[0]["rollouts"][0]["mean_entropy"] *= 1.001
     assert calibrate(*arrays(groups)).telling == 1
 
