@@ -471,8 +471,9 @@ def test_verls_filter_judges_labelled_groups_by_their_labels(trainer, service):
     for uid, (answers, label) in groups.items():
         finish(trainer, f"gt-{uid}", answers, label)
     keys = [f"gt-{uid}_{session}_0" for uid in groups for session in range(4)]
-    for url, kept in ((f"{service.url}?labelled=gt", {"split", "free"}), (service.url, {"split", "none", "free"})):
-        verdicts = _verdicts(by_votes(Scorer.of(url)), trainer, keys, "train", None)
+    for labelled, kept in (("gt", {"split", "free"}), ("method", {"split", "none", "free"})):
+        scorer = Scorer.of(f"{service.url}?method=ttrl&labelled={labelled}")
+        verdicts = _verdicts(by_votes(scorer), trainer, keys, "train", None)
         assert {uid.removeprefix("gt-") for uid, verdict in verdicts.items() if verdict is None} == kept
 
 
