@@ -123,7 +123,7 @@ def main() -> int:
         derived["training"] = trained
         (docs / "real-model-training.md").write_text(training_page.page(trained), encoding="utf-8")
         training_page.draw(docs, trained)
-        tables["real model, trained"] = training_page.evidence(trained)
+        tables["real model trained"] = training_page.evidence(trained)
     summary.write_text(json.dumps(derived, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     (docs / "real-model.md").write_text(page(derived), encoding="utf-8")
     for name, table in tables.items():
