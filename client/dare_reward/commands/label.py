@@ -66,9 +66,9 @@ def register(subparsers: Any) -> None:
     how.add_argument(
         "--list",
         action="store_true",
-        help="Only print the chosen group_ids, one a line, best first: the default if the output goes into a file.",
+        help="Only print the chosen group_ids, one a line, best first: the default unless the output is a terminal.",
     )
-    how.add_argument("--port", type=int, help="Open the page, at this port (default: a free one, which 0 means too).")
+    how.add_argument("--port", type=int, help="Open the page at this port; 0 takes a free one.")
     parser.set_defaults(run=run)
 
 
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = _chosen(arguments)
     if not (arguments.list or arguments.terminal) and arguments.port is None and not sys.stdout.isatty():
         arguments.list = True
-        warn("the output is no terminal, so it is the list of prompts; --port 0 opens the page")
+        warn("the output is not a terminal, so it lists the prompts; --port 0 opens the page")
     if arguments.list:
         print("\n".join(str(group["group_id"]) for group in chosen))
         return 0

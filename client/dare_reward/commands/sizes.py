@@ -29,7 +29,7 @@ def sentence(found: BySize, chosen: str = "") -> list[str]:
     vote, *others = found.rows
     if not found.truth:
         shares = "; ".join(f"{row.name} {100 * row.share[at]:.0f}%" for row in found.rows)
-        return [f"{head}, labels that are those of all {found.sizes[-1]}: {shares}"]
+        return [f"{head}, labels equal to those of all {found.sizes[-1]}: {shares}"]
     if not others:
         return []
     best = next((row for row in others if row.name == chosen), max(others, key=lambda row: row.share[at]))

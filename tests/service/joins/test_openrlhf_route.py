@@ -507,7 +507,7 @@ async def test_nothing_of_the_caller_is_in_the_log(asgi, caplog):
         ({"query": ["a"], "prompts": ["p", "q"]}, "prompts: 2 entries for 1 queries"),
         ({"query": [1], "prompts": ["p"]}, "query[0]: must be a string"),
         ({**one(1), "index": [0]}, "group_key: group_key and index come together"),
-        (one(1, group_key="g", index=9), "index[0]: must be below group_size"),
+        (one(1, group_key="g", index=2), "index[0]: must be below group_size"),
         (one(1, group_key="g", index=-1), "index[0]: must be an integer >= 0"),
         (one(1, mean_entropy=-1.0), "mean_entropy[0]: must be a finite number >= 0"),
         (one(1, mean_entropy="x"), "mean_entropy[0]: must be a finite number"),

@@ -137,6 +137,7 @@ def test_the_url_to_paste_keeps_what_was_said_and_hides_the_token():
         ({"DARE_JOIN_HOLD": "180"}, "DARE_JOIN_HOLD must be"),
         ({"DARE_JOIN_DEADLINE": "850"}, "DARE_JOIN_DEADLINE must be below 5 x DARE_JOIN_HOLD, 850"),
         ({"DARE_JOIN_HOLD": "100"}, "below 5 x DARE_JOIN_HOLD, 500"),
+        ({"DARE_JOIN_MIN_SHARE": "1"}, "DARE_JOIN_MIN_SHARE must be"),
     ],
 )
 def test_settings_that_would_lose_rewards_are_refused(environment, words):

@@ -23,10 +23,15 @@ from dare_reward.analysis.calibrate import (
     SMALLEST,
     TELLING,
     VOTE,
+    Bars,
     bars,
     calibrate,
+    choose,
+    evidence,
     fit_exponent,
+    tables,
 )
+from dare_reward.analysis.certainty import ENTROPY
 from dare_reward.analysis.preflight import decide, preflight, warnings
 from dare_reward.cli import main
 from dare_reward.groups import Groups
@@ -380,7 +385,19 @@ def test_the_bars_are_honest_under_any_number_of_looks(chosen, first):
     assert (np.abs(t) >= gates).any(axis=1).mean() <= 0.02
     assert (np.abs(t) >= GATE).any(axis=1).mean() > 0.03
     assert gates[0] == bars(first, first, chosen=chosen).gate == GATE
-    assert bars(first - 1, first - 1, chosen=chosen).enough is False
+    enough = [
+        bars(*n, chosen=chosen).enough for n in ((first - 1, first - 1), (first, first // 2 - 1), (first, first // 2))
+    ]
+    assert enough == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("bar", "used"), [({}, True), ({"gate": 99}, False), ({"rivals": 99}, False), ({"enough": False}, False)]
+)
+def test_each_bar_alone_keeps_the_vote(bar, used):
+    groups, correct_R = arrays(labelled(60, gap=0.3, right=0.3))
+    e = evidence(groups, correct_R, tables(groups, ENTROPY))
+    assert (choose(e, e.totals(), Bars(**bar)).exponent_S[0] != 0) == used
 
 
 # the commands

@@ -128,6 +128,7 @@ def test_a_bare_value_joins_the_only_tag_and_tags_nest(raws, index):
         ("x=3", "x = 3.0", {"names": "distinct"}, True), ("2, 3", "3, 2", {}, True), ("2, 3", "3, 2", {"list_order": "keep"}, False),
         ("2, 3", "2 and 3", {"list_order": "keep"}, True), (r"\{2,3\}", r"\{3,2\}", {"list_order": "keep"}, True),
         ("(1,2)", "1<x<2", {}, True), ("(1,2)", "1<x<2", {"intervals": "distinct"}, False), ("3.14159", r"\pi", {}, False),
+        ("3.14159", "3.142", {"significant": 4}, True), ("66.66", "200/3", {"significant": 4}, False), ("0", "1e-9", {"significant": 3}, False),
     ],
 )  # fmt: skip
 def test_rules(a, b, rules, same):

@@ -273,6 +273,16 @@ def test_wrong_use(tmp_path, capsys):
     assert main([*base, "--data", f"aime24={data}", "--report"]) == 2
     assert main([*base, "--data", f"aime24={data}", "--url", "u", "--model", "m", "--samples", "0"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 4
+    for flag, value in (
+        ("--temperature", "-1"),
+        ("--top-p", "2"),
+        ("--max-tokens", "0"),
+        ("--seed", "x"),
+        ("--route", "y"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main([*base, "--data", f"aime24={data}", "--url", "u", "--model", "m", flag, value])
+        assert (ended.value.code, flag in capsys.readouterr().err) == (2, True)
     (tmp_path / "c.jsonl").write_text('{"x": 1}\n')
     with pytest.raises(ConfigError):
         RolloutFile(tmp_path / "c.jsonl", {})
