@@ -85,7 +85,7 @@ def math_phrase(text: str, announcement: Announcement) -> Phrase | None:
 
 
 def _math_words(text: str, announcement: Announcement) -> Phrase | None:
-    body = _body(text, announcement)
+    body, fresh = _body(text, announcement)
     if not announcement.negated and (repeating := _REPEATING.match(body)):
         return Phrase(repeating[0])
     if body.startswith(("\\[", "$$", "\\begin{")):
@@ -102,11 +102,13 @@ def _math_words(text: str, announcement: Announcement) -> Phrase | None:
     return (
         None
         if _is_constraint(text, announcement, said, start)
-        else _from_sentence(text, announcement, line, start, alone=not _SAYS.search(body, len(said)))
+        else _from_sentence(text, announcement, line, start, fresh=fresh, alone=not _SAYS.search(body, len(said)))
     )
 
 
-def _from_sentence(text: str, announcement: Announcement, line: str, start: int, *, alone: bool) -> Phrase | None:
+def _from_sentence(
+    text: str, announcement: Announcement, line: str, start: int, *, fresh: bool, alone: bool
+) -> Phrase | None:
     """What the sentence that opens `line` announces or denies from `start` on."""
     found = spans(line)
     said, denied = sentence(line, found)[0], announcement.negated
@@ -123,7 +125,7 @@ def _from_sentence(text: str, announcement: Announcement, line: str, start: int,
         strict = announcement.link in {"equals", "hash", "line"}
         content = plain_content(said[start:], strict=strict)
         if content is None and not strict:
-            content = said_in_words(said[start:], alone=alone)
+            content = said_in_words(said[start:], fresh=fresh, alone=alone)
     if (
         not content
         or _is_empty(content)
@@ -157,7 +159,7 @@ def text_phrase(text: str, announcement: Announcement) -> Phrase | None:
     """The line after a colon, the sentence after "is", without markup around it."""
     if announcement.link == "equals" or (announcement.link == "hash" and not _is_last(text, announcement)):
         return None
-    body = _body(text, announcement)
+    body, _ = _body(text, announcement)
     line = _line(body, announcement)
     found = spans(line)
     if announcement.link == "is":
@@ -205,18 +207,18 @@ def _undressed(line: str) -> str:
     return line.replace("**", "", 1) if line.count("**") % 2 else line
 
 
-def _body(text: str, announcement: Announcement) -> str:
-    """The content's text without dress before it."""
+def _body(text: str, announcement: Announcement) -> tuple[str, bool]:
+    """The content's text without dress before it, and whether it starts on a new line."""
     rest = text[announcement.end : announcement.end + WINDOW]
     at = rest.index("}") + 1 if rest.lstrip().startswith("}") else 0  # \\textbf{Answer:} 42
     dress = _DRESS.match(rest, at)
     assert dress is not None
-    at = dress.end()
-    if "\n" in dress[0] and (bullet := _BULLET.match(rest, at)):
+    fresh, at = "\n" in dress[0], dress.end()
+    if fresh and (bullet := _BULLET.match(rest, at)):
         dress = _DRESS.match(rest, bullet.end())
         assert dress is not None
         at = dress.end()
-    return rest[at:]
+    return rest[at:], fresh
 
 
 def _fillers(said: str) -> int:

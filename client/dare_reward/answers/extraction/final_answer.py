@@ -218,7 +218,7 @@ def _inside(content: str) -> str | None:
         return (span[1] or span[2] or span[3] or content).strip()
     phrase = _phrase(content, "math")
     if phrase is None and len(content.split()) > 2:
-        phrase = plain_content(content, strict=False) or said_in_words(content, alone=True)
+        phrase = plain_content(content, strict=False) or said_in_words(content, fresh=False, alone=True)
     return phrase or content
 
 

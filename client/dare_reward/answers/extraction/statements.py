@@ -3,9 +3,10 @@ r"""The one value that a sentence states: "Each of the 10 guests had 18 cookies"
 Of the numbers and formulas in the sentence, the first of these rules that leaves exactly one names the value; where
 none does, the sentence states no single value, and nothing is guessed:
 
-1. the last side of the last equation;
-2. what follows "is", "are", "was", "were" or "be";
-3. what is left without the numbers that only say when, with what or of which: behind a preposition ("in 40 seconds"),
+1. what stands in bold;
+2. the last side of the last equation;
+3. what follows "is", "are", "was", "were" or "be";
+4. what is left without the numbers that only say when, with what or of which: behind a preposition ("in 40 seconds"),
    behind "the", "his", "remaining" (known before: "the 10 guests"), in brackets, or right behind another number.
 """
 
@@ -19,7 +20,7 @@ from ..languages import english
 from ..markup import undecorated
 from ..number_words import spoken_runs
 from .lines import spans
-from .prose_values import COPULA, NUMBER, TAIL_JUNK, WORDS, last_side, unit_after
+from .prose_values import COPULA, NUMBER, TAIL_JUNK, WORDS, last_side, plain_content, unit_after
 
 LONGEST = 600  # characters of a sentence that is read
 MOST = 12  # values in it
@@ -40,6 +41,9 @@ _CLAUSES = pattern(
     r"|,\s(?:so|not|and so|but|it|they|that)\b"
 )
 _VERDICT = pattern(r"(?:yes|no|true|false)(?=[,:;])", re.IGNORECASE)
+_SUBJECT = pattern(
+    r"(?:she|he|it|they|there|this|each)\b(?!.*\bto (?:find|get|solve|determine|compute)\b)", re.IGNORECASE
+)
 _CUT_OFF = pattern(r"[\s*_]*+(?:\\[(\[a-z]|\$(?![\d.]))")  # a formula that never closes
 _WHO = pattern(r",\s(?:it|they)\Z")  # "Together, they found 665"
 _DOLLARS = pattern(r"(?<!\\)\$(?!\d)")  # of formulas, not of money
@@ -48,6 +52,7 @@ _WORDED = pattern(r"[^\W\d_]{3,}")
 _ENDS = (".", "!", "**", "$", "\\)", "∎")
 _SENTENCES = pattern(r"(?<=[.!?])\s+(?=[A-Z$\\*])")
 _HEDGES = pattern(rf"\b(?:{english('hedges')})|:$", re.IGNORECASE)
+_STEP = pattern(r"(?:[-*•]\s+|\(?\d{1,2}[.)]\s+|step\s\d{1,2}\s*[:.]\s*)+", re.IGNORECASE)
 _DENIES = pattern(
     r"[?？]|n['’]t\b|\b(?:not|never|cannot|neither|nor|let(?:['’]s|\sme|\sus)?|at least|at most|no more than"
     r"|to (?:find|determine|calculate|solve|compute|know)|error|incorrect|wrong|contradict\w*)\b",
@@ -55,6 +60,8 @@ _DENIES = pattern(
 )
 _WHICH = pattern(r"\b(?:who|which|that)\b", re.IGNORECASE)  # "20 kids who are not allergic" denies nothing
 _BRACKETS = pattern(r"\s\([^()]{0,80}\)")
+_BOLD = pattern(r"\*\*\s*(?:\$|\\\()?\s*\Z")
+_BOLD_END = pattern(r"[^*\d]{0,40}(?:\*\*|\Z)")
 _SO = pattern(r"(?:\A|[\s,;.])(?:so|thus|hence|therefore|then)\b(?!\sthat),?\s", re.IGNORECASE)
 _LINK = pattern(
     r"\b(?:is|are|was|were|be|been)\b[\s*]*+(?:(?:now|therefore|thus|then|equal to|approximately|about|exactly|only"
@@ -94,21 +101,24 @@ class _Value(NamedTuple):
     content: str
 
 
-def said_in_words(sentence: str, *, alone: bool) -> str | None:
+def said_in_words(sentence: str, *, fresh: bool, alone: bool) -> str | None:
     """What an announced sentence says: the value that it states, else its words, if they are few.
 
-    `alone`: nothing follows it. What more follows may be an explanation, and its first sentence the start of it: "We
-    first buy 12."
+    `fresh`: it starts on a line of its own; `alone`: nothing follows it. What more follows may be an explanation, and
+    its first sentence the start of it: "We first buy 12."
     """
     if len(sentence.split()) > 3 * WORDS or _CUT_OFF.match(sentence):
         return None
     if verdict := _VERDICT.match(sentence):
         return verdict[0]
     explains = _EXPLAINS.match(sentence) is not None and _REAL.match(sentence) is None
-    clause = _CLAUSES.search(sentence)
+    _, colon, after = sentence.rpartition(": ")
+    if explains and colon and (content := plain_content(after)) is not None:
+        return content
+    clause = None if explains else _CLAUSES.search(sentence)
     if clause and not _WHO.match(clause[0]):
         sentence = sentence[: clause.start()]
-    if not explains or alone:
+    if not explains or alone or (_SUBJECT.match(sentence) and not fresh):
         value = stated_value(sentence)
         if value is not None:
             return value
@@ -117,6 +127,7 @@ def said_in_words(sentence: str, *, alone: bool) -> str | None:
         explains
         or (content.startswith("(") and ")" not in content)
         or len(content.split()) > WORDS
+        or (fresh and sentence.endswith(":"))
         or content in {"null", "TBD", "TBA", "N/A"}
     ):
         return None
@@ -140,7 +151,8 @@ def concluding_value(text: str) -> str | None:
 def stated_value(sentence: str) -> str | None:
     """The one value that `sentence` states, with its unit; None where it states none or several."""
     said = undecorated(sentence.strip()).strip(" \t_>#")
-    if len(said) > LONGEST or _DENIES.search(_WHICH.split(said)[0]):
+    said = said[step.end() :] if (step := _STEP.match(said)) else said
+    if not said or len(said) > LONGEST or _DENIES.search(_WHICH.split(said)[0]) or said.count("{") != said.count("}"):
         return None
     said = _concluding(said)
     values = _values(said)
@@ -163,6 +175,9 @@ def _concluding(said: str) -> str:
 
 
 def _chosen(said: str, values: list[_Value]) -> _Value | None:
+    bold = [v for v in values if _BOLD.search(said, 0, v.start) and _BOLD_END.match(said, v.end)]
+    if bold:
+        return bold[0] if len({v.content for v in bold}) == 1 else None
     last = _BRACKETS.sub(lambda m: " " * len(m[0]), said).rfind("=")
     if last >= 0 and not any(v.start < last < v.end for v in values):
         after = [v for v in values if v.start > last]
@@ -173,7 +188,12 @@ def _chosen(said: str, values: list[_Value]) -> _Value | None:
     if linked:
         return linked[0] if len({v.content for v in linked}) == 1 and not _several(said, values, linked[-1]) else None
     left = [v for v in values if not _beside(said, values, v)]
-    if not left and len(values) == 1 and values[0].content[-1:].isdigit():
+    if (
+        not left
+        and len(values) == 1
+        and values[0].content[-1:].isdigit()
+        and not _BY_DOING.search(said, 0, values[0].start)
+    ):
         left = values  # "The bread will last for 4 days": the only number
     return left[0] if len(left) == 1 else None
 
