@@ -157,13 +157,13 @@ def test_a_torn_line_is_made_again(tmp_path):
         assert main(command(tmp_path, server)) == 0
         path = tmp_path / "out" / "aime24.rollouts.jsonl"
         path.write_bytes(path.read_bytes()[:-25])
-        *whole, torn = path.read_text().splitlines()
+        whole = path.read_text().splitlines()[:-1]
         asked = len(server.bodies)
         assert main(command(tmp_path, server)) == 0
         assert [b["n"] for _, b in server.bodies[asked:]] == [4]
     lines = path.read_text().splitlines()
-    assert lines[:5] == [*whole, torn]
-    assert [len(json.loads(line)["rollouts"]) for line in (*whole, *lines[5:])] == [4] * 5
+    assert lines[:4] == whole
+    assert [len(json.loads(line)["rollouts"]) for line in lines] == [4] * 5
 
 
 def test_another_sampling_is_another_run(tmp_path, capsys):
@@ -220,8 +220,9 @@ def test_a_server_that_ignores_n_or_comes_up_late(tmp_path):
         assert main(command(tmp_path, server)) == 0
         assert len(server.bodies) == 3 + 20
         assert len({b["seed"] for _, b in server.bodies}) == 20
-    line = json.loads((tmp_path / "out" / "aime24.rollouts.jsonl").read_text().splitlines()[1])
-    assert (len(line["rollouts"]), line["meta"]["completion_tokens"]) == (1, 10)
+    groups = [json.loads(line) for line in (tmp_path / "out" / "aime24.rollouts.jsonl").read_text().splitlines()]
+    assert len({group["group_id"] for group in groups}) == 5
+    assert [(len(g["rollouts"]), g["meta"]["completion_tokens"]) for g in groups] == [(4, 40)] * 5
 
 
 @pytest.mark.parametrize(
@@ -272,7 +273,8 @@ def test_wrong_use(tmp_path, capsys):
     assert main([*base, "--data", "aime", "--url", "u", "--model", "m"]) == 2
     assert main([*base, "--data", f"aime24={data}", "--report"]) == 2
     assert main([*base, "--data", f"aime24={data}", "--url", "u", "--model", "m", "--samples", "0"]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 4
+    assert main([*base, "--data", f"aime24={data}", "--url", "u", "--model", "m", "--concurrency", "0"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 5
     for flag, value in (
         ("--temperature", "-1"),
         ("--top-p", "2"),

@@ -65,8 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
     """`--help` says what the exit codes mean."""
     if not arguments.report and not (arguments.url and arguments.model):
         raise RequestError("--url and --model say whom to ask; --report asks nobody", code="url")
-    if arguments.samples < 1:
-        raise RequestError("--samples must be at least 1", code="samples")
+    for name in ("samples", "concurrency"):
+        if getattr(arguments, name) < 1:
+            raise RequestError(f"--{name} must be at least 1", code=name)
     sampling = Sampling(**{spec.name: getattr(arguments, spec.name) for spec in parameters(Sampling)})
     target = _own_report(arguments.out / "report.json")
     scores = {}
@@ -127,6 +128,7 @@ def _collect(
 
     options = {"samples": arguments.samples, "concurrency": arguments.concurrency, "done": advance}
     asyncio.run(collect(arguments.url, problems, sampling, file, token=os.environ.get("OPENAI_API_KEY"), **options))
+    file.join()
 
 
 def report(scores: Mapping[str, Mapping[str, Any]], *, paper: str | None = None) -> str:

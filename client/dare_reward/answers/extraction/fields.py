@@ -38,6 +38,7 @@ _HEADING = pattern(
 _TAGS = frozenset({"answer", "final_answer", "begin_of_box", "end_of_box"})
 _STRING = pattern(r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'", re.DOTALL)
 _ESCAPE = pattern(r"\\([\"'\\/])")
+_BRACKET = pattern(r"[\[\]{}]")
 _STRAY = pattern(r"[ \t]*+<(?P<name>[|/]?[A-Za-z][\w|]{1,23})>[ \t]*+(?=\n|\Z)")
 
 
@@ -106,7 +107,7 @@ def _value(text: str, at: int, *, escaped: bool) -> Mark:
         said = None if close is None else _ESCAPE.sub(r"\1", window[1:close])
         return Mark(said, "string", at + (close or 0))
     if window[:1] in {"[", "{"}:
-        end = len(leading_literal(window) or window.partition("\n")[0])
+        end = len(leading_literal(window) or "") or _closing(window)
     else:
         bare = _BARE.match(window)
         end = bare.end() if bare else 0
@@ -124,6 +125,16 @@ def _close(window: str) -> int | None:
     if last > 0 and _ENDS.match(window, last + 1):
         return last
     return None if strict is None else strict.end() - 1
+
+
+def _closing(window: str) -> int:
+    """Where the bracket that `window` begins with closes, else its line ends: `[\\frac{1}{2}, 3]` is no literal."""
+    depth = 0
+    for match in _BRACKET.finditer(window):
+        depth += 1 if match[0] in "[{" else -1
+        if not depth:
+            return match.end()
+    return len(window.partition("\n")[0])
 
 
 def last_tag(text: str) -> Mark | None:

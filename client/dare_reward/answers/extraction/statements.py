@@ -161,9 +161,15 @@ def stated_value(sentence: str) -> str | None:
     chosen = _chosen(said, values)
     if chosen is None:
         return None
-    content = last_side(chosen.content)
+    content = _side(last_side(chosen.content))
     unit = unit_after(said[chosen.end :].lstrip("*")) if any(c.isdigit() for c in content) else ""
     return f"{content} {unit}" if unit else content
+
+
+def _side(content: str) -> str:
+    """The value of `k(-3) = 37`, which is no product; `x = 2` keeps its name."""
+    left, equals, right = content.partition("=")
+    return right.strip() if equals and "=" not in right and not _NAME.fullmatch(left.strip()) else content
 
 
 def _concluding(said: str) -> str:
