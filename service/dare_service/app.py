@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -40,6 +42,7 @@ from .run_recorder import RunRecorder, recorded
 from .schema import Parser
 from .settings import UNMEASURED, Settings, SettingsError
 from .settled_request import answer_settled
+from .single_process import OFF, join_refusal
 from .workers import Watch, Workers, unless_gone
 
 
@@ -58,6 +61,7 @@ class State:
     """What lives as long as the process."""
 
     settings: Settings
+    alone: bool = False  # no other process takes requests of the same address
     metrics: Metrics = field(default_factory=Metrics)
     admission: Admission = field(init=False)
     workers: Workers = field(default_factory=Workers)
@@ -78,6 +82,11 @@ class State:
         self.runs = Runs(self.metrics)
         self.recorder = RunRecorder(self.settings, self.runs)
         self.scorer = RequestScorer.of(self.settings, self.recorder)
+        refusal = "" if self.alone else join_refusal(os.environ, sys.argv)
+        if refusal:
+            self.runs.line("", "join_refused", refusal)
+        if self.settings.join == "off":
+            refusal = OFF
         s = self.settings
         parts: dict[str, Any] = {
             "settings": s,
@@ -85,6 +94,7 @@ class State:
             "workers": self.workers,
             "runs": self.runs,
             "recorder": self.recorder,
+            "refusal": refusal,
         }
         self.openrlhf = OpenRLHF("openrlhf", **parts, stale=s.join_stale, keep=s.join_keep)
         self.rollouts = Rollouts("rollouts", **parts, stale=s.rollouts_keep, keep=s.rollouts_keep)
@@ -133,11 +143,14 @@ async def _post(scope: Scope, receive: Receive, send: Send) -> None:
     await answer(scope, receive, send)
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
-    """The application, for one process: groups are joined in its memory. Its state is `app.state.dare`."""
+def create_app(settings: Settings | None = None, *, alone: bool = False) -> FastAPI:
+    """The application; its state is `app.state.dare`.
+
+    alone   the caller serves it by one process: workers that the environment asks for are not started
+    """
     settings = settings or Settings()
     _check_defaults(settings)
-    state = State(settings)
+    state = State(settings, alone)
     app = Application(
         title="dare-reward",
         version=__version__,

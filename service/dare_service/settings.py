@@ -19,7 +19,7 @@ from dare_reward.runs.line import asked_for
 from dare_reward.scoring.request import Limits
 
 MIB = 1 << 20
-BYTES: Final[dict[str, Any]] = {"ge": 64 << 10, "le": 10**15}  # of what a request needs
+BYTES: Final[dict[str, Any]] = {"ge": 64 << 10, "le": 1 << 40}  # of what a request needs
 ELSEWHERE = frozenset({"DARE_URL", "DARE_TRAINED"})  # read by the clients and adapters
 UNMEASURED = (
     "nobody has measured whether entropy is informative for your policy, and {method} weighs votes by it: run "
@@ -216,7 +216,7 @@ class Settings:
         1 << 30,
         "Bytes that the run log of this process may take; then its own oldest segments are deleted.",
         ge=MIB,
-        le=10**15,
+        le=1 << 40,
     )
     run_log_max_age: float = _setting(
         0.0,

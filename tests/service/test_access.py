@@ -107,7 +107,7 @@ def test_several_tokens_are_accepted_while_one_is_rotated(make_service):
 
 @pytest.mark.parametrize(("proxies", "shown"), [("", "127.0.0.1"), ("127.0.0.1", "10.1.2.3")])
 def test_a_refused_token_s_line_has_the_client_s_address_also_behind_a_trusted_proxy(proxies, shown, caplog):
-    config = configured(create_app(Settings(token="new", trusted_proxies=proxies, page="off")))
+    config = configured(create_app(Settings(token="new", trusted_proxies=proxies, page="off"), alone=True))
     config.load()
     with caplog.at_level("INFO", logger="dare_service"):
         client = TestClient(config.loaded_app, client=("127.0.0.1", 5000))

@@ -50,7 +50,7 @@ from .join import Scored
 from .openrlhf_body import Member, OpenRLHFBody, read_body, read_members
 from .openrlhf_reply import evaluate, reply, rules_of, score_groups
 from .rendezvous import Arrival, Conflict, JoiningGroup
-from .route import OFF, JoinRoute
+from .route import JoinRoute
 from .url_options import RUN, TRIES, Configuration, openrlhf, pasteable
 
 ONE_ROLLOUT = 256 << 10  # what is longer is read in the threads of whole steps
@@ -175,8 +175,8 @@ class OpenRLHF(JoinRoute):
     async def _joined(self, request: Request, question: Question, member: Member) -> bytes:
         """The reply to a rollout that comes alone, when its siblings are there."""
         config, run, address = question.config, question.run, question.address
-        if self._settings.join == "off":
-            raise RefusalError(503, OFF, code="workers")
+        if self._refusal:
+            raise RefusalError(503, self._refusal, code="workers")
         if (size := config.group_size) is None:
             raise _no_size(request)
         if member.index is not None and member.index >= size:

@@ -36,7 +36,7 @@ from ..workers import INLINE_BYTES, run
 from .held_request import HeldError, waited
 from .join import Scored
 from .rendezvous import Arrival, Conflict, Differs, JoiningGroup
-from .route import OFF, JoinRoute
+from .route import JoinRoute
 from .url_options import Configuration, differences, explicit
 
 FIELDS = ("run", "group_id", "group_size", "index", "rollout")
@@ -56,8 +56,8 @@ class Rollouts(JoinRoute):
 
     async def read(self, request: Request, body: bytes | bytearray) -> Arrival:
         """The body, checked and reduced to what scoring needs."""
-        if self._settings.join == "off":
-            raise RefusalError(503, OFF, code="workers")
+        if self._refusal:
+            raise RefusalError(503, self._refusal, code="workers")
         config = explicit(query_string(request), self._settings)
         work = partial(_arrival, body, config, self._settings, recorded=recorded(request))
         arrival = work() if len(body) <= INLINE_BYTES else await run(self._workers.joins, work)

@@ -14,16 +14,12 @@ from ..workers import Workers
 from .join import Join, Scored
 from .rendezvous import JoiningGroup
 
-OFF = (
-    "this service joins no single rollouts (DARE_JOIN=off): a group that is spread over several replicas never fills. "
-    "Post whole groups to /reward, or single rollouts to a service that is one process"
-)
-
 
 class JoinRoute(ABC):
     """The state of a route. The key of a group begins with its run.
 
     stale, keep   seconds, as in `rendezvous.py`
+    refusal       why this process must not join; empty: it may
     """
 
     def __init__(
@@ -35,6 +31,7 @@ class JoinRoute(ABC):
         workers: Workers,
         runs: Runs,
         recorder: RunRecorder,
+        refusal: str,
         stale: float,
         keep: float,
     ) -> None:
@@ -43,6 +40,7 @@ class JoinRoute(ABC):
         self._workers = workers
         self._runs = runs
         self._recorder = recorder
+        self._refusal = refusal
         self.join: Join[bytes] = Join(self._score, stale=stale, keep=keep, memory=settings.join_memory, observer=self)
         join = self.join  # its state is read when the metrics are
         metrics.join_waiting.labels(name).set_function(lambda: join.waiting)

@@ -73,7 +73,7 @@ async def _find(name: str, *arguments: Any) -> _Remote:
 def _replica(settings: Settings, shards: int) -> ASGIApp:
     """The application of one replica, in the process that serves it."""
     ready_the_process(settings)
-    app = create_app(settings)
+    app = create_app(settings, alone=True)
     state: State = app.state.dare
     context = serve.get_replica_context()
     name = context.replica_id.unique_id

@@ -50,7 +50,7 @@ class Shard:
         # Its port may be open to a network that the service itself is not: only replicas may ask.
         self._own_token = "" if settings.tokens else secrets.token_urlsafe(24)
         settings = replace(settings, token=settings.token or self._own_token)
-        self.app = create_app(settings)
+        self.app = create_app(settings, alone=True)
         self.state: State = self.app.state.dare
         self._number = number
         self._fingerprint = fingerprint

@@ -11,6 +11,7 @@ from dare_reward.methods import methods
 from dare_reward.options import OPENRLHF_URL, ROLLOUT_URL
 from dare_service.joins.url_options import explicit, openrlhf, pasteable
 from dare_service.settings import Settings, SettingsError, from_environment
+from dare_service.single_process import join_refusal
 
 SETTINGS = Settings()
 
@@ -143,6 +144,27 @@ def test_the_url_to_paste_keeps_what_was_said_and_hides_the_token():
 def test_settings_that_would_lose_rewards_are_refused(environment, words):
     with pytest.raises(SettingsError, match=words):
         from_environment(environment)
+
+
+@pytest.mark.parametrize(
+    ("environment", "argv", "refused"),
+    [
+        ({}, ["dare-reward", "serve"], ""),
+        ({"WEB_CONCURRENCY": "1"}, [], ""),
+        ({"WEB_CONCURRENCY": "4"}, [], "WEB_CONCURRENCY=4"),
+        ({"UVICORN_WORKERS": "2"}, [], "UVICORN_WORKERS=2"),
+        ({}, ["uvicorn", "--workers", "3", "app"], "3 workers"),
+        ({}, ["uvicorn", "--workers=3"], "3 workers"),
+        ({}, ["gunicorn", "-w", "3"], "3 workers"),
+        ({}, ["gunicorn", "-w3"], "3 workers"),
+        ({"GUNICORN_CMD_ARGS": "--bind=:80 --workers=5"}, [], "GUNICORN_CMD_ARGS asks for 5"),
+        ({}, ["uvicorn", "--workers", "1"], ""),
+        ({}, ["pytest", "-w"], ""),
+    ],
+)
+def test_more_than_one_worker_is_seen(environment, argv, refused):
+    found = join_refusal(environment, argv)
+    assert (refused in found) if refused else found == ""
 
 
 @pytest.mark.parametrize("parse", [openrlhf, explicit])

@@ -9,6 +9,7 @@ from pathlib import Path
 from dare_reward.cli import main
 from dare_service.app import create_app
 from dare_service.settings import Settings
+from dare_service.single_process import join_refusal
 
 ROOT = Path(__file__).parents[3]
 
@@ -50,5 +51,6 @@ def test_no_replicas_is_a_wrong_number(capsys):
     assert "at least 1" in capsys.readouterr().err
 
 
-def test_one_process_has_no_shards():
+def test_several_workers_refuse_single_rollouts_still():
+    assert "2 workers" in join_refusal({}, ["uvicorn", "--workers", "2"])
     assert create_app(Settings(log="off", page="off")).state.dare.shards is None

@@ -74,7 +74,8 @@ class RolloutFile:
 def _joined(lines: list[dict[str, Any]]) -> dict[str, Any]:
     """One group of all its lines; its tokens are unknown where those of a line are."""
     tokens = [line["meta"].get("completion_tokens") for line in lines]
-    meta = {**lines[0]["meta"], "completion_tokens": None if None in tokens else sum(tokens)}
+    known = all(isinstance(count, int) for count in tokens)
+    meta = {**lines[0]["meta"], "completion_tokens": sum(tokens) if known else None}
     return {**lines[0], "meta": meta, "rollouts": [rollout for line in lines for rollout in line["rollouts"]]}
 
 
