@@ -191,6 +191,50 @@ def test_rollouts_of_other_data_are_refused_even_if_the_ids_are_the_same(vllm, t
         assert main(arguments(one, out, "--prompts", "12", name=name)) == 2
 
 
+OLDER = {"data": "own:d9fc5306ad8ff276"}  # a digest of the fields of that day
+
+
+@pytest.mark.parametrize(
+    ("row", "differs"),
+    [
+        ({}, None),
+        ({"accepted": ["Bamaco"], "family": "city"}, None),  # the file has neither, and loses nothing
+        ({"asked": "Mali?"}, None),  # older files do not say what was sent
+        ({"prompt": "Capital of Chad?"}, "prompt"),
+        ({"label": "N'Djamena"}, "label"),
+        ({"kind": "exact"}, "kind"),
+        ({"id": "c"}, "group_id"),
+    ],
+)
+def test_a_file_of_before_a_field_was_known_goes_on(vllm, capitals, tmp_path, capsys, row, differs):
+    """It is compared by what it stores, whatever its plan says of the data; what was sampled is not sampled again."""
+    out = tmp_path / "r.jsonl"
+    main(own(capitals, out))
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    (line,) = (line for line in lines if line["group_id"] == "b")
+    assert line["meta"].pop("asked") == "Mali:"
+    line["meta"]["sampling"] |= OLDER
+    out.write_text(json.dumps(line) + "\n")
+    before, asked = out.read_text(), len(vllm.asked)
+    capitals.write_text("".join(json.dumps(each) + "\n" for each in (CAPITALS[0], CAPITALS[1] | row)))
+    capsys.readouterr()
+    code, printed = main(own(capitals, out)), capsys.readouterr()
+    assert out.read_text().startswith(before)
+    if differs is None:
+        assert (code, len(vllm.asked) - asked) == (1, 1)
+    else:
+        assert (code, len(vllm.asked) - asked, out.read_text()) == (2, 0, before)
+        assert f"another {differs} for the group 'b'" in printed.err
+
+
+def test_another_text_that_was_sent_is_refused(vllm, capitals, tmp_path, capsys):
+    out = tmp_path / "r.jsonl"
+    main(own(capitals, out))
+    capitals.write_text("".join(json.dumps(each) + "\n" for each in (CAPITALS[0], CAPITALS[1] | {"asked": "Mali?"})))
+    assert main(own(capitals, out)) == 2
+    assert "another asked for the group 'b'" in capsys.readouterr().err
+
+
 def test_only_the_chosen_prompts_are_judged(vllm, source, tmp_path, capsys):
     out = tmp_path / "rollouts.jsonl"
     assert main(arguments(source, out, "--prompts", "34")) == 0

@@ -134,22 +134,24 @@ def test_a_finished_run_asks_nothing_and_more_samples_ask_the_rest(tmp_path, cap
         assert main(command(tmp_path, server, samples=6)) == 0
         assert [b["n"] for _, b in server.bodies[asked:]] == [2] * 5
         capsys.readouterr()
-        assert (
-            main(
-                [
-                    "evaluate",
-                    "--data",
-                    f"aime24={tmp_path / 'aime.jsonl'}",
-                    "--out",
-                    str(tmp_path / "out"),
-                    "--samples",
-                    "8",
-                    "--report",
-                ]
-            )
-            == 1
-        )
+        asked = ["evaluate", "--data", f"aime24={tmp_path / 'aime.jsonl'}", "--out", str(tmp_path / "out"), "--report"]
+        assert main([*asked, "--samples", "8"]) == 1
         assert "5 x 6" in capsys.readouterr().out
+
+
+def test_a_report_says_what_the_file_was_sampled_with(tmp_path, capsys):
+    """Not what this command line, or its defaults, would sample with."""
+    report = ["evaluate", "--data", f"aime24={tmp_path / 'aime.jsonl'}", "--out", str(tmp_path / "out"), "--report"]
+    with Server() as server:
+        assert main(command(tmp_path, server, "--temperature", "0.6", samples=6)) == 0
+    for more, k, code in ([], 6, 0), (["--samples", "4"], 4, 0), (["--samples", "32"], 6, 1):
+        capsys.readouterr()
+        assert main([*report, *more]) == code
+        printed = capsys.readouterr().out
+        assert printed.count(f"(k={k})") == printed.count("(k=") == 2
+        content = json.loads((tmp_path / "out" / "report.json").read_text())
+        assert (content["sampling"]["temperature"], content["sampling"]["model"]) == (0.6, "m")
+        assert list(content["benchmarks"]["aime24"]["pass"])[-1] == str(k)
 
 
 def test_a_torn_line_is_made_again(tmp_path):
@@ -238,7 +240,7 @@ def test_a_server_that_ignores_n_or_comes_up_late(tmp_path):
 def test_errors_name_what_happened(tmp_path, broken, error):
     problems = [LabelledQuestion("0", "What is 1 + 1?", "2", "math")]
     with Server(broken=broken) as server, pytest.raises(error):
-        asyncio.run(collect(server.url, problems, SAMPLING, RolloutFile(tmp_path / "c.jsonl", {}), samples=2))
+        asyncio.run(collect(server.url, problems, SAMPLING, RolloutFile(tmp_path / "c.jsonl", {}, {}), samples=2))
 
 
 def test_no_server_is_2_in_one_line(tmp_path, capsys):
@@ -260,10 +262,14 @@ def test_what_came_before_an_error_is_kept(tmp_path):
         return httpx.Response(200, json={"choices": [{"message": {"content": "\\boxed{1}"}, "finish_reason": "stop"}]})
 
     transport = httpx.MockTransport(answer)
-    file, options = RolloutFile(tmp_path / "c.jsonl", {}), {"samples": 1, "concurrency": 1, "transport": transport}
+    asked = {p.id: p.asks() for p in problems}
+    file, options = (
+        RolloutFile(tmp_path / "c.jsonl", {}, asked),
+        {"samples": 1, "concurrency": 1, "transport": transport},
+    )
     with pytest.raises(RefusedError, match="gone"):
         asyncio.run(collect("http://x/v1", problems, SAMPLING, file, **options))
-    assert RolloutFile(tmp_path / "c.jsonl", {}).lines.keys() == {"0", "1", "2"}
+    assert RolloutFile(tmp_path / "c.jsonl", {}, asked).lines.keys() == {"0", "1", "2"}
 
 
 def test_wrong_use(tmp_path, capsys):
@@ -287,7 +293,7 @@ def test_wrong_use(tmp_path, capsys):
         assert (ended.value.code, flag in capsys.readouterr().err) == (2, True)
     (tmp_path / "c.jsonl").write_text('{"x": 1}\n')
     with pytest.raises(ConfigError):
-        RolloutFile(tmp_path / "c.jsonl", {})
+        RolloutFile(tmp_path / "c.jsonl", {}, {})
 
 
 # benchmarks
@@ -368,7 +374,7 @@ def test_equivalent_answers_vote_together_and_cut_ones_need_a_box(tmp_path):
     problem = LabelledQuestion("0", "q", "\\frac{1}{2}", "math")
     texts = [("\\boxed{0.5}", "stop"), ("\\boxed{1/2}", "stop"), ("\\boxed{3}", "stop"), ("The answer is 3", "length")]
     other = replace(problem, id="1")
-    file = RolloutFile(tmp_path / "c.jsonl", {})
+    file = RolloutFile(tmp_path / "c.jsonl", {}, {})
     for text, reason in texts:
         group = problem.group([{"text": text, "finish_reason": reason}])
         file.add({**group, "meta": {"completion_tokens": 7}})

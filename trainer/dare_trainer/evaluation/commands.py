@@ -26,10 +26,11 @@ from dare_trainer.launch.recipes import recipe_file
 
 from .completions import Sampling, collect
 from .paper import Row, models, rows
-from .rollout_file import RolloutFile, digest
+from .rollout_file import RolloutFile
 from .scores import score
 
 BENCHMARKS = {name: facts["title"] for name, facts in recipe_file("benchmarks").items()}
+SAMPLES = 16
 SHOWN = ("Raw model", "CoT", "GRPO", "TTRL", "DARE")
 NOTES = """It keeps completions in OUT/BENCHMARK.rollouts.jsonl as they come, so you can run the same command again
 to resume. It reads and grades answers by the rules of docs/answers.md. Set $OPENAI_API_KEY to the server's token."""
@@ -52,7 +53,8 @@ def register(subparsers: Any) -> None:
     parser.add_argument("--data", action="append", required=True, metavar="BENCHMARK=FILE", help=words)
     parser.add_argument("--out", type=Path, required=True, help="The folder of the completions and report.json.")
     parser.add_argument("--url", help="An OpenAI-compatible endpoint, such as http://HOST:PORT/v1.")
-    parser.add_argument("--samples", type=int, default=16, help="Completions of each problem (default: 16).")
+    words = "Completions of each problem (default: 16, with --report all that are there)."
+    parser.add_argument("--samples", type=int, help=words)
     parser.add_argument("--limit", type=int, help="Ask only the first problems of each file.")
     add_flags(parser, parameters(Sampling))
     parser.add_argument("--concurrency", type=int, default=32, help="Requests in flight (default: 32).")
@@ -66,27 +68,36 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.report and not (arguments.url and arguments.model):
         raise RequestError("--url and --model say whom to ask; --report asks nobody", code="url")
     for name in ("samples", "concurrency"):
-        if getattr(arguments, name) < 1:
+        if (count := getattr(arguments, name)) is not None and count < 1:
             raise RequestError(f"--{name} must be at least 1", code=name)
+    if not arguments.report:
+        arguments.samples = arguments.samples or SAMPLES
     sampling = Sampling(**{spec.name: getattr(arguments, spec.name) for spec in parameters(Sampling)})
     target = _own_report(arguments.out / "report.json")
-    scores = {}
+    scores, used = {}, list[dict[str, Any]]()
     for name, path in map(_pair, arguments.data):
         problems = load(name, path)
-        plan = {"data": f"{name}:{digest([p.prompt() for p in problems])}"}
+        asked = {p.id: p.asks() for p in problems}
+        for each in asked.values():
+            del each["label"]  # answers are graded by the labels of today
         problems = problems[: arguments.limit]
-        file = RolloutFile(
-            arguments.out / f"{name}.rollouts.jsonl", plan if arguments.report else plan | asdict(sampling)
-        )
+        plan = {"data": name} | ({} if arguments.report else asdict(sampling))
+        file = RolloutFile(arguments.out / f"{name}.rollouts.jsonl", plan, asked)
         if arguments.report and not file.lines:
             raise RequestError(f"{file.path}: nothing to report", code="file")
         if not arguments.report:
             _collect(arguments, name, problems, sampling, file)
-        scores[name] = score(problems, file, samples=arguments.samples, ks=powers(arguments.samples))
-    content = {"sampling": {**asdict(sampling), "samples": arguments.samples}, "benchmarks": scores}
+        most = max((len(file.rollouts(p.id)) for p in problems), default=0)
+        samples = arguments.samples or most
+        scores[name] = score(problems, file, samples=samples, ks=powers(min(samples, most)))
+        scores[name]["samples"] = samples
+        used += [line["meta"]["sampling"] for lines in file.lines.values() for line in lines[:1]]
+    # Of files that were sampled differently, what they have in common.
+    common = {k: v for k, v in (used or [{}])[0].items() if k != "data" and all(each.get(k) == v for each in used)}
+    content = {"sampling": common, "benchmarks": scores}
     write_files({target: json.dumps(finite(content), indent=1) + "\n"}, force=True)
     print(report(scores, paper=arguments.paper))  # noqa: T201
-    short = any(f.get("completions", 0) < f["problems"] * arguments.samples for f in scores.values())
+    short = any(f.get("completions", 0) < f["problems"] * f["samples"] for f in scores.values())
     return int(short)
 
 

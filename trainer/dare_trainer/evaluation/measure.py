@@ -34,7 +34,7 @@ from ..launch.questions import LabelledQuestion, load, load_own
 from ..launch.recipes import recipe_file
 from ..vllm.plugin import turn_on
 from ..vllm.token_entropy import token_arrays, token_entropies
-from .rollout_file import RolloutFile, digest
+from .rollout_file import RolloutFile
 
 AT_ONCE = 8  # prompts of a call: what a cut costs at most
 NOTES = """It needs vLLM and a GPU that holds the model. It writes one group per line to the file of --out, and
@@ -46,7 +46,7 @@ settings, but does not look at --engine."""
 class MeasurePlan:
     """What the model is asked, and how. A file of rollouts belongs to one of these.
 
-    data   the benchmark, and a digest of its questions and answers
+    data   the benchmark's name
     """
 
     model: str
@@ -106,14 +106,14 @@ def run(arguments: argparse.Namespace) -> int:
     flags = {spec.name: getattr(arguments, spec.name) for spec in FLAGS}
     plan = MeasurePlan(
         model=arguments.model,
-        data=f"{name}:{digest([[p.prompt(), asdict(p)] for p in problems])}",
+        data=name,
         seed=arguments.seed,
         stop=tuple(map(_unescaped, arguments.stop)),
         **flags | {"prefix": _unescaped(arguments.prefix)},
     )
     engine = dict(map(_engine, arguments.engine))
     chosen = _drawn(problems, arguments.prompts, arguments.seed)
-    file = RolloutFile(arguments.out, asdict(plan))
+    file = RolloutFile(arguments.out, asdict(plan), {p.id: p.asks(as_is=plan.as_is) for p in problems})
     if missing := [p for p in chosen if p.id not in file.lines]:
         _sample(file, missing, plan, {"seed": arguments.seed, **engine})
     data = read_labelled(str(arguments.out), only={p.id for p in chosen})

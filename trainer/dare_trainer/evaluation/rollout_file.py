@@ -6,7 +6,6 @@ of its rollouts, until they are joined. A torn line does not count.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,15 +18,16 @@ OPENING = b'{"group_id": '
 
 
 class RolloutFile:
-    """The file at `path`, which belongs to one plan: what is asked, and how.
+    """The file at `path`, which belongs to one plan, how it was sampled, and to the questions of one data set.
 
+    asked   by id, what decides a question's samples and their grading, by the names that a line has for it
     lines   those of each group, by its id
     """
 
-    def __init__(self, path: Path, plan: Mapping[str, Any]) -> None:
-        """Read what is there. ConfigError if the file is somebody else's, or was sampled by another plan."""
+    def __init__(self, path: Path, plan: Mapping[str, Any], asked: Mapping[str, Mapping[str, Any]]) -> None:
+        """Read what is there. ConfigError if the file is somebody else's, or was sampled otherwise."""
         self.path = path
-        self.plan = json.loads(json.dumps(plan))
+        self.plan, self.asked = json.loads(json.dumps([plan, asked]))
         self.lines: dict[str, list[dict[str, Any]]] = {}
         content = path.read_bytes() if path.exists() else b""
         self._torn_lines = False
@@ -65,9 +65,17 @@ class RolloutFile:
         before = group.get("meta", {}).get("sampling") if isinstance(group, dict) else None
         if not isinstance(before, dict):
             raise ConfigError(f"{self.path} is no file of sampled groups: choose another --out")
+        # Files of before 24 November 2026 have a digest of all questions behind the name of their data.
+        before = {**before, "data": str(before.get("data")).partition(":")[0]}
         if changed := sorted(name for name, value in self.plan.items() if before.get(name) != value):
             flags = ", ".join(f"--{name.replace('_', '-')}" for name in changed)
             raise ConfigError(f"{self.path} was not sampled with this {flags}: choose another --out")
+        name = group["group_id"]
+        if other := _differences(group, self.asked[name]) if name in self.asked else ["group_id"]:
+            raise ConfigError(
+                f"{self.path} was not sampled with this --data, which has another {', '.join(other)} for the group "
+                f"{name!r}: choose another --out"
+            )
         self.lines.setdefault(group["group_id"], []).append(group)
 
 
@@ -79,6 +87,16 @@ def _joined(lines: list[dict[str, Any]]) -> dict[str, Any]:
     return {**lines[0], "meta": meta, "rollouts": [rollout for line in lines for rollout in line["rollouts"]]}
 
 
-def digest(asked: Any) -> str:
-    """Of what is asked: ids alone do not tell two files apart."""
-    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
+def _differences(line: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
+    """The names of what a line was sampled or is graded by, where it is not what is asked now.
+
+    A line is compared by what it stores. What it stores nothing of, such as what a later version came to know of a
+    question, refuses no file: `asked` (in meta) is of that kind, and so are spellings that came to be accepted.
+    """
+    stored = {"asked": asked.get("asked"), **line["meta"], **line}
+    names = [name for name in ("kind", "options", "prompt", "asked") if stored.get(name) != asked.get(name)]
+    return names + ["label"] * ("label" in asked and not _listed(line.get("label")) <= _listed(asked["label"]))
+
+
+def _listed(label: Any) -> set[str]:
+    return {*label} if isinstance(label, list) else {str(label)}

@@ -64,18 +64,21 @@ class LabelledQuestion:
         what = "the letter of your choice" if self.options else "your final answer"
         return "\n".join([self.text, *listed]) + ("" if as_is else INSTRUCTION.format(what=what))
 
-    def group(self, rollouts: Sequence[JSON], *, as_is: bool = False, **known: Any) -> dict[str, Any]:
-        """Its group of `POST /reward`, with `known` of the sampling."""
+    def asks(self, *, as_is: bool = False) -> dict[str, Any]:
+        """What decides the rollouts and their grading."""
         return {
-            "group_id": self.id,
             "kind": self.kind,
             **({"options": option_letters(len(self.options))} if self.options else {}),
             "prompt": self.text if self.asked else self.prompt(as_is=as_is),
             "label": self.labels,
-            **known,
-            "meta": dict(self.meta),
-            "rollouts": rollouts,
+            **({"asked": self.asked} if self.asked else {}),
         }
+
+    def group(self, rollouts: Sequence[JSON], *, as_is: bool = False, **known: Any) -> dict[str, Any]:
+        """Its group of `POST /reward`, with `known` of the sampling."""
+        asks = self.asks(as_is=as_is)
+        meta = {**self.meta, **({"asked": asks.pop("asked")} if self.asked else {})}
+        return {"group_id": self.id, **asks, **known, "meta": meta, "rollouts": rollouts}
 
 
 def benchmark_facts(name: str) -> JSON | None:
