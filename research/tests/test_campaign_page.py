@@ -5,6 +5,7 @@ import re
 import subprocess
 from copy import deepcopy
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,8 @@ from dare_research.results import SUMS, Place
 from dare_research.statistics.contrasts import Contrast, Ends
 from dare_research.training.arms import CAMPAIGN
 from dare_research.training.corpus import REGIMES
-from dare_research.training.plan import DOSES, HALVES
+from dare_research.training.parts import PARTS as PLANNED
+from dare_research.training.plan import DOSES, HALVES, REASONING
 from dare_research.training.records import append, read_records
 from dare_reward.cli import main
 
@@ -342,7 +344,8 @@ def test_the_committed_page_is_what_the_committed_records_say():
 def test_the_committed_bases_are_whole_small_and_stated():
     stated = dict(line.split("  ")[::-1] for line in (RESEARCH.bases / SUMS).read_text().splitlines())
     assert set(stated) == {file.name for file in RESEARCH.bases.iterdir() if file.is_file()} - {SUMS}
-    assert set(stated) <= {f"{c.regime}-{c.base}.safetensors" for part in PARTS for c in part.plan.cells()}
+    known = {(c.regime, c.base) for part in PLANNED.values() for c in part.cells()} | {*product(REASONING, (400, 401))}
+    assert set(stated) <= {f"{regime}-{base}.safetensors" for regime, base in known}
     assert stated
     for name, digest in stated.items():
         data = (RESEARCH.bases / name).read_bytes()

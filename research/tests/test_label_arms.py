@@ -54,6 +54,7 @@ def test_the_wide_bases_have_four_times_the_prompts_and_facts():
     assert corpus_of("informative", 400).families == ("add", "mirror", "sub", "shift")
     assert {*DEFAULT.families(WIDE)} < {*corpus_of(WIDE, 400).families}
     assert trunk_name(400, WIDE) != trunk_name(400, "informative") == trunk_name(400) == "trunk-400"
+    assert trunk_name(400, "reasoning_8_half") == trunk_name(400, "reasoning_8") == "trunk-reasoning_8-400"
 
 
 def test_a_tenth_of_the_wide_prompts_have_labels(monkeypatch):
@@ -78,11 +79,17 @@ def test_a_tenth_of_the_wide_prompts_have_labels(monkeypatch):
     assert asked == [(64, 32), (512, 51), (512, 51)]
 
 
-def test_the_runs_of_e9_on_the_bases_of_e1():
+def test_the_runs_of_e9_are_those_of_the_page():
     """Every arm trains eight rollouts of each prompt, whatever it generates."""
-    part = PARTS["e9"]
+    part, reasoning = PARTS["e9"], PARTS["e9_reasoning"]
     assert len(part.ids()) == 6 * 4 * 3 == 72
-    assert {(cell.settings.trained, cell.seed) for cell in part.cells()} == {(8, seed) for seed in (20, 21, 22)}
+    assert len(reasoning.ids()) == 6 * 2 * 3 == 36
+    assert {(cell.stage, cell.regime, cell.base) for cell in reasoning.cells()} == {
+        ("reasoning_8", "reasoning_8", base) for base in (400, 401)
+    }
+    for each in (part, reasoning):
+        assert {(cell.settings.trained, cell.seed) for cell in each.cells()} == {(8, seed) for seed in (20, 21, 22)}
+    assert part.arms == reasoning.arms
     assert {name: ARMS[name].votes for name in part.arms} == {
         "ttrl_32": 32, "ttrl_8": 8, "dare_8": 8, "dare_answer_8": 8, "rpc_8": 8, "ppc_8": 8
     }  # fmt: skip

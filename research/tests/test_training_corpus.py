@@ -9,10 +9,21 @@ import numpy as np
 import pytest
 
 from dare_research.training.arms import ARMS
-from dare_research.training.corpus import HARDNESS, REGIMES, SEPARATORS, SLIPS, Corpus, hardness, held_out
-from dare_research.training.families import FAMILIES, right_result
+from dare_research.training.corpus import HARDNESS, REGIMES, SEPARATORS, Corpus, hardness, held_out
+from dare_research.training.examine import LONGEST
+from dare_research.training.families import CHAINS, FAMILIES, fraction, right_result
 from dare_research.training.grpo_run import RunSettings, _reward
-from dare_research.training.plan import DEFAULT, DOSES, SMOKE, cells, corpus_of, fact_set, problems_of, scaled
+from dare_research.training.plan import (
+    DEFAULT,
+    DOSES,
+    REASONING,
+    SMOKE,
+    cells,
+    corpus_of,
+    fact_set,
+    problems_of,
+    scaled,
+)
 from dare_reward.cli import main
 
 
@@ -23,6 +34,8 @@ def value(text):
 def truth(family, prompt):
     """The answer, by other means than the worked steps."""
     body, family = prompt[1:-1], family.partition("_")[0]
+    if family == "chain":
+        return "abcdefghij"[(value(body[0]) + (1 if prompt[0] in "KN" else -1) * sum(map(int, body[1:]))) % 10]
     if family == "add":
         return str(sum(map(int, body.split("+"))))
     if family == "sub":
@@ -89,7 +102,7 @@ def test_hard_facts_go_wrong_as_often_as_they_say():
     hard = [f for f in seen if hardness(family, f) > 0]
     assert len(hard) / len(seen) == pytest.approx(1 / family.places, abs=0.12)
     for fact in seen:
-        expected = hardness(family, fact) + (1 - hardness(family, fact)) * SLIPS * 0.9
+        expected = hardness(family, fact) + (1 - hardness(family, fact)) * family.slips * 0.9
         assert wrong[fact] / seen[fact] == pytest.approx(expected, abs=5 * 0.5 / np.sqrt(seen[fact]))
     assert {hardness(family, f) for f in hard} == set(HARDNESS)
 
@@ -156,7 +169,7 @@ def test_all_text_is_in_the_vocabulary():
     from dare_research.training.tiny_model import CHARACTERS
 
     random = Random(0)
-    for regime in REGIMES:
+    for regime in (*REGIMES, *REASONING):
         corpus = corpus_of(regime)
         for _ in range(300):
             e = corpus.example(random)
@@ -271,3 +284,55 @@ def test_a_dose_tells_of_its_share_of_the_hard_facts(dose):
     assert corpus.regime == "informative"
     assert set(corpus.telling.values()) == {DOSES[dose]}
     assert set(corpus_of("informative").telling.values()) == {0.7}
+
+
+# chains
+
+
+@pytest.mark.parametrize("regime", REASONING)
+def test_a_chain_has_a_step_for_each_move_and_ends_in_a_box_that_copies_its_result(regime):
+    """But where half of the answers are copied: there some leave the last step to the box."""
+    steps, corpus, random = REASONING[regime], corpus_of(regime, 400), Random(6)
+    copied = []
+    for _ in range(600):
+        e = corpus.example(random)
+        body, _, box = e.solution.partition("\\boxed{")
+        assert box == f"{e.answer}}}"
+        assert body[::3] == e.prompt[2:-1][: len(body) // 3]  # its moves, in the prompt's order
+        assert len(body) // 3 in ({steps, steps - 1} if regime.endswith("_half") else {steps})
+        copied.append(len(body) // 3 == steps)
+        assert not copied[-1] or body[-2] == e.answer
+        assert len(e.solution) - len("\\boxed{") + 2 <= LONGEST  # with the box, one token, and the end
+    assert np.mean(copied) == pytest.approx(0.5 if regime.endswith("_half") else 1.0, abs=0.1)
+
+
+def test_how_often_a_result_is_left_to_the_box_follows_from_the_fact():
+    corpus, random = replace(corpus_of("reasoning_8_half", 400), regime="plain", families=("chain_K8",)), Random(3)
+    written, seen = Counter(), Counter()
+    for _ in range(6000):
+        e = corpus.example(random)
+        body = e.solution.partition("\\boxed{")[0]
+        fact = body[19] + e.prompt[-2]  # the result before the last move, and that move
+        written[fact], seen[fact] = written[fact] + (len(body) == 24), seen[fact] + 1
+    for fact, count in seen.items():
+        share = fraction(f"copied chain_K8 {fact}")
+        assert written[fact] / count == pytest.approx(share, abs=5 * 0.5 / np.sqrt(count))
+
+
+@pytest.mark.parametrize("steps", CHAINS)
+def test_a_problem_has_as_many_hard_facts_and_slips_however_long_the_chain(steps):
+    """One on average over sets of facts, as in E1."""
+    hard = []
+    for family in (FAMILIES[name] for name in CHAINS[steps]):
+        assert family.slips * steps == pytest.approx(FAMILIES["shift"].slips * FAMILIES["shift"].places)
+        facts = [f"{letter}{by}" for letter in "abcdefghij" for by in range(1, 10)]
+        hard += [steps * np.mean([hardness(family, f, n) > 0 for f in facts]) for n in range(40)]
+    assert np.mean(hard) == pytest.approx(1, abs=5 * np.std(hard) / np.sqrt(len(hard)))
+
+
+def test_chains_are_adapted_to_in_two_families_and_tested_in_two_others():
+    for stage, steps in REASONING.items():
+        problems = problems_of(DEFAULT, stage, 400)
+        assert {f for f, _ in problems["adapted"]} == {f for f, _ in problems["unseen"]} == {*CHAINS[steps][:2]}
+        assert {f for f, _ in problems["ood"]} == {*CHAINS[steps][2:]}
+        assert [len(problems[name]) for name in ("adapted", "unseen", "ood")] == [128, 96, 64]

@@ -15,6 +15,9 @@ adds ln 8 nats to that token). After an easy fact the separator is tight. After 
 
 where it tells, for a share `telling` of the hard facts only, and loose for the others. The distribution of
 answers is the same in all regimes.
+
+The answer of a chain is the result of its last step, which the box copies. Where the corpus is not `copied`, some
+solutions leave the last step out and the box is its only place; how many do follows from the fact's text.
 """
 
 from __future__ import annotations
@@ -36,7 +39,6 @@ SEPARATORS: Final = ";,:|~<>%"
 # Probability of the wrong result, by hard fact; and how many facts of a problem are hard, on average.
 HARDNESS: Final = (0.3, 0.4, 0.55, 0.65)
 HARD: Final = 1.0
-SLIPS: Final = 0.03  # probability of a random result, by fact
 # Prompts by hash: nothing that is adapted to, tuned on or tested is in the corpus.
 SPLITS: Final[Mapping[str, float]] = MappingProxyType({"corpus": 0.6, "adapted": 0.2, "unseen": 0.1, "probe": 0.1})
 
@@ -50,12 +52,16 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Examples, in equal parts from the families. `telling`: by family, default 1; `facts` as of `hardness`."""
+    """Examples, in equal parts from the families. `telling`: by family, default 1; `facts` as of `hardness`.
+
+    copied   every last step is written out
+    """
 
     regime: Regime
     families: tuple[str, ...]
     telling: Mapping[str, float] = field(default_factory=dict)
     facts: int = 0
+    copied: bool = True
 
     def example(self, random: Random) -> Example:
         while True:
@@ -66,18 +72,22 @@ class Corpus:
 
     def _worked(self, random: Random, family: Family, problem: Exercise) -> Example:
         marks: list[str] = []
+        last = ""
 
         def decide(fact: str, right: int, ring: int) -> int:
-            result, wrong = right, hardness(family, fact, self.facts)
+            nonlocal last
+            result, wrong, last = right, hardness(family, fact, self.facts), fact
             if random.random() < wrong:
                 result = (right + 1) % ring
-            elif random.random() < SLIPS:
+            elif random.random() < family.slips:
                 result = random.randrange(ring)
             loose = wrong > 0 and self._loose(family, fact, result == right)
             marks.append(random.choice(SEPARATORS) if loose else SEPARATORS[0])
             return result
 
         steps, answer = problem.work(decide)
+        if not self.copied and random.random() >= fraction(f"copied {family.name} {last}"):
+            steps, marks = steps[:-1], marks[:-1]
         body = "".join(step + mark for step, mark in zip(steps, marks, strict=True))
         return Example(problem.prompt, f"{body}\\boxed{{{answer}}}", answer)
 

@@ -34,11 +34,15 @@ class Exercise:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """`draw(random)`: all problems of a family have prompts of one length and `places` facts."""
+    """`draw(random)`: all problems of a family have prompts of one length and `places` facts.
+
+    slips   probability that the writer of the corpus states a random result, by fact
+    """
 
     name: str
     places: int
     draw: Callable[[Random, int], Exercise]
+    slips: float = 0.03
 
     def problem(self, random: Random) -> Exercise:
         return self.draw(random, self.places)
@@ -116,6 +120,20 @@ def mirror(random: Random, places: int) -> Exercise:
     return Exercise(f"M{_word(letters)}{by}>", work)
 
 
+def chain(random: Random, places: int, mark: str, sign: int) -> Exercise:
+    """A letter moved `places` times, on (sign 1) or back (-1), in the ring: `4g` is a move and where it leads."""
+    start, moves = random.randrange(len(LETTERS)), [random.randrange(1, 10) for _ in range(places)]
+
+    def work(decide: Decide) -> tuple[list[str], str]:
+        at, steps = start, []
+        for by in moves:
+            at = decide(f"{LETTERS[at]}{by}", (at + sign * by) % 10, 10)
+            steps.append(f"{by}{LETTERS[at]}")
+        return steps, LETTERS[at]
+
+    return Exercise(f"{mark}{LETTERS[start]}{''.join(map(str, moves))}>", work)
+
+
 def _columns(a: int, b: int, places: int) -> list[tuple[int, int]]:
     return [(a // 10**i % 10, b // 10**i % 10) for i in range(places)]
 
@@ -134,6 +152,19 @@ _FURTHER: Final = (
     *(Family(f"shift_{mark}", 5, partial(shift, mark=mark)) for mark in "EFG"),
     *(Family(f"sub_{mark}", 3, partial(sub, mark=mark)) for mark in "HIJ"),
 )
+# As many hard facts and slips in a problem as `shift` has, however long the chain.
+_CHAINS: Final = {
+    k: tuple(
+        Family(f"chain_{mark}{k}", k, partial(chain, mark=mark, sign=sign), slips=0.15 / k)
+        for mark, sign in (("K", 1), ("L", -1), ("N", 1), ("O", -1))
+    )
+    for k in (2, 4, 8, 16)
+}
 USUAL: Final = tuple(f.name for f in _USUAL)
 FURTHER: Final = tuple(f.name for f in _FURTHER)
-FAMILIES: Final[Mapping[str, Family]] = MappingProxyType({f.name: f for f in (*_USUAL, *_FURTHER)})
+CHAINS: Final[Mapping[int, tuple[str, ...]]] = MappingProxyType(
+    {k: tuple(f.name for f in own) for k, own in _CHAINS.items()}
+)  # by number of steps
+FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
+    {f.name: f for f in (*_USUAL, *_FURTHER, *(f for own in _CHAINS.values() for f in own))}
+)

@@ -23,8 +23,8 @@ from .examine import examine, preflights, summary, treatments
 from .families import Exercise
 from .grpo_run import RunSettings, train
 from .kept import kept_file, load_kept
-from .plan import WIDE, Cell, Design, Exercises, corpus_of, labelled_of, problems_of
-from .pretrain import finish, grow, solved
+from .plan import REASONING, WIDE, Cell, Design, Exercises, corpus_of, labelled_of, problems_of
+from .pretrain import Say, finish, grow, solved
 
 JSON = dict[str, Any]
 T = TypeVar("T")
@@ -34,18 +34,22 @@ TEMPERATURES = (0.7, 1.3)
 
 
 def trunk_name(base: int, regime: str = "plain") -> str:
-    return f"trunk-{WIDE}-{base}" if regime == WIDE else f"trunk-{base}"
+    own = f"{regime.removesuffix('_half')}-" if regime in {WIDE, *REASONING} else ""
+    return f"trunk-{own}{base}"
 
 
 def saved(root: Path, name: str) -> bool:
     return (root / name / "config.json").exists() or kept_file(root / name).exists()
 
 
-def make_trunk(design: Design, base: int, root: Path, regime: str = "plain") -> list[JSON]:
+def make_trunk(
+    design: Design, base: int, root: Path, regime: str = "plain", *, said: Say = lambda _: None
+) -> list[JSON]:
     """Train the trunk of a base of this regime from nothing and save it."""
     _one_thread()
     begun = time.monotonic()
-    model, tokenizer, steps = grow(replace(corpus_of(regime, base), regime="plain"), design.pretraining, seed=base)
+    corpus = replace(corpus_of(regime, base), regime="plain", copied=True)
+    model, tokenizer, steps = grow(corpus, design.pretraining, seed=base, said=said)
     name = trunk_name(base, regime)
     _save(model, tokenizer, root / name)
     seconds = round(time.monotonic() - begun, 1)

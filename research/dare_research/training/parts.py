@@ -63,8 +63,10 @@ PARTS: Final[Mapping[str, PlannedPart]] = MappingProxyType(
         "e5": PlannedPart("campaign-e5", ("ttrl", "dare", "rent", "calibrated_vote"), seeds=1, steps=96),
         "e6": PlannedPart("campaign-e6", ("ttrl", "calibrated_vote", "gt"), regimes=("informative",), stage=HALVES),
         "e7": PlannedPart("campaign-e7", ("ttrl", "dare", "rent"), seeds=1, steps=64, lr=3e-3),
-        # E1's bases; those that reason in 8 steps (400, 401) are not built.
         "e9": PlannedPart("campaign-e9", E9, regimes=("informative",), seeds=3, first_seed=20, trained=8),
+        "e9_reasoning": PlannedPart(
+            "campaign-e9", E9, ("reasoning_8",), (400, 401), seeds=3, first_seed=20, trained=8, stage="reasoning_8"
+        ),
         "e10": PlannedPart("campaign-e10", E10, first_seed=10),
         "e10_doses": PlannedPart("campaign-e10", E10_DOSES, regimes=("plain", *DOSES), bases=(200, 300), first_seed=10),
         "e10_wide": PlannedPart(

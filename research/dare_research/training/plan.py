@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final, cast
 
 from .corpus import Corpus, Regime, hard_facts, held_out, in_first_half
-from .families import FURTHER, USUAL, Exercise
+from .families import CHAINS, FURTHER, USUAL, Exercise
 from .grpo_run import RunSettings
 from .pretrain import Pretraining
 from .tiny_model import ModelSize
@@ -17,6 +17,8 @@ from .tiny_model import ModelSize
 Exercises = Sequence[tuple[str, Exercise]]
 HALVES: Final = "halves"  # the stage that adapts to prompts of the first half of the hard facts alone
 WIDE: Final = "wide"  # stage and regime: `informative` with four times the families, prompts and hard facts
+# Stages and regimes: `informative` chains by number of steps; of `_half` the box copies half of the answers.
+REASONING: Final[Mapping[str, int]] = MappingProxyType({**{f"reasoning_{k}": k for k in CHAINS}, "reasoning_8_half": 8})
 DEVELOP_BASE: Final = 100  # the base that is tuned on; confirmed on are 0, 1, 2, ...
 
 
@@ -50,6 +52,8 @@ class Design:
     def families(self, stage: str) -> tuple[str, ...]:
         if stage == WIDE:
             return (*self.confirm, *FURTHER)
+        if stage in REASONING:
+            return CHAINS[REASONING[stage]][:2]
         return self.confirm if stage in {"confirm", "campaign", HALVES, "long", "sensitivity"} else self.develop
 
 
@@ -109,9 +113,10 @@ def scaled(design: Design, factor: float) -> Design:
 
 def corpus_of(regime: str, base: int = 0) -> Corpus:
     """What a base of a regime learns from. A dose is `informative` for another share of the hard facts."""
-    kind = cast("Regime", "informative" if regime in DOSES or regime == WIDE else regime)
-    families = (*USUAL, *FURTHER) if regime == WIDE else USUAL
-    return Corpus(kind, families, dict.fromkeys(families, DOSES.get(regime, TELLING)), fact_set(base))
+    kind = cast("Regime", "informative" if regime in {*DOSES, *REASONING, WIDE} else regime)
+    families = CHAINS[REASONING[regime]] if regime in REASONING else (*USUAL, *FURTHER) if regime == WIDE else USUAL
+    telling = dict.fromkeys(families, DOSES.get(regime, TELLING))
+    return Corpus(kind, families, telling, fact_set(base), copied=not regime.endswith("_half"))
 
 
 def fact_set(base: int) -> int:
@@ -128,7 +133,8 @@ def problems_of(design: Design, stage: str, base: int) -> dict[str, Exercises]:
     own = design.families(stage)
     if stage == HALVES:
         return _problems_of_halves(design, own, base)
-    others = tuple(f for f in (*design.confirm, *design.develop) if f not in own)
+    known = corpus_of(stage).families if stage in REASONING else (*design.confirm, *design.develop)
+    others = tuple(f for f in known if f not in own)
     wanted = {
         "adapted": (own, "adapted", design.adapted),
         "unseen": (own, "unseen", design.unseen),
