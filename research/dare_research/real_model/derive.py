@@ -73,13 +73,13 @@ def share(questions: Sequence[SampledQuestion], of: Callable[[SampledQuestion], 
 
 def aurocs(questions: Sequence[SampledQuestion], size: int) -> Values:
     """`auroc: CERTAINTY` and, among rollouts with equally many answer tokens, `equally long: CERTAINTY`."""
-    found = {f"auroc: {name}": np.array([_auroc(q, of, size) for q in questions]) for name, of in CERTAINTIES.items()}
+    found = {f"auroc: {name}": np.array([auroc(q, of, size) for q in questions]) for name, of in CERTAINTIES.items()}
     for name in EQUALLY_LONG:
-        found[f"equally long: {name}"] = np.array([_auroc(q, CERTAINTIES[name], size, equal=True) for q in questions])
+        found[f"equally long: {name}"] = np.array([auroc(q, CERTAINTIES[name], size, equal=True) for q in questions])
     return found
 
 
-def _auroc(
+def auroc(
     question: SampledQuestion, of: Callable[[Mapping[str, Floats]], Floats], size: int, *, equal: bool = False
 ) -> float:
     """Mean over the groups that have right and wrong rollouts; NaN without one."""

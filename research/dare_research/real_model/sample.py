@@ -167,17 +167,19 @@ def _numbers(rollout: Mapping[str, Any], span: tuple[int, int] | None) -> Iterat
 def read(path: Path) -> tuple[dict[str, Any], list[SampledQuestion]]:
     """The recipe and the questions."""
     head, *lines = (json.loads(line) for line in unpacked(path).splitlines())
-    return head, [
-        SampledQuestion(
-            line["id"],
-            line["family"],
-            line["prompt"],
-            line["accepted"][0],
-            tuple(line["text"]),
-            np.array(line["answer"], np.int64),
-            np.array(line["right"], np.int64),
-            tuple(line["answers"]),
-            {name: np.array(line[name], float) for name in COLUMNS},
-        )
-        for line in lines
-    ]
+    return head, list(map(question, lines))
+
+
+def question(line: Mapping[str, Any]) -> SampledQuestion:
+    """Of a line of the small form."""
+    return SampledQuestion(
+        line["id"],
+        line["family"],
+        line["prompt"],
+        line["accepted"][0],
+        tuple(line.get("text", ())),
+        np.array(line["answer"], np.int64),
+        np.array(line["right"], np.int64),
+        tuple(line["answers"]),
+        {name: np.array(line[name], float) for name in COLUMNS},
+    )

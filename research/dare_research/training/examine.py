@@ -21,7 +21,7 @@ from dare_trainer.evaluation.passk import majority_at_k
 from ..simulation.arms import judge
 from ..simulation.model import Sample
 from .arms import ARMS
-from .families import Exercise
+from .families import Exercises
 from .sampling import SampledRollout, sample
 
 COMPARED = tuple(a.name for a in ARMS.values() if a.compared)
@@ -42,27 +42,32 @@ class Graded:
 def examine(
     model: Any,
     tokenizer: Any,
-    problems: Sequence[tuple[str, Exercise]],
+    problems: Exercises,
     *,
     each: int,
     seed: int,
     temperature: float = 1.0,
 ) -> Graded:
+    """`each` rollouts per problem, graded."""
+    found = drawn(model, tokenizer, problems, each=each, seed=seed, temperature=temperature)
+    texts = [[rollout(tokenizer, c) for c in completions] for completions in found]
+    lengths = [len(c.ids) for completions in found for c in completions]
+    return grade(problems, texts, lengths)
+
+
+def drawn(
+    model: Any, tokenizer: Any, problems: Exercises, *, each: int, seed: int, temperature: float = 1.0
+) -> list[list[SampledRollout]]:
     """`each` rollouts per problem; the sampling of whoever calls is not disturbed."""
     import torch
 
     prompts = [tokenizer(p.prompt)["input_ids"] for _, p in problems]
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        found = sample(model, prompts, each=each, longest=LONGEST, end=tokenizer.eos_token_id, temperature=temperature)
-    texts = [[rollout(tokenizer, c) for c in completions] for completions in found]
-    lengths = [len(c.ids) for completions in found for c in completions]
-    return grade(problems, texts, lengths)
+        return sample(model, prompts, each=each, longest=LONGEST, end=tokenizer.eos_token_id, temperature=temperature)
 
 
-def grade(
-    problems: Sequence[tuple[str, Exercise]], rollouts: Sequence[Sequence[JSON]], lengths: Sequence[int]
-) -> Graded:
+def grade(problems: Exercises, rollouts: Sequence[Sequence[JSON]], lengths: Sequence[int]) -> Graded:
     """Rollouts of each problem, in the shape of a request, read and graded as `POST /reward` does by default.
 
     So a rollout that was cut off counts here as it counts in training.

@@ -7,7 +7,7 @@ long.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -30,6 +30,9 @@ class Exercise:
     @property
     def answer(self) -> str:
         return self.work(right_result)[1]
+
+
+Exercises = Sequence[tuple[str, Exercise]]  # each with its family
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ from dare_reward.segments import Bools, Floats
 
 from .arms import ARMS, Arm
 from .examine import examine, preflights, summary, treatments
-from .families import Exercise
+from .families import Exercise, Exercises
 from .grpo_run import RunSettings, train
 from .kept import kept_file, load_kept
-from .plan import REASONING, WIDE, Cell, Design, Exercises, corpus_of, labelled_of, problems_of
+from .plan import REASONING, WIDE, Cell, Design, corpus_of, labelled_of, problems_of
 from .pretrain import Say, finish, grow, solved
 
 JSON = dict[str, Any]

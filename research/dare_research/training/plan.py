@@ -9,12 +9,11 @@ from types import MappingProxyType
 from typing import Final, cast
 
 from .corpus import Corpus, Regime, hard_facts, held_out, in_first_half
-from .families import CHAINS, FURTHER, USUAL, Exercise
+from .families import CHAINS, FURTHER, USUAL, Exercise, Exercises
 from .grpo_run import RunSettings
 from .pretrain import Pretraining
 from .tiny_model import ModelSize
 
-Exercises = Sequence[tuple[str, Exercise]]
 HALVES: Final = "halves"  # the stage that adapts to prompts of the first half of the hard facts alone
 WIDE: Final = "wide"  # stage and regime: `informative` with four times the families, prompts and hard facts
 # Stages and regimes: `informative` chains by number of steps; of `_half` the box copies half of the answers.

@@ -1,0 +1,111 @@
+"""The page of the reasoning bases' labels and its figure, from the measured problems alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..page.figures import drawn
+from ..page.words import number, percent, table
+from ..real_model.page import area, gain
+from .labels import UNCERTAINTIES, WEIGHTS, MeasuredProblem, curves
+
+OVER = {
+    "steps": "the number of steps",
+    "paths": "distinct paths of an answer",
+    "copied": "the share of answers that are copied",
+}
+SHOWN = "8"  # rollouts of the figure
+Curve = Mapping[str, Any]
+
+
+def bases(problems: Sequence[MeasuredProblem], missing: Sequence[str]) -> str:
+    """One line for each base: whether it can be used, and what its rollouts look like."""
+    own: dict[tuple[str, int], list[MeasuredProblem]] = {}
+    for p in problems:
+        own.setdefault((p.regime, p.base), []).append(p)
+    rows = []
+    for (regime, base), part in sorted(own.items()):
+        means = {n: float(np.nanmean([getattr(p, n) for p in part])) for n in ("pass1", "tokens", "paths", "copied")}
+        area_of = [v for p in part if (v := p.values["64"]["auroc: trace"]) is not None]
+        rows.append(
+            [f"{regime}-{base}", str(len(part)), percent(means["pass1"]), number(float(np.mean(area_of)), ".2f"),
+             number(means["tokens"], ".1f"), number(means["paths"], ".1f"), percent(means["copied"])]
+        )  # fmt: skip
+    rows += [[name, "not sampled yet", *("-" for _ in range(5))] for name in missing]
+    head = ["base", "problems", "pass@1, %", "AUROC, all tokens", "tokens", "paths of an answer", "copied, %"]
+    return table(head, rows)
+
+
+def curve_tables(over: str, curve: Curve) -> list[str]:
+    """Its problems, then the AUROC and the gain of each weight at every size of group."""
+    means = [
+        [at, str(p["problems"]), *(percent(p[n]) if n in {"pass1", "copied"} else number(p[n], ".1f") for n in MEANS)]
+        for at, p in curve.items()
+    ]
+    areas, gains = [], []
+    for at, p in curve.items():
+        for size, found in p["sizes"].items():
+            areas.append([at, size, *(area(found[f"auroc: {n}"]) for n in UNCERTAINTIES)])
+            gains.append([at, size, percent(found["vote"]["estimate"]), *(gain(found[f"gain: {n}"]) for n in WEIGHTS)])
+    return [
+        f"## Over {OVER[over]}", "", table([OVER[over], "problems", *MEANS.values()], means),
+        "", "AUROC within problems:", "", table(["", "rollouts", *UNCERTAINTIES], areas),
+        "", "Right labels, gain over the vote in points:", "", table(["", "rollouts", "vote, %", *WEIGHTS], gains), "",
+    ]  # fmt: skip
+
+
+MEANS = {"pass1": "pass@1, %", "tokens": "tokens", "paths": "paths of an answer", "copied": "copied, %"}
+
+
+def page(problems: Sequence[MeasuredProblem], missing: Sequence[str]) -> str:
+    """research/docs/reasoning-labels.md."""
+    lines = ["# E9: which labels certainty gives where the answer ends a chain of steps", "", INTRODUCTION, ""]
+    lines += [bases(problems, missing), "", f"![AUROC and gain, {SHOWN} rollouts](reasoning-labels.svg)", ""]
+    for over, curve in curves(problems).items():
+        if curve:
+            lines += curve_tables(over, curve)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def draw(folder: Path, problems: Sequence[MeasuredProblem]) -> Path:
+    return drawn(folder / "reasoning-labels.svg", _panels, {k: c for k, c in curves(problems).items() if c})
+
+
+def _panels(figure: Any, found: Mapping[str, Curve]) -> None:
+    """AUROC above, gain below; a column for each curve."""
+    figure.set_size_inches(3.8 * len(found), 5.6)
+    panels = figure.subplots(2, len(found), squeeze=False)
+    for column, (over, curve) in zip(panels.T, found.items(), strict=True):
+        for axes, kind, names, scale in zip(column, ("auroc", "gain"), (UNCERTAINTIES, WEIGHTS), (1, 100), strict=True):
+            for place, name in enumerate(names):
+                rows = [p["sizes"][SHOWN][f"{kind}: {name}"] for p in curve.values()]
+                low, value, high = (
+                    np.array([np.nan if r[end] is None else scale * r[end] for r in rows])
+                    for end in ("low", "estimate", "high")
+                )
+                at = np.arange(len(rows)) + 0.06 * (place - len(names) / 2)
+                axes.errorbar(at, value, [value - low, high - value], marker="o", ms=3, lw=1, label=name)
+            axes.axhline(0.5 if kind == "auroc" else 0, color="grey", lw=0.6)
+            axes.set_xticks(range(len(curve)), list(curve))
+        column[1].set_xlabel(OVER[over])
+    panels[0, 0].set_ylabel("AUROC within problems")
+    panels[1, 0].set_ylabel("gain over the vote, points")
+    figure.legend(*panels[1, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
+
+
+INTRODUCTION = """\
+[E9's plan](campaign-e9.md) asks for curves here and sets no bar. A problem is a letter and k moves, `Kc47>`. A step is
+a move and where it leads, and the box copies the last step's letter: `4g;7d;\\boxed{d}`. Hard facts, misconceptions and
+separators are those of E1's `informative` regime, with one hard fact in a problem on average, whatever k is. In
+`reasoning_8_half` a solution may leave its last step to the box; how many do follows from that step, from none to all.
+
+64 rollouts at temperature 1 of the 128 problems that the runs adapt to. Weights have the plan's names. AUROC is that of
+the mean entropy of all tokens (`trace`, and so `tie`) and of the answer's (`answer`), and of minus the log-probability:
+summed (`ppc`), its mean (`rpc`), summed over the answer's tokens (`p_answer`). Paths of an answer are distinct token
+sequences for each distinct answer of a problem. Intervals are 95%, over problems within bases and families.
+`python research/scripts/reasoning_labels.py` samples the bases in `research/bases` and makes this page.
+"""
