@@ -86,7 +86,7 @@ def main() -> int:
     parser.add_argument("--index", default=CPU_INDEX, help="index of CPU builds of torch, if pip finds none")
     parser.add_argument("--train", action="store_true", help="then train, and say what was learnt")
     parser.add_argument("--route", choices=["trl", "openrlhf"], default="trl")
-    parser.add_argument("--arms", default="ttrl,dare", help="methods, or gt_quarter, both")
+    parser.add_argument("--arms", default="ttrl,dare", help="methods, or gt_quarter, both, ppc, dare_answer")
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--group", type=int, help="rollouts of a question in training (bare: 16, reasoned: 8)")

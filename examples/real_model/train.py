@@ -21,7 +21,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +39,17 @@ from dare_reward.answers import grade
 from dare_reward.answers.labels import read_labels
 from dare_reward.answers.rollouts import read_answers
 from dare_reward.commands.labelled import read_labelled
+from dare_reward.stacks.scorer import Scorer
 from dare_reward.stacks.trl import DareReward
 
 Row = dict[str, Any]
 UNSEEN = 15  # questions of a family that no run trains on
 LABELLED = 60  # questions whose labels are rewards, in the arms that have some
 FITTED = 32  # questions whose labels choose the exponent of `calibrated_vote`
+ARMS: Mapping[str, Row] = {  # that are no method by its name alone
+    "ppc": {"method": "perplexity_consistency"},
+    "dare_answer": {"method": "dare", "params": {"over": "answer"}},
+}
 ASKED = "asked"  # the dataset's column of what a question's group asks for, in JSON
 RECORDED = ("form", "arm", "seed", "steps", "prompts", "size", "evaluated", "rate", "rank")
 KEPT = ("reward", "reward_std", "loss", "grad_norm", "entropy", "completions/mean_length", "step_time")
@@ -54,7 +59,8 @@ KEPT = ("reward", "reward_std", "loss", "grad_norm", "entropy", "completions/mea
 class Task:
     """What one run does.
 
-    arm         a method, `gt_quarter` (labels as rewards), or `both` (labels, and `calibrated_vote` for the others)
+    arm         a method, one of ARMS, `gt_quarter` (labels as rewards), or `both` (labels, and `calibrated_vote` for
+                the others)
     questions   rows of `run.py`, with what the model is sent (`asked`)
     rollouts    the untrained model's, from which `calibrate` chooses an exponent; None if there are none
     before      right rollouts of the untrained model, shared by the runs of a form
@@ -116,9 +122,9 @@ def schedule(task: Task, adapted: Sequence[Row], exponent: float | None) -> list
         vote = {"method": "calibrated_vote", "params": {"exponent": exponent}}
         pairs = zip(others, passes(known, count // 2, rng), strict=False)
         return [each for other, row in pairs for each in ((other, vote), (row, truth))]
-    how: dict[str, Any] = {"method": task.arm}
+    how = ARMS.get(task.arm, {"method": task.arm})
     if task.arm == "calibrated_vote":
-        how["params"] = {"exponent": exponent}
+        how = {**how, "params": {"exponent": exponent}}
     return [(row, how) for row in passes(adapted, count, rng)]
 
 
@@ -168,10 +174,16 @@ class Reward(DareReward):
 
     def _rows(self, trainer: Any, prompts: Any, completions: Any, columns: Mapping[str, Any]) -> list[Row]:
         rows = super()._rows(trainer, prompts, completions, columns)
-        for row, asked in zip(rows, columns[ASKED], strict=True):
+        for row, ids, asked in zip(rows, columns["completion_ids"], columns[ASKED], strict=True):
             row["text"] = cut(row["text"], self.stop)
+            row |= self._of(asked).answer_tokens(row, ids, trainer._tokenizer)  # noqa: PLW2901, SLF001
             row[ASKED] = asked
         return rows
+
+    def _of(self, asked: str) -> Scorer:
+        """The adapter's scorer as it were if all questions asked for what this one does."""
+        question, how = json.loads(asked)
+        return replace(self.scorer, kind=question["kind"], params=(*self.scorer.params, *how.get("params", {}).items()))
 
     def _groups(self, trainer: Any, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
         groups = super()._groups(trainer, [{k: v for k, v in row.items() if k != ASKED} for row in rows])
@@ -341,7 +353,8 @@ def trained(model: Any, sampler: Sampler, plan: Sequence[tuple[Row, Row]], task:
         return {
             "prompt_ids": ids,
             "completion_ids": [r.ids for r in flat],
-            "logprobs": None,
+            "logprobs": None,  # TRL's, for its importance weights; the service gets the ones below
+            "sampled_logprobs": [r.logprobs for r in flat],
             "token_entropies": [r.entropies for r in flat],
             "finish_reason": [r.finish_reason for r in flat],
         }

@@ -22,7 +22,7 @@ from dare_research.real_model import training_page
 from dare_research.real_model.derive import bars, derive
 from dare_research.real_model.page import evidence, page
 from dare_research.real_model.sample import pack, pack_runs, read
-from dare_research.real_model.training import blocks, learnt
+from dare_research.real_model.training import learnt
 from dare_research.real_model.weights import WEIGHTS
 from dare_research.results import read as unpacked
 from dare_research.results import write_sums
@@ -119,7 +119,7 @@ def main() -> int:
     docs = given.root / "research" / "docs"
     tables = {"real model": evidence(derived)}
     if (runs := results / "real-model-runs.jsonl.gz").exists():
-        trained = learnt(blocks(unpacked(runs).splitlines()), {form: read(path)[1] for form, path in packed.items()})
+        trained = learnt(unpacked(runs).splitlines(), {form: read(path)[1] for form, path in packed.items()})
         derived["training"] = trained
         (docs / "real-model-training.md").write_text(training_page.page(trained), encoding="utf-8")
         training_page.draw(docs, trained)

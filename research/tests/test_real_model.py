@@ -233,36 +233,44 @@ def test_all_figures_and_pages_come_of_the_questions(monkeypatch):
 # --- training -----------------------------------------------------------------------------------------------------
 
 
-def record(form, arm, seed, gain, *, noise=0):
+def record(form, size, arm, seed, gain, *, noise=0):
     """A run after which each of 24 questions has `gain` more of 16 rollouts right, two seeds `noise` apart."""
     names = [f"q{i}" for i in range(24)]
     before = {n: 4 + i % 3 for i, n in enumerate(names)}
     after = {n: v + gain + noise * (seed - 1) for n, v in before.items()}
     log = [dict.fromkeys(training.CURVES, 0.5 + step / 100) for step in range(6)]
     answers = {n: {"a0": after[n], "a1": 16 - after[n]} for n in names}
-    return {"form": form, "size": 16, "arm": arm, "seed": seed, "evaluated": 16, "unseen": names[16:], "before": before,
+    return {"form": form, "size": size, "arm": arm, "seed": seed, "evaluated": 16, "unseen": names[16:], "before": before,
             "after": after, "answers": answers, "exponent": 1.0, "log": log}  # fmt: skip
 
 
 def trained(gains, seeds=(0, 1, 2)):
     lines = [
-        json.dumps(record(form, arm, seed, gain, noise=arm == "both"))
-        for (form, arm), gain in gains.items()
+        json.dumps(record(form, size, arm, seed, gain, noise=arm == "both"))
+        for (form, size, arm), gain in gains.items()
         for seed in seeds
     ]
-    sampled = {form: [replace(question(i), id=f"q{i}") for i in range(24)] for form in training.ARMS}
-    return training.learnt(training.blocks(lines), sampled)
+    sampled = {form: [replace(question(i), id=f"q{i}") for i in range(24)] for form in ("bare", "reasoned")}
+    return training.learnt(lines, sampled)
 
 
-BARE = {("bare", arm): 2 for arm in training.ARMS["bare"]}
+def arms(name, gain=2):
+    form, size, names = training.COMPARED[name]
+    return {(form, size, arm): gain for arm in names}
+
+
+BARE = arms("bare")
+OPEN = {10: (None, False), 12: (None, False), 13: (None, False)}
+
+
+def fates(figures):
+    return {b["bar"]: (b["fate"], b["null"]) for b in figures["bars"]}
 
 
 def test_a_training_bar_needs_both_intervals_and_holm(tmp_path):
     """gt_quarter is 6.25 points above in every seed, met; `both` is above by as much as its seeds differ, open."""
-    figures = trained({**BARE, ("bare", "gt_quarter"): 3, ("bare", "both"): 3})
-    assert {b["bar"]: (b["fate"], b["null"]) for b in figures["bars"]} == {
-        7: ("met", True), 8: ("met", False), 9: ("open", False), 10: (None, False),
-    }  # fmt: skip
+    figures = trained({**BARE, ("bare", 16, "gt_quarter"): 3, ("bare", 16, "both"): 3})
+    assert fates(figures) == {7: ("met", True), 8: ("met", False), 9: ("open", False), **OPEN}
     both = figures["bars"][2]["figure"]
     shares = np.array([0, 1, 2]) / 16
     half = scipy.stats.t.ppf(0.975, 2) * shares.std(ddof=1) / 3**0.5
@@ -271,21 +279,50 @@ def test_a_training_bar_needs_both_intervals_and_holm(tmp_path):
     assert figures["bars"][1]["holm"] == pytest.approx(3 * figures["bars"][1]["figure"]["p"])
     text = training_page.page(figures)
     assert text.splitlines()[2].startswith("**A null: `dare` - `ttrl` (bare, adapted)")
-    assert "E8 10" in text
+    assert "15 of 15 (bare, 16 rollouts), 0 of 12 (reasoned, 8 rollouts), 0 of 6 (bare, 8 rollouts)" in text
+    assert all(f"E8 {n}" in text for n in (7, 8, 9, 10))
     assert training_page.evidence(figures).count("\n") == 11
     (drawn,) = training_page.draw(tmp_path, figures)
     assert all(f">{title}<" in drawn.read_text() for title in training.CURVES.values())
 
 
+def test_the_runs_of_the_other_parts_take_their_places(tmp_path):
+    """E8's reasoned runs alone, then E9's: of the bare form with 8 rollouts, and beside `dare` of E8."""
+    reasoned = {**BARE, **arms("reasoned"), ("reasoned", 8, "dare"): 3}
+    figures = trained(reasoned)
+    assert fates(figures)[10] == ("met", False)
+    assert fates(figures)[13] == (None, False)
+    assert "9 of 12 (reasoned, 8 rollouts)" in training_page.page(figures)
+    before = figures["forms"]
+    more = {**arms("bare-8", 4), ("bare", 8, "ppc"): 5, ("reasoned", 8, "dare_answer"): 3}
+    figures = trained({**reasoned, **more})
+    assert {name: figures["forms"][name] for name in before} == before  # `ttrl` with 16 rollouts is that of E8
+    assert fates(figures)[12] == ("met", False)
+    assert fates(figures)[13] == ("missed", True)
+    twelve, thirteen = figures["bars"][4:]
+    assert (twelve["contrast"], thirteen["contrast"]) == ("`ppc` - `ttrl`", "`dare_answer` - `dare`")
+    assert twelve["figure"]["estimate"] == 1 / 16
+    assert twelve["holm"] == 2 * twelve["figure"]["p"]
+    text = training_page.page(json.loads(json.dumps(figures)))
+    assert "Runs that are in" not in text
+    assert "**A null: `dare_answer` - `dare` (reasoned-answer, adapted) is 0.0 points" in text.splitlines()[2]
+    assert text.count("minus `dare`") == 1
+    assert "the first run of `ppc`" in text
+    assert len(training_page.draw(tmp_path, figures)) == 4
+    assert all(f"real-model-training-{name}.svg" in text for name in training.COMPARED)
+
+
 def test_only_whole_blocks_of_the_plan_count():
-    lines = [json.dumps(record("bare", arm, seed, 1)) for arm in training.ARMS["bare"] for seed in (0, 1, 7)]
-    assert set(training.blocks(lines[:-2])["bare"]) == {0}
-    assert set(training.blocks(lines)["bare"]) == {0, 1}
+    runs = [record("bare", 16, arm, seed, 1) for arm in training.COMPARED["bare"].arms for seed in (0, 1, 7)]
+    assert set(training.blocks(runs[:-2])["bare"]) == {0}
+    assert set(training.blocks(runs)["bare"]) == {0, 1}
+    assert training.counts(runs)["bare, 16 rollouts"] == (10, 15)
+    assert not training.blocks([{**run, "size": 8} for run in runs])["bare"]
 
 
 def test_one_seed_decides_nothing():
-    figures = trained({**BARE, ("bare", "gt_quarter"): 8}, seeds=(0,))
-    assert [b["fate"] for b in figures["bars"]] == ["open", "open", "missed", None]
+    figures = trained({**BARE, ("bare", 16, "gt_quarter"): 8}, seeds=(0,))
+    assert [b["fate"] for b in figures["bars"]] == ["open", "open", "missed", None, None, None]
 
 
 # --- what is committed ------------------------------------------------------------------------------------------------

@@ -177,6 +177,53 @@ def test_arms_ask_for_what_the_plan_says(example, task):
         example.LABELLED = 60
 
 
+@pytest.mark.parametrize("arm", ["ttrl", "ppc", "dare_answer"])
+def test_the_service_gets_what_a_method_needs_of_the_tokens(example, task, monkeypatch, arm):
+    """Of each rollout the sum of its log-probabilities and its path; for `dare_answer` the mean entropy of the tokens in
+    the box and of the one that closes it. One token a character."""
+    asked = {
+        "ttrl": ("ttrl", None), "ppc": ("perplexity_consistency", None), "dare_answer": ("dare", {"over": "answer"}),
+    }  # fmt: skip
+    sampled, spans = [], 0
+    draw = example.Sampler.__call__
+
+    def kept(self, *words):
+        sampled.append(draw(self, *words))
+        return sampled[-1]
+
+    monkeypatch.setattr(example.Sampler, "__call__", kept)
+    with servers.forged() as (url, bodies):
+        example.main(example.Task(**{**task, "arm": arm, "url": url, "steps": 1, "size": 16}))
+    (body,) = bodies
+    assert len(body["groups"]) == 2
+    (trained,) = (groups for groups in sampled if len(groups[0]) == 16)
+    for group, rollouts in zip(body["groups"], trained, strict=True):
+        assert (group["method"], group.get("params")) == asked[arm]
+        for row, rollout in zip(group["rollouts"], rollouts, strict=True):
+            text = "".join(example_tokens(task["model"], rollout.ids))
+            first, last = text.find("\\boxed{") + 7, text.find("}")
+            assert row["num_tokens"] == len(rollout.ids)
+            if arm != "ttrl":
+                assert row["mean_entropy"] == pytest.approx(sum(rollout.entropies) / len(rollout.ids))
+                assert row["sum_logprob"] == pytest.approx(sum(rollout.logprobs))
+            if arm == "dare_answer" and row["answer"] and 7 <= first < last:
+                closed = rollout.entropies[first : last + 1]
+                assert row["answer_entropy"] == pytest.approx(sum(closed) / len(closed))
+                spans += 1
+            else:
+                assert "answer_entropy" not in row
+        if arm == "ppc":
+            paths = [tuple(rollout.ids) for rollout in rollouts]
+            assert len({row["path"] for row in group["rollouts"]}) == len(set(paths)) < 16
+    assert spans >= 8 * (arm == "dare_answer")
+
+
+def example_tokens(model, ids):
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(model).convert_ids_to_tokens(ids)
+
+
 def test_a_cut_run_goes_on_from_its_checkpoint(example, task, monkeypatch, capsys):
     """Labels reach no method but `gt`; the record has every question; the log has every step, also those before the cut."""
     with servers.live() as server:

@@ -1,4 +1,5 @@
-"""What runs on the real model learnt (E8, bars 7 to 10): from the packed records of `examples/real_model/train.py`.
+"""What runs on the real model learnt (E8, bars 7 to 10; E9, 12 and 13): from packed records of
+`examples/real_model/train.py`.
 
 pass@1 of a question is its share of right rollouts. A difference has two intervals, as the plan fixed them: Student's t
 over seeds, and the bootstrap of seeds and, in them, questions, which the seeds share. A bar is met if both allow it.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,18 +22,32 @@ from .sample import SampledQuestion
 JSON = dict[str, Any]
 Record = Mapping[str, Any]
 Blocks = Mapping[int, Mapping[str, Record]]
-ARMS = {
-    "bare": ("ttrl", "dare", "calibrated_vote", "gt_quarter", "both"),
-    "reasoned": ("ttrl", "dare", "calibrated_vote"),
+
+
+class Part(NamedTuple):
+    """Arms that are compared: each with the first one. `size`: rollouts of a question in training."""
+
+    form: str
+    size: int
+    arms: tuple[str, ...]
+
+
+COMPARED = {
+    "bare": Part("bare", 16, ("ttrl", "dare", "calibrated_vote", "gt_quarter", "both")),
+    "reasoned": Part("reasoned", 8, ("ttrl", "dare", "calibrated_vote")),
+    "bare-8": Part("bare", 8, ("ttrl", "ppc")),
+    "reasoned-answer": Part("reasoned", 8, ("dare", "dare_answer")),  # `dare` is E8's
 }
 SEEDS = (0, 1, 2)
 PARTS = ("adapted", "unseen")
 NULL = 0.03  # a contrast whose 90% intervals lie within is a null
 BARS = (
-    (7, "bare", "dare", "ttrl", "adapted", "within", 0.03),
-    (8, "bare", "gt_quarter", "ttrl", "adapted", "above", 0.0),
-    (9, "bare", "both", "ttrl", "unseen", "above", 0.0),
-    (10, "reasoned", "dare", "ttrl", "adapted", "above", 0.0),
+    ("E8", 7, "bare", "dare", "adapted", "within", 0.03),
+    ("E8", 8, "bare", "gt_quarter", "adapted", "above", 0.0),
+    ("E8", 9, "bare", "both", "unseen", "above", 0.0),
+    ("E8", 10, "reasoned", "dare", "adapted", "above", 0.0),
+    ("E9", 12, "bare-8", "ppc", "adapted", "above", 0.0),
+    ("E9", 13, "reasoned-answer", "dare_answer", "adapted", "above", 0.0),
 )
 CURVES = {
     "dare/pass@1": "right rollouts, per cent",
@@ -44,34 +59,53 @@ WINDOW = 5  # steps of which a curve shows the mean
 SHOWN = 4  # answers of a group
 
 
-def blocks(lines: Iterable[str]) -> dict[str, dict[int, dict[str, Record]]]:
-    """Records by form, seed and arm; of the plan's blocks only those that are whole."""
-    records = [json.loads(line) for line in lines]
-    out: dict[str, dict[int, dict[str, Record]]] = {form: {} for form in ARMS}
-    for form, arms in ARMS.items():
-        for seed in SEEDS:
-            block = {r["arm"]: r for r in records if (r["form"], r["seed"]) == (form, seed)}
-            if set(block) >= set(arms):
-                out[form][seed] = {arm: block[arm] for arm in arms}
-    return out
+def blocks(records: Iterable[Record]) -> dict[str, dict[int, dict[str, Record]]]:
+    """Records by part, seed and arm; of the plans' blocks only those that are whole."""
+    runs = {(r["form"], r["size"], r["seed"], r["arm"]): r for r in records}
+    return {
+        name: {
+            seed: {arm: runs[form, size, seed, arm] for arm in arms}
+            for seed in SEEDS
+            if all((form, size, seed, arm) in runs for arm in arms)
+        }
+        for name, (form, size, arms) in COMPARED.items()
+    }
 
 
-def learnt(forms: Mapping[str, Blocks], questions: Mapping[str, Sequence[SampledQuestion]]) -> JSON:
-    """Every figure of the page: levels and differences by form, part and arm; bars; curves; groups before and after.
+def counts(records: Iterable[Record]) -> dict[str, tuple[int, int]]:
+    """Of each form and size how many of the plans' runs are in, and how many these are."""
+    planned = {(part.form, part.size, seed, arm) for part in COMPARED.values() for seed in SEEDS for arm in part.arms}
+    made = planned & {(r["form"], r["size"], r["seed"], r["arm"]) for r in records}
+    kinds = dict.fromkeys((part.form, part.size) for part in COMPARED.values())
+    return {
+        f"{form}, {size} rollouts": (
+            sum(r[:2] == (form, size) for r in made),
+            sum(r[:2] == (form, size) for r in planned),
+        )
+        for form, size in kinds
+    }
 
+
+def learnt(lines: Iterable[str], questions: Mapping[str, Sequence[SampledQuestion]]) -> JSON:
+    """Every figure of the page: levels and differences by part, questions and arm; bars; curves; groups before and
+    after.
+
+    lines       packed records, in JSON
     questions   the untrained model's rollouts, by form
     """
+    records = [json.loads(line) for line in lines]
     figures = {
-        form: _form(form, list(seeds.values()), {q.id: q for q in questions[form]})
-        for form, seeds in forms.items()
+        name: _form(COMPARED[name].arms, list(seeds.values()), {q.id: q for q in questions[COMPARED[name].form]})
+        for name, seeds in blocks(records).items()
         if seeds
     }
-    return {"forms": figures, "bars": bars(figures)}
+    return {"runs": counts(records), "forms": figures, "bars": bars(figures)}
 
 
-def _form(form: str, seeds: Sequence[Mapping[str, Record]], questions: Mapping[str, SampledQuestion]) -> JSON:
-    before = seeds[0]["ttrl"]["before"]
-    unseen = set(seeds[0]["ttrl"]["unseen"])
+def _form(arms: Sequence[str], seeds: Sequence[Mapping[str, Record]], questions: Mapping[str, SampledQuestion]) -> JSON:
+    base = arms[0]
+    before = seeds[0][base]["before"]
+    unseen = set(seeds[0][base]["unseen"])
     names = {"adapted": [n for n in before if n not in unseen], "unseen": [n for n in before if n in unseen]}
 
     def gains(arm: str, part: str) -> Floats:
@@ -84,19 +118,19 @@ def _form(form: str, seeds: Sequence[Mapping[str, Record]], questions: Mapping[s
             arm: {
                 "before": round(float(np.mean([before[n] for n in names[part]]) / seeds[0][arm]["evaluated"]), 5),
                 "gain": _figure(gains(arm, part)),
-                "minus ttrl": _figure(gains(arm, part) - gains("ttrl", part)),
+                f"minus {base}": _figure(gains(arm, part) - gains(base, part)),
             }
-            for arm in ARMS[form]
+            for arm in arms
         }
         for part in PARTS
     }
     return {
         "seeds": len(seeds),
         "questions": {part: len(names[part]) for part in PARTS},
-        "exponents": [block["calibrated_vote"]["exponent"] for block in seeds],
+        "exponents": [block["calibrated_vote"]["exponent"] for block in seeds if "calibrated_vote" in block],
         "arms": rows,
-        "curves": {arm: curves([block[arm] for block in seeds]) for arm in ARMS[form]},
-        "groups": groups([block["dare"] for block in seeds], questions, unseen),
+        "curves": {arm: curves([block[arm] for block in seeds]) for arm in arms},
+        "groups": groups([block[arms[1]] for block in seeds], questions, unseen),
     }
 
 
@@ -154,21 +188,23 @@ def _shares(tally: Mapping[str, int]) -> dict[str, float]:
 
 
 def bars(forms: Mapping[str, Any]) -> list[JSON]:
-    """Bars 7 to 10 with their fates: met, else open (the estimate is on its side), else missed; None if not run.
+    """The bars with their fates: met, else open (the estimate is on its side), else missed; None if not run.
 
-    above     both 95% intervals lie above, and Holm's p over 8 to 10 is below .05; what was not run has p = 1
+    above     both 95% intervals lie above, and Holm's p over 8 to 10, or 12 and 13, is below .05; what was not run has
+              p = 1. E9 names no family for its part c: it is all that the part asks.
     within    both 90% intervals lie within
     """
     rows: list[JSON] = [
-        {"bar": n, "form": f, "contrast": f"`{a}` - `{b}`", "questions": part, "kind": kind, "than": than,
-         "figure": forms[f]["arms"][part][a][f"minus {b}"] if f in forms else None}
-        for n, f, a, b, part, kind, than in BARS
+        {"plan": plan, "bar": n, "form": f, "contrast": f"`{a}` - `{base}`", "questions": part, "kind": kind,
+         "than": than, "figure": forms[f]["arms"][part][a][f"minus {base}"] if f in forms else None}
+        for plan, n, f, a, part, kind, than in BARS
+        for base in COMPARED[f].arms[:1]
     ]  # fmt: skip
-    corrected = [row for row in rows if row["kind"] == "above"]
-    for row, p in zip(
-        corrected, holm([row["figure"]["p"] if row["figure"] else 1.0 for row in corrected]), strict=True
-    ):
-        row["holm"] = round(p, 5)
+    for plan in ("E8", "E9"):
+        corrected = [row for row in rows if (row["plan"], row["kind"]) == (plan, "above")]
+        ps = holm([row["figure"]["p"] if row["figure"] else 1.0 for row in corrected])
+        for row, p in zip(corrected, ps, strict=True):
+            row["holm"] = round(p, 5)
     return [row | {"fate": _fate(row), "null": _null(row["figure"])} for row in rows]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..page.figures import drawn
 from ..page.words import number, percent, points, table
-from .training import ARMS, CURVES, PARTS, WINDOW
+from .training import COMPARED, CURVES, PARTS, WINDOW
 
 Figures = Mapping[str, Any]
 
@@ -26,7 +26,7 @@ def gain(figure: Figures) -> str:
 
 
 def headline(figures: Figures) -> str:
-    """Nulls first, as the plan wants; then the fate of every bar."""
+    """Nulls first, as the plans want; then the fate of every bar, and how many runs are in while some lack."""
     nulls = [b for b in figures["bars"] if b["null"]]
     fates = [f"{b['bar']} {b['fate'] or 'not run'}" for b in figures["bars"]]
     first = "".join(
@@ -34,7 +34,9 @@ def headline(figures: Figures) -> str:
         "its 90% intervals lie within 3.** "
         for b in nulls
     )
-    return f"{first}Bars: {', '.join(fates)}."
+    lack = any(count < planned for count, planned in figures["runs"].values())
+    runs = ", ".join(f"{count} of {planned} ({name})" for name, (count, planned) in figures["runs"].items())
+    return f"{first}Bars: {', '.join(fates)}." + f" Runs that are in: {runs}." * lack
 
 
 def bar_table(figures: Figures) -> str:
@@ -44,7 +46,7 @@ def bar_table(figures: Figures) -> str:
         than = f"{b['kind']} {points(b['than']).lstrip('+')}"
         shown = [points(figure["estimate"]), ends(figure["t"]), ends(figure["bootstrap"])] if figure else ["-"] * 3
         holm = number(b.get("holm"), ".4f") if figure else "-"
-        rows.append([f"E8 {b['bar']}", b["form"], b["contrast"], b["questions"], than, *shown, holm, fate])
+        rows.append([f"{b['plan']} {b['bar']}", b["form"], b["contrast"], b["questions"], than, *shown, holm, fate])
     return table(
         [
             "",
@@ -62,24 +64,19 @@ def bar_table(figures: Figures) -> str:
     )
 
 
-def arm_table(form: Figures) -> str:
-    rows = [
-        [part, arm, percent(at["before"]), gain(at["gain"]), "" if arm == "ttrl" else gain(at["minus ttrl"])]
+def arm_rows(name: str, form: Figures) -> list[list[str]]:
+    base = COMPARED[name].arms[0]
+    return [
+        [part, arm, percent(at["before"]), gain(at["gain"]), "" if arm == base else gain(at[f"minus {base}"])]
         for part in PARTS
         for arm, at in form["arms"][part].items()
     ]
-    return table(["questions", "arm", "pass@1 before", "gain", "minus `ttrl`"], rows)
 
 
 def evidence(figures: Figures) -> str:
     """The short table of docs/evidence.md."""
-    rows = [
-        [name, part, arm, percent(at["before"]), gain(at["gain"]), "" if arm == "ttrl" else gain(at["minus ttrl"])]
-        for name, form in figures["forms"].items()
-        for part in PARTS
-        for arm, at in form["arms"][part].items()
-    ]
-    return table(["form", "questions", "arm", "pass@1 before", "gain", "minus `ttrl`"], rows)
+    rows = [[name, *row] for name, form in figures["forms"].items() for row in arm_rows(name, form)]
+    return table(["form", "questions", "arm", "pass@1 before", "gain", "minus the form's first arm"], rows)
 
 
 def group_lines(form: Figures) -> list[str]:
@@ -95,17 +92,27 @@ def group_lines(form: Figures) -> list[str]:
 
 def page(figures: Figures) -> str:
     """research/docs/real-model-training.md."""
-    lines = ["# E8: training a real language model on two cores", "", headline(figures), "", INTRODUCTION]
+    lines = ["# E8 and E9: training a real language model on two cores", "", headline(figures), "", INTRODUCTION]
     lines += ["", "## Bars", "", bar_table(figures)]
     for name, form in figures["forms"].items():
-        exponents = ", ".join(f"{e:g}" for e in form["exponents"])
-        asked = ", ".join(f"{form['questions'][part]} {part}" for part in PARTS)
-        fitted = f"`calibrated_vote` fitted the exponents {exponents}."
-        lines += ["", f"## Form: {name}", "", f"{form['seeds']} seeds; questions: {asked}. {fitted}"]
-        lines += ["", arm_table(form), "", f"![Curves of the {name} runs](real-model-training-{name}.svg)"]
-        lines += ["", "One step has 8 questions, so these curves also show which questions came. `gt_quarter` and "]
-        lines[-1] += "`both` were given others."
-        lines += ["", "The question that gained most in the first run of `dare`, and the one that lost most:", ""]
+        part = COMPARED[name]
+        asked = ", ".join(f"{form['questions'][which]} {which}" for which in PARTS)
+        lines += ["", f"## Form: {name}", ""]
+        lines += [f"{part.size} rollouts of a question in training; {form['seeds']} seeds; questions: {asked}."]
+        if form["exponents"]:
+            lines[-1] += f" `calibrated_vote` fitted the exponents {', '.join(f'{e:g}' for e in form['exponents'])}."
+        head = ["questions", "arm", "pass@1 before", "gain", f"minus `{part.arms[0]}`"]
+        lines += [
+            "",
+            table(head, arm_rows(name, form)),
+            "",
+            f"![Curves of the {name} runs](real-model-training-{name}.svg)",
+        ]
+        lines += ["", "One step has 8 questions, so these curves also show which questions came."]
+        if "both" in part.arms:
+            lines[-1] += " `gt_quarter` and `both` were given others."
+        first = f"the first run of `{part.arms[1]}`"
+        lines += ["", f"The question that gained most in {first}, and the one that lost most:", ""]
         lines += group_lines(form)
     return "\n".join(lines) + "\n"
 
@@ -119,20 +126,24 @@ def draw(folder: Path, figures: Figures) -> list[Path]:
 
 
 def _curves(figure: Any, name: str, form: Figures) -> None:
-    keys = [k for k in CURVES if all(k in form["curves"][arm] for arm in ARMS[name])]
+    keys = [k for k in CURVES if all(k in form["curves"][arm] for arm in COMPARED[name].arms)]
     figure.set_size_inches(3.2 * len(keys), 2.8)
     for axes, key in zip(np.atleast_1d(figure.subplots(1, len(keys))), keys, strict=True):
         scale = 100 if "per cent" in CURVES[key] else 1
-        for arm in ARMS[name]:
+        for arm in COMPARED[name].arms:
             smooth = np.convolve(form["curves"][arm][key], np.ones(WINDOW) / WINDOW, "valid") * scale
             axes.plot(range(WINDOW, WINDOW + len(smooth)), smooth, linewidth=1.2, label=arm)
         axes.set(xlabel=f"step (mean of {WINDOW})", title=CURVES[key])
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=len(ARMS[name]), frameon=False)
+    figure.legend(
+        *axes.get_legend_handles_labels(), loc="outside lower center", ncols=len(COMPARED[name].arms), frameon=False
+    )
 
 
 INTRODUCTION = f"""\
 SmolLM2-135M-Instruct, 30 steps of 8 questions with TRL's GRPOTrainer and our adapter, LoRA of rank 16, float32 on CPU.
-pass@1 before and after is of 16 rollouts of each question, in points. [The plan](campaign-e8.md) landed before any
-answer. `python research/scripts/real_model.py write` makes this page from `research/results/real-model-runs.jsonl.gz`.
-Only whole blocks count: all arms of a form and seed. A gain shows the wider of two 95% intervals: t over seeds, and the
-bootstrap of seeds and questions. Curves are means of {WINDOW} steps. Three seeds see differences of some 5 points."""
+pass@1 before and after is of 16 rollouts of each question, in points. The plans, [E8](campaign-e8.md) and
+[E9](campaign-e9.md), landed before any answer. `ppc` is `perplexity_consistency`; `dare_answer` is `dare` with
+`over=answer`. `python research/scripts/real_model.py write` makes this page from
+`research/results/real-model-runs.jsonl.gz`. Only whole blocks count: all arms of a form and seed. A gain shows the
+wider of two 95% intervals: t over seeds, and the bootstrap of seeds and questions. Curves are means of {WINDOW} steps.
+Three seeds see differences of some 5 points."""
