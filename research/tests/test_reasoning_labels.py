@@ -1,7 +1,6 @@
 """Labels of the bases that reason (E9 a): what is kept of a rollout, and the curves from it. Needs no torch."""
 
 import re
-from dataclasses import replace
 from functools import cache
 from random import Random
 
@@ -105,10 +104,7 @@ def test_curves_hold_each_problem_once_at_its_place():
 
 def test_the_page_shows_every_curve_and_names_what_is_missing(tmp_path):
     pytest.importorskip("matplotlib")
-    own = [
-        replace(p, values={**p.values, "64": p.values["8"]})
-        for p in problems("reasoning_8") + problems("reasoning_8_half")
-    ]
+    own = [*problems("reasoning_8"), *problems("reasoning_8_half")]
     text = page(own, ["reasoning_16-400"])
     assert "| reasoning_16-400 | not sampled yet |" in text
     titles = [text_line for text_line in text.splitlines() if text_line.startswith("## ")]

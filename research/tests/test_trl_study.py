@@ -10,6 +10,7 @@ import time
 from dataclasses import replace
 from hashlib import sha256
 from itertools import chain
+from random import Random
 
 import numpy as np
 import pytest
@@ -49,6 +50,18 @@ def test_a_box_is_one_token_and_text_survives_the_tokenizer(tiny):
     text = f"7+8+0=15;{BOX}15}}"
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
     assert len(tokenizer(BOX)["input_ids"]) == 1
+
+
+@pytest.mark.parametrize("regime", plan.REASONING)
+def test_the_answers_tokens_of_a_chain_are_the_last_before_the_brace(tiny, regime):
+    """What the arms over the answer's tokens send: not the same letter in the steps."""
+    _, tokenizer = tiny
+    scorer, random = Scorer.of("http://t/reward?method=dare&over=answer&kind=exact"), Random(2)
+    for _ in range(20):
+        text = plan.corpus_of(regime, 400).example(random).solution
+        ids = [*tokenizer(text)["input_ids"], tokenizer.eos_token_id]
+        found = scorer.answer_tokens({"text": text}, ids, tokenizer)
+        assert found == {"answer_tokens": [len(ids) - 3, len(ids) - 2]}, text
 
 
 def test_sampled_entropies_are_those_of_a_plain_forward(tiny):

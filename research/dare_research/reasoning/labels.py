@@ -17,6 +17,7 @@ from ..real_model.bootstrap import draws, estimate
 from ..real_model.derive import SIZES, auroc
 from ..real_model.sample import question
 from ..real_model.weights import label_right
+from ..training.families import CHAINS
 from ..training.plan import REASONING
 
 JSON = Mapping[str, Any]
@@ -93,7 +94,7 @@ def curves(problems: Sequence[MeasuredProblem]) -> dict[str, dict[str, Any]]:
     """
     whole = [p for p in problems if not p.regime.endswith("_half")]
     return {
-        "steps": {str(k): point(own) for k in (2, 4, 8, 16) if (own := [p for p in whole if REASONING[p.regime] == k])},
+        "steps": {str(k): point(own) for k in CHAINS if (own := [p for p in whole if REASONING[p.regime] == k])},
         "paths": _between(whole, PATHS, lambda p: p.paths),
         "copied": _between([p for p in problems if p.regime.endswith("_half")], COPIED, lambda p: p.copied),
     }

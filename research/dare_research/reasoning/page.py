@@ -11,54 +11,46 @@ import numpy as np
 from ..page.figures import drawn
 from ..page.words import number, percent, table
 from ..real_model.page import area, gain
-from .labels import UNCERTAINTIES, WEIGHTS, MeasuredProblem, curves
+from .labels import UNCERTAINTIES, WEIGHTS, MeasuredProblem, curves, point
 
 OVER = {
     "steps": "the number of steps",
     "paths": "distinct paths of an answer",
     "copied": "the share of answers that are copied",
 }
+MEANS = {"pass1": "pass@1, %", "tokens": "tokens", "paths": "paths of an answer", "copied": "copied, %"}
 SHOWN = "8"  # rollouts of the figure
 Curve = Mapping[str, Any]
 
 
 def bases(problems: Sequence[MeasuredProblem], missing: Sequence[str]) -> str:
     """One line for each base: whether it can be used, and what its rollouts look like."""
-    own: dict[tuple[str, int], list[MeasuredProblem]] = {}
+    own: dict[str, list[MeasuredProblem]] = {}
     for p in problems:
-        own.setdefault((p.regime, p.base), []).append(p)
-    rows = []
-    for (regime, base), part in sorted(own.items()):
-        means = {n: float(np.nanmean([getattr(p, n) for p in part])) for n in ("pass1", "tokens", "paths", "copied")}
-        area_of = [v for p in part if (v := p.values["64"]["auroc: trace"]) is not None]
-        rows.append(
-            [f"{regime}-{base}", str(len(part)), percent(means["pass1"]), number(float(np.mean(area_of)), ".2f"),
-             number(means["tokens"], ".1f"), number(means["paths"], ".1f"), percent(means["copied"])]
-        )  # fmt: skip
-    rows += [[name, "not sampled yet", *("-" for _ in range(5))] for name in missing]
-    head = ["base", "problems", "pass@1, %", "AUROC, all tokens", "tokens", "paths of an answer", "copied, %"]
-    return table(head, rows)
+        own.setdefault(f"{p.regime}-{p.base}", []).append(p)
+    found = {name: point(part) for name, part in sorted(own.items())}
+    largest = {name: list(p["sizes"].values())[-1]["auroc: trace"] for name, p in found.items()}
+    rows = [[name, *means(p), area(largest[name])] for name, p in found.items()]
+    rows += [[name, "not sampled yet", *("-" for _ in range(len(MEANS) + 1))] for name in missing]
+    return table(["base", "problems", *MEANS.values(), "AUROC, all tokens"], rows)
+
+
+def means(p: Mapping[str, Any]) -> list[str]:
+    return [str(p["problems"]), *(percent(p[n]) if n in {"pass1", "copied"} else number(p[n], ".1f") for n in MEANS)]
 
 
 def curve_tables(over: str, curve: Curve) -> list[str]:
     """Its problems, then the AUROC and the gain of each weight at every size of group."""
-    means = [
-        [at, str(p["problems"]), *(percent(p[n]) if n in {"pass1", "copied"} else number(p[n], ".1f") for n in MEANS)]
-        for at, p in curve.items()
-    ]
-    areas, gains = [], []
+    areas, gains, heads = [], [], [[at, *means(p)] for at, p in curve.items()]
     for at, p in curve.items():
         for size, found in p["sizes"].items():
             areas.append([at, size, *(area(found[f"auroc: {n}"]) for n in UNCERTAINTIES)])
             gains.append([at, size, percent(found["vote"]["estimate"]), *(gain(found[f"gain: {n}"]) for n in WEIGHTS)])
     return [
-        f"## Over {OVER[over]}", "", table([OVER[over], "problems", *MEANS.values()], means),
+        f"## Over {OVER[over]}", "", table([OVER[over], "problems", *MEANS.values()], heads),
         "", "AUROC within problems:", "", table(["", "rollouts", *UNCERTAINTIES], areas),
         "", "Right labels, gain over the vote in points:", "", table(["", "rollouts", "vote, %", *WEIGHTS], gains), "",
     ]  # fmt: skip
-
-
-MEANS = {"pass1": "pass@1, %", "tokens": "tokens", "paths": "paths of an answer", "copied": "copied, %"}
 
 
 def page(problems: Sequence[MeasuredProblem], missing: Sequence[str]) -> str:
