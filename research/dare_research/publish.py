@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dare_reward.errors import ConfigError
 
-from .page.campaign import campaign_page
+from .page.campaign import campaign_page, label_fates
 from .page.figures import draw_campaign, draw_training
 from .page.outcomes import Study
 from .page.report import RESAMPLES, training_page
@@ -40,7 +40,9 @@ def publish(place: Place) -> list[Path]:
     """Write the page, and its figures if matplotlib is there."""
     if place.study == "campaign":
         page, records = place.page("campaign-results"), read_records(place.records)
-        write(page, campaign_page(records, resamples=RESAMPLES))
+        real_model = place.summary.with_name("real-model.summary.json")
+        labels = label_fates(json.loads(read(real_model))) if real_model.exists() else {}
+        write(page, campaign_page(records, labels=labels, resamples=RESAMPLES))
         draw = partial(draw_campaign, page.parent, records)
     else:
         page, study = place.page("training"), study_at(place)

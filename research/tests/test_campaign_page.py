@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dare_research.page import campaign
+from dare_research.page import registered
 from dare_research.page.bars import BETTER, FLOOR, GAIN, LEVEL, WORSE, verdict
-from dare_research.page.campaign import PARTS, campaign_page
+from dare_research.page.campaign import PARTS, campaign_page, label_fates
 from dare_research.page.campaign_further import _line
 from dare_research.page.figures import draw_campaign
 from dare_research.publish import pack, publish
@@ -26,8 +26,9 @@ from dare_research.training.plan import DOSES, HALVES, REASONING
 from dare_research.training.records import append, read_records
 from dare_reward.cli import main
 
-E1, E1B, E1C, E1D, E1E, E2, E3, E4, E5, E6, E7 = PARTS
-NEEDED = sorted(set.union(*(set(part.needed) for part in PARTS)))
+EARLIER = PARTS[:-2]  # E9 and E10: test_campaign_labels.py
+E1, E1B, E1C, E1D, E1E, E2, E3, E4, E5, E6, E7 = EARLIER
+NEEDED = sorted(set.union(*(set(part.needed) for part in EARLIER)))
 RESEARCH = Place(Path(__file__).parents[1], "campaign")
 ABOVE = {"calibrated_vote": (0.12, 0.0, 0.13), "dare": (0.04, 0.0, -0.04), "rent": (0.06, -0.02, -0.12)}
 SIX = [["shift", 6], ["sub", 6]]
@@ -74,17 +75,18 @@ def base(stage, regime, number):
 @pytest.fixture(scope="module")
 def full():
     bases = dict.fromkeys(
-        (part.plan.stage, regime, number)
-        for part in PARTS
-        for number in part.plan.bases
-        for regime in part.plan.regimes
+        (plan.stage, regime, number)
+        for part in EARLIER
+        for plan in part.plans
+        for number in plan.bases
+        for regime in plan.regimes
     )
     return [*(base(*key) for key in bases), *map(run, NEEDED)]
 
 
 @pytest.fixture(scope="module")
 def page(full):
-    return campaign_page(full, resamples=1000)
+    return campaign_page(full, resamples=1000, shown=EARLIER)
 
 
 def rows(page, title, part="E1"):
@@ -93,9 +95,9 @@ def rows(page, title, part="E1"):
     return [[c.strip() for c in line.strip("|").split("|")] for line in lines if line.startswith("|")][2:]
 
 
-@pytest.mark.parametrize("part", PARTS, ids=lambda p: p.title)
+@pytest.mark.parametrize("part", EARLIER, ids=lambda p: p.title)
 def test_the_planned_runs_are_those_of_the_preregistration(part):
-    text, plan = RESEARCH.page(part.plan.page).read_text().replace("\n", " "), part.plan
+    text, (plan,) = RESEARCH.page(part.page).read_text().replace("\n", " "), part.plans
     assert f"{len(plan.arms)} arms " in text
     many = f"{len(plan.bases)} base{'s' * (len(plan.bases) > 1)} x {plan.seeds} seed{'s' * (plan.seeds > 1)} = {len(part.planned)} runs"
     assert f"x {len(plan.regimes)} regimes x {many}" in text
@@ -104,9 +106,9 @@ def test_the_planned_runs_are_those_of_the_preregistration(part):
         assert f"= {len(part.planned)} runs of {plan.steps} steps" in text
 
 
-@pytest.mark.parametrize("part", PARTS, ids=lambda p: p.title)
+@pytest.mark.parametrize("part", EARLIER, ids=lambda p: p.title)
 def test_the_bars_are_those_of_the_preregistration(part):
-    text = RESEARCH.page(part.plan.page).read_text()
+    text = RESEARCH.page(part.page).read_text()
     stated = [
         [c.strip() for c in line.strip("|").split("|")]
         for line in text.splitlines()
@@ -230,10 +232,10 @@ def test_words(bar, found, p, p_bases, word):
 def test_p_values_are_corrected_over_all_nine(full, monkeypatch):
     """Nine times the least p is what the first bar is judged by."""
     asked = []
-    monkeypatch.setattr(campaign, "verdict", lambda bar, c, p, p_bases: asked.append((c, p, p_bases)) or "met")
-    campaign_page(full, resamples=1000)
+    monkeypatch.setattr(registered, "verdict", lambda bar, c, p, p_bases, **_: asked.append((c, p, p_bases)) or "met")
+    campaign_page(full, resamples=1000, shown=EARLIER)
     asked_of = iter(asked)
-    for part in PARTS:
+    for part in EARLIER:
         own = [next(asked_of) for registered in part.contrasts for _ in registered.bars]
         for at, corrected in ((lambda a: a[0].p_bases, lambda a: a[2]), (lambda a: a[0].deciding_p, lambda a: a[1])):
             if own:
@@ -285,7 +287,7 @@ def test_a_line_that_falls_has_no_break_even():
 
 def test_a_run_that_ends_below_its_own_height_fell(page):
     found = rows(page, "Who fell", "E5")
-    assert [tuple(r[:2]) for r in found] == [(g, f"`{a}`") for g in REGIMES for a in E5.plan.arms]
+    assert [tuple(r[:2]) for r in found] == [(g, f"`{a}`") for g in REGIMES for a in E5.plans[0].arms]
     assert {r[-3] for r in found} == {"4 of 4"}  # from all right at steps 8 and 64
     assert found[0][2:5] == ["50.0", "100.0", "100.0"]
     assert {r[-2] for r in found[-2:-1]} == {"4 of 4"}  # rent in confident
@@ -303,13 +305,13 @@ def test_families_stand_apart_with_their_exponents(page, full):
     assert gains["shift", "calibrated_by_family"] == "+12.5"
     assert gains["sub", "calibrated_by_family"] == "0.0"
     assert [r for r in found if len(r) == 3 and r[0].isdigit()] == [
-        [str(n), "+0 (+0.0)", "-2 (+0.0)"] for n in E4.plan.bases
+        [str(n), "+0 (+0.0)", "-2 (+0.0)"] for n in E4.plans[0].bases
     ]
 
 
 def test_halves_are_measured_from_the_base(page):
     found = rows(page, "By half of the hard facts", "E6")
-    assert [r[1] for r in found] == [f"`{arm}`" for arm in E6.plan.arms] * 3
+    assert [r[1] for r in found] == [f"`{arm}`" for arm in E6.plans[0].arms] * 3
     assert {r[2] for r in found} == {"50.0"}
     by_arm = {(r[0], r[1]): float(r[3]) for r in found}
     for words in ("adapted: first half", "new prompts, first half", "new prompts, second half"):
@@ -338,7 +340,11 @@ def test_packing_keeps_the_records_apart_from_those_of_the_study(full, tmp_path)
 
 
 def test_the_committed_page_is_what_the_committed_records_say():
-    assert RESEARCH.page("campaign-results").read_text() == campaign_page(read_records(RESEARCH.packed), resamples=4000)
+    assert RESEARCH.page("campaign-results").read_text() == campaign_page(
+        read_records(RESEARCH.packed),
+        labels=label_fates(json.loads(RESEARCH.summary.with_name("real-model.summary.json").read_text())),
+        resamples=4000,
+    )
 
 
 def test_the_committed_bases_are_whole_small_and_stated():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any, Final
 
@@ -10,17 +11,22 @@ import numpy as np
 
 from dare_reward.segments import Floats
 
-from ..statistics.contrasts import Contrast, contrast
+from ..statistics.contrasts import contrast
+from ..training.arms import ALL_ARMS
 from ..training.corpus import REGIMES
+from ..training.facts import beside_labels
 from ..training.parts import PARTS, STAGE, PlannedPart
 from ..training.plan import DEFAULT, fact_set
 from ..training.records import TrainedRun, parse
 from .bars import FLOOR, verdict
-from .dynamics import rollouts_until
+from .dynamics import half_way
 from .outcomes import BASE, Study, curve, mean_of
-from .words import NOTHING, interval, number, percent, points, table
+from .registered import Registered, bar_table, judged
+from .words import NOTHING, estimate_cells, interval, number, percent, points, signed, table
 
-Further = Callable[[Study, Sequence[Mapping[str, Any]]], str]
+Plans = Sequence[PlannedPart]
+Lines = Sequence[Mapping[str, Any]]
+Further = Callable[[Plans, Study, Lines], str]
 FELL: Final = 0.05
 BREAK_EVEN: Final = (0.53, 0.62)
 
@@ -52,19 +58,24 @@ CURVES = """Mean pass@1 on the adapted prompts, in per cent, by step; 8 rollouts
 *Fell*: 5 points or more below the run's own highest evaluation before. *Below*: below its base. *Entropy*: at the end,
 in nats a token, mean of the runs."""
 
-HALF_WAY = """Not preregistered here. Mean rollouts that a run generates until an evaluation (every 8 steps) has a
+HALF_WAY = """Mean rollouts that a run generates until an evaluation (every 8 steps) has a
 pass@1 half way from its base to the end of the vote's run of its seed; all of its rollouts where none has, and none
 where the vote's run ends below its base."""
+FITS = "By `calibrate`, of each seed: exponent (t, Q)."
+BY_LABELS = """pass@1 at the final step minus `ttrl`, in points, with the t interval over base means. An arm without
+labels as rewards is split by those of `labels_half` of its base and seed. Prompts of the last two columns share no hard
+fact with a labelled one."""
+LABELS: Final = "labels_half"
 
 
-def by_family(study: Study, records: Sequence[Mapping[str, Any]]) -> str:
+def by_family(plans: Plans, study: Study, records: Lines) -> str:
     """Each arm beside the vote on the prompts of one family, and the exponent of each family and base."""
-    plan = PARTS["e4"]
+    (plan,) = plans
     (regime,) = plan.regimes
     rows = []
     for family, arm in product(DEFAULT.confirm, plan.arms[1:]):
         found = study.contrast(plan.stage, regime, {(arm, "pass@1"): 1.0, ("ttrl", "pass@1"): -1.0}, family=family)
-        rows.append([family, f"`{arm}` - `ttrl`", *_told_in_points(found)])
+        rows.append([family, f"`{arm}` - `ttrl`", *estimate_cells(found)])
     fitted = {r["base"]: r["calibration_by_family"] for r in records if "calibration_by_family" in r}
     exponents = [
         [
@@ -77,9 +88,9 @@ def by_family(study: Study, records: Sequence[Mapping[str, Any]]) -> str:
     return f"{FAMILIES}\n\n{gains}\n\n{EXPONENTS}\n\n{table(('base', *DEFAULT.confirm), exponents)}"
 
 
-def by_half(study: Study, _: Sequence[Mapping[str, Any]]) -> str:
+def by_half(plans: Plans, study: Study, _: Lines) -> str:
     """What each arm gains over its base, on prompts of either half of the hard facts."""
-    plan = PARTS["e6"]
+    (plan,) = plans
     (regime,) = plan.regimes
     rows = []
     for (where, words), arm in product(HALVES.items(), plan.arms):
@@ -89,11 +100,11 @@ def by_half(study: Study, _: Sequence[Mapping[str, Any]]) -> str:
             if (base := study.base(regime, number, stage=plan.stage))
         )
         found = study.contrast(plan.stage, regime, {(arm, "pass@1"): 1.0, (BASE, "pass@1"): -1.0}, where=where)
-        rows.append([words, f"`{arm}`", percent(start), *_told_in_points(found)])
+        rows.append([words, f"`{arm}`", percent(start), *estimate_cells(found)])
     return f"{HALF}\n\n{table(('prompts', 'arm', 'base', *ENDS), rows)}"
 
 
-def fact_sets(_: Study, records: Sequence[Mapping[str, Any]]) -> str:
+def fact_sets(_: Plans, __: Study, records: Lines) -> str:
     """The gains of each set of facts, with E1's runs, and the t interval over their means."""
     wanted = PARTS["e1"].ids() | PARTS["e2"].ids()
     study = Study(parse([r for r in records if r["record"] != "run" or r["id"] in wanted]))
@@ -112,7 +123,7 @@ def fact_sets(_: Study, records: Sequence[Mapping[str, Any]]) -> str:
     return f"{SETS}\n\n{table(head, rows)}"
 
 
-def dose_response(study: Study, records: Sequence[Mapping[str, Any]]) -> str:
+def dose_response(_: Plans, study: Study, records: Lines) -> str:
     """Gain over AUROC: where the line crosses 0, and whether the calibrated vote is ever below the vote."""
     own, others = _dose_points(study, records)
     rows = [
@@ -144,7 +155,7 @@ def dose_response(study: Study, records: Sequence[Mapping[str, Any]]) -> str:
     return f"{DOSES}\n\n{table(head, rows)}\n\n![break-even](campaign-break-even.svg)\n\n{said}"
 
 
-def draw_break_even(figure: Any, study: Study, records: Sequence[Mapping[str, Any]]) -> None:
+def draw_break_even(figure: Any, study: Study, records: Lines) -> None:
     """The gains of `dose_response` over AUROC, beside those of E1 and E2, and the line of the ten bases."""
     own, others = _dose_points(study, records)
     figure.set_size_inches(6, 4)
@@ -166,13 +177,13 @@ def draw_break_even(figure: Any, study: Study, records: Sequence[Mapping[str, An
     axes.legend()
 
 
-def collapsed(part: PlannedPart, study: Study, _: Sequence[Mapping[str, Any]]) -> str:
+def collapsed(plans: Plans, study: Study, _: Lines) -> str:
     """The mean curves of a part's arms, and how many runs ended below what they had reached."""
     rows = []
     steps: list[int] = []
-    for regime, arm in product(part.regimes, part.arms):
-        runs = study.runs(STAGE, regime, arm)
-        curves = [curve(run, study.base(regime, base, stage=STAGE)) for (base, _), run in runs.items()]
+    for stage, regime, arm in _arms(plans):
+        runs = study.runs(stage, regime, arm)
+        curves = [curve(run, study.base(regime, base, stage=stage)) for (base, _), run in runs.items()]
         steps = [step for step, _ in curves[0]]
         levels = np.array([[level for _, level in own] for own in curves])
         fell = int((levels[:, -1] <= levels[:, 1:-1].max(axis=1) - FELL).sum())
@@ -184,30 +195,72 @@ def collapsed(part: PlannedPart, study: Study, _: Sequence[Mapping[str, Any]]) -
     return f"{CURVES}\n\n{table(('regime', 'arm', *map(str, steps), 'fell', 'below', 'entropy'), rows)}"
 
 
-def until_half_way(part: PlannedPart, rival: str, study: Study, _: Sequence[Mapping[str, Any]]) -> str:
+def until_half_way(rival: str, words: str, plans: Plans, study: Study, _: Lines) -> str:
     """Rollouts that each arm generates until it is half way from the base to where the rival of its seed ends."""
     rows = []
-    for regime in part.regimes:
-        ends = study.runs(part.stage, regime, rival)
+    for plan, regime in regimes(plans):
         usual = np.nan
-        for arm in (rival, *(arm for arm in part.arms if arm != rival)):
-            found = []
-            for key, run in study.runs(part.stage, regime, arm).items():
-                base = study.base(regime, key[0], stage=part.stage)
-                if base is not None and key in ends:
-                    levels = (base.evaluation.sets["adapted"].pass1, ends[key].final.sets["adapted"].pass1)
-                    found.append(rollouts_until(run, base, sum(levels) / 2))
+        for arm in (rival, *(arm for arm in plan.arms if arm != rival)):
+            found = half_way(study, plan.stage, regime, arm, rival).values()
             mean = mean_of(count for count, _ in found)
             usual = mean if arm == rival else usual
             reached = f"{sum(reached for _, reached in found)} of {len(found)}"
             rows.append([regime, f"`{arm}`", f"{mean:,.0f}", number(mean / usual if usual else np.nan), reached])
-    return f"{HALF_WAY}\n\n{table(('regime', 'arm', 'rollouts', f'of those of `{rival}`', 'got there'), rows)}"
+    return f"{words}\n\n{table(('regime', 'arm', 'rollouts', f'of those of `{rival}`', 'got there'), rows)}"
 
 
-def _told_in_points(found: Contrast | None) -> list[str]:
-    if found is None:
-        return [NOTHING] * len(ENDS)
-    return [points(found.estimate), *(interval(e.low, e.high) for e in (found.deciding, found.over_bases))]
+def bars_without(
+    rows: Mapping[int, Registered], bases: Collection[tuple[str, int]], plans: Plans, study: Study, _: Lines
+) -> str:
+    """These bars again, without some bases: their regimes and numbers."""
+    runs = tuple(run for run in study.records.runs if (run.regime, run.base) not in bases)
+    left = replace(study, records=replace(study.records, runs=runs), found={})
+    return bar_table(judged(left, rows, plans, elsewhere={}))
+
+
+def by_labels(plans: Plans, study: Study, _: Lines) -> str:
+    """What each arm gains on adapted prompts that are labelled, share a hard fact with one, or share none."""
+    rows: list[list[str]] = []
+    names: Sequence[str] = ()
+    for stage, regime, arm in _arms([plan for plan in plans if LABELS in plan.arms], but="ttrl"):
+        runs, votes, labels = (study.runs(stage, regime, name) for name in (arm, "ttrl", LABELS))
+        gains: dict[str, dict[int, list[Floats]]] = {}
+        for (base, seed), run in runs.items():
+            split = beside_labels(run.labelled or labels[base, seed].labelled, stage=stage, base=base)
+            names = tuple(split)
+            own, vote = (r.final.sets["adapted"] for r in (run, votes[base, seed]))
+            gain_P = own.right_P / own.n - vote.right_P / vote.n
+            for name, chosen in split.items():
+                if chosen.any():
+                    gains.setdefault(name, {}).setdefault(base, []).append(np.array([gain_P[chosen].mean()]))
+        found = [contrast(list(gains.get(name, {}).values()), resamples=1) for name in names]
+        rows.append([regime, f"`{arm}`", *(" ".join(estimate_cells(c)[::2]) for c in found)])
+    return f"{BY_LABELS}\n\n{table(('regime', 'arm', *names), rows)}"
+
+
+def fits(plans: Plans, study: Study, _: Lines) -> str:
+    """Exponent, t and Q of every fit."""
+    arms = list(dict.fromkeys(arm for plan in plans for arm in plan.arms if ALL_ARMS[arm].fits))
+    rows = []
+    for plan, regime in regimes(plans):
+        found = [study.runs(plan.stage, regime, arm) for arm in arms]
+        for base in plan.bases:
+            own = ([_fit_words(run.calibration) for (b, _), run in sorted(runs.items()) if b == base] for runs in found)
+            rows.append([regime, str(base), *("; ".join(words) or "-" for words in own)])
+    return f"{FITS}\n\n{table(('regime', 'base', *(f'`{arm}`' for arm in arms)), rows)}"
+
+
+def _fit_words(fit: Mapping[str, Any]) -> str:
+    return f"{signed(fit['exponent'])} ({number(fit['statistic'], '+.1f')}, {number(fit['q'], '.2f')})"
+
+
+def regimes(plans: Plans) -> list[tuple[PlannedPart, str]]:
+    return [(plan, regime) for plan in plans for regime in plan.regimes]
+
+
+def _arms(plans: Plans, *, but: str = "") -> list[tuple[str, str, str]]:
+    """Stage, regime and arm of all runs."""
+    return [(plan.stage, regime, arm) for plan, regime in regimes(plans) for arm in plan.arms if arm != but]
 
 
 def _gain(runs: Mapping[tuple[int, int], TrainedRun], rivals: Mapping[tuple[int, int], TrainedRun], base: int) -> float:
@@ -222,7 +275,7 @@ def _gain(runs: Mapping[tuple[int, int], TrainedRun], rivals: Mapping[tuple[int,
 Points = dict[tuple[str, int], tuple[float, float, float]]
 
 
-def _dose_points(study: Study, records: Sequence[Mapping[str, Any]]) -> tuple[Points, Points]:
+def _dose_points(study: Study, records: Lines) -> tuple[Points, Points]:
     """Of the bases of E3, and of those of E1 and E2 if these are all in: AUROC, and the gains of `_doses`."""
     own, beside = _doses(study, PARTS["e3"].regimes), PARTS["e1"].ids() | PARTS["e2"].ids()
     if not beside <= {r["id"] for r in records if r["record"] == "run"}:

@@ -43,6 +43,18 @@ def rollouts_until(run: TrainedRun, base: Base | None, target: float) -> tuple[i
     return round(by_step[:step].sum()), step is not None
 
 
+def half_way(study: Study, stage: str, regime: str, arm: str, rival: str) -> dict[tuple[int, int], tuple[int, bool]]:
+    """By base and seed, `rollouts_until` the mean of the base's pass@1 and that of the rival's run at its end."""
+    ends = study.runs(stage, regime, rival)
+    found: dict[tuple[int, int], tuple[int, bool]] = {}
+    for key, run in study.runs(stage, regime, arm).items():
+        base = study.base(regime, key[0], stage=stage)
+        if base is not None and key in ends:
+            levels = (base.evaluation.sets["adapted"].pass1, ends[key].final.sets["adapted"].pass1)
+            found[key] = rollouts_until(run, base, sum(levels) / 2)
+    return found
+
+
 def spacing(study: Study) -> str:
     """The widest gaps between evaluations that confirm runs have."""
     gaps = {

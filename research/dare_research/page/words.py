@@ -32,6 +32,17 @@ def interval(low: float, high: float) -> str:
     return "-" if not (math.isfinite(low) and math.isfinite(high)) else f"[{points(low)}, {points(high)}]"
 
 
+def signed(value: float | None) -> str:
+    return "-" if value is None else f"{value:+g}" if value else "0"
+
+
+def estimate_cells(found: Contrast | None) -> list[str]:
+    """In points: the estimate, the interval that decides, and the t over bases."""
+    if found is None:
+        return ["-"] * 3
+    return [points(found.estimate), *(interval(e.low, e.high) for e in (found.deciding, found.over_bases))]
+
+
 def level(found: Contrast | None) -> str:
     """A share with its 95 per cent interval."""
     if found is None:

@@ -7,7 +7,7 @@ prompts, in the order of its records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -34,6 +34,20 @@ SUBSETS: Mapping[str, Callable[[Facts, Facts], bool]] = {
     "some hard facts adapted to": lambda own, adapted: bool(own & adapted) and not own <= adapted,
     "no hard fact adapted to": lambda own, adapted: bool(own) and not own & adapted,
 }
+
+
+def beside_labels(labelled: Sequence[int], *, stage: str, base: int) -> dict[str, Bools]:
+    """The adapted prompts in four parts: those with these numbers are labelled."""
+    own = _of_base(stage, base)["adapted"]
+    known: Facts = frozenset().union(*(own[at] for at in labelled))
+    has_label = np.isin(np.arange(len(own)), labelled)
+    shares, hard = (np.array([bool(part) for part in parts], bool) for parts in ([o & known for o in own], own))
+    return {
+        "labelled": has_label,
+        "hard fact of a labelled one": ~has_label & shares,
+        "other hard facts": ~has_label & hard & ~shares,
+        "no hard fact": ~has_label & ~hard,
+    }
 
 
 def subset(name: str, *, stage: str, base: int, where: str) -> Bools:

@@ -85,7 +85,11 @@ class Base:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedRun:
-    """A run of RL. `steps`: a value per step and name; `evaluations`: by step, the last is the outcome."""
+    """A run of RL. `steps`: a value per step and name; `evaluations`: by step, the last is the outcome.
+
+    calibration   what was fitted on its labels, if anything was
+    labelled      adapted prompts whose label was the reward, of an arm that chooses them
+    """
 
     id: str
     stage: str
@@ -99,6 +103,8 @@ class TrainedRun:
     tokens: float
     seconds: float
     evaluations: tuple[Evaluation, ...]
+    calibration: JSON
+    labelled: tuple[int, ...]
 
     @property
     def final(self) -> Evaluation:
@@ -203,6 +209,8 @@ def _run(r: JSON) -> TrainedRun:
         tokens=_number(r.get("tokens")),
         seconds=_number(r.get("seconds")),
         evaluations=tuple(sorted((_evaluation(e) for e in r["evaluations"]), key=lambda e: e.step)),
+        calibration=r.get("calibration", {}),
+        labelled=tuple(r.get("labelled", ())),
     )
 
 
