@@ -259,6 +259,14 @@ def test_the_doctor_names_what_is_wrong(tmp_path):
     assert "ulimit -n" in found["open files"].detail
 
 
+@pytest.mark.parametrize("allowed", ["other", "", "other,token_entropy"])
+def test_the_doctor_sees_whether_vllm_loads_the_plugin(tmp_path, allowed):
+    config = read_config(tmp_path, {"DARE_AGENT_URL": "http://127.0.0.1:9", "DARE_AGENT_START_TIMEOUT": "0.1"})
+    plugin = findings(config, waiters=1, environment={"VLLM_PLUGINS": allowed})["entropy plugin"]
+    assert plugin.good == ("token_entropy" in allowed)
+    assert plugin.good or f"VLLM_PLUGINS={allowed} " in plugin.detail
+
+
 @pytest.mark.parametrize(
     ("vllm", "openrlhf", "entropy", "good", "words"),
     [
