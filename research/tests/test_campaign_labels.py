@@ -199,6 +199,7 @@ def test_two_bars_stand_again_without_the_bases_of_the_rule():
     text = page(E10, records(E10, hit, lambda r, b, _: 2.0 * ((r, b) == ("tells_35", 300))))
     all_bases, fewer = bars(text), bars(text, "Without the bases on which the rule of choice was found")
     assert [*fewer] == [1, 2]
+    assert {cell for row in fewer.values() for cell in row[-3:-1]} == {"-"}
     assert (all_bases[1][4], fewer[1][4]) == ("-1.0", "0.0")
     assert (all_bases[2][4], fewer[2][4]) == ("1 of 10", "0 of 9")
 
@@ -211,6 +212,8 @@ def test_holm_corrects_the_bars_of_the_plan():
     assert {at for at, row in whole.items() if row[-3] != "-"} == {3, 4, 6}
     assert {*half} == {1, 2, 3, 4, 5}
     assert all(float(half[at][-3]) >= float(whole[at][-3]) > 0 for at in (3, 4))
+    assert "p = 1 where runs are not in" not in page(E10, lines)
+    assert "p = 1 where runs are not in" in page(E10, [r for r in lines if r.get("stage") != WIDE])
 
 
 @pytest.mark.parametrize("missing", [USUAL, DOSES, LARGE])

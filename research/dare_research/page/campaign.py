@@ -58,7 +58,7 @@ class CampaignPart:
 
     plans         sets of runs: what is shown is of those that are all in
     contrasts     of bars `first`, `first` + 1, ...
-    corrected     the bars of Holm's correction; all where none are named
+    corrected     the bars of Holm's correction; None: all
     margin        of a null; 0: the page plans none
     consequences  what the page says of missed bars
     vote          the arm that every other stands beside
@@ -70,7 +70,7 @@ class CampaignPart:
     contrasts: tuple[Registered, ...] = ()
     first: int = 1
     others: tuple[str, ...] = ()
-    corrected: tuple[int, ...] = ()
+    corrected: tuple[int, ...] | None = None
     margin: float = 0.0
     consequences: tuple[Consequence, ...] = ()
     further: Mapping[str, Further] = field(default_factory=dict)
@@ -306,7 +306,9 @@ def _waiting(part: CampaignPart, plans: Sequence[PlannedPart], done: Collection[
 
 def _bars(study: Study, part: CampaignPart, plans: Sequence[PlannedPart], labels: Mapping[int, Fate]) -> str:
     found = judged(study, part.rows, plans, corrected=part.corrected, margin=part.margin, elsewhere=labels)
-    family = f"{', '.join(map(str, part.corrected))}" if part.corrected else "these contrasts"
+    family = "these contrasts" if part.corrected is None else ", ".join(map(str, part.corrected))
+    if part.corrected and not found.keys() >= {*part.corrected}:
+        family += " (p = 1 where runs are not in)"
     parts = [BARS.format(resamples=study.resamples, family=family), bar_table(found)]
     if part.consequences:
         parts.append(consequence_table(part.consequences, {**labels} | {at: own.fates[0] for at, own in found.items()}))

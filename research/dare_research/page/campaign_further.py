@@ -215,7 +215,7 @@ def bars_without(
     """These bars again, without some bases: their regimes and numbers."""
     runs = tuple(run for run in study.records.runs if (run.regime, run.base) not in bases)
     left = replace(study, records=replace(study.records, runs=runs), found={})
-    return bar_table(judged(left, rows, plans, elsewhere={}))
+    return bar_table(judged(left, rows, plans, corrected=(), elsewhere={}))
 
 
 def by_labels(plans: Plans, study: Study, _: Lines) -> str:

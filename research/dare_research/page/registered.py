@@ -184,14 +184,14 @@ def judged(
     rows: Mapping[int, Registered],
     plans: Sequence[PlannedPart],
     *,
-    corrected: Collection[int] = (),
+    corrected: Collection[int] | None = None,
     margin: float = 0.0,
     elsewhere: Mapping[int, Fate],
 ) -> dict[int, Judged]:
     """By number, the rows whose runs are in.
 
-    corrected   the rows of Holm's correction, all if none are named. One whose runs are not in has a p of 1 there,
-                which makes no other smaller
+    corrected   the rows of Holm's correction; None: all. One whose runs are not in has a p of 1 there, which makes no
+                other smaller
     margin      of a null, 0 where the plan has none
     elsewhere   fates of bars of the same plan that other results decide
     """
@@ -201,7 +201,7 @@ def judged(
         own = row.resolved(study, places, elsewhere)
         if places and own.arm and (one := own.contrast(study, places)):
             found[at] = (own, one, own.identical(study, places))
-    family = [at for at in rows if at in corrected or not corrected]
+    family = [at for at in rows if corrected is None or at in corrected]
     p, p_bases = (
         dict(zip(family, holm([value(found[at][1]) if at in found else 1.0 for at in family]), strict=True))
         for value in P_VALUES
