@@ -74,7 +74,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--root", type=Path, default=ROOT, help="where research/results, research/docs and docs lie")
     parser.add_argument("--anew", action="store_true", help="also the figures of rollouts that have not changed")
-    parser.add_argument("--leave-out", action="append", default=[], help="a weight: rpc takes minutes of fits")
+    parser.add_argument("--leave-out", action="append", default=[], help="a weight: rpc takes five minutes of fits")
     given = parser.parse_args()
     results = given.root / "research" / "results"
     packed = {form: results / f"real-model-{form}.jsonl.gz" for form in FORMS}
@@ -111,9 +111,11 @@ def main() -> int:
     before = json.loads(summary.read_text(encoding="utf-8"))["forms"] if summary.exists() and not given.anew else {}
     forms = {}
     for form, path in packed.items():
-        made_of = {"rollouts_sha256": sha256(path.read_bytes()).hexdigest(), "weights": weights}
-        same = {k: before.get(form, {}).get(k) for k in made_of} == made_of
-        forms[form] = before[form] if same else made_of | derive(read(path)[1], weights=weights)
+        old, made_of = before.get(form, {}), {"rollouts_sha256": sha256(path.read_bytes()).hexdigest()}
+        kept = old if {k: old.get(k) for k in made_of} == made_of else {}
+        made_of["weights"] = weights
+        same = kept.get("weights") == weights
+        forms[form] = kept if same else made_of | derive(read(path)[1], weights=weights, draws_before=kept.get("draws"))
     derived: dict[str, Any] = {"forms": forms}
     derived["bars"] = bars(derived["forms"])
     docs = given.root / "research" / "docs"

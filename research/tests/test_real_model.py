@@ -218,6 +218,11 @@ def test_all_figures_and_pages_come_of_the_questions(monkeypatch):
     form = derived.derive([*questions, hopeless], weights=names)
     assert form["left_out"] == ["hopeless"]
     assert form["sizes"]["64"]["label: vote"]["questions"] == 48
+    monkeypatch.setattr(derived, "labelled_draws", None)  # another weight draws no labels again
+    others = [n for n in names if n != "p_answer_open"]
+    again = derived.derive([*questions, hopeless], weights=others, draws_before=form["draws"])
+    assert again["draws"] == form["draws"]
+    assert form["sizes"]["64"].keys() - again["sizes"]["64"].keys() == {"label: p_answer_open", "gain: p_answer_open"}
     form["weights"] = names
     both = {"forms": {"bare": form, "reasoned": form}}
     both["bars"] = derived.bars(both["forms"])

@@ -42,8 +42,16 @@ def screened(questions: Sequence[SampledQuestion]) -> dict[str, float]:
     return {f: float(np.mean([q.right_M.mean() for q in questions if q.family == f])) for f in families}
 
 
-def derive(questions: Sequence[SampledQuestion], *, weights: Sequence[str] = tuple(WEIGHTS)) -> dict[str, Any]:
-    """All figures of one form."""
+def derive(
+    questions: Sequence[SampledQuestion],
+    *,
+    weights: Sequence[str] = tuple(WEIGHTS),
+    draws_before: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """All figures of one form.
+
+    draws_before   the draws of labels, which no weight changes, if they are known: they take most of the time
+    """
     passed = screened(questions)
     kept = [q for q in questions if LOWEST <= passed[q.family] <= HIGHEST]
     drawn = draws([q.family for q in kept])
@@ -58,7 +66,7 @@ def derive(questions: Sequence[SampledQuestion], *, weights: Sequence[str] = tup
         "distinct_paths": round(float(np.mean([len(set(q.columns["path"])) for q in questions])), 2),
         "tokens": round(float(np.mean([q.columns["tokens"].mean() for q in questions])), 2),
         "sizes": {str(size): sized(values[size], kept, drawn) for size in SIZES},
-        "draws": {str(size): labelled_draws(kept, size) for size in SIZES},
+        "draws": draws_before or {str(size): labelled_draws(kept, size) for size in SIZES},
         "flips": flips(questions),
         "bars": {name: found.record() for name, found in contrasts(values, drawn).items()},
     }
