@@ -16,15 +16,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dare_research.reasoning.labels import MeasuredProblem, measured, record
+from dare_research.reasoning.labels import BASES, MeasuredProblem, measured, record
 from dare_research.reasoning.page import draw, page
 from dare_research.reasoning.sample import sampled
 from dare_research.results import Place, read, write, write_sums
 from dare_research.training.jobs import EXAMINED, digest, load
 from dare_research.training.kept import kept_file
 from dare_research.training.plan import DEFAULT, REASONING, problems_of
-
-BASES = (400, 401)
 
 
 def samples(place: Place, regime: str, base: int) -> list[dict[str, Any]]:

@@ -1,21 +1,36 @@
 """Labels of the bases that reason (E9 a): what is kept of a rollout, and the curves from it. Needs no torch."""
 
+import json
 import re
 from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
 
-from dare_research.reasoning.labels import COPIED, PATHS, SIZES, WEIGHTS, MeasuredProblem, curves, measured, record
+from dare_research.reasoning.labels import (
+    BASES,
+    COPIED,
+    PATHS,
+    SIZES,
+    WEIGHTS,
+    MeasuredProblem,
+    curves,
+    measured,
+    record,
+)
 from dare_research.reasoning.page import OVER, draw, page
 from dare_research.reasoning.sample import _line
+from dare_research.results import Place, read
 from dare_research.training.corpus import Corpus
 from dare_research.training.families import FAMILIES
-from dare_research.training.plan import corpus_of
+from dare_research.training.plan import DEFAULT, REASONING, corpus_of, problems_of
 from dare_research.training.sampling import SampledRollout
 from dare_research.training.tiny_model import BOX, CHARACTERS, EOS, PAD
 
+PLACE = Place(Path(__file__).parents[1])
 PIECES = (PAD, EOS, BOX, *CHARACTERS)
 
 
@@ -115,3 +130,30 @@ def test_the_page_shows_every_curve_and_names_what_is_missing(tmp_path):
     assert all(name in figure for name in WEIGHTS)
     assert draw(tmp_path, own).read_text() == figure
     assert set(own[0].values) <= {*map(str, SIZES)}
+
+
+# what is committed
+
+
+def committed():
+    return json.loads(read(PLACE.whole("reasoning-labels")))
+
+
+def test_the_committed_page_is_what_the_committed_results_say():
+    found = committed()
+    missing = [f"{regime}-{base}" for base in BASES for regime in REASONING if f"{regime}-{base}" not in found]
+    own = [MeasuredProblem(**p) for each in found.values() for p in each]
+    assert PLACE.page("reasoning-labels").read_text() == page(own, missing)
+
+
+def test_the_committed_results_are_what_the_samples_of_the_committed_bases_say():
+    for name, own in committed().items():
+        regime, base = name.rsplit("-", 1)
+        head, *lines = map(json.loads, read(PLACE.root / "results" / f"{name}.jsonl.gz").splitlines())
+        assert sha256((PLACE.bases / f"{name}.safetensors").read_bytes()).hexdigest().startswith(head["weights"])
+        prompts = [p.prompt for _, p in problems_of(DEFAULT, regime, int(base))["adapted"]]
+        assert [line["prompt"] for line in lines] == prompts
+        assert len(own) == len(lines) == 128
+        assert {len(line["answer"]) for line in lines} == {64}
+        assert record(measured(regime, int(base), lines[5])) == own[5]
+        assert 0.2 < np.mean([p["pass1"] for p in own]) < 0.8

@@ -34,6 +34,7 @@ UNCERTAINTIES: Final[Mapping[str, Callable[[Mapping[str, Floats]], Floats]]] = M
         "p_answer": lambda c: -c["closed_logprob"],
     }
 )
+BASES: Final = (400, 401)
 PATHS: Final = (1.0, 2.0, 4.0, 8.0, np.inf)  # edges of the groups of problems, by distinct paths of an answer
 COPIED: Final = (0.0, 0.25, 0.5, 0.75, 1.0)  # and by the share of answers that are copied
 
