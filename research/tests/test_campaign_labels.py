@@ -9,6 +9,7 @@ import pytest
 
 from dare_research.page.campaign import PARTS, CampaignPart, campaign_page, label_fates
 from dare_research.page.registered import Consequence, Fate
+from dare_research.statistics.contrasts import Contrast, Ends
 from dare_research.training.arms import ALL_ARMS
 from dare_research.training.facts import beside_labels
 from dare_research.training.plan import WIDE
@@ -41,7 +42,9 @@ def run(part, name, gain, exponent, *, between=lambda *_: 40):
     stage, regime, base, arm, seed, settings = name.split("/")
     where, declared, steps = (regime, int(base), int(seed)), ALL_ARMS[arm], int(settings.rpartition("steps")[2])
     prompts = PROMPTS.get(stage, 12) if part is E10 else 12
-    labels = [int(i) for i in np.random.default_rng(int(seed)).permutation(prompts)[: prompts // 4]]
+    labels = [
+        int(i) for i in np.random.default_rng([int(seed), arm == "both_contested"]).permutation(prompts)[: prompts // 4]
+    ]
     right = [gain(*where, arm)] * prompts if np.isscalar(gain(*where, arm)) else gain(*where, arm)
     sets = {w: {"n": 1000, "right": [400 + 10 * g for g in right]} for w in ("adapted", "unseen")}
     early = [{"step": s, "sets": {"adapted": {"n": 100, "right": [between(arm, int(base), s)] * prompts}}} for s in (8, 16, 24)]  # fmt: skip
@@ -159,6 +162,21 @@ def test_all_bars_of_a_sentence_decide_it(fates, null, said):
     assert Consequence((3, 4), "", null=null).applies(fates) == said
 
 
+def test_an_arm_that_is_the_vote_is_not_its_rival_for_that():
+    lines = records(E10, gains())
+    for r in lines:
+        if r.get("arm") == "calibrated_chosen":
+            r["calibration"]["exponent"] = 0.0
+    assert words(page(E10, lines))[1] == "met"
+
+
+@pytest.mark.parametrize(("wide", "null"), [(0.009, True), (0.011, False)])
+def test_a_null_needs_both_intervals(wide, null):
+    narrow = Ends(-0.001, 0.001, -0.001, 0.001)
+    found = Contrast(0.0, narrow, Ends(-wide, wide, -wide, wide), narrow, 1.0, 1.0, bases=4, pairs=8, prompts=9)
+    assert E10.contrasts[0].null(found, E10.margin) is null
+
+
 def test_a_null_is_marked():
     """Both 90% intervals within 1 point: here +.5 on every base."""
     found = bars(page(E10, records(E10, gains(calibrated_chosen=lambda r, *_: 10.5 if r in TELLING else 0))))
@@ -242,17 +260,14 @@ def test_labels_as_rewards_are_split_by_what_they_teach():
     """A gain on labelled prompts and on those that share a hard fact with them, and none elsewhere."""
     lines = records(E10, gains())
     for r in lines:
-        if r.get("arm") == "labels_half":
+        if r.get("arm") in {"labels_half", "both_contested"}:
             parts = beside_labels(r["labelled"], stage=r["stage"], base=r["base"])
             assert sum(part.astype(int) for part in parts.values()).tolist() == [1] * len(parts["labelled"])
             own = r["evaluations"][-1]["sets"]["adapted"]
             own["right"] = [400 + 200 * a + 100 * b for a, b in zip(*list(parts.values())[:2], strict=True)]
     found = {(row[0], row[1]): row[2:] for row in rows(page(E10, lines), "By the facts of labelled prompts")}
-    assert found["informative", "`labels_half`"] == [
-        "+20.0 [+20.0, +20.0]",
-        "+10.0 [+10.0, +10.0]",
-        *["0.0 [0.0, 0.0]"] * 2,
-    ]
+    taught = ["+20.0 [+20.0, +20.0]", "+10.0 [+10.0, +10.0]", *["0.0 [0.0, 0.0]"] * 2]
+    assert found["informative", "`labels_half`"] == found["informative", "`both_contested`"] == taught
     assert found[WIDE, "`calibrated_32`"][0] == "+10.0 [+10.0, +10.0]"
     assert {regime for regime, _ in found} - {"regime", "---"} == {*USUAL.regimes, WIDE}
 
