@@ -237,7 +237,7 @@ def test_holm_corrects_the_bars_of_the_plan():
 @pytest.mark.parametrize("missing", [USUAL, DOSES, LARGE])
 def test_a_set_of_runs_with_one_missing_shows_nothing(missing):
     lines = records(E10, gains())
-    text = page(E10, [r for r in lines if r["id"] != max(missing.ids())])
+    text = page(E10, [r for r in lines if r["id"] != max(missing.ids())], labels=LABELLED)
     assert f"{len(missing.ids()) - 1} of {len(missing.ids())} runs are in; no outcome" in text
     assert "This is not the whole plan" in text
     shown = {

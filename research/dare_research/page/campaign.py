@@ -57,7 +57,7 @@ class CampaignPart:
     """One preregistration: its runs, its contrasts, the arms of E1 that these take, and its further sections.
 
     plans         sets of runs: what is shown is of those that are all in
-    contrasts     of bars `first`, `first` + 1, ...
+    contrasts     of bars `first`, `first` + 1, ...; those before are decided elsewhere
     corrected     the bars of Holm's correction; None: all
     margin        of a null; 0: the page plans none
     consequences  what the page says of missed bars
@@ -305,13 +305,14 @@ def _waiting(part: CampaignPart, plans: Sequence[PlannedPart], done: Collection[
 
 
 def _bars(study: Study, part: CampaignPart, plans: Sequence[PlannedPart], labels: Mapping[int, Fate]) -> str:
+    labels = {at: fate for at, fate in labels.items() if at < part.first}
     found = judged(study, part.rows, plans, corrected=part.corrected, margin=part.margin, elsewhere=labels)
     family = "these contrasts" if part.corrected is None else ", ".join(map(str, part.corrected))
     if part.corrected and not found.keys() >= {*part.corrected}:
         family += " (p = 1 where runs are not in)"
     parts = [BARS.format(resamples=study.resamples, family=family), bar_table(found)]
     if part.consequences:
-        parts.append(consequence_table(part.consequences, {**labels} | {at: own.fates[0] for at, own in found.items()}))
+        parts.append(consequence_table(part.consequences, labels | {at: own.fates[0] for at, own in found.items()}))
     return "\n\n".join(parts)
 
 
