@@ -235,6 +235,21 @@ def test_another_text_that_was_sent_is_refused(vllm, capitals, tmp_path, capsys)
     assert "another asked for the group 'b'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("flags", [("--as-is",), ()])
+def test_a_question_that_comes_to_be_sent_otherwise_is_refused(vllm, capitals, tmp_path, capsys, flags):
+    """Also where its prompt stays the same to the letter."""
+    out, (_, mali, *_) = tmp_path / "r.jsonl", CAPITALS
+    plain = {**{k: v for k, v in mali.items() if k != "asked"}, "prompt": "Which is the capital of Mali?"}
+    capitals.write_text(json.dumps(plain) + "\n")
+    main(own(capitals, out, *flags))
+    (line,), asked = (json.loads(each) for each in out.read_text().splitlines()), len(vllm.asked)
+    before = out.read_text()
+    capitals.write_text(json.dumps(plain | {"prompt": line["prompt"], "asked": "Mali:"}) + "\n")
+    assert main(own(capitals, out, *flags)) == 2
+    assert "another asked for the group 'b'" in capsys.readouterr().err
+    assert (out.read_text(), len(vllm.asked)) == (before, asked)
+
+
 def test_only_the_chosen_prompts_are_judged(vllm, source, tmp_path, capsys):
     out = tmp_path / "rollouts.jsonl"
     assert main(arguments(source, out, "--prompts", "34")) == 0

@@ -152,6 +152,9 @@ def test_a_report_says_what_the_file_was_sampled_with(tmp_path, capsys):
         content = json.loads((tmp_path / "out" / "report.json").read_text())
         assert (content["sampling"]["temperature"], content["sampling"]["model"]) == (0.6, "m")
         assert list(content["benchmarks"]["aime24"]["pass"])[-1] == str(k)
+    path = tmp_path / "out" / "aime24.rollouts.jsonl"
+    path.write_text("".join(x for x in path.read_text().splitlines(True) if json.loads(x)["group_id"] != "0"))
+    assert main([*report, "--limit", "1"]) == 1  # no completion of the one question
 
 
 def test_a_torn_line_is_made_again(tmp_path):

@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.report:
             _collect(arguments, name, problems, sampling, file)
         most = max((len(file.rollouts(p.id)) for p in problems), default=0)
-        samples = arguments.samples or most
+        samples = arguments.samples or max(most, 1)
         scores[name] = score(problems, file, samples=samples, ks=powers(min(samples, most)))
         scores[name]["samples"] = samples
         used += [line["meta"]["sampling"] for lines in file.lines.values() for line in lines[:1]]

@@ -66,12 +66,13 @@ class RolloutFile:
         if not isinstance(before, dict):
             raise ConfigError(f"{self.path} is no file of sampled groups: choose another --out")
         # Files of before 24 November 2026 have a digest of all questions behind the name of their data.
-        before = {**before, "data": str(before.get("data")).partition(":")[0]}
+        data, older, _ = str(before.get("data")).partition(":")
+        before = {**before, "data": data}
         if changed := sorted(name for name, value in self.plan.items() if before.get(name) != value):
             flags = ", ".join(f"--{name.replace('_', '-')}" for name in changed)
             raise ConfigError(f"{self.path} was not sampled with this {flags}: choose another --out")
         name = group["group_id"]
-        if other := _differences(group, self.asked[name]) if name in self.asked else ["group_id"]:
+        if other := _differences(group, self.asked[name], bool(older)) if name in self.asked else ["group_id"]:
             raise ConfigError(
                 f"{self.path} was not sampled with this --data, which has another {', '.join(other)} for the group "
                 f"{name!r}: choose another --out"
@@ -87,13 +88,13 @@ def _joined(lines: list[dict[str, Any]]) -> dict[str, Any]:
     return {**lines[0], "meta": meta, "rollouts": [rollout for line in lines for rollout in line["rollouts"]]}
 
 
-def _differences(line: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
+def _differences(line: Mapping[str, Any], asked: Mapping[str, Any], older: bool) -> list[str]:
     """The names of what a line was sampled or is graded by, where it is not what is asked now.
 
-    A line is compared by what it stores. What it stores nothing of, such as what a later version came to know of a
-    question, refuses no file: `asked` (in meta) is of that kind, and so are spellings that came to be accepted.
+    A line is compared by what it stores. Spellings that came to be accepted refuse no file, nor does `asked` (in meta)
+    refuse an older one, which does not say what was sent. In others no `asked` means that the prompt was sent.
     """
-    stored = {"asked": asked.get("asked"), **line["meta"], **line}
+    stored = {**({"asked": asked.get("asked")} if older else {}), **line["meta"], **line}
     names = [name for name in ("kind", "options", "prompt", "asked") if stored.get(name) != asked.get(name)]
     return names + ["label"] * ("label" in asked and not _listed(line.get("label")) <= _listed(asked["label"]))
 
