@@ -181,7 +181,7 @@ class Reward(DareReward):
         return rows
 
     def _of(self, asked: str) -> Scorer:
-        """The adapter's scorer as it were if all questions asked for what this one does."""
+        """The adapter's scorer with the kind and the parameters of this question."""
         question, how = json.loads(asked)
         return replace(self.scorer, kind=question["kind"], params=(*self.scorer.params, *how.get("params", {}).items()))
 

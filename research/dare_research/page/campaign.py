@@ -160,8 +160,8 @@ TRAINED: Final = (
     RolloutsGenerated("ppc_8", "ttrl_32", EVERY, (BELOW,), 0.4, "rollouts"),
 )
 TRAINED_WORDS: Final = """Bars 1 to 6 are about labels: [real-model.md](real-model.md). In 10 the arm is `ppc_8` if bar
-4 is met, else `dare_answer_8` if bar 1 is. 11 is a share: its interval is that of the difference to .75 of the rollouts
-of `ttrl_32`, over their mean. A null: both 90% intervals lie within 3 points."""
+4 is met, else `dare_answer_8` if bar 1 is. 11 is a share. Its interval is that of the difference from .75 of the
+rollouts of `ttrl_32`, divided by their mean. A null: both 90% intervals lie within 3 points."""
 LABELS: Final = (
     Registered("calibrated_chosen", "calibrated_32", "telling", (FLOOR,), 1),
     LeavesVote("calibrated_chosen", "", "doses", (count(6),), 8, "-", seed=10),
@@ -172,8 +172,10 @@ LABELS: Final = (
     Registered("calibrated_chosen", "ttrl", "uninformative", (LEVEL,), 0),
     Registered("calibrated_32", "labels_half", WIDE, (gain(5),), 12),
 )
-LABELS_WORDS: Final = """*Telling*: `informative` and `confident`, 8 bases on 4 trunks. In 3 and 4 the rival is the one
-of `calibrated_32` and `labels_half` with the higher mean. A null: both 90% intervals lie within 1 point."""
+LABELS_WORDS: Final = """*Telling*: `informative` and `confident`. The intervals take their 8 bases as independent,
+though these stand on 4 trunks. In 3 and 4 the rival is the one of `calibrated_32` and `labels_half` with the higher
+mean. A null: both 90% intervals lie within 1 point. The results on E1's bases were shown before the
+other runs had ended."""
 FALLS: Final = {"Who fell": collapsed}
 PARTS: Final = (
     CampaignPart("E1", (PLANNED["e1"],), E1),

@@ -105,15 +105,16 @@ def _panels(figure: Any, found: Mapping[str, Curve]) -> None:
 INTRODUCTION = """\
 [E9's plan](campaign-e9.md) asks for curves here and sets no bar. A problem is a letter and k moves, `Kc47>`. A step is
 a move and where it leads, and the box copies the last step's letter: `4g;7d;\\boxed{d}`. Hard facts, misconceptions and
-separators are those of E1's `informative` regime, with one hard fact in a problem on average, whatever k is. In
-`reasoning_8_half` a solution may leave its last step to the box; how many do follows from that step, from none to all.
+separators are made as in E1's `informative` regime, with one hard fact in a problem on average, whatever k is. In
+`reasoning_8_half` a solution may leave its last step to the box. The step decides how many do, from none to all.
 
-64 rollouts at temperature 1 of the 128 problems that the runs adapt to. Weights have the plan's names. AUROC is that of
-the mean entropy of all tokens (`trace`, and so `tie`) and of the answer's (`answer`), and of minus the log-probability:
-summed (`ppc`), its mean (`rpc`), summed over the answer's tokens (`p_answer`). Paths of an answer are distinct token
-sequences for each distinct answer of a problem. Intervals are 95%, over problems within bases and families.
+Each base gives 64 rollouts at temperature 1 of each of the 128 problems that the runs adapt to. Weights have the
+plan's names. AUROC is that of the mean entropy of all tokens (`trace`, and so `tie`) and of the answer's (`answer`),
+and of minus the log-probability: summed (`ppc`), its mean (`rpc`), summed over the answer's tokens (`p_answer`). Paths
+of an answer are distinct token sequences for each distinct answer of a problem. Intervals are 95%, over problems
+within bases and families. They say nothing of other bases: these learned the same hard facts.
 `python research/scripts/reasoning_labels.py` samples the bases in `research/bases` and makes this page.
 
-That `trace` and path probabilities gain is no finding: here separators tell by construction. The findings are how much
-of that the answer's own tokens keep, and how weights change along the curves.
+That `trace` and `ppc` gain is no finding: here separators tell by construction. The findings are how much of that the
+answer's own tokens keep, and how weights change along the curves.
 """

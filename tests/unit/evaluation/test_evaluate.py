@@ -294,9 +294,10 @@ def test_wrong_use(tmp_path, capsys):
         with pytest.raises(SystemExit) as ended:
             main([*base, "--data", f"aime24={data}", "--url", "u", "--model", "m", flag, value])
         assert (ended.value.code, flag in capsys.readouterr().err) == (2, True)
-    (tmp_path / "c.jsonl").write_text('{"x": 1}\n')
-    with pytest.raises(ConfigError):
-        RolloutFile(tmp_path / "c.jsonl", {}, {})
+    for other in ('{"x": 1}\n', '{"group_id": "0", "meta": {"sampling": {}}}\n'):
+        (tmp_path / "c.jsonl").write_text(other)
+        with pytest.raises(ConfigError):
+            RolloutFile(tmp_path / "c.jsonl", {}, {"0": {}})
 
 
 # benchmarks

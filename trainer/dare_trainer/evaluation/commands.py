@@ -53,7 +53,7 @@ def register(subparsers: Any) -> None:
     parser.add_argument("--data", action="append", required=True, metavar="BENCHMARK=FILE", help=words)
     parser.add_argument("--out", type=Path, required=True, help="The folder of the completions and report.json.")
     parser.add_argument("--url", help="An OpenAI-compatible endpoint, such as http://HOST:PORT/v1.")
-    words = "Completions of each problem (default: 16, with --report all that are there)."
+    words = "Completions of each problem (default: 16; with --report, all that the file holds)."
     parser.add_argument("--samples", type=int, help=words)
     parser.add_argument("--limit", type=int, help="Ask only the first problems of each file.")
     add_flags(parser, parameters(Sampling))

@@ -18,7 +18,7 @@ OPENING = b'{"group_id": '
 
 
 class RolloutFile:
-    """The file at `path`, which belongs to one plan, how it was sampled, and to the questions of one data set.
+    """The file at `path`. It belongs to one plan (how it was sampled) and to the questions of one data set.
 
     asked   by id, what decides a question's samples and their grading, by the names that a line has for it
     lines   those of each group, by its id
@@ -63,7 +63,7 @@ class RolloutFile:
 
     def _take(self, group: Any) -> None:
         before = group.get("meta", {}).get("sampling") if isinstance(group, dict) else None
-        if not isinstance(before, dict):
+        if not isinstance(before, dict) or not {"group_id", "rollouts"} <= group.keys():
             raise ConfigError(f"{self.path} is no file of sampled groups: choose another --out")
         # Files of before 24 November 2026 have a digest of all questions behind the name of their data.
         data, older, _ = str(before.get("data")).partition(":")
@@ -72,12 +72,13 @@ class RolloutFile:
             flags = ", ".join(f"--{name.replace('_', '-')}" for name in changed)
             raise ConfigError(f"{self.path} was not sampled with this {flags}: choose another --out")
         name = group["group_id"]
-        if other := _differences(group, self.asked[name], bool(older)) if name in self.asked else ["group_id"]:
+        if name not in self.asked:
+            raise ConfigError(f"{self.path} has a group {name!r} that --data lacks: choose another --out")
+        if other := ", ".join(_differences(group, self.asked[name], bool(older))):
             raise ConfigError(
-                f"{self.path} was not sampled with this --data, which has another {', '.join(other)} for the group "
-                f"{name!r}: choose another --out"
+                f"{self.path} has another {other} of the group {name!r} than --data: choose another --out"
             )
-        self.lines.setdefault(group["group_id"], []).append(group)
+        self.lines.setdefault(name, []).append(group)
 
 
 def _joined(lines: list[dict[str, Any]]) -> dict[str, Any]:
