@@ -21,18 +21,20 @@ COMMAND = "dare-reward study train"
 
 
 def pack(place: Place) -> list[Path]:
-    """Compress the work file, write what follows from it, then remove it. Returns what was written.
+    """Compress the work file, remove it, then write what follows from it. Returns what was written.
 
     Records that only the packed file has, from another machine, stay.
     """
-    records = read_records(place.work)
-    own = {r["id"] for r in records}
-    records = [*(r for r in read_records(place.packed) if r["id"] not in own), *records]
-    write(place.packed, "".join(json.dumps(r, separators=(",", ":"), allow_nan=False) + "\n" for r in records))
+    size = -1
+    while size != (now := place.work.stat().st_size):  # a run may end while this packs
+        size, records = now, read_records(place.work)
+        own = {r["id"] for r in records}
+        records = [*(r for r in read_records(place.packed) if r["id"] not in own), *records]
+        write(place.packed, "".join(json.dumps(r, separators=(",", ":"), allow_nan=False) + "\n" for r in records))
+    place.work.unlink()
     if summary := [place.summary] if place.study == "training" else []:
         write(place.summary, write_summary(summarise(records)))
     sums = write_sums(place.packed.parent)
-    place.work.unlink()
     return [place.packed, *summary, sums, *publish(place)]
 
 

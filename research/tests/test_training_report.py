@@ -24,7 +24,7 @@ from dare_research.page.summary import restore, summarise, write_summary
 from dare_research.page.tables import factors, secondary
 from dare_research.page.words import sentence
 from dare_research.publish import COMMAND, pack
-from dare_research.results import SUMS, Place, read
+from dare_research.results import SUMS, Place, read, write
 from dare_research.statistics.contrasts import contrast
 from dare_research.training.arms import ALL_ARMS
 from dare_research.training.arms import ARMS as RUNNABLE
@@ -612,6 +612,23 @@ def test_packing_again_changes_no_byte_and_loses_no_record(place, monkeypatch):
     assert place.packed.read_bytes() == other != packed
     append(place.work, [{"record": "trunk", "id": "trunk-9"}])
     pack(place)
+    assert [r["id"] for r in read_records(place.packed)] == [*ids, "trunk-9"]
+
+
+def test_a_run_that_ends_while_others_are_packed_is_kept(place, monkeypatch):
+    late = iter([[{"record": "trunk", "id": "trunk-9"}]])
+
+    def write_while_a_run_ends(path, text):
+        write(path, text)
+        if records := next(late, None):
+            append(place.work, records)
+
+    monkeypatch.setattr("dare_research.publish.write", write_while_a_run_ends)
+    monkeypatch.setattr("dare_research.publish.summarise", lambda records: {"records": [], "contrasts": {}})
+    monkeypatch.setattr("dare_research.publish.publish", lambda place: [])
+    ids = [r["id"] for r in read_records(place.work)]
+    pack(place)
+    assert not place.work.exists()
     assert [r["id"] for r in read_records(place.packed)] == [*ids, "trunk-9"]
 
 
