@@ -75,6 +75,16 @@ def test_an_output_that_is_no_terminal_takes_the_list(terminal, file, capsys, mo
     assert served[-1] == 0
 
 
+def test_random_prompts_are_the_same_ones_each_time_and_no_choice(file, capsys):
+    def drawn(*words):
+        assert main(["label", file, "--list", "--for", "random", *words]) == 0
+        return capsys.readouterr().out.split()
+
+    everything = drawn()
+    assert sorted(everything) == ["contested", "informative", "rivals", "some", "sure"]  # "sure" is worth nothing
+    assert drawn("--budget", "2") == everything[:2]
+
+
 def test_a_budget_is_kept(file, capsys):
     assert main(["label", file, "--list", "--for", "reward", "--budget", "1"]) == 0
     assert capsys.readouterr().out.split() == ["contested"]

@@ -31,9 +31,9 @@ from .group_lines import add_file, read_groups, warn
 BUDGET = 32
 NOTES = """Every decision is saved at once; run the command again to go on. `calibrate` ranks prompts by what a label
 tells of the exponent, among all answers and among those that could win: label these, then run `dare-reward calibrate
---chosen`. `reward` ranks them by the second answer's share of the votes, where the two leading answers hold half of
-them: train on these labels (`dare-reward plan`). `both` takes half of the budget of each. The ranking reads answers and
-entropies, and no labels."""
+--chosen`. `random` draws prompts, the same ones each time: no --chosen then. `reward` ranks them by the second answer's
+share of the votes, where the two leading answers hold half of them: train on these labels (`dare-reward plan`). `both`
+takes half of the budget of each. The ranking reads answers and entropies, and no labels."""
 
 
 def register(subparsers: Any) -> None:
@@ -57,7 +57,7 @@ def register(subparsers: Any) -> None:
     parser.add_argument(
         "--for",
         dest="use",
-        choices=("calibrate", "reward", "both"),
+        choices=("calibrate", "random", "reward", "both"),
         default="calibrate",
         help="What the labels are for (default: calibrate).",
     )
@@ -85,9 +85,9 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     file = _file(arguments)
     session = Session([question_of(group) for group in chosen], file, tell=warn)
-    flag = " --chosen" if arguments.use != "reward" else ""
+    flag = " --chosen" if arguments.use in {"calibrate", "both"} else ""
     advice = f"dare-reward calibrate {arguments.file} --labels {file}{flag}"
-    if arguments.use != "calibrate":
+    if arguments.use in {"reward", "both"}:
         advice += f"\ndare-reward plan {arguments.file} --labels {file}"
     if arguments.terminal:
         ask_all(session, read=input, write=print)
@@ -155,8 +155,11 @@ def _chosen(arguments: argparse.Namespace) -> list[Mapping[str, Any]]:
 
 
 def ranked(groups: Groups, *, use: str, budget: int) -> list[int]:
-    """Indices of at most `budget` groups, best first; `both` takes turns, and none twice."""
+    """Indices of at most `budget` groups, best first; `both` takes turns, none twice; `random` is one fixed order."""
     worth: dict[str, Floats] = {"calibrate": calibration_worth(groups), "reward": contested(groups)}
+    if use == "random":
+        order: list[int] = np.random.default_rng(0).permutation(len(groups.support_P)).tolist()
+        return order[:budget]
     if use != "both":
         return _best(worth[use], budget)
     turns = chain.from_iterable(zip_longest(*(_best(w, len(w)) for w in worth.values())))
