@@ -169,7 +169,7 @@ class Consequence:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedBar:
     """A row with its contrast, its p values after Holm (None outside of it), and a fate for each of its bars."""
 
     row: Registered
@@ -187,7 +187,7 @@ def judged(
     corrected: Collection[int] | None = None,
     margin: float = 0.0,
     elsewhere: Mapping[int, Fate],
-) -> dict[int, Judged]:
+) -> dict[int, JudgedBar]:
     """By number, the rows whose runs are in.
 
     corrected   the rows of Holm's correction; None: all. One whose runs are not in has a p of 1 there, which makes no
@@ -207,7 +207,7 @@ def judged(
         for value in P_VALUES
     )
     return {
-        at: Judged(
+        at: JudgedBar(
             row,
             one,
             p.get(at),
@@ -221,7 +221,7 @@ def judged(
     }
 
 
-def bar_table(found: Mapping[int, Judged]) -> str:
+def bar_table(found: Mapping[int, JudgedBar]) -> str:
     rows = [
         [
             *(str(at), own.row.regime, own.row.title, own.row.where),

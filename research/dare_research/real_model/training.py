@@ -24,7 +24,7 @@ Record = Mapping[str, Any]
 Blocks = Mapping[int, Mapping[str, Record]]
 
 
-class Part(NamedTuple):
+class RunsOfForm(NamedTuple):
     """Arms that are compared: each with the first one. `size`: rollouts of a question in training."""
 
     form: str
@@ -33,10 +33,10 @@ class Part(NamedTuple):
 
 
 COMPARED = {
-    "bare": Part("bare", 16, ("ttrl", "dare", "calibrated_vote", "gt_quarter", "both")),
-    "reasoned": Part("reasoned", 8, ("ttrl", "dare", "calibrated_vote")),
-    "bare-8": Part("bare", 8, ("ttrl", "ppc")),
-    "reasoned-answer": Part("reasoned", 8, ("dare", "dare_answer")),  # `dare` is E8's
+    "bare": RunsOfForm("bare", 16, ("ttrl", "dare", "calibrated_vote", "gt_quarter", "both")),
+    "reasoned": RunsOfForm("reasoned", 8, ("ttrl", "dare", "calibrated_vote")),
+    "bare-8": RunsOfForm("bare", 8, ("ttrl", "ppc")),
+    "reasoned-answer": RunsOfForm("reasoned", 8, ("dare", "dare_answer")),  # `dare` is E8's
 }
 SEEDS = (0, 1, 2)
 PARTS = ("adapted", "unseen")
