@@ -90,9 +90,10 @@ def start(request):
             finally:
                 service.go.release(100)
                 service.server.should_exit = True
-                service.thread.join(10)
-                for end in (service.listener, *service.clients):
-                    end.close()
+                for client in service.clients:  # the server waits for them
+                    client.close()
+                service.thread.join(30)
+                service.listener.close()
                 assert not service.thread.is_alive()
 
         yield lambda **given: stack.enter_context(running(**given))
