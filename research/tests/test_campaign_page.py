@@ -386,7 +386,7 @@ def test_every_committed_record_names_its_base_file_and_the_preregistration():
     for r in records:
         assert re.fullmatch("[0-9a-f]{40}", r["preregistration"]), r["id"]
         assert re.fullmatch("[0-9a-f]{40}", r["code"]), r["id"]
-        if "weights" in r:
+        if "weights" in r and r["regime"] != "wide":  # those two are made by the recipe, in float32, and have no file
             assert stated[f"{r['regime']}-{r['base']}.safetensors"].startswith(r["weights"])
     assert all("weights" in r for r in records if r["record"] in {"base", "run"})
 
