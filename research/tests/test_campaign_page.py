@@ -22,7 +22,7 @@ from dare_research.statistics.contrasts import Contrast, Ends
 from dare_research.training.arms import CAMPAIGN
 from dare_research.training.corpus import REGIMES
 from dare_research.training.parts import PARTS as PLANNED
-from dare_research.training.plan import DOSES, HALVES, REASONING
+from dare_research.training.plan import DOSES, HALVES, REASONING, WIDE
 from dare_research.training.records import append, read_records
 from dare_reward.cli import main
 
@@ -386,8 +386,11 @@ def test_every_committed_record_names_its_base_file_and_the_preregistration():
     for r in records:
         assert re.fullmatch("[0-9a-f]{40}", r["preregistration"]), r["id"]
         assert re.fullmatch("[0-9a-f]{40}", r["code"]), r["id"]
-        if "weights" in r and r["regime"] != "wide":  # those two are made by the recipe, in float32, and have no file
+        if "weights" in r and r["regime"] != WIDE:
             assert stated[f"{r['regime']}-{r['base']}.safetensors"].startswith(r["weights"])
+    # Those of WIDE are as the recipe makes them, in float32, and have no file: all runs of one began alike.
+    wide = {(r["base"], r["weights"]) for r in records if r.get("regime") == WIDE and "weights" in r}
+    assert sorted(base for base, _ in wide) == [400, 401]
     assert all("weights" in r for r in records if r["record"] in {"base", "run"})
 
 

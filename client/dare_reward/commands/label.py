@@ -31,7 +31,7 @@ from .group_lines import add_file, read_groups, warn
 BUDGET = 32
 NOTES = """Every decision is saved at once; run the command again to go on. `calibrate` ranks prompts by what a label
 tells of the exponent, among all answers and among those that could win: label these, then run `dare-reward calibrate
---chosen`. `random` draws prompts, the same ones each time: no --chosen then. `reward` ranks them by the second answer's
+--chosen`. `random` draws the same prompts each time: leave out --chosen. `reward` ranks them by the second answer's
 share of the votes, where the two leading answers hold half of them: train on these labels (`dare-reward plan`). `both`
 takes half of the budget of each. The ranking reads answers and entropies, and no labels."""
 
@@ -156,10 +156,10 @@ def _chosen(arguments: argparse.Namespace) -> list[Mapping[str, Any]]:
 
 def ranked(groups: Groups, *, use: str, budget: int) -> list[int]:
     """Indices of at most `budget` groups, best first; `both` takes turns, none twice; `random` is one fixed order."""
-    worth: dict[str, Floats] = {"calibrate": calibration_worth(groups), "reward": contested(groups)}
     if use == "random":
         order: list[int] = np.random.default_rng(0).permutation(len(groups.support_P)).tolist()
         return order[:budget]
+    worth: dict[str, Floats] = {"calibrate": calibration_worth(groups), "reward": contested(groups)}
     if use != "both":
         return _best(worth[use], budget)
     turns = chain.from_iterable(zip_longest(*(_best(w, len(w)) for w in worth.values())))

@@ -76,7 +76,8 @@ def arm_rows(name: str, form: Figures) -> list[list[str]]:
 def evidence(figures: Figures) -> str:
     """The short table of docs/evidence.md."""
     rows = [[name, *row] for name, form in figures["forms"].items() for row in arm_rows(name, form)]
-    return table(["form", "questions", "arm", "pass@1 before", "gain", "minus the form's first arm"], rows)
+    rival = "minus `ttrl` (`dare_answer`: minus `dare`)"
+    return table(["form", "questions", "arm", "pass@1 before", "gain", rival], rows)
 
 
 def group_lines(form: Figures) -> list[str]:
