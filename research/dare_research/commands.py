@@ -103,7 +103,7 @@ def run_report(arguments: argparse.Namespace) -> int:
     for name in found:
         write(place.page(name), render(name, json.loads(read(place.whole(name)))))
         _print(place.page(name))
-    trained = [p for p in (Place(arguments.out, name) for name in STUDIES) if p.records.exists()]
+    trained = [p for p in (Place(arguments.out, name) for name in STUDIES) if any(f.exists() for f in p.records)]
     for place in trained:
         _print(*publish(place))
     if not (found or trained):

@@ -15,22 +15,17 @@ from .page.outcomes import Study
 from .page.report import RESAMPLES, training_page
 from .page.summary import restore, summarise, write_summary
 from .results import Place, read, write, write_sums
-from .training.records import parse, read_records
+from .training.records import lines, parse, read_records
 
 COMMAND = "dare-reward study train"
 
 
 def pack(place: Place) -> list[Path]:
-    """Compress the work file, remove it, then write what follows from it. Returns what was written.
-
-    Records that only the packed file has, from another machine, stay.
-    """
+    """Compress the work file, remove it, then write what follows from it. Returns what was written."""
     size = -1
     while size != (now := place.work.stat().st_size):  # a run may end while this packs
-        size, records = now, read_records(place.work)
-        own = {r["id"] for r in records}
-        records = [*(r for r in read_records(place.packed) if r["id"] not in own), *records]
-        write(place.packed, "".join(json.dumps(r, separators=(",", ":"), allow_nan=False) + "\n" for r in records))
+        size, records = now, read_records(*place.records)
+        write(place.packed, lines(records))
     place.work.unlink()
     if summary := [place.summary] if place.study == "training" else []:
         write(place.summary, write_summary(summarise(records)))
@@ -41,7 +36,7 @@ def pack(place: Place) -> list[Path]:
 def publish(place: Place) -> list[Path]:
     """Write the page, and its figures if matplotlib is there."""
     if place.study == "campaign":
-        page, records = place.page("campaign-results"), read_records(place.records)
+        page, records = place.page("campaign-results"), read_records(*place.records)
         real_model = place.summary.with_name("real-model.summary.json")
         labels = label_fates(json.loads(read(real_model))) if real_model.exists() else {}
         write(page, campaign_page(records, labels=labels, resamples=RESAMPLES))
@@ -60,5 +55,5 @@ def publish(place: Place) -> list[Path]:
 def study_at(place: Place) -> Study:
     """From the work file while there is one, else from the summary."""
     if place.work.exists():
-        return Study(parse(read_records(place.work)), command=COMMAND, resamples=RESAMPLES)
+        return Study(parse(read_records(*place.records)), command=COMMAND, resamples=RESAMPLES)
     return restore(json.loads(read(place.summary)), command=COMMAND)

@@ -52,15 +52,9 @@ class Place:
         return self.root / "bases"
 
     @property
-    def records(self) -> Path:
-        """The work file if there is one, else the packed one."""
-        return self.work if self.work.exists() else self.packed
-
-    def unpack(self) -> Path:
-        """The work file. Records that were packed are in it, so that no run is repeated."""
-        if not self.work.exists() and self.packed.exists():
-            write(self.work, read(self.packed))
-        return self.work
+    def records(self) -> tuple[Path, Path]:
+        """Where records are: those that were packed, then those appended since."""
+        return self.packed, self.work
 
 
 def read(path: Path) -> str:

@@ -22,7 +22,7 @@ from .training.parts import PARTS, STAGE
 from .training.plan import DEFAULT as DEFAULT_DESIGN
 from .training.plan import DEVELOP_BASE, SMOKE, Cell, Design, cells, scaled
 from .training.preregistered import registered
-from .training.records import read_records
+from .training.records import read_records, unpack
 from .training.runner import run, service
 
 # Prompts, bases and seeds of develop and pilot are never those of confirm.
@@ -78,14 +78,14 @@ def run_train(arguments: argparse.Namespace) -> int:
     place = Place(arguments.out, "campaign" if campaign else "training")
     models = arguments.models or (place.bases if campaign and design == DEFAULT_DESIGN else Path(".study"))
     if arguments.list:
-        done = {r["id"] for r in read_records(place.records)}
+        done = {r["id"] for r in read_records(*place.records)}
         for cell in wanted:
             print(f"{'done' if cell.id in done else 'to do':6}{cell.id}")  # noqa: T201
         return 0
     if missing := [name for name in ("torch", "trl", "fastapi") if find_spec(name) is None]:
         raise ConfigError(f"the training study needs {missing[0]}: pip install -e . -e 'research[training]'")
     stamp = registered(place.page(_page(arguments))) if campaign else {}
-    file = place.unpack()
+    file = unpack(place)
     with service(arguments.url) as url:
         left = run(
             design, wanted, file=file, bases=models, url=url, stamp=stamp,

@@ -23,7 +23,7 @@ from dare_research.training.arms import ARMS
 from dare_research.training.examine import LONGEST, examine, summary
 from dare_research.training.jobs import EXAMINED, load
 from dare_research.training.plan import DEFAULT, Cell, Design, problems_of
-from dare_research.training.records import append
+from dare_research.training.records import append, unpack
 from dare_reward.openrlhf import Label, write_label
 from dare_trainer.agent.config import AgentConfig
 from dare_trainer.launch.compose import prepare_folder
@@ -69,7 +69,7 @@ def main() -> int:
         for arm in given.arms.split(","):
             cell = Cell("openrlhf", given.regime, given.base, arm, seed, DEFAULT.settings)
             record = run(DEFAULT, cell, given.models.resolve())
-            append(Place(given.out).unpack(), [record])
+            append(unpack(Place(given.out)), [record])
             print(cell.id, record["seconds"], "s", flush=True)
     return 0
 

@@ -23,7 +23,7 @@ from dare_research.training.arms import CAMPAIGN
 from dare_research.training.corpus import REGIMES
 from dare_research.training.parts import PARTS as PLANNED
 from dare_research.training.plan import DOSES, HALVES, REASONING, WIDE
-from dare_research.training.records import append, read_records
+from dare_research.training.records import append, read_records, unpack
 from dare_reward.cli import main
 
 EARLIER = PARTS[:-2]  # E9 and E10: test_campaign_labels.py
@@ -329,11 +329,14 @@ def test_packing_keeps_the_records_apart_from_those_of_the_study(full, tmp_path)
     assert not place.work.exists()
     assert (place.root / "results" / SUMS).read_text().split()[1::2] == ["campaign.jsonl.gz", "training.jsonl.gz"]
     assert "**8 of 192 runs are in" in place.page("campaign-results").read_text()
-    assert place.unpack().read_text() == lines
-    append(place.work, runs[8:9])
+    assert unpack(place).read_text() == lines
+    pack(place)
+    append(place.work, runs[8:9])  # of a process that went on
+    assert publish(place) == [place.page("campaign-results")]
+    assert "**9 of 192 runs are in" in place.page("campaign-results").read_text()
+    assert unpack(place).read_text().startswith(lines)
     pack(place)
     assert [r["id"] for r in read_records(place.packed)] == [r["id"] for r in (*full[:12], *runs[:9])]
-    assert publish(place) == [place.page("campaign-results")]
 
 
 # what is committed

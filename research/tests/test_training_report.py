@@ -28,7 +28,7 @@ from dare_research.results import SUMS, Place, read, write
 from dare_research.statistics.contrasts import contrast
 from dare_research.training.arms import ALL_ARMS
 from dare_research.training.arms import ARMS as RUNNABLE
-from dare_research.training.records import append, parse, read_records
+from dare_research.training.records import append, parse, read_records, unpack
 from dare_reward.cli import main
 from dare_reward.errors import RequestError
 from dare_reward.methods import methods
@@ -595,7 +595,7 @@ def test_pack_keeps_every_record_and_the_page_follows_from_the_summary(place, mo
     place.page("training").unlink()
     assert main(command) == 0
     assert place.page("training").read_text() == page
-    assert place.unpack().read_text() == work
+    assert unpack(place).read_text() == work
     assert main(["study", "pack", "--out", str(place.root / "nowhere")]) == 2
 
 
@@ -607,7 +607,7 @@ def test_packing_again_changes_no_byte_and_loses_no_record(place, monkeypatch):
     packed = place.packed.read_bytes()
     place.packed.write_bytes(gzip.compress(gzip.decompress(packed), 1, mtime=0))  # as another zlib would
     other = place.packed.read_bytes()
-    place.unpack()
+    unpack(place)
     pack(place)
     assert place.packed.read_bytes() == other != packed
     append(place.work, [{"record": "trunk", "id": "trunk-9"}])

@@ -18,8 +18,6 @@ from dare_reward.scoring.request import prepare
 
 DATA = Path(__file__).parents[1] / "data"
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "rpc.json").read_text())["cases"]
-# Their fits end in another optimum under another release of SciPy, also in the official code.
-UNSTABLE = {"rpc-40", "rpc-43"}
 PARTS = 100  # of the recorded groups
 NAMES = {"mean": ("mean", False), "sum": ("sum", False), "mean_pruned": ("mean", True)}
 
@@ -54,6 +52,8 @@ def official(logprobs):
 
 
 # A fit takes long: the default tests do some of them. The others: pytest -m rpc
+# It may end in another optimum under another release of SciPy or on another processor, also in the official code: then
+# the official procedure decides anew.
 @pytest.mark.parametrize(
     ("name", "cases"),
     [
@@ -67,16 +67,18 @@ def official(logprobs):
 def test_golden(name, cases):
     probability, prune = NAMES[name]
     for case in cases:
-        if (expected := case["expected"].get(name)) is None or (prune and case["id"] in UNSTABLE):
+        if (expected := case["expected"].get(name)) is None:
             continue
         groups = arrays(case["rollouts"])
         found = rpc(groups, probability=probability, prune=prune)
+        if prune and (kept := found.keep_R[groups.valid_R].tolist()) != expected["kept"]:
+            sent = [r for r in case["rollouts"] if r["answer"]]
+            assert kept == official([r["sum_logprob"] / r["num_tokens"] for r in sent]), case["id"]
+            continue
         total = sum(expected["masses"].values())
         shares = dict(zip(groups.text_A, found.support_A["p_hat"], strict=True))
         assert shares == pytest.approx({a: m / total for a, m in expected["masses"].items()}, rel=1e-9), case["id"]
         assert [a for a, is_label in zip(groups.text_A, found.label_A, strict=True) if is_label] == expected["label"]
-        if prune:
-            assert found.keep_R[groups.valid_R].tolist() == expected["kept"], case["id"]
 
 
 def generated(count, seed=7):
@@ -98,7 +100,6 @@ def generated(count, seed=7):
 
 @pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.rpc) for n in range(1, PARTS))])
 def test_kept_paths_and_masses_are_those_of_the_official_code(part):
-    """Under another release of SciPy a fit may end in another optimum: then the official procedure decides anew."""
     with gzip.open(DATA / "rpc_kept.jsonl.gz", "rt") as file:
         cases = [json.loads(line) for line in file][part::PARTS]
     assert len(cases) == 1000 // PARTS

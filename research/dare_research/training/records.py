@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy as np
 from dare_reward.errors import RequestError
 from dare_reward.segments import Floats
 
-from ..results import read
+from ..results import Place, read, write
 
 JSON = Mapping[str, Any]
 
@@ -139,17 +140,34 @@ class Records:
     trunks: tuple[Trunk, ...]
 
 
-def read_records(file: Path) -> list[dict[str, Any]]:
-    """Records of a work file or of a packed one, in their order. A line that was cut off is left out."""
-    if not file.exists():
-        return []
-    out = []
-    for line in read(file).splitlines():
-        try:
-            out.append(json.loads(line))
-        except ValueError:
-            continue
+def read_records(*files: Path) -> list[dict[str, Any]]:
+    """Records of packed and work files, in their order. A line that was cut off is left out.
+
+    A record that a later file repeats counts there.
+    """
+    out: list[dict[str, Any]] = []
+    for file in files:
+        found = list(_whole(read(file))) if file.exists() else []
+        own = {r["id"] for r in found}
+        out = [*(r for r in out if r["id"] not in own), *found]
     return out
+
+
+def _whole(text: str) -> Iterator[dict[str, Any]]:
+    for line in text.splitlines():
+        with suppress(ValueError):
+            yield json.loads(line)
+
+
+def lines(records: Iterable[JSON]) -> str:
+    return "".join(json.dumps(r, separators=(",", ":"), allow_nan=False) + "\n" for r in records)
+
+
+def unpack(place: Place) -> Path:
+    """The work file. Records that were packed are in it, so that no run is repeated."""
+    if len(records := read_records(*place.records)) > len(read_records(place.work)):
+        write(place.work, lines(records))
+    return place.work
 
 
 def append(file: Path, records: Sequence[JSON]) -> None:
@@ -158,7 +176,7 @@ def append(file: Path, records: Sequence[JSON]) -> None:
     whole = not file.exists() or file.read_bytes()[-1:] in {b"", b"\n"}
     with file.open("a", encoding="utf-8") as out:
         out.write("" if whole else "\n")
-        out.writelines(json.dumps(rounded(r), separators=(",", ":"), allow_nan=False) + "\n" for r in records)
+        out.write(lines(map(rounded, records)))
         out.flush()
         os.fsync(out.fileno())
 
