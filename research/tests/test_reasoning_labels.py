@@ -157,3 +157,20 @@ def test_the_committed_results_are_what_the_samples_of_the_committed_bases_say()
         assert {len(line["answer"]) for line in lines} == {64}
         assert record(measured(regime, int(base), lines[5])) == own[5]
         assert 0.2 < np.mean([p["pass1"] for p in own]) < 0.8
+
+
+def test_where_rpc_loses_a_label_of_the_vote_its_own_has_more_distinct_paths():
+    """Nine times of ten, unpruned. Means over many sure tokens are much alike, so RPC counts distinct paths."""
+    lost, more = 0, 0
+    for base in BASES:
+        for line in map(json.loads, read(PLACE.root / "results" / f"reasoning_8-{base}.jsonl.gz").splitlines()[1:]):
+            for start in range(0, 64, 8):
+                rows = [line[name][start : start + 8] for name in ("answer", "path", "logprob", "tokens")]
+                rollouts = [row for row in zip(*rows, strict=True) if row[0] >= 0]
+                paths = {answer: {p: l / n for a, p, l, n in rollouts if a == answer} for answer, *_ in rollouts}
+                vote = max(paths, key=[answer for answer, *_ in rollouts].count)
+                label = max(paths, key=lambda a: np.exp(list(paths[a].values())).sum())
+                if line["right"][vote] and not line["right"][label]:
+                    lost += 1
+                    more += len(paths[label]) > len(paths[vote])
+    assert (lost, more) == (297, 280)
