@@ -167,7 +167,9 @@ def test_where_rpc_loses_a_label_of_the_vote_its_own_has_more_distinct_paths():
             for start in range(0, 64, 8):
                 rows = [line[name][start : start + 8] for name in ("answer", "path", "logprob", "tokens")]
                 rollouts = [row for row in zip(*rows, strict=True) if row[0] >= 0]
-                paths = {answer: {p: l / n for a, p, l, n in rollouts if a == answer} for answer, *_ in rollouts}
+                paths = {
+                    answer: {path: logp / n for a, path, logp, n in rollouts if a == answer} for answer, *_ in rollouts
+                }
                 vote = max(paths, key=[answer for answer, *_ in rollouts].count)
                 label = max(paths, key=lambda a: np.exp(list(paths[a].values())).sum())
                 if line["right"][vote] and not line["right"][label]:
