@@ -15,18 +15,17 @@ from .page.outcomes import Study
 from .page.report import RESAMPLES, training_page
 from .page.summary import restore, summarise, write_summary
 from .results import Place, read, write, write_sums
-from .training.records import lines, parse, read_records
+from .training.records import lines, locked, parse, read_records
 
 COMMAND = "dare-reward study train"
 
 
 def pack(place: Place) -> list[Path]:
     """Compress the work file, remove it, then write what follows from it. Returns what was written."""
-    size = -1
-    while size != (now := place.work.stat().st_size):  # a run may end while this packs
-        size, records = now, read_records(*place.records)
+    with locked(place.work.parent):  # a run may end while this packs
+        records = read_records(*place.records)
         write(place.packed, lines(records))
-    place.work.unlink()
+        place.work.unlink()
     if summary := [place.summary] if place.study == "training" else []:
         write(place.summary, write_summary(summarise(records)))
     sums = write_sums(place.packed.parent)

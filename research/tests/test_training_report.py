@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 import sys
+import threading
 from functools import partial
 from hashlib import sha256
 from itertools import product
@@ -615,21 +616,43 @@ def test_packing_again_changes_no_byte_and_loses_no_record(place, monkeypatch):
     assert [r["id"] for r in read_records(place.packed)] == [*ids, "trunk-9"]
 
 
-def test_a_run_that_ends_while_others_are_packed_is_kept(place, monkeypatch):
-    late = iter([[{"record": "trunk", "id": "trunk-9"}]])
-
-    def write_while_a_run_ends(path, text):
-        write(path, text)
-        if records := next(late, None):
-            append(place.work, records)
-
-    monkeypatch.setattr("dare_research.publish.write", write_while_a_run_ends)
+@pytest.mark.parametrize("rewrite", [pack, unpack])
+def test_a_run_that_ends_while_others_are_packed_or_unpacked_is_kept(place, monkeypatch, rewrite):
+    """The other process waits, and appends to what is there then."""
     monkeypatch.setattr("dare_research.publish.summarise", lambda records: {"records": [], "contrasts": {}})
     monkeypatch.setattr("dare_research.publish.publish", lambda place: [])
     ids = [r["id"] for r in read_records(place.work)]
-    pack(place)
-    assert not place.work.exists()
-    assert [r["id"] for r in read_records(place.packed)] == [*ids, "trunk-9"]
+    if rewrite is unpack:
+        pack(place)
+    ends, late = threading.Event(), [{"record": "trunk", "id": "trunk-9"}]
+    other = threading.Thread(target=lambda: (ends.wait(60), append(place.work, late)))
+    other.start()
+
+    def write_while_a_run_ends(path, text):
+        if not ends.is_set():
+            ends.set()
+            other.join(0.2)
+            assert other.is_alive()
+        write(path, text)
+
+    monkeypatch.setattr(
+        f"{'dare_research.publish' if rewrite is pack else read_records.__module__}.write", write_while_a_run_ends
+    )
+    rewrite(place)
+    other.join(60)
+    assert [r["id"] for r in read_records(*place.records)] == [*ids, "trunk-9"]
+
+
+def test_an_empty_work_file_says_nothing_new(place, monkeypatch):
+    """A process that was killed before its first record leaves one."""
+    records = read_records(place.work)
+    write(place.packed, place.work.read_text())
+    place.work.write_text("")
+    assert read_records(*place.records) == records
+    assert unpack(place).read_text() == read(place.packed)
+    place.packed.unlink()
+    place.work.write_text("")
+    assert read_records(*place.records) == []
 
 
 def test_a_line_that_was_cut_off_costs_no_other(tmp_path):

@@ -35,6 +35,8 @@ def arrays(rollouts):
 def official(logprobs):
     """Which of these paths the official procedure keeps: the text of compute_rpc.py, in our own words."""
     optimize, special = pytest.importorskip("scipy.optimize"), pytest.importorskip("scipy.special")
+    start, bounds = (0.5, 1.0, 1.0, 1.5, 2.0), ((0.2, 0.8), (0.01, None), (0.01, None), (0.01, None), (0.01, None))
+    assert (start, bounds) == (START, BOUNDS)
     x = np.exp(np.array(logprobs))
 
     def density(shape, scale):
@@ -44,16 +46,24 @@ def official(logprobs):
         return -np.sum(np.log(v[0] * density(v[1], v[2]) + (1 - v[0]) * density(v[3], v[4])))
 
     with np.errstate(all="ignore"):
-        w, *pair = optimize.minimize(cost, list(START), bounds=BOUNDS).x
+        w, *pair = optimize.minimize(cost, list(start), bounds=bounds).x
         mean = [scale * special.gamma(1 + 1 / shape) for shape, scale in (pair[:2], pair[2:])]
         parts = [w * density(*pair[:2]), (1 - w) * density(*pair[2:])]
         high = parts[0 if mean[0] >= mean[1] else 1] / sum(parts)
         return [not (p < 1 - p and value < x.mean()) for p, value in zip(high, x, strict=True)]
 
 
+def masses(answers, paths, logprobs, kept):
+    """Of each answer, in all 1: a path that is kept counts once."""
+    found = dict.fromkeys(answers, 0.0)
+    for (answer, _), x in {(a, p): x for a, p, x, k in zip(answers, paths, logprobs, kept, strict=True) if k}.items():
+        found[answer] += float(np.exp(x))
+    return {answer: mass / sum(found.values()) for answer, mass in found.items()}
+
+
 # A fit takes long: the default tests do some of them. The others: pytest -m rpc
 # It may end in another optimum under another release of SciPy or on another processor, also in the official code: then
-# the official procedure decides anew.
+# the official procedure decides anew. Of ten fits at most one may, and one more.
 @pytest.mark.parametrize(
     ("name", "cases"),
     [
@@ -65,20 +75,24 @@ def official(logprobs):
     ids=["mean", "sum", "some pruned", "all pruned"],
 )
 def test_golden(name, cases):
-    probability, prune = NAMES[name]
+    (probability, prune), anew = NAMES[name], 0
     for case in cases:
         if (expected := case["expected"].get(name)) is None:
             continue
         groups = arrays(case["rollouts"])
         found = rpc(groups, probability=probability, prune=prune)
+        total = sum(expected["masses"].values())
+        wanted, label = {a: m / total for a, m in expected["masses"].items()}, expected["label"]
         if prune and (kept := found.keep_R[groups.valid_R].tolist()) != expected["kept"]:
             sent = [r for r in case["rollouts"] if r["answer"]]
-            assert kept == official([r["sum_logprob"] / r["num_tokens"] for r in sent]), case["id"]
-            continue
-        total = sum(expected["masses"].values())
+            means = [r["sum_logprob"] / r["num_tokens"] for r in sent]
+            assert kept == official(means), case["id"]
+            wanted, anew = masses([r["answer"] for r in sent], [r["path"] for r in sent], means, kept), anew + 1
+            label = [max(wanted, key=wanted.get)]
         shares = dict(zip(groups.text_A, found.support_A["p_hat"], strict=True))
-        assert shares == pytest.approx({a: m / total for a, m in expected["masses"].items()}, rel=1e-9), case["id"]
-        assert [a for a, is_label in zip(groups.text_A, found.label_A, strict=True) if is_label] == expected["label"]
+        assert shares == pytest.approx(wanted, rel=1e-9), case["id"]
+        assert [a for a, is_label in zip(groups.text_A, found.label_A, strict=True) if is_label] == label
+    assert anew <= 1 + len(cases) // 10
 
 
 def generated(count, seed=7):
@@ -103,18 +117,20 @@ def test_kept_paths_and_masses_are_those_of_the_official_code(part):
     with gzip.open(DATA / "rpc_kept.jsonl.gz", "rt") as file:
         cases = [json.loads(line) for line in file][part::PARTS]
     assert len(cases) == 1000 // PARTS
+    anew = 0
     for case in cases:
-        columns = {name: [case[name][p] for p in case["path"]] for name in ("answers", "num_tokens", "sum_logprob")}
-        groups = Groups.of([columns.pop("answers")], path=[case["path"]], **{k: [v] for k, v in columns.items()})
+        answers, tokens, sums = (
+            [case[name][p] for p in case["path"]] for name in ("answers", "num_tokens", "sum_logprob")
+        )
+        groups = Groups.of([answers], path=[case["path"]], num_tokens=[tokens], sum_logprob=[sums])
         found = rpc(groups)
-        kept = [c == "1" for c in case["kept"]]
-        if found.keep_R.tolist() != kept:
-            means = np.divide(columns["sum_logprob"], columns["num_tokens"])
-            assert found.keep_R.tolist() == official(means), case
-        else:
-            assert dict(zip(groups.text_A, found.support_A["p_hat"], strict=True)) == pytest.approx(
-                case["masses"], rel=1e-9, abs=0
-            )
+        kept, wanted = found.keep_R.tolist(), case["masses"]
+        if kept != [c == "1" for c in case["kept"]]:
+            means = np.divide(sums, tokens)
+            assert kept == official(means), case
+            wanted, anew = masses(answers, case["path"], means, kept), anew + 1
+        assert dict(zip(groups.text_A, found.support_A["p_hat"], strict=True)) == pytest.approx(wanted, rel=1e-9, abs=0)
+    assert anew <= 1 + len(cases) // 10
 
 
 def test_without_pruning_it_costs_at_most_twice_the_vote():

@@ -9,8 +9,9 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from fcntl import LOCK_EX, flock
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -143,7 +144,7 @@ class Records:
 def read_records(*files: Path) -> list[dict[str, Any]]:
     """Records of packed and work files, in their order. A line that was cut off is left out.
 
-    A record that a later file repeats counts there.
+    A record that a later file repeats counts there. Repeats inside one file stay; `parse` takes the last.
     """
     out: list[dict[str, Any]] = []
     for file in files:
@@ -165,16 +166,28 @@ def lines(records: Iterable[JSON]) -> str:
 
 def unpack(place: Place) -> Path:
     """The work file. Records that were packed are in it, so that no run is repeated."""
-    if len(records := read_records(*place.records)) > len(read_records(place.work)):
-        write(place.work, lines(records))
+    with locked(place.work.parent):
+        if len(records := read_records(*place.records)) > len(read_records(place.work)):
+            write(place.work, lines(records))
     return place.work
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Where a work file is replaced or removed, no other process appends to it meanwhile."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        flock(handle, LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def append(file: Path, records: Sequence[JSON]) -> None:
     """On the disk before anything else is run; after a line that was cut off, on a line of their own."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    whole = not file.exists() or file.read_bytes()[-1:] in {b"", b"\n"}
-    with file.open("a", encoding="utf-8") as out:
+    with locked(file.parent), file.open("a", encoding="utf-8") as out:
+        whole = file.read_bytes()[-1:] in {b"", b"\n"}
         out.write("" if whole else "\n")
         out.write(lines(map(rounded, records)))
         out.flush()

@@ -49,7 +49,8 @@ def run(
 
     `stamp` goes into every record.
     """
-    done = {r["id"] for r in read_records(file)}
+    known = read_records(file)
+    done = {r["id"] for r in known}
     trunks = {
         trunk_name(c.base, c.regime): partial(make_trunk, design, c.base, bases, c.regime)
         for c in wanted
@@ -69,13 +70,14 @@ def run(
             for name, records in _finished(pool, jobs, workers, clock):
                 if name not in done:
                     append(file, [{**record, **stamp} for record in records])
+                    known += records
                 done.add(name)
                 left.remove(name)
                 said(f"{name} ({clock.elapsed:.0f} s)")
             if left:
                 break
             if jobs is starts:
-                _check_weights(wanted, read_records(file), bases)
+                _check_weights(wanted, known, bases)
     return sum(c.id not in done for c in wanted)
 
 
