@@ -70,6 +70,8 @@ def main() -> int:
     if given.install_only:
         return 0
     settings = {"DARE_TEST_OPENRLHF": str(folder / "releases"), "DARE_TEST_CACHE": str(folder / "cache")}
+    for lock in folder.glob("cache/torch/*/lock"):  # of a compiler that was killed: its waiters would wait without an end
+        lock.unlink()
     # Two files at a time: most of a test is the start of an engine, in which one process imports.
     how = ["-q", "-rP", "-n", "2", "--dist", "loadfile", "-W", "default"]
     command = [str(python), "-m", "pytest", "-m", "openrlhf_loop and not bench", *how, *given.tests]
