@@ -64,7 +64,7 @@ def test_an_output_that_is_no_terminal_takes_the_list(terminal, file, capsys, mo
     served = []
     monkeypatch.setattr(label, "_serve", lambda _, port, __: served.append(port))
     monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
-    assert main(["label", file]) == 0
+    assert main(["label", file, "--for", "calibrate"]) == 0
     shown = capsys.readouterr()
     assert served == ([0] if terminal else [])
     if not terminal:
@@ -77,7 +77,7 @@ def test_an_output_that_is_no_terminal_takes_the_list(terminal, file, capsys, mo
 
 def test_random_prompts_are_the_same_ones_each_time_and_no_choice(file, capsys):
     def drawn(*words):
-        assert main(["label", file, "--list", "--for", "random", *words]) == 0
+        assert main(["label", file, "--list", *words]) == 0
         return capsys.readouterr().out.split()
 
     everything = drawn()
@@ -100,7 +100,7 @@ def test_a_group_without_a_name_is_named_by_its_place(tmp_path, capsys):
 @pytest.mark.parametrize("extra", [["--budget", "0"], []])
 def test_nothing_to_choose_is_an_error(extra, tmp_path, capsys):
     path = written(tmp_path / "rollouts.jsonl", group("sure", ["1", "1"]))
-    assert main(["label", path, *extra]) == 2
+    assert main(["label", path, "--for", "calibrate", *extra]) == 2
     assert not capsys.readouterr().out
 
 
@@ -280,7 +280,7 @@ def test_the_terminal_asks_the_same(tmp_path):
 def test_the_terminal_ends_where_its_input_ends(tmp_path, file, monkeypatch, capsys):
     monkeypatch.setattr("builtins.input", lambda _: "q")
     assert main(["label", file, "--terminal"]) == 0
-    assert "0 of 3" in capsys.readouterr().out
+    assert "0 of 5" in capsys.readouterr().out
 
 
 # --- the page --------------------------------------------------------------------------------------------------------

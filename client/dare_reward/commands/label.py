@@ -29,11 +29,11 @@ from .command import add_command
 from .group_lines import add_file, read_groups, warn
 
 BUDGET = 32
-NOTES = """Every decision is saved at once; run the command again to go on. `calibrate` ranks prompts by what a label
-tells of the exponent, among all answers and among those that could win: label these, then run `dare-reward calibrate
---chosen`. `random` draws the same prompts each time: leave out --chosen. `reward` ranks them by the second answer's
-share of the votes, where the two leading answers hold half of them: train on these labels (`dare-reward plan`). `both`
-takes half of the budget of each. The ranking reads answers and entropies, and no labels."""
+NOTES = """Every decision is saved at once; run the command again to go on. `random` draws prompts, the same ones each
+time. `calibrate` ranks prompts by what a label tells of the exponent, among all answers and among those that could win:
+label these, then run `dare-reward calibrate --chosen`. `reward` ranks them by the second answer's share of the votes,
+where the two leading answers hold half of them: train on these labels (`dare-reward plan`). `both` takes half of the
+budget of `calibrate` and half of `reward`. The ranking reads answers and entropies, and no labels."""
 
 
 def register(subparsers: Any) -> None:
@@ -57,16 +57,16 @@ def register(subparsers: Any) -> None:
     parser.add_argument(
         "--for",
         dest="use",
-        choices=("calibrate", "random", "reward", "both"),
-        default="calibrate",
-        help="What the labels are for (default: calibrate).",
+        choices=("random", "calibrate", "reward", "both"),
+        default="random",
+        help="Draw the prompts, or choose them for this use of their labels (default: random).",
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--terminal", action="store_true", help="Ask here, without a browser.")
     how.add_argument(
         "--list",
         action="store_true",
-        help="Only print the chosen group_ids, one a line, best first: the default unless the output is a terminal.",
+        help="Only print the group_ids, one a line, best first: the default unless the output is a terminal.",
     )
     how.add_argument("--port", type=int, help="Open the page at this port; 0 takes a free one.")
     parser.set_defaults(run=run)

@@ -21,7 +21,7 @@ LISTED: Final[Mapping[str, tuple[str, str]]] = {
     "explain": (ROLLOUTS, "Explain how a group got its rewards, or find suspicious groups in a file."),
     "convert": (ROLLOUTS, "Write rollouts of other tools as groups, one per line."),
     "calibrate": (ROLLOUTS, "Fit the exponent of calibrated_vote on labelled rollouts of 32 to 100 prompts."),
-    "label": (ROLLOUTS, "Label the prompts that are most worth it, on a page or a terminal."),
+    "label": (ROLLOUTS, "Label some of the prompts, on a page or in a terminal."),
     "plan": (TRAINING, "Plan a training on labelled and unlabelled prompts at once, and write its data set."),
     "preflight": (ROLLOUTS, "Give one verdict from labelled rollouts: use entropy, use the vote, or undecided."),
     "report": (ROLLOUTS, "Show a run as one HTML file."),
