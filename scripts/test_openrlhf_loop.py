@@ -70,7 +70,7 @@ def main() -> int:
     if given.install_only:
         return 0
     settings = {"DARE_TEST_OPENRLHF": str(folder / "releases"), "DARE_TEST_CACHE": str(folder / "cache")}
-    for lock in folder.glob("cache/torch/*/lock"):  # of a compiler that was killed: its waiters would wait without an end
+    for lock in folder.glob("cache/torch/*/lock"):  # of a compiler that was killed: others would wait for it endlessly
         lock.unlink()
     # Two files at a time: most of a test is the start of an engine, in which one process imports.
     how = ["-q", "-rP", "-n", "2", "--dist", "loadfile", "-W", "default"]
