@@ -97,11 +97,22 @@ def test_a_group_without_a_name_is_named_by_its_place(tmp_path, capsys):
     assert capsys.readouterr().out.strip() == "line-1"
 
 
-@pytest.mark.parametrize("extra", [["--budget", "0"], []])
-def test_nothing_to_choose_is_an_error(extra, tmp_path, capsys):
-    path = written(tmp_path / "rollouts.jsonl", group("sure", ["1", "1"]))
-    assert main(["label", path, "--for", "calibrate", *extra]) == 2
-    assert not capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--budget", "0"], "--budget must be at least 1"),
+        (["--for", "calibrate"], "each needs two different answers, and entropies"),
+        (["--for", "reward"], "each needs two different answers\n"),
+        ([], "no prompt without a label is left"),
+    ],
+)
+def test_nothing_to_choose_is_an_error(words, why, tmp_path, capsys):
+    labelled = {} if "--for" in words else {"label": "1"}
+    path = written(tmp_path / "rollouts.jsonl", group("sure", ["1", "1"], **labelled))
+    assert main(["label", path, *words]) == 2
+    shown = capsys.readouterr()
+    assert why in shown.err
+    assert not shown.out
 
 
 # --- what is asked ---------------------------------------------------------------------------------------------------

@@ -146,11 +146,11 @@ def _chosen(arguments: argparse.Namespace) -> list[Mapping[str, Any]]:
     prepared = prepare([{**g, "group_id": str(i)} for i, g in enumerate(every)], limits=UNLIMITED) if every else None
     places = ranked(prepared.groups, use=arguments.use, budget=arguments.budget) if prepared else []
     if not places:
-        raise RequestError(
-            f"{arguments.file}: no prompt is worth a label: each needs two different answers"
-            + ("" if arguments.use == "reward" else ", and entropies for all of its answers"),
-            code="empty",
+        needs = "two different answers" + (
+            "" if arguments.use == "reward" else ", and entropies for all of its answers"
         )
+        why = "without a label is left" if arguments.use == "random" else f"is worth a label: each needs {needs}"
+        raise RequestError(f"{arguments.file}: no prompt {why}", code="empty")
     return [every[at] for at in places]
 
 
