@@ -25,7 +25,7 @@ def pack(place: Place) -> list[Path]:
     with locked(place.work.parent):  # a run may end while this packs
         records = read_records(*place.records)
         write(place.packed, lines(records))
-        place.work.unlink()
+        place.work.unlink(missing_ok=True)  # another process may have packed it
     if summary := [place.summary] if place.study == "training" else []:
         write(place.summary, write_summary(summarise(records)))
     sums = write_sums(place.packed.parent)

@@ -76,7 +76,7 @@ def write(path: Path, text: str) -> None:
 
 def write_sums(folder: Path, *patterns: str) -> Path:
     """SHA256SUMS of the results that are kept, or of the files that are like one of the patterns."""
-    kept = sorted(p for pattern in patterns or ("*.gz", "*.summary.json") for p in folder.glob(pattern))
+    kept = sorted(p for pattern in patterns or ("[!.]*.gz", "*.summary.json") for p in folder.glob(pattern))
     path = folder / SUMS
     write(path, "".join(f"{sha256(p.read_bytes()).hexdigest()}  {p.name}\n" for p in kept))
     return path

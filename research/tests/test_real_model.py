@@ -17,6 +17,7 @@ from dare_research.real_model.bootstrap import draws, estimate
 from dare_research.real_model.page import evidence, page
 from dare_research.real_model.sample import COLUMNS, SampledQuestion, compact, pack_runs, read
 from dare_research.real_model.weights import WEIGHTS, label_right
+from dare_research.results import read as unpacked
 
 RESEARCH = Path(__file__).parents[1]
 SUMMARY = RESEARCH / "results" / "real-model.summary.json"
@@ -348,6 +349,13 @@ def test_pages_say_what_the_results_say(summary):
         assert path.read_text(encoding="utf-8") == training_page.page(runs)
         tables.append(training_page.evidence(runs))
     assert all(table in (RESEARCH.parent / "docs" / "evidence.md").read_text(encoding="utf-8") for table in tables)
+
+
+def test_the_trained_figures_are_those_of_the_committed_runs(summary):
+    results = RESEARCH / "results"
+    sampled = {form: read(results / f"real-model-{form}.jsonl.gz")[1] for form in ("bare", "reasoned")}
+    found = training.learnt(unpacked(results / "real-model-runs.jsonl.gz").splitlines(), sampled)
+    assert json.loads(json.dumps(found)) == summary["training"]
 
 
 @pytest.mark.parametrize("form", ["bare", "reasoned"])
