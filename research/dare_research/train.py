@@ -88,7 +88,7 @@ def run_train(arguments: argparse.Namespace) -> int:
     file = unpack(place)
     with service(arguments.url) as url:
         left = run(
-            design, wanted, file=file, bases=models, url=url, stamp=stamp,
+            design, wanted, file=file, bases=models, url=url, stamp=stamp, packed=read_records(place.packed),
             workers=arguments.workers, seconds=60 * arguments.minutes, said=lambda line: print(line, flush=True),  # noqa: T201
         )  # fmt: skip
     print(f"{len(wanted) - left} of {len(wanted)} runs have results in {file}")  # noqa: T201

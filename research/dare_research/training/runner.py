@@ -43,13 +43,14 @@ def run(
     workers: int = 2,
     seconds: float = float("inf"),
     stamp: Mapping[str, str] = NOTHING,
+    packed: Sequence[JSON] = (),
     said: Callable[[str], None] = lambda _: None,
 ) -> int:
     """Run what has no record yet, until no new job would end within `seconds`. Returns how many cells are left.
 
-    `stamp` goes into every record.
+    `stamp` goes into every record; `packed` are records that are not in `file`.
     """
-    known = read_records(file)
+    known = [*packed, *read_records(file)]
     done = {r["id"] for r in known}
     trunks = {
         trunk_name(c.base, c.regime): partial(make_trunk, design, c.base, bases, c.regime)
