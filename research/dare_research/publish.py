@@ -26,9 +26,9 @@ def pack(place: Place) -> list[Path]:
         records = read_records(*place.records)
         write(place.packed, lines(records))
         place.work.unlink(missing_ok=True)  # another process may have packed it
-    if summary := [place.summary] if place.study == "training" else []:
-        write(place.summary, write_summary(summarise(records)))
-    sums = write_sums(place.packed.parent)
+        if summary := [place.summary] if place.study == "training" else []:
+            write(place.summary, write_summary(summarise(records)))
+        sums = write_sums(place.packed.parent)
     return [place.packed, *summary, sums, *publish(place)]
 
 

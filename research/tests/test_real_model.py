@@ -292,6 +292,21 @@ def test_a_training_bar_needs_both_intervals_and_holm(tmp_path):
     assert all(f">{title}<" in drawn.read_text() for title in training.CURVES.values())
 
 
+@pytest.mark.parametrize(
+    ("t", "bootstrap", "holm", "fate"),
+    [
+        ([0.01, 0.03], [0.01, 0.03], 0.04, "met"),
+        ([-0.01, 0.05], [0.01, 0.03], 0.04, "open"),
+        ([0.01, 0.03], [-0.01, 0.05], 0.04, "open"),
+        ([0.01, 0.03], [0.01, 0.03], 0.06, "open"),
+        (None, [0.01, 0.03], 0.04, "open"),
+    ],
+)
+def test_each_interval_alone_keeps_a_training_bar_open(t, bootstrap, holm, fate):
+    found = {"kind": "above", "than": 0.0, "holm": holm}
+    assert training._fate(found | {"figure": {"estimate": 0.02, "t": t, "bootstrap": bootstrap}}) == fate
+
+
 def test_the_runs_of_the_other_parts_take_their_places(tmp_path):
     """E8's reasoned runs alone, then E9's: of the bare form with 8 rollouts, and beside `dare` of E8."""
     reasoned = {**BARE, **arms("reasoned"), ("reasoned", 8, "dare"): 3}
