@@ -5,6 +5,7 @@ import json
 import re
 import sys
 import threading
+from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
 from itertools import product
@@ -29,7 +30,7 @@ from dare_research.results import SUMS, Place, read, write
 from dare_research.statistics.contrasts import contrast
 from dare_research.training.arms import ALL_ARMS
 from dare_research.training.arms import ARMS as RUNNABLE
-from dare_research.training.records import append, parse, read_records, unpack
+from dare_research.training.records import append, lines, locked, parse, read_records, unpack
 from dare_reward.cli import main
 from dare_reward.errors import RequestError
 from dare_reward.methods import methods
@@ -643,6 +644,30 @@ def test_a_run_that_ends_while_others_are_packed_or_unpacked_is_kept(place, monk
     assert [r["id"] for r in read_records(*place.records)] == [*ids, "trunk-9"]
 
 
+@pytest.mark.parametrize("rewrite", [pack, unpack])
+def test_a_run_that_ends_just_before_or_after_the_lock_is_kept(place, monkeypatch, rewrite):
+    monkeypatch.setattr("dare_research.publish.summarise", lambda records: {"records": [], "contrasts": {}})
+    monkeypatch.setattr("dare_research.publish.publish", lambda place: [])
+    ids = [r["id"] for r in read_records(place.work)]
+    if rewrite is unpack:
+        pack(place)
+
+    def ends(name):
+        with place.work.open("a") as file:
+            file.write(lines([{"record": "trunk", "id": name}]))
+
+    @contextmanager
+    def held(folder):
+        ends("before")
+        with locked(folder):
+            yield
+        ends("after")
+
+    monkeypatch.setattr(f"{rewrite.__module__}.locked", held)
+    rewrite(place)
+    assert [r["id"] for r in read_records(*place.records)] == [*ids, "before", "after"]
+
+
 def test_an_empty_work_file_says_nothing_new(place, monkeypatch):
     """A process that was killed before its first record leaves one."""
     records = read_records(place.work)
@@ -676,7 +701,7 @@ def test_a_summary_says_what_it_lacks(full):
 def test_the_committed_checksums_are_those_of_the_committed_results():
     folder = STUDY.packed.parent
     stated = dict(reversed(line.split("  ")) for line in (folder / SUMS).read_text().splitlines())
-    assert set(stated) == {p.name for p in folder.iterdir() if p.suffix != ".jsonl"} - {SUMS}
+    assert set(stated) == {p.name for p in folder.glob("[!.]*") if p.suffix != ".jsonl"} - {SUMS}
     for name, digest in stated.items():
         assert sha256((folder / name).read_bytes()).hexdigest() == digest, name
 

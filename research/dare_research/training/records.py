@@ -176,12 +176,9 @@ def unpack(place: Place) -> Path:
 def locked(folder: Path) -> Iterator[None]:
     """Where a work file is replaced or removed, no other process appends to it meanwhile."""
     folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        flock(handle, LOCK_EX)
+    with (folder / ".lock").open("a") as held:  # NFS locks what is open for writing: no folder
+        flock(held, LOCK_EX)
         yield
-    finally:
-        os.close(handle)
 
 
 def append(file: Path, records: Sequence[JSON]) -> None:
