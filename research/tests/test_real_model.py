@@ -18,6 +18,8 @@ from dare_research.real_model.page import evidence, page
 from dare_research.real_model.sample import COLUMNS, SampledQuestion, compact, pack_runs, read
 from dare_research.real_model.weights import WEIGHTS, label_right
 from dare_research.results import read as unpacked
+from dare_reward.answers.classes import grades
+from dare_reward.answers.labels import read_labels
 
 RESEARCH = Path(__file__).parents[1]
 SUMMARY = RESEARCH / "results" / "real-model.summary.json"
@@ -32,7 +34,7 @@ def question(seed, *, size=64, answers=4, family="f"):
     columns |= {"path": chosen.astype(float), "tokens": np.array([n for _, n in paths], float)[chosen]}
     columns |= {"span": np.maximum(columns["tokens"] - 1, 1)}
     return SampledQuestion(
-        f"q{seed}", family, "?", "0", ("",) * size, np.array([a for a, _ in paths])[chosen],
+        f"q{seed}", family, "text", "?", ("0",), ("",) * size, np.array([a for a, _ in paths])[chosen],
         (np.arange(answers) == 0).astype(np.int64), tuple(map(str, range(answers))), columns,
     )  # fmt: skip
 
@@ -256,7 +258,10 @@ def trained(gains, seeds=(0, 1, 2)):
         for (form, size, arm), gain in gains.items()
         for seed in seeds
     ]
-    sampled = {form: [replace(question(i), id=f"q{i}") for i in range(24)] for form in ("bare", "reasoned")}
+    sampled = {
+        form: [replace(question(i), id=f"q{i}", accepted=("a0", "a5")) for i in range(24)]
+        for form in ("bare", "reasoned")
+    }
     return training.learnt(lines, sampled)
 
 
@@ -371,6 +376,37 @@ def test_the_trained_figures_are_those_of_the_committed_runs(summary):
     sampled = {form: read(results / f"real-model-{form}.jsonl.gz")[1] for form in ("bare", "reasoned")}
     found = training.learnt(unpacked(results / "real-model-runs.jsonl.gz").splitlines(), sampled)
     assert json.loads(json.dumps(found)) == summary["training"]
+
+
+def test_the_answers_that_runs_keep_have_their_number_of_right_ones(summary):
+    """What the votes are counted from, against what `train.py` graded rollout by rollout."""
+    results = RESEARCH / "results"
+    questions = {
+        form: {q.id: q for q in read(results / f"real-model-{form}.jsonl.gz")[1]} for form in ("bare", "reasoned")
+    }
+    kept = 0
+    for run in map(json.loads, unpacked(results / "real-model-runs.jsonl.gz").splitlines()):
+        kept += "answers" in run
+        for name, tally in run.get("answers", {}).items():
+            q = questions[run["form"]][name]
+            right = grades(tally, read_labels(q.accepted, kind=q.kind), kind=q.kind)
+            assert sum(n for n, good in zip(tally.values(), right, strict=True) if good) == run["after"][name]
+    assert kept == 32
+
+
+@pytest.mark.parametrize(
+    ("tally", "right"),
+    [
+        ({"Paris": 3, "Rome": 2}, 1.0),
+        ({"Paris": 2, "Rome": 2}, 0.5),
+        ({"Rome": 3, "paris": 2, "Paris.": 2}, 1.0),
+        ({"": 14, "Paris": 2}, 1.0),
+        ({"": 16}, 0.0),
+        ({}, 0.0),
+    ],
+)
+def test_the_vote_of_what_a_run_answered(tally, right):
+    assert training.majority(tally, replace(question(0), accepted=("Paris",))) == right
 
 
 @pytest.mark.parametrize("form", ["bare", "reasoned"])

@@ -221,7 +221,9 @@ def flips(questions: Sequence[SampledQuestion]) -> list[dict[str, Any]]:
             for a in shown
         ]
         change = float(q.right_A[after].mean() - q.right_A[before].mean())
-        out.append({"id": q.id, "prompt": q.prompt, "right": q.label, "change": round(change, 4), "answers": answers})
+        out.append(
+            {"id": q.id, "prompt": q.prompt, "right": q.accepted[0], "change": round(change, 4), "answers": answers}
+        )
     return out
 
 

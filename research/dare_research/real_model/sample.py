@@ -18,6 +18,7 @@ import numpy as np
 
 from dare_reward.answers import answer_span, span_tokens
 from dare_reward.answers.classes import grades, listed
+from dare_reward.answers.kinds import Kind
 from dare_reward.answers.labels import read_labels
 from dare_reward.answers.rollouts import read_answers
 from dare_reward.scoring.request import UNLIMITED, prepare
@@ -46,6 +47,7 @@ COLUMNS = {
 class SampledQuestion:
     """A question with M rollouts.
 
+    accepted   right answers, the usual one first
     answer_M   which of the question's answers it gives, -1 for none
     right_A    the answer is right
     names_A    the answers
@@ -54,8 +56,9 @@ class SampledQuestion:
 
     id: str
     family: str
+    kind: Kind
     prompt: str
-    label: str
+    accepted: tuple[str, ...]
     texts: tuple[str, ...]
     answer_M: Ints
     right_A: Ints
@@ -175,8 +178,9 @@ def question(line: Mapping[str, Any]) -> SampledQuestion:
     return SampledQuestion(
         line["id"],
         line["family"],
+        line.get("kind", "exact"),  # the bases that reason have one kind, and keep none
         line["prompt"],
-        line["accepted"][0],
+        tuple(line["accepted"]),
         tuple(line.get("text", ())),
         np.array(line["answer"], np.int64),
         np.array(line["right"], np.int64),

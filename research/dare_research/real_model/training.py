@@ -14,10 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dare_reward.answers.classes import classify, grades
+from dare_reward.answers.labels import read_labels
 from dare_reward.segments import Floats
 
 from ..statistics.contrasts import contrast, holm, student
 from .sample import SampledQuestion
+from .weights import heaviest, label_right
 
 JSON = dict[str, Any]
 Record = Mapping[str, Any]
@@ -129,9 +132,44 @@ def _form(arms: Sequence[str], seeds: Sequence[Mapping[str, Record]], questions:
         "questions": {part: len(names[part]) for part in PARTS},
         "exponents": [block["calibrated_vote"]["exponent"] for block in seeds if "calibrated_vote" in block],
         "arms": rows,
+        "majority": {
+            part: majorities(seeds, [questions[n] for n in names[part]], rollouts=seeds[0][base]["evaluated"])
+            for part in PARTS
+        },
         "curves": {arm: curves([block[arm] for block in seeds]) for arm in arms},
         "groups": groups([block[arms[1]] for block in seeds], questions, unseen),
     }
+
+
+def majorities(seeds: Sequence[Mapping[str, Record]], questions: Sequence[SampledQuestion], *, rollouts: int) -> JSON:
+    """maj@`rollouts`, the share of questions whose vote is right: of the untrained model, and of each arm by seed.
+
+    None for a run whose answers were not kept.
+    """
+
+    def share(rights: Iterable[float]) -> float:
+        return round(float(np.mean(list(rights))), 5)
+
+    def after(run: Record) -> float | None:
+        answers = run.get("answers")
+        return share(majority(answers[q.id], q) for q in questions) if answers else None
+
+    return {
+        "rollouts": rollouts,
+        "before": share(label_right(q, "vote", rollouts) for q in questions),
+        "after": {arm: [after(block[arm]) for block in seeds] for arm in seeds[0]},
+    }
+
+
+def majority(tally: Mapping[str, int], question: SampledQuestion) -> float:
+    """Share of the commonest answers that are right, as the service tells answers apart; 0 without an answer."""
+    raws = [raw for raw in tally if raw]
+    found = classify(raws, kind=question.kind)
+    votes_A = np.zeros(len(found.answers) + 1)  # the last of what is no answer
+    np.add.at(votes_A, list(found.index), [tally[raw] for raw in raws])
+    right_A = grades(found.answers, read_labels(question.accepted, kind=question.kind), kind=question.kind)
+    top = heaviest(votes_A[:-1])
+    return float(np.mean([right_A[a] for a in top])) if len(top) else 0.0
 
 
 def _figure(gains_SQ: Floats) -> JSON:
@@ -171,7 +209,7 @@ def groups(records: Sequence[Record], questions: Mapping[str, SampledQuestion], 
         out.append(
             {
                 "prompt": q.prompt,
-                "right": q.label,
+                "right": q.accepted[0],
                 "seed": record["seed"],
                 "passed": [round(record[when][name] / record["evaluated"], 5) for when in ("before", "after")],
                 "before": _shares(sampled),
