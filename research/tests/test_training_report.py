@@ -601,9 +601,15 @@ def test_pack_keeps_every_record_and_the_page_follows_from_the_summary(place, mo
     assert main(["study", "pack", "--out", str(place.root / "nowhere")]) == 2
 
 
-def test_packing_again_changes_no_byte_and_loses_no_record(place, monkeypatch):
+@pytest.fixture
+def records_alone(monkeypatch):
+    """Packing makes neither summary nor page."""
     monkeypatch.setattr("dare_research.publish.summarise", lambda records: {"records": [], "contrasts": {}})
     monkeypatch.setattr("dare_research.publish.publish", lambda place: [])
+
+
+@pytest.mark.usefixtures("records_alone")
+def test_packing_again_changes_no_byte_and_loses_no_record(place):
     ids = [r["id"] for r in read_records(place.work)]
     pack(place)
     packed = place.packed.read_bytes()
@@ -617,11 +623,10 @@ def test_packing_again_changes_no_byte_and_loses_no_record(place, monkeypatch):
     assert [r["id"] for r in read_records(place.packed)] == [*ids, "trunk-9"]
 
 
+@pytest.mark.usefixtures("records_alone")
 @pytest.mark.parametrize("rewrite", [pack, unpack])
 def test_a_run_that_ends_while_others_are_packed_or_unpacked_is_kept(place, monkeypatch, rewrite):
     """The other process waits, and appends to what is there then."""
-    monkeypatch.setattr("dare_research.publish.summarise", lambda records: {"records": [], "contrasts": {}})
-    monkeypatch.setattr("dare_research.publish.publish", lambda place: [])
     ids = [r["id"] for r in read_records(place.work)]
     if rewrite is unpack:
         pack(place)
@@ -644,10 +649,9 @@ def test_a_run_that_ends_while_others_are_packed_or_unpacked_is_kept(place, monk
     assert [r["id"] for r in read_records(*place.records)] == [*ids, "trunk-9"]
 
 
+@pytest.mark.usefixtures("records_alone")
 @pytest.mark.parametrize("rewrite", [pack, unpack])
 def test_a_run_that_ends_just_before_or_after_the_lock_is_kept(place, monkeypatch, rewrite):
-    monkeypatch.setattr("dare_research.publish.summarise", lambda records: {"records": [], "contrasts": {}})
-    monkeypatch.setattr("dare_research.publish.publish", lambda place: [])
     ids = [r["id"] for r in read_records(place.work)]
     if rewrite is unpack:
         pack(place)
