@@ -608,6 +608,14 @@ def records_alone(monkeypatch):
     monkeypatch.setattr("dare_research.publish.publish", lambda place: [])
 
 
+@pytest.fixture(params=[pack, unpack])
+def rewrite(request, place, records_alone):
+    """What replaces or removes the work file; `unpack` finds the records packed."""
+    if request.param is unpack:
+        pack(place)
+    return request.param
+
+
 @pytest.mark.usefixtures("records_alone")
 def test_packing_again_changes_no_byte_and_loses_no_record(place):
     ids = [r["id"] for r in read_records(place.work)]
@@ -623,13 +631,9 @@ def test_packing_again_changes_no_byte_and_loses_no_record(place):
     assert [r["id"] for r in read_records(place.packed)] == [*ids, "trunk-9"]
 
 
-@pytest.mark.usefixtures("records_alone")
-@pytest.mark.parametrize("rewrite", [pack, unpack])
 def test_a_run_that_ends_while_others_are_packed_or_unpacked_is_kept(place, monkeypatch, rewrite):
     """The other process waits, and appends to what is there then."""
-    ids = [r["id"] for r in read_records(place.work)]
-    if rewrite is unpack:
-        pack(place)
+    ids = [r["id"] for r in read_records(*place.records)]
     ends, late = threading.Event(), [{"record": "trunk", "id": "trunk-9"}]
     other = threading.Thread(target=lambda: (ends.wait(60), append(place.work, late)))
     other.start()
@@ -649,12 +653,8 @@ def test_a_run_that_ends_while_others_are_packed_or_unpacked_is_kept(place, monk
     assert [r["id"] for r in read_records(*place.records)] == [*ids, "trunk-9"]
 
 
-@pytest.mark.usefixtures("records_alone")
-@pytest.mark.parametrize("rewrite", [pack, unpack])
 def test_a_run_that_ends_just_before_or_after_the_lock_is_kept(place, monkeypatch, rewrite):
-    ids = [r["id"] for r in read_records(place.work)]
-    if rewrite is unpack:
-        pack(place)
+    ids = [r["id"] for r in read_records(*place.records)]
 
     def ends(name):
         with place.work.open("a") as file:

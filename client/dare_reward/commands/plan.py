@@ -39,8 +39,8 @@ from .labelled import read_labelled, refuse_repeats
 SHARE: Final = 0.5
 SEED: Final = 0  # of the order of labelled rows in each of their passes
 NOTES = """Fits what `calibrate` fits, and writes a data set that repeats the labelled prompts until they are the share
-that you want. Half of each step gained more than either part alone when small built models
-were trained (E10 in docs/evidence.md)."""
+that you want. In training of small built models, labels in half of each step and the exponent in the other half
+gained more than either alone."""
 ADDRESS: Final = "http://127.0.0.1:8000"
 Row = dict[str, Any]
 Options = tuple[str, ...] | None  # letters of a choice other than A to J

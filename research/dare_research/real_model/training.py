@@ -155,7 +155,6 @@ def majorities(seeds: Sequence[Mapping[str, Record]], questions: Sequence[Sample
         return share(majority(answers[q.id], q) for q in questions) if answers else None
 
     return {
-        "rollouts": rollouts,
         "before": share(label_right(q, "vote", rollouts) for q in questions),
         "after": {arm: [after(block[arm]) for block in seeds] for arm in seeds[0]},
     }

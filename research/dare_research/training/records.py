@@ -176,7 +176,7 @@ def unpack(place: Place) -> Path:
 def locked(folder: Path) -> Iterator[None]:
     """Where a work file is replaced or removed, no other process appends to it meanwhile."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("a") as held:  # NFS locks what is open for writing: no folder
+    with (folder / ".lock").open("a") as held:  # on NFS a lock needs a file that is open for writing
         flock(held, LOCK_EX)
         yield
 
