@@ -20,6 +20,7 @@ from types import SimpleNamespace
 from urllib.parse import urlencode
 
 import httpx
+import numpy as np
 import pytest
 import tokenizers
 from rows import each
@@ -177,6 +178,19 @@ def test_log_probabilities():
         common.with_estimate({"logprobs": [-1.0, float("-inf")]})
     with pytest.raises(RequestError, match=r"2 .*token_mask"):
         common.with_estimate({"logprobs": [-1.0], "token_mask": [1, 1]})
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [[0, 1, 1], [False, True, True], [0.0, 1.0, 1.0], np.array([0, 1, 1]), np.array([0, 1, 1], np.float32)],
+    ids=["ints", "truth values", "floats", "numpy ints", "numpy floats"],
+)
+@pytest.mark.parametrize("field", ["logprobs", "token_entropies"])
+def test_a_mask_is_read_as_stacks_write_it(service, field, mask):
+    tokens = [np.array([9.0, 0.2, 0.4]) * (-1 if field == "logprobs" else 1)] * 2
+    sent = rollouts("12", **{field: tokens}, token_mask=[mask] * 2)
+    ((_, _),), reply = common.Scorer.of(f"{URL}?method=dare").score([common.group("g", sent)])
+    assert [one.uncertainty for one in reply.groups[0].support] == pytest.approx([0.3, 0.3])
 
 
 def test_no_entropy_anywhere_is_votes_alone_unless_told(service):
@@ -368,7 +382,7 @@ def test_conversational_completions(completion, text):
 def sample(index, answer, **more):
     given = {
         "rollout_log_probs": [-0.1, -0.3],
-        "loss_mask": None,
+        "loss_mask": [1, 1],
         "remove_sample": False,
         "label": None,
         "group_index": 1,

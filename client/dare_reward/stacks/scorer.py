@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, urlunsplit
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._outgoing import split_address
 from ..answers import Kind
@@ -420,6 +421,7 @@ def group(group_id: str, rollouts: Sequence[JSON], **more: Any) -> Group:
     out = []
     for rollout in rollouts:
         row = {k: v for k, v in rollout.items() if k not in dropped} | _probabilities(rollout)
+        row |= {"token_mask": _mask(rollout["token_mask"])} if rollout.get("token_mask") is not None else {}
         if not row.keys() & PER_TOKEN:
             row = {k: v for k, v in row.items() if k not in {"token_mask", "answer_tokens"}}
         out.append(row | (with_estimate(rollout) if estimated else {}))
@@ -436,13 +438,22 @@ def content_of(message: JSON) -> str:
     return "".join(part if isinstance(part, str) else str(part.get("text") or "") for part in content)
 
 
+def _mask(given: Any) -> NDArray[np.bool_]:
+    """A mask as stacks write it (truth values, or 0 and 1 of any type) as truth values."""
+    mask = np.asarray(given)
+    if mask.ndim != 1 or not np.isin(mask, (0, 1)).all():
+        raise RequestError("token_mask: one truth value, or 0 or 1, for each token", code="type")
+    return mask.astype(bool)
+
+
 def with_estimate(rollout: JSON) -> dict[str, Any]:
     """mean(-log p) over the sampled tokens: an unbiased estimate of the mean entropy they were sampled with."""
     logprobs = rollout.get("logprobs")
     if logprobs is None:
         return {}
     values = np.asarray(logprobs, np.float64)
-    mask = np.asarray(rollout.get("token_mask", np.ones(len(values))), bool)
+    given = rollout.get("token_mask")
+    mask = np.ones(len(values), bool) if given is None else _mask(given)
     if len(mask) != len(values):
         raise RequestError(f"{len(mask)} entries of token_mask for {len(values)} log-probabilities", code="length")
     values = values[mask]
