@@ -17,8 +17,7 @@ from ._version import __version__
 from .commands import completion
 from .commands.command import Command, listing
 from .commands.listed import LISTED
-from .errors import DareError, unknown_name
-from .printable import printable
+from .errors import DareError, printable, unknown_name
 
 GROUP = "dare_reward.commands"
 STUDIES = frozenset({"analyse", "plot", "replay", "study"})

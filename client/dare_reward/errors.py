@@ -153,3 +153,16 @@ def path(loc: Sequence[str | int]) -> str:
     for part in loc:
         out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
     return out
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    """Text that other people wrote, as a message or a terminal may show it.
+
+    What clears a screen, colours, turns or hides text is written out, as `\\x1b`.
+
+    Args:
+        keep: characters of these kinds that stay, such as a line break
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)

@@ -14,11 +14,10 @@ import numpy as np
 from dare_reward.answers import Extraction, classify
 from dare_reward.answers.rollouts import ANSWER_SPECS, READING, kind_of, option_tuple, read_answers
 from dare_reward.commands.tables import Screen, add_wide, group_table, number, screen_of, short_answer, table, wrapped
-from dare_reward.errors import DareError, RequestError
+from dare_reward.errors import DareError, RequestError, printable
 from dare_reward.files.reader import Faults, Reader
 from dare_reward.methods import Configured, settle
 from dare_reward.openrlhf import COMPARING
-from dare_reward.printable import printable
 from dare_reward.reply import GroupReply
 from dare_reward.runs.log import finite
 from dare_reward.scoring.score import ScoredGroups, estimate, score

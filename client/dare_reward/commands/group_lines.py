@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dare_reward.answers.rollouts import ANSWER_SPECS
-from dare_reward.errors import RequestError, unknown_name
+from dare_reward.errors import RequestError, printable, unknown_name
 from dare_reward.files.entropy_estimates import EntropyEstimate, estimate_of
 from dare_reward.files.labels import LabelFile
 from dare_reward.files.reader import Reader
 from dare_reward.methods import find, read_line, settle, specs
 from dare_reward.params import Spec
-from dare_reward.printable import printable
 from dare_reward.reply import Problem
 
 MISSING = "missing_entropy"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from ..printable import printable
+from ..errors import printable
 from .session import KEYS, LabelQuestion, Session
 
 HELP: Final = "1-9 this one | =ANSWER another one | n none | c cannot tell | r1 its rollouts | b back | s skip | q quit"

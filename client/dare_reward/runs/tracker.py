@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from .._pattern import pattern
 from ..answers.classes import listed
+from ..errors import printable
 from ..numbers import MAJORITY
-from ..printable import printable
 from .reasons import REASONS, reasons
 
 JSON = Mapping[str, Any]
