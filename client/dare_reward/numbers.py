@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from math import comb
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
 import numpy as np
 
 from .analysis.auroc import group_auroc
+from .analysis.passk import pass_at_k
 from .segments import Bools, Floats, Ints
 
 Line = Mapping[str, Any]  # of a run log, or a group of a reply as JSON
@@ -320,15 +320,6 @@ def sums(columns: Columns) -> dict[str, Sums]:
     out = {n.name: n.of(columns) for n in NUMBERS if n.of is not None}
     right_P = columns.sum(columns.correct_R)
     return {**out, **pass_sums(columns.sizes_P, right_P), **shadow_sums(columns.diagnostics_P)}
-
-
-@lru_cache(maxsize=1 << 14)
-def pass_at_k(n: int, c: int, k: int) -> float:
-    """Probability that one of k rollouts drawn from n without replacement is among the c right ones.
-
-    1 - C(n-c, k)/C(n, k) (Chen et al. 2021, unbiased for 1 - (1-p)^k); pass@1 is c/n.
-    """
-    return 1.0 - comb(n - c, k) / comb(n, k)
 
 
 def pass_sums(sizes_P: Ints, right_P: Floats) -> dict[str, Sums]:

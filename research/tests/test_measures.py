@@ -16,8 +16,8 @@ from dare_research.analysis.direction import direction_gain, direction_of_counts
 from dare_research.analysis.information import entropy, mutual_information, quantile_bins
 from dare_research.analysis.ood import ood_table
 from dare_research.analysis.overlap import mean_overlap, rollout_overlap
+from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval, powers, standard_error
 from dare_reward.groups import Groups
-from dare_trainer.evaluation.passk import majority_at_k, pass_at_k_interval, powers, standard_error
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "tests" / "golden" / "dare.json").read_text())["analysis_cases"]
 EXACT = {"rtol": 0, "atol": 1e-9}

@@ -10,10 +10,11 @@ import pytest
 import dare_reward
 from dare_reward import numbers as registry
 from dare_reward.analysis.auroc import entropy_auroc
+from dare_reward.analysis.passk import pass_at_k
 from dare_reward.answers.extraction.final_answer import WHY_NONE
 from dare_reward.cli import main
 from dare_reward.commands.suspicious import signs
-from dare_reward.numbers import BY_NAME, NUMBERS, SHADOW, RunNumber, pass_at_k
+from dare_reward.numbers import BY_NAME, NUMBERS, SHADOW, RunNumber
 from dare_reward.openrlhf import GROUP, outcomes
 from dare_reward.report.book import RunBook
 from dare_reward.report.view import view

@@ -27,7 +27,7 @@ Of = Callable[[TrainedRun, Base], float]
 
 
 def _passes(score: Score, k: int) -> Floats:
-    """pass@k of each prompt (`dare_reward.numbers.pass_at_k`); NaN below k rollouts."""
+    """pass@k of each prompt (`dare_reward.analysis.passk.pass_at_k`); NaN below k rollouts."""
     if score.n < k:
         return np.full(len(score.right_P), np.nan)
     all_ways = comb(score.n, k)

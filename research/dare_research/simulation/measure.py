@@ -13,8 +13,8 @@ from dare_research.analysis.information import mutual_information
 from dare_research.analysis.truth import mode_answers
 from dare_reward.analysis.auroc import entropy_auroc
 from dare_reward.analysis.labels import right_answers
+from dare_reward.analysis.passk import standard_error
 from dare_reward.segments import Bools, Floats
-from dare_trainer.evaluation.passk import standard_error
 
 from .arms import Opinion, judge
 from .model import Sample, Scenario, draw_prompts, draw_sample

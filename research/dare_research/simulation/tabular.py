@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from dare_research.analysis.curves import steps_to_threshold
+from dare_reward.analysis.passk import standard_error
 from dare_reward.segments import Floats
-from dare_trainer.evaluation.passk import standard_error
 
 from .arms import judge
 from .model import Sample, Scenario, draw_prompts, draw_sample

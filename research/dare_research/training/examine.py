@@ -11,12 +11,12 @@ import numpy as np
 
 from dare_reward.analysis.auroc import group_auroc
 from dare_reward.analysis.labels import right_answers
+from dare_reward.analysis.passk import majority_at_k
 from dare_reward.analysis.preflight import preflight
 from dare_reward.groups import Groups
 from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import UNLIMITED, prepare
 from dare_reward.segments import Floats, offsets
-from dare_trainer.evaluation.passk import majority_at_k
 
 from ..simulation.arms import judge
 from ..simulation.model import Sample

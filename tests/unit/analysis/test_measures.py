@@ -8,8 +8,8 @@ import pytest
 
 from dare_reward.analysis.auroc import entropy_auroc, group_auroc, pooled_auroc
 from dare_reward.analysis.bootstrap import mean_interval, ratio_interval
+from dare_reward.analysis.passk import pass_at_k
 from dare_reward.groups import Groups
-from dare_reward.numbers import pass_at_k
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "dare.json").read_text())["analysis_cases"]
 EXACT = {"rtol": 0, "atol": 1e-9}

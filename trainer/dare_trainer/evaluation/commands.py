@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from dare_reward.analysis.passk import powers
 from dare_reward.commands.command import add_command, add_flags
 from dare_reward.commands.listed import TRAINING
 from dare_reward.commands.tables import table
@@ -20,7 +21,6 @@ from dare_reward.errors import RequestError
 from dare_reward.files.output import write_files
 from dare_reward.params import parameters
 from dare_reward.runs.log import finite
-from dare_trainer.evaluation.passk import powers
 from dare_trainer.launch.questions import LabelledQuestion, load
 from dare_trainer.launch.recipes import recipe_file
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dare_reward.analysis.bootstrap import mean_interval
+from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval
 from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import UNLIMITED, prepare
-from dare_trainer.evaluation.passk import majority_at_k, pass_at_k_interval
 from dare_trainer.launch.questions import LabelledQuestion
 
 from .rollout_file import RolloutFile

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from math import comb
 from zlib import crc32
 
 import numpy as np
 
-from dare_reward.analysis.bootstrap import Interval, mean_interval
-from dare_reward.analysis.labels import known_groups, right_answers
-from dare_reward.groups import Groups
-from dare_reward.numbers import pass_at_k
-from dare_reward.segments import Floats, Ints, offsets
+from ..groups import Groups
+from ..segments import Floats, Ints, offsets
+from .bootstrap import Interval, mean_interval
+from .labels import known_groups, right_answers
 
 DRAWS = 200
+
+
+@lru_cache(maxsize=1 << 14)
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """Probability that one of k rollouts drawn from n without replacement is among the c right ones.
+
+    1 - C(n-c, k)/C(n, k) (Chen et al. 2021, unbiased for 1 - (1-p)^k); pass@1 is c/n.
+    """
+    return 1.0 - comb(n - c, k) / comb(n, k)
 
 
 def pass_at_k_interval(
