@@ -26,10 +26,16 @@ def without_html(text: str) -> str:
 
 
 _BRACE = pattern(r"\\.|[{}]", re.DOTALL)
+_DEEPEST = r"\{(?:[^{}\\]++|\\.)*+\}"
+for _ in range(3):
+    _DEEPEST = rf"\{{(?:[^{{}}\\]++|\\.|{_DEEPEST})*+\}}"
+_GROUP = pattern(_DEEPEST, re.DOTALL)  # up to four braces deep, which is faster than brace by brace
 
 
 def group_end(s: str, start: int, end: int = sys.maxsize) -> int | None:
     """Behind the brace that closes the one at `start`, None where none does; `\\{` and `\\}` are characters."""
+    if group := _GROUP.match(s, start, end):
+        return group.end()
     depth = 0
     for brace in _BRACE.finditer(s, start, end):
         depth += (brace[0] == "{") - (brace[0] == "}")

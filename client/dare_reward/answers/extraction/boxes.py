@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..._pattern import pattern
 from ..markup import group_end
-from .fields import Mark, is_placeholder, last_heading, last_key, last_tag
+from .fields import Mark, ends_field, is_placeholder, last_heading, last_key, last_tag
 
 # The longest content that is read; a box that has not closed by then is treated as one that never does.
 LONGEST = 32_000
@@ -21,7 +21,10 @@ _JOINT = pattern(r"\}[\s$)\]\\]{0,8}+(?:,|and|,\s?and)[\s$(\[\\]{0,8}f?")
 
 def last_mark(text: str) -> Mark | None:
     """The last box, tag or key that holds something, if there is one; its content is None where it was cut off."""
-    tag, box = last_tag(text), next(iter(boxes(text, 1)), None)
+    box = next(iter(boxes(text, 1)), None)
+    if box is not None and box.content is not None and not ends_field(text, box.end - len(box.content)):
+        return box  # what stands before it cannot win, and most texts end with it
+    tag = last_tag(text)
     for field in (last_key(text), last_heading(text)):
         if field is not None and all(mark is None or mark.end <= field.end for mark in (tag, box)):
             return field

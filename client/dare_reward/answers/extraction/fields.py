@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from ..._pattern import pattern
@@ -39,6 +40,7 @@ _TAGS = frozenset({"answer", "final_answer", "begin_of_box", "end_of_box"})
 _STRING = pattern(r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'", re.DOTALL)
 _ESCAPE = pattern(r"\\([\"'\\/])")
 _BRACKET = pattern(r"[\[\]{}]")
+_NAMED = pattern(r"<[|/]?[A-Za-z][\w|]{1,23}>")
 _STRAY = pattern(r"[ \t]*+<(?P<name>[|/]?[A-Za-z][\w|]{1,23})>[ \t]*+(?=\n|\Z)")
 
 
@@ -77,6 +79,11 @@ def is_undecided(content: str) -> bool:
     """Whether a box, field or sentence says that there is no answer: "cannot be determined", "either A or D"."""
     if content[:1] in DIGITS or (len(content) < 10 and not content[:1].isalpha()):
         return False  # by far the most common
+    return _undecided(content)
+
+
+@lru_cache(maxsize=4_096)
+def _undecided(content: str) -> bool:
     said = _SAID.sub("", content).lower()
     found = _UNDECIDED.search(said)
     return found is not None and (not found.start() or not any(c.isdigit() or c == "=" for c in said))
@@ -137,6 +144,14 @@ def _closing(window: str) -> int:
     return len(window.partition("\n")[0])
 
 
+def ends_field(text: str, start: int) -> bool:
+    """Whether a tag or heading may end behind `start`, or a value of JSON reach it."""
+    if "】" in text[start:] or any(text.find(end, max(0, start - 12)) >= 0 for end in _TAG_ENDS):
+        return True
+    near = text[max(0, start - WINDOW - 80) :]
+    return ("nswer" in near or "NSWER" in near or "答案" in near) and any(word in near for word in _KEYS)
+
+
 def last_tag(text: str) -> Mark | None:
     """The last answer tag, or box of tokens, that holds something."""
     if not [end for end in _TAG_ENDS if end in text]:
@@ -179,4 +194,4 @@ def without_stray_tags(text: str) -> str:
         opened = match["name"][0] == "/" and f"<{name}>" in text
         return match[0] if opened or name.lower() in _TAGS else ""
 
-    return _STRAY.sub(drop, text) if ">" in text and "<" in text else text
+    return _STRAY.sub(drop, text) if ">" in text and _NAMED.search(text) else text

@@ -16,6 +16,7 @@ _OPENING = pattern(
     r"|｜begin▁of▁sentence｜>|｜Assistant｜>)\s*+(?:(?:assistant|model)\b)?+\s*+"
     r"|<\|start_header_id\|>\s*+assistant\s*+<\|end_header_id\|>\s*+){1,4}+"
 )
+_MARKUP = pattern(r"<[|/A-Za-z\uff5c]")
 _CHANNEL = "<|channel|>"
 _HARMONY, _MESSAGE = "<|channel|>final", "<|message|>"  # between them may stand the format: <|constrain|>json
 # A word of each pair, which is looked for first, and the pair.
@@ -31,13 +32,14 @@ _THINK = {
     "think<": (("<|open|>think<|sep|>", "<|close|>think<|sep|>"),),
     "[unused1": (("[unused16]", "[unused17]"),),
 }
+_SQUARE = {word: square for word, pairs in _THINK.items() if (square := tuple(p for p in pairs if p[0][0] == "["))}
 # What a template writes before the reply and nowhere else.
 _REPLY = ("<|im_start|>answer\n", "[BEGIN FINAL RESPONSE]", "<|START_RESPONSE|>", "<|open|>response<|sep|>")
 # A base model that has answered often goes on with the next question of an imagined list.
 _QUESTION = pattern(
-    rf"\n[ \t]*+[#*>]*+[ \t]*+(?:{'|'.join(word.capitalize() for word in every('question'))})"
+    rf"\n(?:[ \t]*+[#*>]*+[ \t]*+(?:{'|'.join(word.capitalize() for word in every('question'))})"
     r"[ \t]*+\d*+[ \t]*+\**+[ \t]*+[:：]"
-    r"|\n(?:#{1,6}[ \t]|\*\*)(?:Problem|Question|Exercise|Example)[ \t]++\d++\.?\**+[ \t]*+(?=\n)"
+    r"|(?:#{1,6}[ \t]|\*\*)(?:Problem|Question|Exercise|Example)[ \t]++\d++\.?\**+[ \t]*+(?=\n))"
 )
 
 
@@ -50,7 +52,8 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
         text = text.replace(
             "\boxed", "\\boxed"
         )  # written by something that took the first two characters for a backspace
-    if "<" in text:
+    marked = "<" in text and _MARKUP.search(text) is not None
+    if marked:
         if _CHANNEL in text and _HARMONY not in text and not open_think:
             return None
         text = _reply(text)
@@ -62,15 +65,18 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
         return text
     else:
         text = _reply(text)
-    turn = _after_thinking(text, open_think=open_think)
-    return turn and without_stray_tags(turn)
+    turn = _after_thinking(text, open_think=open_think, marked=marked)
+    return without_stray_tags(turn) if turn and marked else turn
 
 
 def _reply(text: str) -> str:
     """What follows the mark that a template writes before the reply."""
     if _CHANNEL in text and _HARMONY in text:
         text = text.rpartition(_HARMONY)[2].partition(_MESSAGE)[2]
-    return next((text.rpartition(mark)[2] for mark in _REPLY if text.rfind(mark) >= 0), text)
+    for mark in _REPLY:
+        if (mark[0] == "[" or "<" in text) and text.rfind(mark) >= 0:
+            return text.rpartition(mark)[2]
+    return text
 
 
 def questions(text: str) -> list[int]:
@@ -85,8 +91,9 @@ def questions(text: str) -> list[int]:
     return found
 
 
-def _after_thinking(text: str, *, open_think: bool) -> str | None:
-    for opening, closing in [pair for word, pairs in _THINK.items() if word in text for pair in pairs]:
+def _after_thinking(text: str, *, open_think: bool, marked: bool) -> str | None:
+    think = _THINK if marked or "\u25c1" in text else _SQUARE
+    for opening, closing in [pair for word, pairs in think.items() if word in text for pair in pairs]:
         end = text.rfind(closing)
         if end >= 0:
             text = text[end + len(closing) :]
