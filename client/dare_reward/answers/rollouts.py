@@ -20,6 +20,40 @@ Mode = Literal["clean", "ttrl_official"]
 NO_ANSWER: Final = Extraction(None, "none", EMPTY)
 
 
+class Readings:
+    """What the texts of one request or command say, so that each is read once, however many methods ask.
+
+    `most`: the characters of texts that are kept, after which the oldest half is forgotten.
+    """
+
+    def __init__(self, most: int = 32_000_000) -> None:
+        self._half, self._size = most // 2, 0
+        self._new: dict[tuple[object, ...], Extraction] = {}
+        self._old: dict[tuple[object, ...], Extraction] = {}
+
+    def of(
+        self,
+        text: str,
+        kind: Kind,
+        options: Sequence[str] | None,
+        *,
+        closed_only: bool,
+        unmarked: Unmarked,
+        think: bool,
+    ) -> Extraction:
+        """`extract` of a text."""
+        key = (text, kind, options and tuple(options), closed_only, unmarked, think)
+        found = self._new.get(key) or self._old.get(key)
+        if found is None:
+            found = self._new[key] = extract(
+                text, kind=kind, options=options, closed_only=closed_only, unmarked=unmarked, open_think=think
+            )
+            self._size += len(text)
+            if self._size > self._half:
+                self._old, self._new, self._size = self._new, {}, 0
+        return found
+
+
 def kind_of(group: JSON) -> Kind:
     kind: Kind = group.get("kind") or "math"
     return kind
@@ -61,11 +95,13 @@ def read_answers(
         ),
     ] = "sentence",
     open_think: Annotated[bool, Param("also read a text whose <think> block is not closed")] = False,
+    readings: Readings | None = None,
 ) -> list[Extraction]:
     """The raw answer of each rollout and where it stood: as given, or extracted from its text.
 
-    A rollout that generated no token has no answer.
+    A rollout that generated no token has no answer. `readings`: what was read before, if these are not all texts.
     """
+    readings = Readings() if readings is None else readings
 
     def read(rollout: JSON, quiet: bool) -> Extraction:
         cut = rollout.get("finish_reason") == "length"
@@ -78,13 +114,9 @@ def read_answers(
             return NO_ANSWER
         if mode == "ttrl_official":
             return Extraction(official_answer(text, kind=kind) or None, "phrase")
-        return extract(
-            text,
-            kind=kind,
-            options=options,
-            closed_only=cut and truncated == "boxed",
-            unmarked="none" if cut and unmarked == "sentence" else unmarked,
-            open_think=open_think,
+        sure: Unmarked = "none" if cut and unmarked == "sentence" else unmarked
+        return readings.of(
+            text, kind, options, closed_only=cut and truncated == "boxed", unmarked=sure, think=open_think
         )
 
     return [read(r, quiet) for r, quiet in zip(rollouts, silent, strict=True)]
@@ -120,6 +152,6 @@ def read_spans(
 
 
 # Keyword parameters of both functions that a group, not a request, sets.
-_PER_GROUP: Final = frozenset({"kind", "options"})
+_PER_GROUP: Final = frozenset({"kind", "options", "readings"})
 READING: Final = frozenset(s.name for s in parameters(read_answers, skip=_PER_GROUP))
 ANSWER_SPECS: Final = tuple(s for f in (read_answers, classify) for s in parameters(f, skip=_PER_GROUP))

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from ..answers.rollouts import Readings
 from ..errors import RequestError
 from ..files.content import GZIP, open_values
 from ..files.entropy_estimates import EntropyEstimate
@@ -103,7 +104,7 @@ def _logged(path: str, tell: Callable[[str], None]) -> Iterator[Line]:
 def _scored(
     reader: Reader, *, method: str, params: Mapping[str, Any], shadow: Sequence[str], tell: Callable[[str], None]
 ) -> Iterator[Line]:
-    faults = Faults(reader.unit, tell)
+    faults, readings = Faults(reader.unit, tell), Readings()
 
     def good() -> Iterator[Group]:
         for number, group in reader:
@@ -111,7 +112,7 @@ def _scored(
                 faults.add(number, group)
                 continue
             try:
-                prepare([group], limits=UNLIMITED)
+                prepare([group], limits=UNLIMITED, readings=readings)
             except RequestError as error:
                 faults.add(number, error)
                 continue
@@ -121,7 +122,7 @@ def _scored(
     while batch := list(islice(source, BATCH)):
         # A prompt comes back in a later step.
         numbered = [{**group, "group_id": str(i)} for i, group in enumerate(batch)]
-        scored = score(numbered, params, method=method, shadow=shadow, limits=UNLIMITED)
+        scored = score(numbered, params, method=method, shadow=shadow, limits=UNLIMITED, readings=readings)
         yield from lines_of(scored, batch)
     faults.say()
     reader.say(tell)

@@ -26,7 +26,7 @@ from ..answers import (
 )
 from ..answers.classes import Labels, classes_of, listed
 from ..answers.effort import Effort
-from ..answers.rollouts import READING, option_tuple, read_answers, read_spans, why_none
+from ..answers.rollouts import READING, Readings, option_tuple, read_answers, read_spans, why_none
 from ..answers.rules import Rules
 from ..errors import LimitError, RequestError
 from ..groups import Groups, Ragged, View
@@ -163,10 +163,11 @@ def prepare(
     params: Mapping[str, Any] = MappingProxyType({}),
     limits: Limits = LIMITS,
     effort: Effort | None = None,
+    readings: Readings | None = None,
 ) -> Prepared:
     """Check and convert.
 
-    `effort` is asked after each group whether to go on.
+    `effort` is asked after each group whether to go on; `readings` holds what other calls have read, if there are any.
     `columns` are arrays over all rollouts that came beside the JSON (the frame's tensors); `params` are values of
     `ANSWER_SPECS`.
     """
@@ -179,7 +180,7 @@ def prepare(
     silent_R = count == 0 if isinstance(count, np.ndarray) else np.zeros(table.size, bool)  # no token: no answer
     if "sum_logprob" in arrays and ("token_ids" in arrays or table.columns.keys() & {"path", "text"}):
         arrays["path"] = _paths(table, arrays.get("token_ids"), sizes_P)
-    reading = _Reading.of(params, options, effort)
+    reading = _Reading.of(params, options, effort, readings or Readings())
     read = reading.classes(groups, table, silent_R)
     trained, correct = table.columns.get("trained"), table.columns.get("correct")
     seconds = [name for name in VIEWS if any(g.get(name) for g in groups)]
@@ -448,12 +449,19 @@ class _Reading:
     rules: Rules
     options: Sequence[tuple[str, ...] | None]
     effort: Effort
+    texts: Readings
     known: dict[Any, dict[str, Any]]  # keys by kind and options
 
     @classmethod
-    def of(cls, params: Mapping[str, Any], options: Sequence[tuple[str, ...] | None], effort: Effort) -> _Reading:
+    def of(
+        cls,
+        params: Mapping[str, Any],
+        options: Sequence[tuple[str, ...] | None],
+        effort: Effort,
+        texts: Readings,
+    ) -> _Reading:
         rules = Rules(**{k: v for k, v in params.items() if k not in READING})
-        return cls({k: v for k, v in params.items() if k in READING}, rules, options, effort, {})
+        return cls({k: v for k, v in params.items() if k in READING}, rules, options, effort, texts, {})
 
     def classes(self, groups: Sequence[JSON], table: Table, silent_R: Bools) -> _Answers:
         """The classes of each group."""
@@ -470,7 +478,9 @@ class _Reading:
             letters, texts, raws = self.options[p], None, given[begin:end]
             if not given:
                 quiet = silent[begin:end]
-                texts = read_answers(group["rollouts"], quiet, kind=kind, options=letters, **self.params)
+                texts = read_answers(
+                    group["rollouts"], quiet, kind=kind, options=letters, readings=self.texts, **self.params
+                )
                 raws = [e.answer for e in texts]
             classes = self._compared(p, raws, kind, letters)
             out.classes.append(classes)

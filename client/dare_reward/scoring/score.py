@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..answers.effort import Effort
-from ..answers.rollouts import READING, read_spans
+from ..answers.rollouts import READING, Readings, read_spans
 from ..errors import RequestError
 from ..estimators.method import Estimate
 from ..groups import Groups
@@ -110,11 +110,13 @@ def score(
     shadow: Sequence[str] = (),
     seed: int | None = None,
     effort: Effort | None = None,
+    readings: Readings | None = None,
 ) -> ScoredGroups:
     """`estimate` with the parameters in a mapping, whatever their names: a caller's cannot collide with ours; and with
     what the reply was made of, for a run log.
 
-    `effort` counts what reading the answers costs, if that is not for this request alone.
+    `effort` counts what reading the answers costs, and `readings` holds the texts that were read, if that is not for
+    this request alone.
     """
     begun = time.perf_counter()
     effort = effort or Effort(limits.steps)
@@ -126,7 +128,9 @@ def score(
     if isinstance(groups, Groups):
         prepared = _of_arrays(groups, base, params)
     else:
-        prepared = prepare(groups, columns=columns, limits=limits, params=base.reading, effort=effort)
+        prepared = prepare(
+            groups, columns=columns, limits=limits, params=base.reading, effort=effort, readings=readings
+        )
     correct_R = correctness(prepared, effort)
     parts = []
     for configured, where_P in plan.parts(len(prepared.group_ids)):
