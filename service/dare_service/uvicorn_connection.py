@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from .body import ARRIVED
@@ -102,7 +103,36 @@ class Connection(HttpToolsProtocol):
         self._head_bytes += len(data)
         if self.watched:
             self._settle(delivered=True, of=[r for r in self.watched if r.answered])
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self._parse(data)
+        except httptools.HttpParserError:
+            self.logger.warning("Invalid HTTP request received.")
+            self._refuse(400, "this is no HTTP/1.1 request")
+
+    def _parse(self, data: bytes | memoryview) -> None:
+        """Feed the parser, which takes a request that asks for another protocol to end with its head.
+
+        No other protocol is spoken here, and a server may ignore `Upgrade` (RFC 9110, 7.8). What follows is still the
+        body: read as the next request, it would answer another client behind a proxy that keeps connections. So the
+        head goes in once more, without the field that ends it.
+        """
+        while data:
+            try:
+                self.parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as end_of_head:
+                data = memoryview(data)[end_of_head.args[0] :]
+            if self.parser.get_method() == b"CONNECT":  # nothing behind it is HTTP
+                self._refuse(501, "this is no proxy")
+                return
+            self.parser.feed_data(self._head_without_upgrade())
+
+    def _head_without_upgrade(self) -> bytes:
+        version = self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%b: %b" % field for field in self.headers if field[0] != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
 
     def eof_received(self) -> None:
         self.lost = True
@@ -132,6 +162,8 @@ class Connection(HttpToolsProtocol):
         self._expect_head()
 
     def on_headers_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return  # the same head comes again, see _parse
         self._head_arrived()
         self._between = False
         before = self.cycle
@@ -142,6 +174,8 @@ class Connection(HttpToolsProtocol):
             self.scope["extensions"] = extensions
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         super().on_message_complete()
         self._between, self._head_bytes = True, 0  # what of the next head came along is let in
 

@@ -183,15 +183,6 @@ def test_announced_bodies_that_do_not_come_keep_nobody_out(start_server):
             connection.close()
 
 
-def test_an_upgrade_is_answered(live):
-    with connect(live) as connection:
-        connection.sendall(
-            b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-        )
-        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
-
-
 def test_a_backlog_that_the_kernel_cuts_is_said(tmp_path, caplog):
     somaxconn = tmp_path / "somaxconn"
     logger.propagate = True

@@ -1,5 +1,6 @@
 """The files of deploy/: they agree with the service's own settings and metrics, and the programs that read them do."""
 
+import itertools
 import json
 import os
 import re
@@ -347,6 +348,35 @@ def test_two_replicas_behind_nginx_share_grouped_posts_and_refuse_single_rollout
             refused = client.post(path, json=content)
             assert refused.status_code == 503
             assert "DARE_JOIN=off" in refused.json()["detail"]
+
+
+@needs["nginx"]
+@needs["openssl"]
+@pytest.mark.parametrize("token", ["secret", "wrong"])
+def test_behind_an_ingress_no_client_gets_another_s_rewards(start_server, tmp_path, token):
+    """Ingress controllers hand `Upgrade` on and keep the connections to the service."""
+    handed_on = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_upgrade;"
+    mapped = "map $http_upgrade $connection_upgrade { default upgrade; '' ''; } upstream reward {"
+    text = NGINX.replace('proxy_set_header Connection "";', handed_on).replace("upstream reward {", mapped)
+    text = re.sub(r"proxy_request_buffering off;.*", "client_body_buffer_size 1m;", text)  # its default: buffered
+    held = b'{"groups": [{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}]}'
+    complete = b"POST /reward HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\nContent-Length: %d\r\n"
+    complete = complete % len(held) + b"Content-Type: application/json\r\n\r\n" + held
+    swallowing = b"POST /reward?method=rent HTTP/1.1\r\nX-Swallow: "  # the victim's own head completes it
+    asks = {"Connection": "Upgrade", "Upgrade": "x", "Content-Type": "application/json"}
+    honest = {"groups": [{"rollouts": [{"answer": a, "mean_entropy": 0.1} for a in "122"]}]}
+    with (
+        start_server(DARE_TOKEN="secret", DARE_TRUSTED_PROXIES="127.0.0.1") as (url, _),
+        nginx(tmp_path, text.replace("127.0.0.1:8000", url.removeprefix("http://"))) as client,
+    ):
+        for fill, inner in itertools.product((100, 45_000, 50_000, 65_000), (swallowing, complete)):
+            body = b"\r\n" * fill + inner
+            attacker = client.post("/reward", content=body, headers={**asks, "Authorization": f"Bearer {token}"})
+            assert attacker.status_code == {"secret": 400, "wrong": 401}[token], attacker.text
+            name = f"victim-{fill}"
+            victim = client.post("/reward?method=ttrl", json=honest, headers={"X-Request-Id": name})
+            assert (victim.status_code, victim.headers["x-request-id"]) == (200, name)
+            assert victim.json()["groups"][0]["rewards"] == [0.0, 1.0, 1.0]
 
 
 # Metrics
