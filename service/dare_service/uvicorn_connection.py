@@ -120,9 +120,10 @@ class Connection(HttpToolsProtocol):
         while data:
             try:
                 self.parser.feed_data(data)
-                return
             except httptools.HttpParserUpgrade as end_of_head:
                 data = memoryview(data)[end_of_head.args[0] :]
+            else:
+                return
             if self.parser.get_method() == b"CONNECT":  # nothing behind it is HTTP
                 self._refuse(501, "this is no proxy")
                 return
