@@ -18,6 +18,7 @@ from .commands import completion
 from .commands.command import Command, listing
 from .commands.listed import LISTED
 from .errors import DareError, printable, unknown_name
+from .files.opened import remembered_inputs
 
 GROUP = "dare_reward.commands"
 STUDIES = frozenset({"analyse", "plot", "replay", "study"})
@@ -40,7 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.parser.unknown(unknown)
     arguments.words = words
     try:
-        return int(arguments.run(arguments))
+        with remembered_inputs():
+            return int(arguments.run(arguments))
     except DareError as error:
         _say(f"dare-reward {arguments.command}: {error}")
         return 2

@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
             text = comparison(results, labels, on=on)
             text += "" if rollouts is None else _in_words(rollouts, on)
         if arguments.out:
-            target = text_file(arguments.out, force=arguments.force, inputs=[arguments.file])
+            target = text_file(arguments.out, force=arguments.force)
             stack.enter_context(target).write(text + "\n")
         else:
             print(text)

@@ -15,7 +15,7 @@ from dare_reward.scoring.request import UNLIMITED, prepare
 
 from .closing import Closing
 from .command import add_command
-from .group_lines import add_file, add_out, read_groups, warn
+from .group_lines import add_file, add_out, check_out, read_groups, warn
 
 NOTES = """It reads dumps of vLLM and verl, replies and batches of OpenAI, completions tables of TRL, and files of one
 rollout or one group a line."""
@@ -39,12 +39,13 @@ def register(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    check_out(arguments)
     reader = read_groups(arguments)
     faults, closing, done = Faults(reader.unit, warn), Closing("converted"), 0
     with ExitStack() as stack:
         out = sys.stdout
         if arguments.out:
-            out = stack.enter_context(text_file(arguments.out, force=arguments.force, inputs=[arguments.file]))
+            out = stack.enter_context(text_file(arguments.out, force=arguments.force))
         for number, group in reader:
             try:
                 if isinstance(group, RequestError):

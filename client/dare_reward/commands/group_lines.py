@@ -12,6 +12,8 @@ from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.errors import RequestError, printable, unknown_name
 from dare_reward.files.entropy_estimates import EntropyEstimate, estimate_of
 from dare_reward.files.labels import LabelFile
+from dare_reward.files.opened import opened
+from dare_reward.files.output import check_free
 from dare_reward.files.reader import Reader
 from dare_reward.methods import find, read_line, settle, specs
 from dare_reward.params import Spec
@@ -111,6 +113,14 @@ def add_file(
         "--vocab-size", type=int, metavar="N", help="Tokens in the model's vocabulary. --entropy topk needs it."
     )
     parser.add_argument("--labels", metavar="FILE", help=labels)
+
+
+def check_out(arguments: argparse.Namespace) -> None:
+    """RequestError, before anything is read, if `--out` may not be written: it is there, or an argument names it."""
+    for path in filter(None, (arguments.file, arguments.labels)):
+        opened(path)
+    if arguments.out:
+        check_free(arguments.out, force=arguments.force)
 
 
 def read_groups(arguments: argparse.Namespace) -> Reader:

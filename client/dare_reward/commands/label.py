@@ -114,7 +114,7 @@ def _file(arguments: argparse.Namespace) -> Path:
         raise RequestError("--terminal reads your answers from standard input: name a file of rollouts", code="file")
     name = Path(arguments.file).name.partition(".json")[0].removesuffix(".parquet")
     own = arguments.labels or Path(arguments.file).with_name(f"{name}.labels.jsonl")
-    return check_free(own, force=True, inputs=[arguments.file])
+    return check_free(own, force=True)
 
 
 def _chosen(arguments: argparse.Namespace) -> list[Mapping[str, Any]]:

@@ -312,7 +312,6 @@ def mixed(known: Sequence[int], others: Sequence[int], share: float) -> list[int
 
 
 def _write(arguments: argparse.Namespace, rows: Sequence[Row]) -> None:
-    inputs = [name for name in (arguments.file, arguments.labels, arguments.data) if name]
     with ExitStack() as stack:
         if arguments.out.endswith(".parquet"):
             try:
@@ -321,9 +320,9 @@ def _write(arguments: argparse.Namespace, rows: Sequence[Row]) -> None:
                 raise RequestError(
                     f"{arguments.out} needs pyarrow. Run pip install '.[files]' in your checkout.", code="file"
                 ) from None
-            part = stack.enter_context(whole_file(arguments.out, force=arguments.force, inputs=inputs))
+            part = stack.enter_context(whole_file(arguments.out, force=arguments.force))
             parquet.write_table(arrow.Table.from_pylist(list(rows)), part)
         else:
-            out = stack.enter_context(text_file(arguments.out, force=arguments.force, inputs=inputs))
+            out = stack.enter_context(text_file(arguments.out, force=arguments.force))
             out.writelines(json.dumps(row) + "\n" for row in rows)
     warn(f"wrote {arguments.out}: {len(rows):,} rows")

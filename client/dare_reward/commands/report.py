@@ -14,7 +14,7 @@ from dare_reward.analysis.preflight import preflight
 from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.answers.unanswered import Unanswered
 from dare_reward.errors import RequestError
-from dare_reward.files.output import check_free, text_file
+from dare_reward.files.output import text_file
 from dare_reward.files.reader import Reader
 from dare_reward.methods import find, specs
 from dare_reward.options import OPTIONS
@@ -31,6 +31,7 @@ from .group_lines import (
     MISSING,
     add_file,
     add_method,
+    check_out,
     chosen_params,
     missing_entropies,
     read_labels,
@@ -71,7 +72,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 written; 1 no group could be scored; 2 nothing to show."""
-    check_free(arguments.out, force=arguments.force, inputs=[arguments.file])
+    check_out(arguments)
     book = book_of(arguments)
     if book is None:
         return 1
@@ -85,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "version": __version__,
     }
-    with text_file(arguments.out, force=arguments.force, inputs=[arguments.file]) as out:
+    with text_file(arguments.out, force=arguments.force) as out:
         out.write(document({**head, **data}))
     counted = (f"{n:,} {what}{'s' * (n != 1)}" for n, what in ((groups, "group"), (len(data["runs"]), "run")))
     warn(f"wrote {arguments.out}: {' of '.join(counted)}; {shown:,} to read one by one")

@@ -18,7 +18,18 @@ from dare_reward.reply import group_json
 
 from .closing import Closing
 from .command import add_command
-from .group_lines import MISSING, add_file, add_method, add_out, chosen_params, read_groups, say_remedy, unscored, warn
+from .group_lines import (
+    MISSING,
+    add_file,
+    add_method,
+    add_out,
+    check_out,
+    chosen_params,
+    read_groups,
+    say_remedy,
+    unscored,
+    warn,
+)
 from .scoring import BATCH, add_where, check_variables, score_all, scorer
 
 
@@ -50,13 +61,14 @@ def register(subparsers: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     params = chosen_params(arguments)[arguments.method]
     check_variables()
+    check_out(arguments)
     screen = screen_of(arguments)
     tables = arguments.table or (sys.stdout.isatty() and not arguments.json and not arguments.out)
     with ExitStack() as stack:
         ask = scorer(arguments, arguments.method, params, stack)
         out = sys.stdout
         if arguments.out:
-            out = stack.enter_context(text_file(arguments.out, force=arguments.force, inputs=[arguments.file]))
+            out = stack.enter_context(text_file(arguments.out, force=arguments.force))
         reader = read_groups(arguments)
         faults, closing, done = Faults(reader.unit, warn), Closing(), 0
         lacking: list[Any] = []

@@ -19,6 +19,7 @@ from zipfile import BadZipFile
 
 from ..errors import RequestError
 from .names import RUN_LOG_COMMANDS
+from .opened import opened
 
 GZIP, ZSTD, PARQUET, ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1", b"PK\x03\x04"
 SAMPLE: Final = {"id", "epoch", "input", "choices", "target", "output", "scores"}  # what we read of inspect_ai's
@@ -98,6 +99,7 @@ def line_count(path: str) -> int:
 
 
 def _opened(path: str) -> io.BufferedReader:
+    opened(path)
     if path != "-":
         return Path(path).open("rb")
     buffer = getattr(sys.stdin, "buffer", None)

@@ -10,40 +10,39 @@ import os
 import secrets
 import shutil
 import signal
-import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NoReturn
 
 from ..errors import RequestError
+from .opened import check_not_input
 
 
-def check_free(path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()) -> Path:
+def check_free(path: str | Path, *, force: bool = False) -> Path:
     """The real path of the target.
 
-    RequestError if it is one of `inputs` (`-`: standard input), or if it exists and `force` is not set.
+    RequestError if the command reads this file, or if it exists and `force` is not set.
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise RequestError(f"{path} is a folder. Name a file in it.", code="file")
     if not target.parent.is_dir():
         raise RequestError(f"{path}: the folder {target.parent} does not exist. Make it first.", code="file")
-    if any(_same(target, other) for other in inputs):
-        raise RequestError(f"{path} is the file that is read. Name another one.", code="file")
+    check_not_input(path)
     if target.is_file() and not force:
         raise RequestError(f"{path} exists. Name another file, or add --force to replace it.", code="file")
     return target
 
 
 @contextmanager
-def whole_file(path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()) -> Iterator[Path]:
+def whole_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     """A path to write to, which becomes `path` at the end of the block and vanishes if the block raises.
 
     A device or a pipe, such as /dev/stdout, is written to as it is. The suffix stays, for writers that go by it.
     """
-    target = check_free(path, force=force, inputs=inputs)
+    target = check_free(path, force=force)
     if target.exists() and not target.is_file():
         yield target
         return
@@ -51,7 +50,7 @@ def whole_file(path: str | Path, *, force: bool = False, inputs: Iterable[str | 
     try:
         with _terminable():
             yield part
-            check_free(path, force=force)  # somebody may have made it meanwhile
+            check_free(path, force=force)  # somebody may have made it meanwhile, or the block has opened it
             if target.exists():
                 shutil.copymode(target, part)
             part.replace(target)
@@ -82,30 +81,18 @@ def _terminable() -> Iterator[None]:
 
 
 @contextmanager
-def text_file(path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()) -> Iterator[IO[str]]:
+def text_file(path: str | Path, *, force: bool = False) -> Iterator[IO[str]]:
     """The same as an open text file."""
-    with whole_file(path, force=force, inputs=inputs) as part, part.open("w", encoding="utf-8", newline="\n") as file:
+    with whole_file(path, force=force) as part, part.open("w", encoding="utf-8", newline="\n") as file:
         yield file
 
 
-def write_files(
-    contents: Mapping[Path, str | bytes], *, force: bool = False, inputs: Iterable[str | Path] = ()
-) -> None:
+def write_files(contents: Mapping[Path, str | bytes], *, force: bool = False) -> None:
     """Several files, of which none is written if one may not be. One that holds its content already is left alone."""
-    sources = tuple(inputs)
     encoded = {path: content.encode() if isinstance(content, str) else content for path, content in contents.items()}
     wanted = {path: data for path, data in encoded.items() if not (path.is_file() and path.read_bytes() == data)}
     for path in wanted:
-        check_free(path, force=force, inputs=sources)
+        check_free(path, force=force)
     for path, data in wanted.items():
-        with whole_file(path, force=force, inputs=sources) as part:
+        with whole_file(path, force=force) as part:
             part.write_bytes(data)
-
-
-def _same(target: Path, other: str | Path) -> bool:
-    try:
-        if str(other) == "-":
-            return os.path.samestat(target.stat(), os.fstat(sys.stdin.fileno()))
-        return target.samefile(other)
-    except OSError:
-        return False

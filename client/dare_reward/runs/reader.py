@@ -18,6 +18,7 @@ from typing import Any, Final
 from .._pattern import pattern
 from ..errors import RequestError
 from ..files.content import SWOLLEN, swollen
+from ..files.opened import opened
 from .line import VERSION
 from .shape import fault
 
@@ -94,6 +95,8 @@ def segments(path: str | Path) -> list[Path]:
     files = [place] if place.is_file() else [f for f in place.rglob("*.jsonl.gz") if SEGMENT.fullmatch(f.name)]
     if not files:
         raise RequestError(f"{path} holds no run log. A run log is a folder with files *.jsonl.gz.", code="file")
+    for file in files:
+        opened(file)
     return files
 
 

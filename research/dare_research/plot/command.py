@@ -6,10 +6,9 @@ import argparse
 from typing import Any
 
 from dare_reward.commands.command import add_command
-from dare_reward.commands.group_lines import warn
+from dare_reward.commands.group_lines import check_out, warn
 from dare_reward.commands.listed import AUTHORS
 from dare_reward.commands.report import add_run, book_of
-from dare_reward.files.output import check_free
 from dare_reward.report.view import run_view
 
 from .figures import FIGURES, save_figure
@@ -37,7 +36,7 @@ def register(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 written; 1 no group could be scored; 2 nothing to draw."""
-    check_free(arguments.out, force=arguments.force, inputs=[arguments.file])
+    check_out(arguments)
     book = book_of(arguments)
     if book is None:
         return 1

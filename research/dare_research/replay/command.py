@@ -17,7 +17,6 @@ from dare_reward.commands.tables import counted, short_answer, table
 from dare_reward.errors import RequestError
 from dare_reward.files.output import text_file
 from dare_reward.report.lines import run_lines
-from dare_reward.runs.reader import segments
 
 from .replay import Difference, Totals, replay
 
@@ -50,12 +49,12 @@ def run(arguments: argparse.Namespace) -> int:
     """0 if every group was scored again, 1 if some were not."""
     params = chosen_params(arguments)[arguments.method]
     totals, examples, why, changed = Totals(), list[Difference](), Counter[str](), 0
+    lines = run_lines(arguments.path, warn)
     with ExitStack() as stack:
         out: IO[str] | None = None
         if arguments.out:
-            taken = segments(arguments.path)
-            out = stack.enter_context(text_file(arguments.out, force=arguments.force, inputs=taken))
-        for one in replay(run_lines(arguments.path, warn), arguments.method, params):
+            out = stack.enter_context(text_file(arguments.out, force=arguments.force))
+        for one in replay(lines, arguments.method, params):
             totals.add(one)
             if one.error is not None:
                 why[one.error.partition(":")[0]] += 1

@@ -7,13 +7,17 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
 
+from dare_reward import estimate
 from dare_reward.cli import main
 from dare_reward.errors import RequestError
 from dare_reward.files.output import text_file, whole_file, write_files
+from dare_reward.runs.line import of_groups
+from dare_reward.runs.log import RunLog
 
 GOOD = {"group_id": "g", "rollouts": [{"answer": "1", "mean_entropy": 0.2}, {"answer": "2", "mean_entropy": 0.4}]}
 
@@ -26,27 +30,54 @@ def rollouts(tmp_path, monkeypatch):
     return file
 
 
-def test_a_command_never_writes_over_what_it_reads(rollouts, tmp_path, capsys):
-    before = rollouts.read_bytes()
-    link = tmp_path / "link.jsonl"
-    link.symlink_to(rollouts)
-    for out in (rollouts, link, tmp_path / "." / "rollouts.jsonl"):
-        for force in ([], ["--force"]):
-            assert main(["score", str(rollouts), "--out", str(out), *force]) == 2
-            assert "is the file that is read" in capsys.readouterr().err
-    assert rollouts.read_bytes() == before
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["link.jsonl", "rollouts.jsonl"]
+CODE = "import sys; from dare_reward.cli import main; sys.exit(main())"  # as in a shell, with its standard streams
 
 
-def test_nor_over_the_file_that_standard_input_is(rollouts):
-    code = "import sys; from dare_reward.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", code, "score", "-", "--out", str(rollouts), "--force", "--local"]
+@pytest.mark.parametrize(
+    ("words", "source"),
+    [
+        ("score - --out rollouts.jsonl", "rollouts.jsonl"),
+        ("score - --out /dev/stdin", "rollouts.jsonl"),
+        ("score /dev/stdin --out rollouts.jsonl", "rollouts.jsonl"),
+        ("score /proc/self/fd/0 --out rollouts.jsonl", "rollouts.jsonl"),
+        ("score - --labels labels.jsonl --out labels.jsonl", "rollouts.jsonl"),
+        ("score rollouts.jsonl --labels - --out labels.jsonl", "labels.jsonl"),
+        ("score rollouts.jsonl --labels /dev/stdin --out labels.jsonl", "labels.jsonl"),
+        ("report rollouts.jsonl --labels - --out labels.jsonl", "labels.jsonl"),
+    ],
+)
+def test_a_command_never_writes_over_the_file_that_standard_input_is(rollouts, words, source):
+    labels = rollouts.with_name("labels.jsonl")
+    labels.write_text(json.dumps({"group_id": "g", "label": "1"}) + "\n")
+    before = {file: file.read_bytes() for file in (rollouts, labels)}
+    command = [sys.executable, "-c", CODE, *words.split(), "--force"]
+    with rollouts.with_name(source).open("rb") as file:
+        done = subprocess.run(command, stdin=file, capture_output=True, text=True, cwd=rollouts.parent)
+    assert (done.returncode, "is a file that this command reads" in done.stderr) == (2, True)
+    assert {file: file.read_bytes() for file in before} == before
+
+
+def test_nor_does_it_read_the_file_that_its_output_is_appended_to(rollouts):
     before = rollouts.read_bytes()
-    with rollouts.open("rb") as file:
-        done = subprocess.run(command, stdin=file, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "is the file that is read" in done.stderr
+    with rollouts.open("ab") as out:
+        command = [sys.executable, "-c", CODE, "score", str(rollouts)]
+        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, "where standard output goes" in done.stderr) == (2, True)
     assert rollouts.read_bytes() == before
+
+
+def test_nor_a_segment_of_the_run_log_that_it_reads(tmp_path, capsys):
+    folder = tmp_path / "log"
+    log = RunLog(folder, warn=lambda *_: None)
+    log.add(of_groups([GOOD], estimate([GOOD]), run="r", step=0))
+    log.close()
+    segment = next(folder.rglob("*.jsonl.gz"))
+    before, link = segment.read_bytes(), tmp_path / "link"
+    os.link(segment, link)
+    for run, out in product((folder, segment), (segment, link)):
+        assert main(["report", str(run), "--out", str(out), "--force"]) == 2
+        assert "is a file that this command reads" in capsys.readouterr().err
+        assert segment.read_bytes() == before
 
 
 def test_an_existing_file_needs_force(rollouts, tmp_path, capsys):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dare_reward.errors import ConfigError
+from dare_reward.files.opened import check_not_input
 from dare_reward.files.output import write_files
 
 OPENING = b'{"group_id": '
@@ -26,6 +27,7 @@ class RolloutFile:
 
     def __init__(self, path: Path, plan: Mapping[str, Any], asked: Mapping[str, Mapping[str, Any]]) -> None:
         """Read what is there. ConfigError if the file is somebody else's, or was sampled otherwise."""
+        check_not_input(path)  # lines are added to it
         self.path = path
         self.plan, self.asked = json.loads(json.dumps([plan, asked]))
         self.lines: dict[str, list[dict[str, Any]]] = {}

@@ -49,7 +49,7 @@ def prepare(
     for split, file in files.items():
         lines = [json.dumps(_line(q, split, name, as_is=as_is), ensure_ascii=False) for q in questions]
         texts[out / file] = "\n".join(lines) + "\n"
-    write_files(texts, force=force, inputs=[source])
+    write_files(texts, force=force)
     return dict.fromkeys(files.values(), len(questions))
 
 

@@ -16,6 +16,7 @@ from dare_reward.answers import Kind, extract, option_letters
 from dare_reward.errors import ConfigError, RequestError
 from dare_reward.files.content import open_values
 from dare_reward.files.names import GROUP_NAMES
+from dare_reward.files.opened import opened
 from dare_reward.inputs import KINDS
 
 from .recipes import recipe_file
@@ -128,6 +129,7 @@ def read_rows(source: Path) -> list[JSON]:
         raise ConfigError(f"{source}: no such file")
     try:
         if source.suffix.lower() == ".csv":
+            opened(source)
             rows: list[Any] = list(csv.DictReader(io.StringIO(source.read_text(encoding="utf-8-sig"), newline="")))
         else:
             with closing(open_values(str(source))) as values:

@@ -1,0 +1,109 @@
+"""What holds for every command: the tables are made from the list of commands, so that a new one is in them."""
+
+import argparse
+import json
+import os
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from dare_reward.cli import command_line, main
+from dare_reward.commands.command import Command
+
+ROLLOUTS = [
+    {
+        "group_id": f"g{i}",
+        "prompt": f"q{i}",
+        "rollouts": [{"answer": a, "mean_entropy": e} for a, e in (("4", 0.2), ("5", 0.6), ("4", 0.1))],
+    }
+    for i in range(4)
+]
+# What an argument is given, by its name, where a table needs a value; an argument without one is left out.
+VALUES = {
+    "file": "rollouts.jsonl",
+    "labels": "labels.jsonl",
+    "source": "questions.jsonl",
+    "data": "questions.jsonl",
+    "name": "mine",
+    "model": "m",
+    "out": "out",
+}
+FOLDERS = {"data prepare": "mine.jsonl"}  # commands whose --out is a folder, and a file that they write there
+
+
+def commands(parser=None, name=""):
+    """Every command and action by its words, but for those that only hold others."""
+    parsers = command_line()[1] if parser is None else parser
+    for word, each in parsers.items():
+        inner = next((a.choices for a in each._actions if isinstance(a, argparse._SubParsersAction)), None)
+        if inner:
+            yield from commands(inner, f"{word} ")
+        else:
+            yield f"{name}{word}", each
+
+
+def files_of(command: Command) -> tuple[list[argparse.Action], list[argparse.Action]]:
+    """Its arguments that name files to read, and those that name a file to write."""
+    named = [
+        a for a in command._actions if a.type is Path or (a.dest in VALUES and str(a.metavar or "FILE").find("FILE") >= 0)
+    ]
+    named = [a for a in named if a.dest not in {"name", "model"}]
+    return [a for a in named if a.dest != "out"], [a for a in named if a.dest == "out"]
+
+
+def call(name: str, command: Command, given: dict[str, str]) -> list[str]:
+    """A command line in which the arguments of `given` have these values, and others as few as there can be."""
+    values = VALUES | given
+    words = name.split()
+    for action in command._actions:
+        if action.dest not in given and not (action.required and action.dest in values):
+            continue
+        value = values[action.dest]
+        words += [action.option_strings[-1], value] if action.option_strings else [value]
+    return words + ["--force"] * any("--force" in a.option_strings for a in command._actions)
+
+
+OVER_INPUTS = [
+    pytest.param(name, command, read.dest, id=f"{name} {read.dest}")
+    for name, command in commands()
+    for read, _ in product(*files_of(command))
+    if name not in {"plan", "train", "evaluate"}  # they go in this round
+]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.delenv("DARE_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    write = {
+        "rollouts.jsonl": ROLLOUTS,
+        "labels.jsonl": [{"group_id": "g1", "label": "4"}, {"group_id": "g2", "label": "5"}],
+        "questions.jsonl": [{"prompt": f"q{i}", "label": "4"} for i in range(4)],
+    }
+    for name, rows in write.items():
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "sub").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(("name", "command", "read"), OVER_INPUTS)
+def test_no_command_writes_over_what_it_reads_however_the_path_is_spelt(
+    folder, capsys, monkeypatch, name, command, read
+):
+    source = folder / VALUES[read]
+    (folder / "soft").symlink_to(source)
+    os.link(source, folder / "hard")
+    before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    spellings = [VALUES[read], f"sub/../{VALUES[read]}", str(source), "soft", "hard"]
+    for spelt in spellings:
+        out = spelt
+        if made := FOLDERS.get(name):
+            (folder / "sub" / made).unlink(missing_ok=True)
+            os.link(source, folder / "sub" / made)
+            out = "sub"
+        words = call(name, command, {read: spelt if made else VALUES[read], "out": out})
+        assert main(words) == 2, words
+        assert "is a file that this command reads" in capsys.readouterr().err
+        assert {path: path.read_bytes() for path in before} == before
+        assert sorted(p.name for p in folder.iterdir() if p.is_file()) == sorted(p.name for p in before)
