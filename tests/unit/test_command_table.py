@@ -45,10 +45,9 @@ def commands(parser=None, name=""):
 
 def files_of(command: Command) -> tuple[list[argparse.Action], list[argparse.Action]]:
     """Its arguments that name files to read, and those that name a file to write."""
-    named = [
-        a for a in command._actions if a.type is Path or (a.dest in VALUES and str(a.metavar or "FILE").find("FILE") >= 0)
-    ]
-    named = [a for a in named if a.dest not in {"name", "model"}]
+    others = {"name", "model"}
+    named = [a for a in command._actions if a.type is Path or (a.dest in VALUES and "FILE" in str(a.metavar or "FILE"))]
+    named = [a for a in named if a.dest not in others]
     return [a for a in named if a.dest != "out"], [a for a in named if a.dest == "out"]
 
 
