@@ -1,7 +1,7 @@
 """Runs as they come, in bounded memory: totals of every step, and the groups that are worth a look.
 
-A million groups take no more room than a few thousand do. Where a run has many steps, what the charts show is a block
-of steps (`Steps`).
+A million groups take no more room than a few thousand do. Where a run has many steps, or there are many runs, a point
+of the charts is a block of steps (`Steps`), and fewer single groups are kept. No run's totals go while it is alive.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from .visits import Visits
 TOGETHER: Final = 64  # groups whose numbers are computed at once
 BLOCK: Final = 64  # groups that count as a step where none is named
 PROMPTS: Final = 1 << 14  # prompts whose last label is remembered
-RUNS: Final = 16
+FULL: Final = 8  # runs that have all points and groups; of more, each has its share of them
+RUNS: Final = 1 << 10  # runs that are shown; of more, the one that has been silent for longest goes, and is counted
 ESTIMATES: Final = frozenset({"topk", "logprob"})
 VARIANTS: Final = 32  # methods with their parameters that are counted
 
@@ -54,6 +55,8 @@ class RunTotals:
     visits: Visits = field(default_factory=Visits)
     auroc: Beginnings = field(default_factory=Beginnings)  # of entropy inside groups, less .5
     shadows: dict[str, None] = field(default_factory=dict)  # the names of its shadow methods
+    whole: StepTotals = field(default_factory=StepTotals)  # the sums over all steps
+    version: int = 0  # of the book, when the last group came
     _steps: Steps = field(default_factory=Steps)
     _waiting: list[tuple[int, Line]] = field(default_factory=list)
     _seen: OrderedDict[int, tuple[int, str]] = field(default_factory=OrderedDict)
@@ -74,6 +77,13 @@ class RunTotals:
             return "set of rollouts"
         what, width = "step" if self.stepped else f"block of {BLOCK} groups", self._steps.width
         return what if width == 1 else f"{width} {what}s"
+
+    @property
+    def largest_k(self) -> int:
+        """The greatest power of two up to the size of every group that has labels; 0 without any."""
+        most = self.whole.weight("pass@1")
+        sizes = (int(name[5:]) for name in self.whole.sums if name.startswith("pass@"))
+        return max((k for k in sizes if self.whole.weight(f"pass@{k}") == most), default=0)
 
     def add(self, line: Line) -> None:
         """A line of the run log; one with an error counts as such and no further."""
@@ -150,7 +160,9 @@ class RunTotals:
             step.groups += int(here.sum())
             for name, (values_P, weights_P) in summed.items():
                 if weight := float(weights_P[here].sum()):
-                    step.add(name, float(values_P[here].sum()), weight)
+                    value = float(values_P[here].sum())
+                    step.add(name, value, weight)
+                    self.whole.add(name, value, weight)
 
     def _visit(self, places: Sequence[int], lines: Sequence[Line], summed: Mapping[str, Sums]) -> None:
         """What labels say of entropy, and of prompts with names the share of their rollouts that are right."""
@@ -196,24 +208,46 @@ def _value(label: str, kind: str) -> tuple[int, str]:
 
 @dataclass(slots=True, eq=False)
 class RunBook:
-    """The runs that were seen last. `version` grows with every line; `loose` is that of `RunTotals`."""
+    """The runs that are alive, the last one at the end.
+
+    loose   that of `RunTotals`
+    version grows with every line
+    gone    groups of runs that were silent for longest when there were more than RUNS
+    """
 
     loose: bool = False
     runs: OrderedDict[str, RunTotals] = field(default_factory=OrderedDict)
     version: int = 0
+    gone: int = 0
 
     def add(self, line: Line) -> None:
         self._run(line.get("run")).add(line)
-        self.version += 1
 
     def add_record(self, record: RunRecord, time: float) -> None:
         self._run(record.run).add_record(record, time)
-        self.version += 1
 
     def _run(self, name: Any) -> RunTotals:
         name = str(name or "")[:256]
-        run = self.runs.setdefault(name, RunTotals(name, self.loose))
+        if name not in self.runs:
+            self._make_room()
+            self.runs[name] = RunTotals(name, self.loose)
+            self._share(self.runs[name])
+        run = self.runs[name]
         self.runs.move_to_end(name)
-        while len(self.runs) > RUNS:
-            self.runs.popitem(last=False)
+        self.version += 1
+        run.version = self.version
         return run
+
+    def _make_room(self) -> None:
+        """For one run more. Each time that their number doubles, every run gives up half of its points and groups."""
+        if len(self.runs) >= RUNS:
+            self.gone += self.runs.popitem(last=False)[1].groups
+        count = len(self.runs)
+        if count >= FULL and not count & (count - 1):
+            for run in self.runs.values():
+                self._share(run, 2 * count)
+
+    def _share(self, run: RunTotals, count: int = 0) -> None:
+        parts = max(1, (1 << (max(count, len(self.runs)) - 1).bit_length()) // FULL)
+        run.steps.keep(parts)
+        run.picks.keep(parts)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import heapq
+import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ..numbers import NOTHING
 from ..runs.reasons import REASONS, reasons
 
 EACH: Final = 8  # groups of a reason
@@ -18,6 +20,7 @@ TEXT: Final = 4000  # characters of a text that are kept
 TOKENS: Final = 2048  # entropies of a rollout that are kept
 ANSWER: Final = 500  # characters of an answer
 ANSWERS: Final = 20_000  # characters of a group's answers that are kept for a while without being cut
+HEAVY: Final = ("token_entropies", "texts")
 
 Line = Mapping[str, Any]
 KEYS: Final = (
@@ -27,40 +30,54 @@ KEYS: Final = (
 COLUMNS: Final = ("answers", "rewards", "advantages", "keep", "valid", "trained", "correct", "num_tokens")
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+@dataclass(slots=True, eq=False)
+class PickedGroup:
     """A group that was picked: its step, its number in the run, `why`, and its line, or what makes it.
 
-    cut   the line holds only what a reader can use; most lines are gone before anybody asks for that
+    Most are gone before anybody looks at them, so what is shown of a line is made when somebody does, and once.
     """
 
     place: int
     serial: int
     why: tuple[str, ...]
     line: Line | Callable[[], Line]
-    cut: bool = False
+    _shown: dict[str, Any] | None = None
+    _size: int = 0
 
-    def kept(self) -> Card:
-        return self if self.cut else replace(self, line=self._short(), cut=True)
+    def cut(self) -> PickedGroup:
+        """Without the line, of which only what is shown is kept."""
+        if self._shown is None:
+            line = self.line() if callable(self.line) else self.line
+            self._shown = {"key": self.serial, "place": self.place, "why": self.why, **_cut(line)}
+            self._size = len(json.dumps(self._shown))
+            self.line = NOTHING
+        return self
 
-    def shown(self) -> dict[str, Any]:
-        """As JSON for the report."""
-        return {"key": self.serial, "place": self.place, "why": self.why, **self._short()}
+    def within(self, size: int) -> tuple[dict[str, Any], int] | None:
+        """As JSON for the report, and its bytes; None if it does not fit.
 
-    def _short(self) -> Line:
-        line = self.line() if callable(self.line) else self.line
-        return line if self.cut else _cut(line)
+        One that takes an eighth of the room left goes without its longest parts.
+        """
+        self.cut()
+        shown, length = self._shown or {}, self._size
+        for name in HEAVY:
+            if length > size // 8 and name in shown:
+                shown = {**{k: v for k, v in shown.items() if k != name}, "left_out": True}
+                length = len(json.dumps(shown))
+        return (shown, length) if length <= size else None
 
 
 @dataclass(slots=True)
 class Picks:
-    """Bounded: at most `EACH` groups of each reason, `SAMPLE` over the run, `RECENT` of the end."""
+    """Bounded: at most `EACH` groups of each reason, `SAMPLE` over the run, `RECENT` of the end, or a part of them."""
 
-    recent: deque[Card] = field(default_factory=lambda: deque(maxlen=RECENT))
-    _best: dict[str, list[tuple[float, int, Card]]] = field(default_factory=dict)
-    _sample: list[Card] = field(default_factory=list)
+    recent: deque[PickedGroup] = field(default_factory=lambda: deque(maxlen=RECENT))
+    _best: dict[str, list[tuple[float, int, PickedGroup]]] = field(default_factory=dict)
+    _sample: list[PickedGroup] = field(default_factory=list)
     _stride: int = 1
     _count: int = 0
+    _each: int = EACH
+    _most: int = SAMPLE
 
     def add(
         self, line: Line, place: int, whole: Callable[[], Callable[[], Line]] | None = None, *, recent: bool = True
@@ -73,26 +90,38 @@ class Picks:
         serial, why = self._count, reasons(line)
         self._count += 1
         heaps = [(self._best.setdefault(name, []), strength) for name, strength in why.items()]
-        best = [(heap, x) for heap, x in heaps if len(heap) < EACH or (x, serial) > heap[0][:2]]
+        best = [(heap, x) for heap, x in heaps if len(heap) < self._each or (x, serial) > heap[0][:2]]
         sampled = serial % self._stride == 0
         if not (recent or best or sampled):
             return
-        card = Card(place, serial, tuple(why), line if whole is None else whole())
-        card = card if _is_light(line) else card.kept()
+        card = PickedGroup(place, serial, tuple(why), line if whole is None else whole())
+        card = card if _is_light(line) else card.cut()
         if recent:
             self.recent.append(card)
         for heap, strength in best:
-            (heapq.heappush if len(heap) < EACH else heapq.heappushpop)(heap, (strength, serial, card))
+            (heapq.heappush if len(heap) < self._each else heapq.heappushpop)(heap, (strength, serial, card))
         if sampled:
             self._sample.append(card)
-            if len(self._sample) >= 2 * SAMPLE:
-                self._sample = self._sample[::2]
-                self._stride *= 2
+            self._thin()
 
-    def cards(self) -> Iterator[Card]:
+    def keep(self, part: int) -> None:
+        """One of so many parts of what a run alone may keep."""
+        self._each, self._most = max(EACH // part, 1), max(SAMPLE // part, 1)
+        self.recent = deque(self.recent, max(RECENT // part, 1))
+        for heap in self._best.values():
+            while len(heap) > self._each:
+                heapq.heappop(heap)
+        self._thin()
+
+    def _thin(self) -> None:
+        while len(self._sample) >= 2 * self._most:
+            self._sample = self._sample[::2]
+            self._stride *= 2
+
+    def cards(self) -> Iterator[PickedGroup]:
         """The first by reason, reason by reason in turn; then the newest; then the sample. No group twice."""
         ranked = [[c for _, _, c in sorted(self._best.get(r, ()), key=lambda x: x[:2])[::-1]] for r in REASONS]
-        turns = [cards[i] for i in range(EACH) for cards in ranked if i < len(cards)]
+        turns = [cards[i] for i in range(self._each) for cards in ranked if i < len(cards)]
         seen: set[int] = set()
         for card in (*turns, *reversed(self.recent), *self._sample):
             if card.serial not in seen:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Final
 
 STEPS: Final = 512  # points of a chart; where there are twice as many, blocks become twice as wide
+FEWEST: Final = 8  # points that every run has: as many as the rules need
 FIRST: Final = 3  # steps that stay apart: a run is compared with them
 LABELS: Final = 1 << 12  # distinct pseudo-labels that are counted in a step
 OPEN: Final = 4  # steps of a block whose groups may come mixed
@@ -66,22 +68,48 @@ class Steps(dict[int, StepTotals]):
 
     Blocks begin at multiples of the width, so a step that comes late finds its block, and no block holds more steps
     than another. Over a run of n steps, a step is moved at most log2(n / STEPS) times.
+
+    places   the first steps of all blocks, in order
+    changed  places of blocks that were asked for since somebody emptied this set
+    layout   grows where a block moves, or begins before the last one: what was drawn by index is then drawn anew
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.width = 1
+        self.most = 2 * STEPS
         self.moves = 0  # of one block into another
+        self.places: list[int] = []
+        self.changed: set[int] = set()
+        self.layout = 0
         self._first: tuple[int, ...] = ()
 
     def at(self, step: int) -> StepTotals:
         """The totals that hold a step."""
         place = self._place(step)
         if place not in self:
-            while len(self) >= 2 * STEPS:
-                self._widen()
+            self.fit(self.most - 1)
             place = self._place(step)
-        return self.setdefault(place, StepTotals())
+            if place not in self:
+                self._insert(place)
+        self.changed.add(place)
+        return self[place]
+
+    def keep(self, part: int) -> None:
+        """One of so many parts of the points that a run alone may have."""
+        self.most = max(2 * STEPS // part, FEWEST)
+        self.fit(self.most)
+
+    def fit(self, points: int) -> None:
+        """At most so many blocks, and at least one beside the first FIRST steps."""
+        while len(self) > max(points, FIRST + 1):
+            self._widen()
+
+    def _insert(self, place: int) -> None:
+        self[place] = StepTotals()
+        at = bisect_left(self.places, place)
+        self.layout += at < len(self.places)
+        self.places.insert(at, place)
 
     def _place(self, step: int) -> int:
         if not self._first:
@@ -91,7 +119,7 @@ class Steps(dict[int, StepTotals]):
         return max((first for first in self._first if first <= step), default=self._first[0])
 
     def _widen(self) -> None:
-        places = sorted(self)
+        places = self.places
         self._first = self._first or tuple(places[:FIRST])
         self.width *= 2
         for place in places[len(self._first) :]:
@@ -104,3 +132,6 @@ class Steps(dict[int, StepTotals]):
                 self.moves += 1
             else:
                 self[block] = totals
+        self.places = sorted(self)
+        self.changed.clear()
+        self.layout += 1

@@ -176,14 +176,17 @@ class Headline:
     since: int | None = None
 
 
-def headline(columns: Columns, state: RunVerdict, entropy: RunVerdict, accuracy: RunVerdict) -> Headline:
-    """By labels where there are any, which `state` does not look at: a fall of accuracy is worse than any rule."""
+def headline(states: Sequence[str | None], state: RunVerdict, entropy: RunVerdict, accuracy: RunVerdict) -> Headline:
+    """By the rules that fired at each step, and by labels where there are any: a fall of accuracy is worst of all.
+
+    No label has acted on `states` and `state`.
+    """
     if state == READING:
         return Headline("The run log is still being read", "reading", "quiet")
     if accuracy.word == "falls":
         text = "Accuracy fell: prompts are right less often than on their earlier visits"
         return Headline(text, "accuracy falls", "bad", accuracy.since)
-    words = [None if rule is None else RULES[rule].word for rule in rules_by_step(columns)]
+    words = [None if rule is None else RULES[rule].word for rule in states]
     if "collapsing" in words:
         begin = words.index("collapsing")
         if state.word == "collapsing":
@@ -206,9 +209,8 @@ def headline(columns: Columns, state: RunVerdict, entropy: RunVerdict, accuracy:
     return Headline("Nothing bad was found", "fine", "good")
 
 
-def run_verdict(columns: Columns) -> RunVerdict:
-    """The state at the last step."""
-    states = rules_by_step(columns)
+def run_verdict(columns: Columns, states: Sequence[str | None]) -> RunVerdict:
+    """The state at the last step, by the rules that fired at each."""
     if not states or states[-1] is None:
         return _said("too-few-steps", f"{len(states)} step{'s' * (len(states) != 1)} so far, {AT_LEAST} needed")
     rule = states[-1]
@@ -239,16 +241,21 @@ def _said(rule: str, why: str) -> RunVerdict:
     return RunVerdict(RULES[rule].word, rule, why)
 
 
-def rules_by_step(columns: Columns) -> list[str | None]:
-    """The rule that fires at each step; None in the first steps, of which too few have been seen."""
-    count = len(columns["step"])
-    held = {name: [fires(columns, i) for i in range(count)] for name, fires in _FIRING.items()}
-    out: list[str | None] = []
-    for i in range(count):
+def rules_by_step(columns: Columns, known: Sequence[str | None] = (), first: int = 0) -> list[str | None]:
+    """The rule that fires at each step; None in the first steps, of which too few have been seen.
+
+    `known` are the rules of the steps before `first`, whose figures have not changed since.
+    """
+    count, first = len(columns["step"]), 0 if first < EARLY else first
+    begin = max(first - LOOKS + 1, 0)
+    held = {name: [fires(columns, i) for i in range(begin, count)] for name, fires in _FIRING.items()}
+    out = list(known[:first])
+    for i in range(first, count):
         if i + 1 < AT_LEAST:
             out.append(None)
             continue
-        fired = (name for name in _FIRING if sum(held[name][i + 1 - LOOKS : i + 1]) >= NEEDED)
+        at = i + 1 - begin
+        fired = (name for name in _FIRING if sum(held[name][at - LOOKS : at]) >= NEEDED)
         out.append(next(fired, "no-rule-fires"))
     return out
 

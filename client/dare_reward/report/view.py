@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -33,7 +33,6 @@ from .verdict import (
 
 BYTES: Final = 3 << 20  # of the groups of all runs in a file
 DIGITS: Final = 5
-HEAVY: Final = ("token_entropies", "texts")
 WORST_FIRST: Final = ("bad", "warn")  # the other tones are alike: the newest run first
 VOTE: Final = "ttrl"
 FIRED: Final[tuple[Word, ...]] = ("collapsing", "sharpening")
@@ -42,61 +41,143 @@ JSON = dict[str, Any]
 
 
 def view(book: RunBook, *, groups: int = BYTES, reading: bool = False) -> JSON:
-    """Every run, the worst first, then the last one. `groups` bounds the bytes of the single groups, shared evenly.
+    """Every run, the worst first, then the last one (`BookView.since` from the beginning)."""
+    return BookView(book, groups=groups).since(-1, reading=reading)
 
-    While the book is still `reading` an older log, no run has a verdict.
+
+class BookView:
+    """What the report and the page draw of a book, kept up to date: only what changed is made again.
+
+    groups   bounds the bytes of the single groups, which all runs share evenly
     """
-    share = groups // max(len(book.runs), 1)
-    runs = [
-        run_view(run, reading=reading) | {"cards": list(_within(run, share))} for run in reversed(book.runs.values())
-    ]
-    return {
-        "charts": [asdict(c) for c in CHARTS],
-        "tiles": [[n.name, n.tile] for n in NUMBERS if n.tile],
-        "reasons": {name: asdict(reason) for name, reason in REASONS.items()},
-        "rules": {name: {"word": r.word, "tone": tone_of(r.word), "meaning": r.meaning} for name, r in RULES.items()},
-        "runs": sorted(runs, key=lambda run: run["headline"]["tone"] not in WORST_FIRST),
-    }
+
+    def __init__(self, book: RunBook, *, groups: int = BYTES) -> None:
+        self.book, self._groups = book, groups
+        self._runs: dict[str, RunView] = {}
+
+    def since(self, version: int, *, reading: bool = False) -> JSON:
+        """What changed after that version of the book; everything after -1.
+
+        While the book is still `reading` an older log, no run has a verdict.
+        """
+        book, share = self.book, self._groups // max(len(self.book.runs), 1)
+        self._runs = {name: self._runs.get(name) or RunView(run) for name, run in book.runs.items()}
+        for name, run in self._runs.items():
+            if run.version != book.runs[name].version:
+                run.renew(share)
+        told = [self._runs[name].since(version, reading=reading) for name in reversed(book.runs)]
+        ordered = sorted(told, key=lambda run: run["headline"]["tone"] not in WORST_FIRST)
+        changed = [run for run in ordered if self._runs[run["run"]].version > version]
+        if version >= 0:
+            return {"order": [run["run"] for run in ordered], "runs": changed}
+        return {
+            "charts": [asdict(c) for c in CHARTS],
+            "tiles": [[n.name, n.tile] for n in NUMBERS if n.tile],
+            "reasons": {name: asdict(reason) for name, reason in REASONS.items()},
+            "rules": {
+                name: {"word": r.word, "tone": tone_of(r.word), "meaning": r.meaning} for name, r in RULES.items()
+            },
+            "order": [run["run"] for run in ordered],
+            "runs": ordered,
+        }
 
 
-def run_view(run: RunTotals, *, reading: bool = False) -> JSON:
-    """One run without its groups: what is counted, columns by step, verdicts, shadow methods."""
-    by_step, shadows = columns(run), _shadows(run)
-    state, entropy = ONE_SET if run.one_set else run_verdict(by_step), entropy_verdict(run.auroc)
-    accuracy = accuracy_verdict(run.visits)
-    if accuracy.since is not None:
-        accuracy = replace(accuracy, since=bisect_right(sorted(run.steps), accuracy.since) - 1)
-    if reading:
-        state = entropy = accuracy = READING
-    states = rules_by_step(by_step)
-    vote = next((row for row in shadows if row["method"] == VOTE and row["labelled"]), None)
-    worst = headline(by_step, state, entropy, accuracy)
-    if run.one_set and vote and not reading:
-        worst = _against_vote(run.methods.most_common(1)[0][0][0], vote)
-    return {
-        "run": run.name,
-        "unit": run.unit,
-        "stepped": run.stepped,
-        "groups": run.groups,
-        "rollouts": run.rollouts,
-        "errors": run.errors,
-        "estimates": dict(run.estimates),
-        "methods": [[*variant, count] for variant, count in run.methods.most_common()],
-        "first": run.first,
-        "last": run.last,
-        "labelled": any(x is not None for name in LABELLED for x in by_step[name]),
-        "k": _largest_k(run),
-        "charts": [asdict(c) for c in shadow_charts(run.shadows)],
-        "columns": by_step,
-        "states": states,
-        "events": _events(states, accuracy),
-        "headline": asdict(worst),
-        "verdict": _verdict(state),
-        "entropy": _verdict(entropy),
-        "accuracy": _verdict(accuracy),
-        "unmeasured": unmeasured(run),
-        "shadows": shadows,
-    }
+class RunView:
+    """One run as it is drawn: its columns by step, the rules that fire, its single groups.
+
+    columns   each of NUMBERS by step; `pass@k` is for the greatest k that every labelled group has
+    states    the rule that fires at each step
+    version   of the book, when this was made
+    """
+
+    def __init__(self, run: RunTotals) -> None:
+        self.run, self.version = run, -1
+        self.columns: dict[str, list[Any]] = {}
+        self.states: list[str | None] = []
+        self._made: list[int] = []  # the version of each step
+        self._whole = -1  # the version since when no step has another index or other figures
+        self._layout: tuple[Any, ...] = ()
+        self._cards: dict[int, tuple[int, JSON]] = {}  # each with the version that it came with
+
+    def renew(self, size: int = 0) -> None:
+        """Take over what came since; single groups of `size` bytes."""
+        steps, run = self.run.steps, self.run
+        k, layout = run.largest_k, (steps.layout, run.largest_k, len(run.shadows))
+        self.version = run.version
+        if layout != self._layout:
+            self._layout, self._whole = layout, self.version
+            steps.changed = set(steps.places)
+            self.columns = {name: [] for name in ("step", "groups", *_names(run))}
+            self._made, self.states = [], []
+        changed, steps.changed = sorted(steps.changed), set()
+        for place in changed:
+            at = bisect_left(steps.places, place)
+            if at == len(self._made):
+                self._made.append(self.version)
+                for column in self.columns.values():
+                    column.append(None)
+            self._made[at] = self.version
+            totals = steps[place]
+            self.columns["step"][at], self.columns["groups"][at] = place, totals.groups
+            for name in _names(run):
+                self.columns[name][at] = _round(totals.mean(f"pass@{k}" if name == "pass@k" else name))
+        if changed:
+            self.states = rules_by_step(self.columns, self.states, bisect_left(steps.places, changed[0]))
+        shown = list(_within(run, size)) if size else []
+        self._cards = {c["key"]: self._cards.get(c["key"], (self.version, c)) for c in shown}
+
+    def since(self, version: int, *, reading: bool = False) -> JSON:
+        """The run, with the columns, rules and single groups that are newer than that version.
+
+        `from` is the index of the first of these steps; `keys` are those of all single groups, in order.
+        """
+        begin = 0
+        if version >= self._whole:
+            begin = next((i for i, made in enumerate(self._made) if made > version), len(self._made))
+        head = self._head(reading=reading)
+        return head | {
+            "from": begin,
+            "columns": {name: column[begin:] for name, column in self.columns.items()},
+            "states": self.states[begin:],
+            "keys": list(self._cards),
+            "cards": [card for made, card in self._cards.values() if made > version],
+        }
+
+    def _head(self, *, reading: bool) -> JSON:
+        """What is counted, verdicts, shadow methods."""
+        run, shadows = self.run, _shadows(self.run)
+        state = ONE_SET if run.one_set else run_verdict(self.columns, self.states)
+        entropy, accuracy = entropy_verdict(run.auroc), accuracy_verdict(run.visits)
+        if accuracy.since is not None:
+            accuracy = replace(accuracy, since=bisect_right(run.steps.places, accuracy.since) - 1)
+        if reading:
+            state = entropy = accuracy = READING
+        vote = next((row for row in shadows if row["method"] == VOTE and row["labelled"]), None)
+        worst = headline(self.states, state, entropy, accuracy)
+        if run.one_set and vote and not reading:
+            worst = _against_vote(run.methods.most_common(1)[0][0][0], vote)
+        return {
+            "run": run.name,
+            "unit": run.unit,
+            "stepped": run.stepped,
+            "groups": run.groups,
+            "rollouts": run.rollouts,
+            "errors": run.errors,
+            "estimates": dict(run.estimates),
+            "methods": [[*variant, count] for variant, count in run.methods.most_common()],
+            "first": run.first,
+            "last": run.last,
+            "labelled": any(run.whole.weight(name) for name in LABELLED),
+            "k": run.largest_k,
+            "charts": [asdict(c) for c in shadow_charts(run.shadows)],
+            "events": _events(self.states, accuracy),
+            "headline": asdict(worst),
+            "verdict": _verdict(state),
+            "entropy": _verdict(entropy),
+            "accuracy": _verdict(accuracy),
+            "unmeasured": unmeasured(run),
+            "shadows": shadows,
+        }
 
 
 def unmeasured(run: RunTotals) -> list[str]:
@@ -125,24 +206,9 @@ def _events(states: Sequence[str | None], accuracy: RunVerdict) -> list[JSON]:
     return [{"at": at, "word": word, "tone": tone} for at, word, tone in sorted(begins)]
 
 
-def columns(run: RunTotals) -> dict[str, list[float | None]]:
-    """Each of NUMBERS by step; `pass@k` is for the greatest k that every labelled group has."""
-    places = sorted(run.steps)
-    totals = [run.steps[p] for p in places]
-    k = _largest_k(run)
-    names = [n.name for n in NUMBERS] + [f"shadow_{method}_label_agreement" for method in run.shadows]
-    out: dict[str, list[float | None]] = {"step": list(places), "groups": [t.groups for t in totals]}
-    for name in names:
-        out[name] = [_round(t.mean(f"pass@{k}" if name == "pass@k" else name)) for t in totals]
-    return out
-
-
-def _largest_k(run: RunTotals) -> int:
-    """The greatest power of two up to the size of every group that has labels; 0 without any."""
-    known = [(name, w) for t in run.steps.values() for name, (_, w) in t.sums.items() if name.startswith("pass@")]
-    most = sum(w for name, w in known if name == "pass@1")
-    weights = {name: sum(w for n, w in known if n == name) for name, _ in known}
-    return max((int(name[5:]) for name, w in weights.items() if w == most), default=0)
+def _names(run: RunTotals) -> list[str]:
+    """The names of its columns."""
+    return [n.name for n in NUMBERS] + [f"shadow_{method}_label_agreement" for method in run.shadows]
 
 
 def _shadows(run: RunTotals) -> list[JSON]:
@@ -152,8 +218,8 @@ def _shadows(run: RunTotals) -> list[JSON]:
     """
 
     def total(name: str) -> tuple[float, float]:
-        totals = [step.sums[name] for step in run.steps.values() if name in step.sums]
-        return sum(value for value, _ in totals), sum(weight for _, weight in totals)
+        value, weight = run.whole.sums.get(name, (0.0, 0.0))
+        return value, weight
 
     out = []
     for name in run.shadows:
@@ -178,6 +244,7 @@ def _shadows(run: RunTotals) -> list[JSON]:
     return out
 
 
+@lru_cache(maxsize=1 << 10)
 def _gain(ours: int, theirs: int, labelled: int) -> list[float]:
     """Points of right labels: `ours` groups where the run's method alone is right, `theirs` where the other is.
 
@@ -203,19 +270,12 @@ def _against_vote(method: str, vote: JSON) -> Headline:
     return Headline(text, "above the vote" if low > 0 else "below the vote", "good" if low > 0 else "bad")
 
 
-def _within(run: RunTotals, size: int) -> Iterator[Mapping[str, Any]]:
-    """As many of the picked groups as fit. One that takes an eighth of the room left goes without its longest parts."""
-    for card in run.picks.cards():
-        shown = card.shown()
-        length = len(json.dumps(shown))
-        for name in HEAVY:
-            if length > size // 8 and name in shown:
-                del shown[name]
-                shown["left_out"] = True
-                length = len(json.dumps(shown))
-        if length <= size:
-            size -= length
-            yield shown
+def _within(run: RunTotals, size: int) -> Iterator[JSON]:
+    """As many of the picked groups as fit."""
+    for group in run.picks.cards():
+        if found := group.within(size):
+            size -= found[1]
+            yield found[0]
 
 
 def _round(value: float | None) -> float | None:

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from ..reply import Reply, group_json
 from ..report.book import RunTotals
 from ..report.verdict import run_verdict
-from ..report.view import columns
+from ..report.view import RunView
 from .report import logger
 
 # `dare/run_state` in a tracker; there is none while it is too early to say.
@@ -30,7 +30,7 @@ class RunWatch:
 
     word: str = "too early"
     collapsing: bool = False
-    _run: RunTotals = field(default_factory=lambda: RunTotals(""))
+    _view: RunView = field(default_factory=lambda: RunView(RunTotals("")))
     _judged: int | None = None
     _last: int | None = None
 
@@ -40,18 +40,19 @@ class RunWatch:
         Steps that begin again are those of another training in this process, which starts without a past.
         """
         if step is not None and self._last is not None and step < self._last:
-            self.word, self.collapsing, self._run, self._judged = "too early", False, RunTotals(""), None
+            self.word, self.collapsing, self._view, self._judged = "too early", False, RunView(RunTotals("")), None
         self._last = self._last if step is None else step
         for group in reply.groups if reply is not None else ():
-            self._run.add({**group_json(group), "step": step})
-        places = sorted(self._run.steps)
+            self._view.run.add({**group_json(group), "step": step})
+        places = self._view.run.steps.places
         whole = places[-2] if len(places) > 1 else None
         if whole is not None and whole != self._judged:
             self._judged = whole
             self._judge()
 
     def _judge(self) -> None:
-        verdict = run_verdict({name: column[:-1] for name, column in self.columns.items()})
+        columns = {name: column[:-1] for name, column in self.columns.items()}
+        verdict = run_verdict(columns, self._view.states[:-1])
         if verdict.word != self.word and verdict.word in STATES:
             bad = verdict.word == "collapsing"
             logger.log(
@@ -68,7 +69,8 @@ class RunWatch:
     @property
     def columns(self) -> dict[str, list[float | None]]:
         """The report's figures by step, which the word is made of. The last step may have more to come."""
-        return columns(self._run)
+        self._view.renew()
+        return self._view.columns
 
     @property
     def numbers(self) -> dict[str, float]:

@@ -9,7 +9,7 @@ from dare_reward.commands.command import add_command
 from dare_reward.commands.group_lines import check_out, warn
 from dare_reward.commands.listed import AUTHORS
 from dare_reward.commands.report import add_run, book_of
-from dare_reward.report.view import run_view
+from dare_reward.report.view import BYTES, RunView
 
 from .figures import FIGURES, save_figure
 
@@ -43,9 +43,16 @@ def run(arguments: argparse.Namespace) -> int:
     found = next(reversed(book.runs.values()))
     if len(book.runs) > 1:
         warn(f"{len(book.runs)} runs; drawn is {found.name!r}, --run chooses another")
-    cards = [c.shown() for c in found.picks.cards()]
+    drawn = RunView(found)
+    drawn.renew(BYTES)
+    shown_run = drawn.since(-1)
     shown = save_figure(
-        arguments.out, arguments.figure, run_view(found), cards, group=arguments.group, force=arguments.force
+        arguments.out,
+        arguments.figure,
+        shown_run,
+        shown_run["cards"],
+        group=arguments.group,
+        force=arguments.force,
     )
     warn(f"wrote {arguments.out}{shown and f': {shown}'}")
     return 0

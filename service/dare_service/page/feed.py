@@ -18,7 +18,7 @@ from pydantic_core import to_json
 
 from dare_reward import __version__
 from dare_reward.report.book import RunBook
-from dare_reward.report.view import unmeasured, view
+from dare_reward.report.view import BookView, unmeasured
 from dare_reward.runs.line import ASKED, RunRecord
 
 from .past import Past
@@ -33,6 +33,7 @@ class Feed:
 
     def __init__(self, warn: Callable[[str, str], None]) -> None:
         self.book = RunBook()
+        self._shown = BookView(self.book, groups=CARDS)
         self.left_out = 0
         self._warn = warn
         self._past: Callable[[], Past] | None = None
@@ -105,7 +106,7 @@ class Feed:
         cut = "Older groups of these runs are in the run log: dare-reward report shows them all"
         notes = ". ".join(note for note, on in ((left, self.left_out), (cut, self._cut)) if on)
         head = {"live": True, "title": "", "source": notes, "made": "", "version": __version__}
-        return head | view(self.book, groups=CARDS, reading=self._reading)
+        return head | self._shown.since(-1, reading=self._reading)
 
     def _work(self) -> None:
         while True:

@@ -8,6 +8,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from growth import calls
 from rows import each
 
 from dare_reward.cli import main
@@ -20,8 +21,9 @@ from dare_reward.report.book import RunBook
 from dare_reward.report.document import asset, document
 from dare_reward.report.lines import lines_of, read_lines
 from dare_reward.report.steps import STEPS, Steps
-from dare_reward.report.verdict import AT_LEAST, RULES, entropy_verdict, run_verdict
-from dare_reward.report.view import view
+from dare_reward.report.verdict import AT_LEAST, RULES, entropy_verdict, rules_by_step
+from dare_reward.report.verdict import run_verdict as judged
+from dare_reward.report.view import BookView, view
 from dare_reward.runs.reasons import reasons
 from dare_reward.scoring.score import score
 
@@ -160,9 +162,82 @@ def test_a_line_that_cannot_be_added_up_costs_itself_alone(keys):
     assert (found["columns"]["groups"], found["groups"], found["errors"]) == ([2], 3, 1)
 
 
-def test_runs_are_bounded():
+def test_runs_that_come_in_turn_keep_all_their_groups():
+    """A sweep of 81 runs, each of 40 steps: fewer points for each, and no group is lost."""
+    book = book_of(line(step, run=f"r{i}") for step in range(40) for i in range(81))
+    found = view(book)["runs"]
+    assert (len(found), book.gone) == (81, 0)
+    assert {sum(run["columns"]["groups"]) for run in found} == {40}
+    assert {run["verdict"]["word"] for run in found} != {"too early"}
+    assert sum(len(run["columns"]["step"]) for run in found) <= 16 * STEPS
+
+
+def test_a_run_that_goes_is_the_one_that_was_silent_for_longest_and_is_counted(monkeypatch):
+    monkeypatch.setattr(books, "RUNS", 32)
     book = book_of(line(run=f"r{i}") for i in range(40))
-    assert list(book.runs) == [f"r{i}" for i in range(24, 40)]
+    assert (list(book.runs), book.gone) == ([f"r{i}" for i in range(8, 40)], 8)
+
+
+def grown(steps, *, before=None):
+    """A book of a run with labels, and its view; `before` keeps one up to date."""
+    view = before or BookView(RunBook(), groups=400_000)
+    begin = max(view.book.runs["r"].steps, default=-1) + 1 if before else 0
+    for step in range(begin, begin + steps):
+        view.book.add(line(step, f"g{step % 64}", correct=[True, True, False, False]))
+    return view
+
+
+def test_a_view_costs_what_changed():
+    """After 250 steps and after 2,000 a step more costs as many calls, and what is sent does not grow."""
+
+    def one_more(view):
+        view.since(-1)
+        version = view.book.version
+        grown(1, before=view)
+        found = {}
+        cost = calls(lambda: found.update(view.since(version)))
+        (run,) = found["runs"]
+        assert len(run["columns"]["step"]) == 1
+        assert run["from"] == len(view.book.runs["r"].steps) - 1
+        return cost, len(json.dumps(found))
+
+    (few, small), (many, large) = one_more(grown(250)), one_more(grown(2000))
+    assert many <= 1.2 * few
+    assert large <= 1.2 * small
+
+
+def test_what_is_sent_in_parts_is_the_view_as_a_whole():
+    """Whatever the order of steps, through blocks that become twice as wide, the parts make up the whole."""
+    parts, version, shown = grown(1), -1, {}
+    for turn in range(300):
+        for run in parts.since(version)["runs"]:
+            for name, column in run["columns"].items():
+                shown.setdefault(name, [])[run["from"] :] = column
+        version = parts.book.version
+        if turn % 50 == 49:  # a step that comes late, and one that is named by nobody before
+            parts.book.add(line(turn // 2, "late", correct=[True] * 3 + [False]))
+            parts.book.add(line(turn * 2, "early", diagnostics={"shadow": {"scrl": {"label_agreement": 1.0}}}))
+        grown(7, before=parts)
+    for run in parts.since(version)["runs"]:
+        for name, column in run["columns"].items():
+            shown.setdefault(name, [])[run["from"] :] = column
+    (whole,) = view(parts.book)["runs"]
+    assert shown == whole["columns"]
+    assert parts.since(-1)["runs"][0]["states"] == whole["states"] == rules_by_step(whole["columns"])
+
+
+@pytest.mark.parametrize("what", ["steps", "groups", "runs"])
+def test_a_report_is_linear_in_steps_groups_and_runs(what):
+    """8 times as many cost at most 12 times as many calls."""
+
+    def drawn(count):
+        step, run = (int(what == name) for name in ("steps", "runs"))
+        told = [
+            line(step * i, f"g{i % 50}", run=f"r{run * i}", correct=[True, True, False, False]) for i in range(count)
+        ]
+        return calls(lambda: view(book_of(told)))
+
+    assert drawn(1600) <= 12 * drawn(200)
 
 
 def test_groups_without_a_step_count_in_blocks():
@@ -212,6 +287,10 @@ VERDICTS = [
     ({"distinct_answers": [3.1] * 3, "majority_ratio": [0.9] * 3}, "fine", "no-rule-fires"),
     ({"distinct_labels": [None, None, None]}, "fine", "no-rule-fires"),
 ]
+
+
+def run_verdict(columns):
+    return judged(columns, rules_by_step(columns))
 
 
 @each("given, word, rule", VERDICTS)
