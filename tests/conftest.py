@@ -1,7 +1,10 @@
 """Settings of all tests, and groups that carry every input, so that tests can run over all methods."""
 
 import importlib
-from importlib.metadata import EntryPoint
+import os
+import tomllib
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -78,10 +81,39 @@ def anyio_backend():
 def plugin(monkeypatch):
     """The method `guess` of tests/plugin.py, installed by another package's entry point."""
     entry = EntryPoint(name="guess", value="plugin", group=registry.GROUP)
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [entry])
+    others = entry_points(group=registry.GROUP)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [entry, *others])
     for cached in (registry.methods, registry._settled):
         cached.cache_clear()
     yield entry
     monkeypatch.undo()
+    for cached in (registry.methods, registry._settled):
+        cached.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def plugins_installed(tmp_path_factory):
+    """The paths that make the methods of examples/plugins installed, as pip would with `--editable`."""
+    source = Path(__file__).parents[1] / "examples" / "plugins"
+    project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
+    site = tmp_path_factory.mktemp("site")
+    about = site / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {project['name']}\nVersion: {project['version']}\n")
+    entries = (f"{name} = {value}\n" for name, value in project["entry-points"][registry.GROUP].items())
+    (about / "entry_points.txt").write_text(f"[{registry.GROUP}]\n{''.join(entries)}")
+    return [str(site), str(source)]
+
+
+@pytest.fixture(scope="module")
+def plugins(plugins_installed):
+    """The methods of examples/plugins, in this process and in those that the module's tests start."""
+    with pytest.MonkeyPatch.context() as patch:
+        for path in plugins_installed:
+            patch.syspath_prepend(path)
+        patch.setenv("PYTHONPATH", os.pathsep.join([*plugins_installed, os.environ.get("PYTHONPATH", "")]))
+        for cached in (registry.methods, registry._settled):
+            cached.cache_clear()
+        yield
     for cached in (registry.methods, registry._settled):
         cached.cache_clear()

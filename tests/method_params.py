@@ -2,7 +2,7 @@
 
 from dare_reward.methods import find
 
-# What methods have no default for: those of research too, which run through these tests where it is installed.
+# What methods have no default for: those of examples/plugins too.
 REQUIRED = {
     "restrain": {"k": 1.0, "sigma": 0.5, "kappa": 2.0, "delta": 1.0},
     "jury_rl": {"c": 0.5},
@@ -10,7 +10,10 @@ REQUIRED = {
 }
 
 
+def allowing(method):
+    return {"allow_experimental": True} if find(method).experimental else {}
+
+
 def params_of(method, **others):
     """What a request must set to use the method at all."""
-    allow = {"allow_experimental": True} if find(method).experimental else {}
-    return {**allow, **REQUIRED.get(method, {}), **others}
+    return {**allowing(method), **REQUIRED.get(method, {}), **others}

@@ -54,7 +54,7 @@ def request(name: str) -> dict[str, Any]:
     """URL, body and headers."""
     method, _, _ = name.partition(" ")
     rng = random.Random(name)
-    body = _body(rng, method if method in methods() else rng.choice(["dare", "ttrl", "gmae", "rent"]))
+    body = _body(rng, method if method in methods() else rng.choice(["dare", "ttrl", "ddrl", "rent"]))
     if method == "settled":
         for key in ("advantage", "selection", "reshape", "adv_clip", "settled", "spans", "shadow", "ear_floor"):
             body.pop(key, None)

@@ -5,13 +5,11 @@ pytest tests/bench/test_method_bench.py -s
 
 import gc
 import time
-from functools import partial
 
 import numpy as np
 import pytest
 
 import dare_reward
-from dare_reward.estimators.gmae import _marginal
 from dare_reward.groups import Ragged
 from dare_reward.inputs import FIELDS
 from dare_reward.methods import find, methods
@@ -98,7 +96,6 @@ def drop(groups, names):
 
 def test_every_method_against_ttrl(needed_params):
     plain, paired = requests()
-    found = []
     gc.collect()
     gc.disable()
     try:
@@ -122,13 +119,6 @@ def test_every_method_against_ttrl(needed_params):
                 lambda: dare_reward.estimate(sent, method=name, columns=topk, **params),  # noqa: B023
                 2,
             )
-        halves = partial(dare_reward.estimate, plain, method="gmae", group_size=32, advantage="gmae")
-        cached = seconds(halves, 5)  # the first call fills the cache of vote counts
-        cold = seconds(lambda: (_marginal.cache_clear(), halves()), 3)
-        wide = [{"kind": "exact", "rollouts": [r for g in plain[:16] for r in g["rollouts"]]}]
-        options = {"method": "gmae", "group_size": 512, "advantage": "gmae", "calibration": "none"}
-        _marginal.cache_clear()
-        widest = seconds(lambda: found.append(dare_reward.estimate(wide, **options).groups[0]), 1)
     finally:
         gc.enable()
     small = {n: t for n, t in measured.items() if not is_large(n)}
@@ -138,13 +128,5 @@ def test_every_method_against_ttrl(needed_params):
     print(f"with arrays ({TOKENS} tokens, k = {TOPK}, embeddings of {DIMENSION}):")
     for name, t in sorted(large.items(), key=lambda x: -x[1]):
         print(f"  {name:20} {t * 1e3:8.1f} ms  {t / base:5.2f} x ttrl")
-    print(
-        f"gmae in sub-groups of 32, with advantages: {cached * 1e3:.1f} ms ({cached / base:.2f} x ttrl) cached by vote "
-        f"counts, {cold * 1e3:.0f} ms ({cold / base:.1f} x ttrl) cold; a group of 1,024: {widest:.2f} s"
-    )
-    (group,) = found
-    assert len(group.advantages) == len(wide[0]["rollouts"]) == 1024
-    assert np.isfinite([*group.rewards, *group.advantages]).all()
-    assert abs(sum(group.advantages)) < 1e-9
     slow = {n: round(t / base, 2) for n, t in small.items() if t > RATIO * base}
     assert not slow

@@ -160,7 +160,7 @@ def test_the_page_is_live_and_its_sliders_tell_what_the_service_tells(browser, s
     browser.run("(document.querySelector('.try').nextElementSibling.open = true)")
     methods = browser.until("document.querySelector('.try').nextElementSibling.querySelector('table')?.textContent")
     assert "ttrl" in methods
-    assert "gmae" in methods
+    assert "empo" in methods
     pictures(browser, "page")
     assert browser.console() == []
     assert {url.split("/page")[0].rstrip("/") for url in browser.requests()} <= {

@@ -42,6 +42,8 @@ from dare_reward.stacks.report import log_groups, say_once
 from dare_reward.stacks.trl import AsyncDareReward, DareReward
 from dare_reward.stacks.trl_rollout import VoteRollout, text_of
 
+pytestmark = pytest.mark.usefixtures("plugins")
+
 URL = "http://service"
 OPTIONS = {s.name for s in update_specs()}
 SETTINGS = {"max_groups": 1024, "max_json_bytes": 1 << 26, "max_body_bytes": 1 << 27}

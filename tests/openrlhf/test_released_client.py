@@ -18,6 +18,7 @@ pytestmark = [
     pytest.mark.openrlhf,
     pytest.mark.anyio,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # torch's own
+    pytest.mark.usefixtures("plugins"),
 ]
 
 

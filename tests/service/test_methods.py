@@ -6,6 +6,8 @@ import dare_reward
 from dare_reward.methods import methods
 from dare_reward.reply import Reply
 
+pytestmark = pytest.mark.usefixtures("plugins")
+
 ACCEPT = {"accept": "application/vnd.safetensors"}
 
 

@@ -13,6 +13,8 @@ from dare_reward.errors import ConfigError, RefusedError, ReplyError, Unavailabl
 from dare_reward.groups import Ragged
 from dare_reward.wire import pack
 
+pytestmark = pytest.mark.usefixtures("plugins")
+
 RNG = np.random.default_rng(4)
 FRAME = {"content-type": "application/vnd.safetensors"}
 ROUTE = "/v1/settled"

@@ -9,6 +9,8 @@ from dare_reward.reply import Reply
 from dare_reward.scoring.update import update_specs
 from dare_reward.wire import pack
 
+pytestmark = pytest.mark.usefixtures("plugins")
+
 FRAME = {"content-type": "application/vnd.safetensors", "accept": "application/vnd.safetensors"}
 CASES = {
     "gmae": {"method": "gmae", "advantage": "gmae", "params": {"group_size": 5}},

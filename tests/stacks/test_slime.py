@@ -17,7 +17,7 @@ from dare_reward.errors import UnavailableError
 sys.path.insert(0, str(Path(__file__).parent))
 import servers
 
-pytestmark = [pytest.mark.slime, pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.slime, pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("plugins")]
 
 PATH = "dare_reward.stacks.slime.reward"
 

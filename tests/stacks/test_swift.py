@@ -16,7 +16,7 @@ import dare_reward
 sys.path.insert(0, str(Path(__file__).parent))
 import servers
 
-pytestmark = [pytest.mark.swift, pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.swift, pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("plugins")]
 
 # Rows as ms-swift has them after its shuffle: the groups are not contiguous.
 ROWS = [("p0", "5"), ("p1", "1"), ("p0", "5"), ("p1", "2"), ("p0", "6"), ("p1", "2"), ("p0", "5"), ("p1", "2")]

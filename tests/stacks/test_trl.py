@@ -18,7 +18,7 @@ from dare_reward.errors import RequestError
 sys.path.insert(0, str(Path(__file__).parent))
 import servers
 
-pytestmark = [pytest.mark.trl, pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.trl, pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("plugins")]
 
 HERE = Path(__file__).parent
 M, M_EVAL = 4, 2

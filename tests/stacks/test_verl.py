@@ -18,7 +18,7 @@ from dare_reward.errors import ConfigError, RequestError, UnavailableError
 sys.path.insert(0, str(Path(__file__).parent))
 import servers
 
-pytestmark = [pytest.mark.verl, pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.verl, pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("plugins")]
 
 M, LIMIT = 4, 24
 ANSWERS = [["1", "1", "2", "1"], ["3", "4", "4", "3"], ["7", "7", "7", "8"]]

@@ -7,6 +7,8 @@ import pytest
 from dare_reward.errors import ConfigError, RequestError
 from dare_trainer.agent.config import FILE, AgentConfig, config_text, read_config
 
+pytestmark = pytest.mark.usefixtures("plugins")
+
 
 def test_file_then_environment(tmp_path):
     (tmp_path / FILE).write_text('url = "http://file:1"\nvotes_per_prompt = 64\ntimeout = 5\n[params]\nalpha = 0.2\n')

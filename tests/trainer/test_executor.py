@@ -16,6 +16,8 @@ from dare_trainer.agent.config import AgentConfig
 from dare_trainer.agent.executor import Executor
 from dare_trainer.vllm.token_entropy import EntropyError
 
+pytestmark = pytest.mark.usefixtures("plugins")
+
 TEXTS = ["so \\boxed{7}", "so \\boxed{7}", "so \\boxed{5}", "no answer"]
 
 
@@ -144,17 +146,18 @@ def test_a_label_that_means_nothing_is_none_and_is_counted_and_logged_once(live,
     assert line.startswith("a label means nothing, and its rollouts train without one: ")
 
 
-def test_the_agent_says_once_that_openrlhf_must_not_divide(live, caplog):
+def test_the_agent_says_once_that_openrlhf_must_not_divide(start_service, caplog):
     """It does not learn the trainer's estimator, and OpenRLHF has no place for the flag `centre_only`."""
-    executor = make(live, method="gmae", params={"calibration": "none"}, votes_per_prompt=4)
-    for _ in range(2):
-        go(executor, Engine(say, delay=0), n=2)
-    (line,) = [r.message for r in caplog.records if "nothing here shows" in r.message]
-    assert line.startswith("dividing a group's rewards by their deviation undoes gmae, and nothing here shows")
-    assert "--algo.advantage.estimator dr_grpo, not group_norm" in line
-    caplog.clear()
-    make(live, method="ttrl")
-    assert "dr_grpo" not in caplog.text
+    with start_service() as (url, _):  # which finds the plug-in
+        executor = make(url, method="gmae", params={"calibration": "none"}, votes_per_prompt=4)
+        for _ in range(2):
+            go(executor, Engine(say, delay=0), n=2)
+        (line,) = [r.message for r in caplog.records if "nothing here shows" in r.message]
+        assert line.startswith("dividing a group's rewards by their deviation undoes gmae, and nothing here shows")
+        assert "--algo.advantage.estimator dr_grpo, not group_norm" in line
+        caplog.clear()
+        make(url, method="ttrl")
+        assert "dr_grpo" not in caplog.text
 
 
 def test_another_temperature_than_the_runs_is_an_evaluation(live):

@@ -24,6 +24,8 @@ from dare_trainer.launch.flags import FLAT, dialect, flags_of, translate
 from dare_trainer.launch.questions import read_rows
 from dare_trainer.launch.recipes import find_recipe, names, recipe_file
 
+pytestmark = pytest.mark.usefixtures("plugins")
+
 
 def test_every_recipe_composes():
     assert len(names()) == 5 * 4 * (8 + 24)

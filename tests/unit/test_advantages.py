@@ -11,6 +11,8 @@ import dare_reward
 from dare_reward.advantages.from_rewards import ADVANTAGES, advantages, find_advantage, pass_at_k_pair
 from dare_reward.errors import RequestError
 
+pytestmark = pytest.mark.usefixtures("plugins")
+
 BINARY = {"fixed"}  # of rewards of 0 and 1 only
 NAMES = [n for n in ADVANTAGES if n not in BINARY]
 GROUPS = st.lists(st.lists(st.floats(-3, 3), min_size=1, max_size=6), min_size=1, max_size=4)

@@ -10,6 +10,8 @@ import dare_reward
 from dare_reward.advantages.from_rewards import advantages, pass_at_k_pair
 from dare_reward.groups import Groups
 
+pytestmark = pytest.mark.usefixtures("plugins")
+
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "dare.json").read_text())
 CASES = GOLDEN["baseline_cases"]
 TOLERANCE = GOLDEN["tolerance"]

@@ -32,6 +32,8 @@ from dare_reward.wire import unpack
 from dare_service.app import create_app
 from dare_service.settings import Settings
 
+pytestmark = pytest.mark.usefixtures("plugins")
+
 RNG = np.random.default_rng(3)
 
 

@@ -10,6 +10,8 @@ from dare_reward.cli import main
 from dare_reward.commands.compare import comparison
 from dare_reward.errors import RequestError
 
+pytestmark = pytest.mark.usefixtures("plugins")
+
 SURE = [
     {"answer": "1", "mean_entropy": 0.9},
     {"answer": "1", "mean_entropy": 0.9},

@@ -7,6 +7,7 @@ import pytest
 
 import dare_reward
 from dare_reward.cli import main
+from dare_reward.errors import RequestError
 
 
 def score(rollouts, method, group=(), **params):
@@ -135,27 +136,90 @@ def test_answers_of_both_groups_are_compared_as_answers():
     assert group.pseudo_label == "1"
 
 
-# --- advantages ------------------------------------------------------------------------------------------------------
+# --- experimental ---------------------------------------------------------------------------------------------------
 
 
-def test_cocov_verified_labels():
-    rollouts = said("aabbc", pass_rate=[0.2, 0.2, 0.9, 0.9, 0.6], num_tokens=[5] * 5)
-    routed = score(rollouts, "cocov", tau_low=0.5, k=2)
-    assert routed.pseudo_label == "b"
-    assert "verified_label" in routed.flags
-    assert score(rollouts, "cocov", k=2).pseudo_label == "a"
-    none = score(said("aabbc", pass_rate=[0.2] * 5, num_tokens=[5] * 5), "cocov", tau_low=0.5)
-    assert none.advantages == (0.0,) * 5
-    assert "no_label" in none.flags
+KNOWN = {"k": 1.0, "sigma": 0.5, "kappa": 2.0, "delta": 0.7, "allow_experimental": True}
 
 
-def test_cocov_lengths_matter_only_above_the_threshold():
-    lengths = [10, 20, 90, 10, 20]
-    low = score(said("aaabc", num_tokens=lengths), "cocov", tau_high=0.6, k=2).advantages
-    high = score(said("aaabc", num_tokens=lengths), "cocov", tau_high=0.5, k=2).advantages
-    assert low[0] == low[1] == low[2] > 0 > low[3] == low[4]
-    assert high[2] > high[0] > 0
-    assert min(high[:3]) >= low[0]
+def test_compass_sign_decides_who_is_sure():
+    steady, shaky = np.log([[0.6, 0.1]] * 4).tolist(), np.log([[0.9, 0.05], [0.4, 0.3]] * 2).tolist()
+    rollouts = said("ab", topk_logprobs=[steady, shaky], token_entropies=[[1.0] * 4] * 2)
+    assert score(rollouts, "compass", allow_experimental=True).pseudo_label == "a"
+    assert score(rollouts, "compass", allow_experimental=True, conf_sign=1).pseudo_label == "b"
+    path = score(rollouts, "compass", allow_experimental=True).rewards
+    assert path[0] == pytest.approx(1 + 0.5)
+    assert path[1] == pytest.approx((0.85 + 0.1) / 2)
+
+
+def marked(rollouts, **params):
+    return score(rollouts, "spine", allow_experimental=True, **params)
+
+
+def test_spine_leave_one_out():
+    entropies = [[0.1, 0.2]] * 4
+    assert marked(said("aab.", token_entropies=entropies), leave_one_out=True).rewards == (1.0, 1.0, 0.0, 0.0)
+    assert marked(said("aaab", token_entropies=entropies), leave_one_out=True).rewards == (1.0, 1.0, 1.0, 0.0)
+    assert marked(said("aabb", token_entropies=entropies)).rewards == (1.0, 1.0, 0.0, 0.0)
+    assert marked(said("a", token_entropies=entropies), leave_one_out=True).rewards == (0.0,)
+
+
+def test_spine_otsu_parts_two_clusters():
+    group = marked(said("a", token_entropies=[[0.1, 2.0, 0.12, 0.11, 2.1, 0.1]]), mask="otsu")
+    assert group.token_mask == ((False, True, False, False, True, False),)
+    flat = marked(said("a", token_entropies=[[0.5, 0.5]]), mask="otsu")
+    assert flat.token_mask == ((True, True),)
+
+
+def test_spine_mad_band():
+    entropies = [[1.0, 2.0, 3.0, 4.0, 9.0]]
+    group = marked(said("a", token_entropies=entropies), fraction=1.0, band="mad")
+    assert group.diagnostics["band_high"] == 3.0
+    assert group.diagnostics["band_low"] == pytest.approx(3.0 - 1.4826)
+    wide = marked(said("a", token_entropies=[[0.1, 1.0, 5.0, 9.0]]), fraction=1.0, band="mad")
+    assert wide.diagnostics["band_low"] == 0.0
+
+
+def test_spine_never_marks_a_tool_token():
+    rollout = {"answer": "1", "token_entropies": [9.0, 0.1, 0.2, 0.3], "token_mask": [False, True, True, True]}
+    group = marked([rollout, {"answer": "1", "token_entropies": [0.3, 0.2]}], fraction=0.3)
+    assert group.token_mask == ((False, False, False, True), (True, False))
+
+
+def test_restrain_needs_its_constants():
+    with pytest.raises(RequestError, match="missing: k, sigma, kappa, delta"):
+        score(said("ab"), "restrain", allow_experimental=True)
+
+
+def test_restrain_penalises_scattered_groups():
+    group = score(said("abc"), "restrain", {"prompt_weight": 0.5}, **KNOWN)
+    assert group.advantages == pytest.approx((-0.35,) * 3)
+    assert "penalised" in group.flags
+    assert group.rewards is None
+
+
+@pytest.mark.parametrize("sigma", [1e-320, 1e-200, 1e200, 1e308])
+def test_restrain_takes_every_width(sigma):
+    known = {**KNOWN, "k": 0.5, "sigma": sigma}
+    for answers in ("ab", "abc", "aab"):
+        group = score(said(answers), "restrain", prompt_weights="current", **known)
+        assert all(np.isfinite(a) for a in group.advantages)
+
+
+def test_restrain_prompt_weights():
+    given = score(said("aab"), "restrain", {"prompt_weight": 0.25}, **KNOWN)
+    one = score(said("aab"), "restrain", prompt_weights="one", **KNOWN)
+    current = score(said("aab"), "restrain", prompt_weights="current", **KNOWN)
+    assert given.advantages == pytest.approx([0.25 * a for a in one.advantages])
+    weight = np.exp(-((2 / 3 - 1) ** 2) / 0.5)
+    assert current.advantages == pytest.approx([weight * a for a in one.advantages])
+    assert current.diagnostics["prompt_weight"] == pytest.approx(weight)
+    assert "prompt_weight" in score(said("aab"), "restrain", **KNOWN).error.message
+
+
+def test_restrain_normalises_over_the_trained_rollouts():
+    both = score(said("aab", trained=[True, True, False]), "restrain", prompt_weights="one", **KNOWN)
+    assert both.advantages == (0.0, 0.0, None)
 
 
 # --- reference -------------------------------------------------------------------------------------------------------
@@ -200,5 +264,7 @@ def test_flags_about_entropies_are_the_same_for_every_method(method):
 def test_explain_shows_advantages(tmp_path, capsys):
     file = tmp_path / "in.jsonl"
     file.write_text(json.dumps({"group_id": "g", "rollouts": said("11123", num_tokens=[3] * 5)}))
-    assert main(["explain", str(file), "--group", "g", "--method", "cocov", "-p", "k=2"]) == 0
+    known = {**KNOWN, "prompt_weights": "one"}
+    params = [word for name, value in known.items() for word in ("-p", f"{name}={str(value).lower()}")]
+    assert main(["explain", str(file), "--group", "g", "--method", "restrain", *params]) == 0
     assert "advantage" in capsys.readouterr().out

@@ -15,6 +15,8 @@ from dare_reward.methods import config_id, methods, settle
 from dare_reward.scoring.score import score
 from dare_reward.scoring.update import Update
 
+pytestmark = pytest.mark.usefixtures("plugins")
+
 CONSENT = "allow_experimental"
 
 

@@ -20,7 +20,9 @@ from dare_reward.methods import find, methods, require_rewards, specs
 from dare_service.reward_request import URL_KEYS as REWARD_KEYS
 from dare_service.settled_request import SETTINGS as SETTLED_KEYS
 
-NAMES = list(methods())
+pytestmark = pytest.mark.usefixtures("plugins")
+
+NAMES = [*methods(), "cocov", "gmae", "jury_rl", "t3rl"]  # those of examples/plugins too
 CONSENT = "allow_experimental"
 LABELLED = {"gt", "rlpr", "verifree"}
 # The position of a rollout is part of these methods: ties and blocks go by it.
@@ -38,7 +40,7 @@ def method(request):
 
 def test_the_registry_holds_every_method_of_the_table():
     table = """dare ttrl empo weighted_vote gt scrl rent em_rl_token em_rl_sequence intuitor scope evol_rl
-        co_rewarding_1 co_rewarding_2 self_harmony cocov deepconf rlpr verifree"""
+        co_rewarding_1 co_rewarding_2 self_harmony deepconf rlpr verifree restrain spine compass"""
     assert set(table.split()) <= set(NAMES)
 
 

@@ -7,6 +7,8 @@ import dare_reward
 from dare_reward.errors import RequestError
 from dare_reward.methods import settle
 
+pytestmark = pytest.mark.usefixtures("plugins")
+
 ROLLOUTS = [{"answer": "1", "mean_entropy": 0.9}] * 3 + [{"answer": "2", "mean_entropy": 0.01}] * 2
 GROUPS = [{"group_id": "a", "label": "2", "rollouts": ROLLOUTS}]
 

@@ -18,6 +18,8 @@ from dare_reward.methods import methods
 from dare_reward.reply import Asked, check_fit
 from dare_reward.scoring.update import Update, update_specs
 
+pytestmark = pytest.mark.usefixtures("plugins")
+
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "new_methods.json").read_text())
 ANSWERS = st.lists(st.sampled_from([*"aaaabbcde", None]), min_size=1, max_size=16)
 

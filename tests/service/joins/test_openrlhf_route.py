@@ -19,7 +19,7 @@ from dare_service.problems import STOPPING
 from dare_service.run_notices import FILLED, Runs
 from dare_service.settings import Settings
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("plugins")]
 PROMPT = "<|im_start|>user\nWhat is 2+2? Put it in \\boxed{}.<|im_end|>\n<|im_start|>assistant\n"
 RESERVED = {"reward", "score", "kl", "return", "logprobs_diff", "group_reward_std", "response_clip_ratio"}
 

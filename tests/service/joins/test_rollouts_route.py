@@ -11,7 +11,7 @@ import pytest
 from dare_reward import estimate
 from dare_reward.scoring.score import score
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("plugins")]
 MEMBERS = [("4", 0.4), ("5", 0.1), ("4", 0.2), (None, 0.3)]
 
 

@@ -13,6 +13,8 @@ from dare_service.joins.url_options import explicit, openrlhf, pasteable
 from dare_service.settings import Settings, SettingsError, from_environment
 from dare_service.single_process import join_refusal
 
+pytestmark = pytest.mark.usefixtures("plugins")
+
 SETTINGS = Settings()
 
 

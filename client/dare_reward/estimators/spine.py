@@ -15,12 +15,12 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from dare_reward.estimators.common import by_answer
-from dare_reward.estimators.method import Estimate, Method
-from dare_reward.estimators.ttrl import majority
-from dare_reward.groups import Groups, Ragged
-from dare_reward.params import Param
-from dare_reward.segments import Bools, Floats, Ints, blocks, offsets, segment_quantiles
+from ..groups import Groups, Ragged
+from ..params import Param
+from ..segments import Bools, Floats, Ints, blocks, offsets, segment_quantiles
+from .common import by_answer
+from .method import Estimate, Method
+from .ttrl import majority
 
 BINS = 100
 MAD_TO_SIGMA = 1.4826  # of a normal distribution

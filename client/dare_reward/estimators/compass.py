@@ -14,12 +14,12 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from dare_reward.estimators.common import by_answer, share_of
-from dare_reward.estimators.method import Estimate, Method
-from dare_reward.estimators.trace_confidence import narrow_groups
-from dare_reward.groups import Groups, Ragged
-from dare_reward.params import Param
-from dare_reward.segments import Floats, segment_means, segment_sums
+from ..groups import Groups, Ragged
+from ..params import Param
+from ..segments import Floats, segment_means, segment_sums
+from .common import by_answer, share_of
+from .method import Estimate, Method
+from .trace_confidence import narrow_groups
 
 
 def compass(

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 import dare_reward
 from dare_reward import estimate
 from dare_reward.errors import LimitError, RequestError
-from dare_reward.estimators.gmae import _marginal
 from dare_reward.scoring.request import Limits
+
+pytestmark = pytest.mark.usefixtures("plugins")
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "new_methods.json").read_text())
 # A context in which the first seen leader wins has no closed form: `tie=split` is its mean over all orders.
@@ -197,6 +198,8 @@ def test_a_large_group_stays_finite_and_sums_to_zero(size):
 
 
 def test_equal_votes_are_computed_once():
+    from dare_plugins.gmae import _marginal
+
     _marginal.cache_clear()
     sent = [group(["a", "b", "a"], group_id=str(i)) for i in range(20)]
     sent += [group(["x", "x", "y"], group_id=f"same {i}") for i in range(20)]
@@ -256,7 +259,7 @@ CHEAP = [{"answer": str(i % 5)} for i in range(64)]
 
 def test_its_work_is_counted_before_it_is_done(monkeypatch):
     begun = []
-    monkeypatch.setattr("dare_reward.estimators.gmae._marginal", lambda *key: begun.append(key))
+    monkeypatch.setattr("dare_plugins.gmae._marginal", lambda *key: begun.append(key))
     groups = [{"rollouts": CHEAP}, {"rollouts": DEAR}]
     with pytest.raises(LimitError, match="steps") as error:
         estimate(groups, method="gmae", group_size=495, limits=Limits(steps=50_000))

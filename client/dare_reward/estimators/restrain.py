@@ -16,11 +16,11 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from dare_reward.estimators.common import by_answer, share_of_votes
-from dare_reward.estimators.method import Estimate, Method, When
-from dare_reward.groups import Groups
-from dare_reward.params import Param
-from dare_reward.segments import Floats
+from ..groups import Groups
+from ..params import Param
+from ..segments import Floats
+from .common import by_answer, share_of_votes
+from .method import Estimate, Method, When
 
 EPSILON = 1e-6  # verl's, in the group normalisation
 

@@ -18,13 +18,13 @@ from typing import Annotated
 
 import numpy as np
 
-from ..advantages.from_rewards import pass_at_k_pair
-from ..groups import Groups
-from ..params import Param
-from ..segments import Bools, Floats
-from .common import by_answer
-from .method import Estimate, Method, When
-from .ttrl import majority
+from dare_reward.advantages.from_rewards import pass_at_k_pair
+from dare_reward.estimators.common import by_answer
+from dare_reward.estimators.method import Estimate, Method, When
+from dare_reward.estimators.ttrl import majority
+from dare_reward.groups import Groups
+from dare_reward.params import Param
+from dare_reward.segments import Bools, Floats
 
 
 def cocov(

@@ -36,11 +36,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..groups import Groups
-from ..params import Param
-from ..segments import Floats, offsets
-from .common import by_answer
-from .method import Estimate, Method, WholeBatch
+from dare_reward.estimators.common import by_answer
+from dare_reward.estimators.method import Estimate, Method, WholeBatch
+from dare_reward.groups import Groups
+from dare_reward.params import Param
+from dare_reward.segments import Floats, offsets
 
 Tie = Literal["split", "all", "none"]
 Spectrum = NDArray[np.complex128]

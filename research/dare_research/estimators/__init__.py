@@ -1,1 +1,0 @@
-"""Estimators whose constants or signs could not be verified: plug-ins of `dare-reward`, found by entry point."""
