@@ -227,6 +227,19 @@ class Group(TypedDict, total=False):
             also="ground_truth gold gold_answer target gts gt reference_answer expected_answer",
         ),
     ]
+    label_conflict: Annotated[
+        bool, Input("true: the rollouts' labels contradict each other, so the group has none; gt refuses it")
+    ]
+    group_size: Annotated[
+        Count,
+        Input(
+            "rollouts that the group was to have: it is scored if more than half are there (flag partial); else all "
+            "its rewards are equal (flag neutral)",
+            ge=1,
+            le=MAX_TOKENS,
+            also="num_generations n_samples_per_prompt",
+        ),
+    ]
     reference: Annotated[Text, Input("for methods that need a reference answer", seen=True)]
     prompt_weight: Annotated[Number, Input("weight of the prompt, for methods that take one", ge=0, le=1e6, seen=True)]
     entropy_source: Annotated[Source | None, Input("how entropies were made; default exact")]

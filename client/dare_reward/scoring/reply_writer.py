@@ -211,6 +211,9 @@ def _flags(prepared: Prepared, own: Mapping[str, Bools], rewards_R: Floats) -> l
         "u_gt_1": high_P,
         "guessed_answer": prepared.guessed_P,
         "same_value_apart": prepared.apart_P,
+        "label_conflict": prepared.conflict_P,
+        "partial": prepared.partial_P,
+        "neutral": prepared.neutral_P,
     }
     out: list[tuple[str, ...]] = [()] * len(groups.sizes_P)
     for name, at_P in {**common, **own}.items():

@@ -55,9 +55,9 @@ VIEWS: Final = tuple(f.name for f in GROUP_FIELDS.values() if f.type == "rollout
 SEEN: Final = tuple(f for f in GROUP_FIELDS.values() if f.seen and f.type != "rollouts")
 CHECKED: Final = tuple(
     f
-    for kind in ("choice", "float", "int", "object", "options", "rollouts", "text", "texts")
+    for kind in ("bool", "choice", "float", "int", "object", "options", "rollouts", "text", "texts")
     for f in GROUP_FIELDS.values()
-    if f.type == kind and f.nullable
+    if f.type == kind and (f.nullable or kind == "bool")
 )
 OF_REQUEST: Final = frozenset({"run", "step", "seed", "shadow", "params"})  # where people look for them in a group
 NONE_UNREAD: Final[Mapping[str, int]] = MappingProxyType({})
@@ -135,6 +135,9 @@ class Prepared:
     correct_R: Floats  # as it was sent: 1 right, 0 wrong, NaN unknown
     guessed_P: Bools
     apart_P: Bools
+    conflict_P: Bools  # its rollouts' labels contradict each other
+    partial_P: Bools  # some of its rollouts did not come
+    neutral_P: Bools  # half of them or more did not come
     unread: tuple[Mapping[str, int], ...]  # rollouts without an answer, by the reasons of `WHY_NONE`
     ends: Sequence[str | None] = ()  # the finish reason of each rollout, where one is told
 
@@ -152,6 +155,9 @@ class Prepared:
             correct_R=self.correct_R[where_P[groups.group_R]],
             guessed_P=self.guessed_P[where_P],
             apart_P=self.apart_P[where_P],
+            conflict_P=self.conflict_P[where_P],
+            partial_P=self.partial_P[where_P],
+            neutral_P=self.neutral_P[where_P],
             unread=tuple(compress(self.unread, where_P)),
         )
 
@@ -184,6 +190,9 @@ def prepare(
     read = reading.classes(groups, table, silent_R)
     trained, correct = table.columns.get("trained"), table.columns.get("correct")
     seconds = [name for name in VIEWS if any(g.get(name) for g in groups)]
+    planned_P = np.array([g.get("group_size") or len(g["rollouts"]) for g in groups], np.int64)
+    neutral_P = 2 * sizes_P <= planned_P
+    conflict_P = np.array([g.get("label_conflict") or False for g in groups], bool)
     return Prepared(
         groups=Groups(
             sizes_P,
@@ -199,10 +208,13 @@ def prepare(
         sources=tuple([g.get("entropy_source") or "exact" for g in groups]),
         kinds=tuple([g.get("kind") or "math" for g in groups]),
         options=options,
-        labels=tuple([g.get("label") for g in groups]),
+        labels=tuple([None if g.get("label_conflict") else g.get("label") for g in groups]),
         correct_R=np.full(table.size, np.nan) if correct is None else np.array(correct, np.float64),
         guessed_P=np.array(read.guessed, bool),
         apart_P=np.array([bool(classes.apart) for classes in read.classes], bool),
+        conflict_P=conflict_P,
+        partial_P=(sizes_P < planned_P) & ~neutral_P,
+        neutral_P=neutral_P,
         unread=tuple(read.unread),
         ends=table.columns.get("finish_reason", ()),
     )
@@ -231,6 +243,9 @@ def of_arrays(groups: Groups) -> Prepared:
         correct_R=np.full(len(groups.answer_R), np.nan),
         guessed_P=np.zeros(count, bool),
         apart_P=np.zeros(count, bool),
+        conflict_P=np.zeros(count, bool),
+        partial_P=np.zeros(count, bool),
+        neutral_P=np.zeros(count, bool),
         unread=({},) * count,
     )
 
@@ -305,6 +320,9 @@ def _check_groups(groups: Any, limits: Limits) -> None:
             raise RequestError(f"is the id of group {seen[name]} too", loc=(*loc, "group_id"), code="duplicate_id")
         seen[name] = p
         _check_inputs(group, limits, loc)
+        if (planned := group.get("group_size")) is not None and planned < len(rollouts):
+            message = f"{len(rollouts)} rollouts of a group of {planned}: one group has one size"
+            raise RequestError(message, loc=(*loc, "group_size"), code="size_conflict")
 
 
 def _check_inputs(group: JSON, limits: Limits, loc: tuple[str | int, ...]) -> None:
@@ -316,7 +334,8 @@ def _check_inputs(group: JSON, limits: Limits, loc: tuple[str | int, ...]) -> No
             _check_view(value, limits, (*loc, field.name))
         elif not _fits(field, value):
             code = "value" if field.type in {"choice", "float", "int"} else "type"
-            raise RequestError(f"must be {field.rule} or null", loc=(*loc, field.name), code=code)
+            null = " or null" if field.nullable else ""
+            raise RequestError(f"must be {field.rule}{null}", loc=(*loc, field.name), code=code)
         elif field.type in {"text", "texts"}:
             limits.check_text(sum(map(len, listed(value))), (*loc, field.name))
 
@@ -333,6 +352,8 @@ def _fits(field: Field, value: Any) -> bool:
             return isinstance(value, str) or (several and set(map(type, value)) <= {str})
         case "object":
             return isinstance(value, Mapping)
+        case "bool":
+            return isinstance(value, bool)
         case "options":
             return type(value) is int or (isinstance(value, list | tuple) and set(map(type, value)) <= {str})
         case _:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -16,8 +16,8 @@ import numpy as np
 
 from ..answers.effort import Effort
 from ..answers.rollouts import READING, Readings, read_spans
-from ..errors import RequestError
-from ..estimators.method import Estimate
+from ..errors import GroupError, RequestError
+from ..estimators.method import Estimate, Method
 from ..groups import Groups
 from ..inputs import Group
 from ..methods import Configured, find, settle
@@ -28,10 +28,14 @@ from .diagnostics import correctness, describe_groups
 from .plan import plan_of
 from .reply_writer import Judged, ScoredPart, with_spans, write
 from .request import LIMITS, Limits, Prepared, of_arrays, prepare
-from .update import AS_THEY_ARE, Update
+from .update import AS_THEY_ARE, Update, second_sizes
 
 JSON = Mapping[str, Any]
 NO_COLUMNS: Columns = MappingProxyType({})
+LABEL_CONFLICT = GroupError(
+    "label_conflict",
+    "the labels of its rollouts contradict each other: correct them, or leave them out and choose a label-free method",
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,13 +185,32 @@ def _judge(configured: Configured, prepared: Prepared, correct_R: Floats) -> Jud
     method, groups = configured.method, prepared.groups
     # Labels are in no group that an estimator sees, but for a method whose registry entry asks for them.
     seen = groups.with_column("label", correct_R) if "label" in method.inputs else groups
-    result = method.run(seen, configured.params)
+    result = _with_membership(method, method.run(seen, configured.params), prepared)
     label_A = pseudo_label(groups, result)
     labels = list(result.label_P or [None] * len(groups.sizes_P))
     if result.label_P is None:
         for a in np.flatnonzero(label_A).tolist():
             labels[int(groups.group_A[a])] = groups.text_A[a]
     return Judged(method, result, label_A, labels, describe_groups(prepared, label_A, correct_R))
+
+
+def _with_membership(method: Method, result: Estimate, prepared: Prepared) -> Estimate:
+    """Equal rewards for a group of which too little came, and a name for the refusal of labels that contradict."""
+    groups, gone_P = prepared.groups, prepared.neutral_P
+    errors = {p: error for p, error in result.errors.items() if not gone_P[p]}
+    if "label" in method.inputs:
+        errors |= {p: LABEL_CONFLICT for p in errors if prepared.conflict_P[p]}
+    if not gone_P.any():
+        return replace(result, errors=errors)
+    gone_R = gone_P[groups.group_R]
+    own_R, second_R = result.advantages_R, result.second_R
+    return replace(
+        result,
+        rewards_R=np.where(gone_R, 0.0, result.rewards_R),
+        advantages_R=None if own_R is None else np.where(gone_R, 0.0, own_R),
+        second_R=None if second_R is None else np.where(np.repeat(gone_P, second_sizes(groups)), 0.0, second_R),
+        errors=errors,
+    )
 
 
 def pseudo_label(groups: Groups, result: Estimate) -> Bools:
