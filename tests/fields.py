@@ -28,6 +28,6 @@ def good(field: Field) -> Any:
 
 
 def group_numbers(*known: str) -> dict[str, Any]:
-    """A value of each number that a group may have, without `known`."""
+    """A value of each number that a group may have, without `known` and its size, which is that of its rollouts."""
     numbers = [f for f in GROUP_FIELDS.values() if f.type in {"float", "int"}]
-    return {f.name: good(f) for f in numbers if f.name not in known}
+    return {f.name: good(f) for f in numbers if f.name not in {"group_size", *known}}

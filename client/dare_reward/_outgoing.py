@@ -25,8 +25,8 @@ from .inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from .methods import find
 from .scoring.array_inputs import Table, full_mask, read_columns
 from .scoring.request import VIEWS, check_shape, flat_spans
+from .scoring.token_sums import path_digest, token_sums
 from .segments import offsets
-from .token_sums import path_digest, token_sums
 from .wire import MEDIA_TYPES, pack
 
 JSON = Mapping[str, Any]

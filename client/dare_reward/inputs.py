@@ -228,7 +228,7 @@ class Group(TypedDict, total=False):
         ),
     ]
     label_conflict: Annotated[
-        bool, Input("true: the rollouts' labels contradict each other, so the group has none; gt refuses it")
+        Flag, Input("true: the rollouts' labels contradict each other, so the group has none; gt refuses it")
     ]
     group_size: Annotated[
         Count,

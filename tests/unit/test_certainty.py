@@ -13,8 +13,8 @@ from dare_reward.errors import RequestError
 from dare_reward.groups import Groups
 from dare_reward.methods import find, methods
 from dare_reward.report.ties import Ties
+from dare_reward.scoring.token_sums import path_digest, without_tokens
 from dare_reward.stacks.scorer import group
-from dare_reward.token_sums import path_digest, without_tokens
 from dare_reward.wire import pack, unpack
 
 READERS = sorted(name for name, m in methods().items() if "mean_entropy" in m.inputs)

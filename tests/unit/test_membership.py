@@ -47,7 +47,7 @@ def frequency(method):
     return {"missing_entropy": "frequency"} if method == "dare" else {}
 
 
-def members(answers=ANSWERS, labels=(None,) * len(ANSWERS), **known):
+def members(answers=ANSWERS, labels=(None,) * 7, **known):
     rollouts = [{"id": str(i), "answer": answer} for i, answer in enumerate(answers)]
     known = {"prompt": "p"} | known
     return [

@@ -57,7 +57,7 @@ CHECKED: Final = tuple(
     f
     for kind in ("bool", "choice", "float", "int", "object", "options", "rollouts", "text", "texts")
     for f in GROUP_FIELDS.values()
-    if f.type == kind and (f.nullable or kind == "bool")
+    if f.type == kind and f.nullable
 )
 OF_REQUEST: Final = frozenset({"run", "step", "seed", "shadow", "params"})  # where people look for them in a group
 NONE_UNREAD: Final[Mapping[str, int]] = MappingProxyType({})
@@ -334,8 +334,7 @@ def _check_inputs(group: JSON, limits: Limits, loc: tuple[str | int, ...]) -> No
             _check_view(value, limits, (*loc, field.name))
         elif not _fits(field, value):
             code = "value" if field.type in {"choice", "float", "int"} else "type"
-            null = " or null" if field.nullable else ""
-            raise RequestError(f"must be {field.rule}{null}", loc=(*loc, field.name), code=code)
+            raise RequestError(f"must be {field.rule} or null", loc=(*loc, field.name), code=code)
         elif field.type in {"text", "texts"}:
             limits.check_text(sum(map(len, listed(value))), (*loc, field.name))
 

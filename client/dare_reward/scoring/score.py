@@ -185,7 +185,9 @@ def _judge(configured: Configured, prepared: Prepared, correct_R: Floats) -> Jud
     method, groups = configured.method, prepared.groups
     # Labels are in no group that an estimator sees, but for a method whose registry entry asks for them.
     seen = groups.with_column("label", correct_R) if "label" in method.inputs else groups
-    result = _with_membership(method, method.run(seen, configured.params), prepared)
+    result = method.run(seen, configured.params)
+    if prepared.neutral_P.any() or prepared.conflict_P.any():
+        result = _with_membership(method, result, prepared)
     label_A = pseudo_label(groups, result)
     labels = list(result.label_P or [None] * len(groups.sizes_P))
     if result.label_P is None:

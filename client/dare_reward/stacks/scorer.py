@@ -42,8 +42,8 @@ from ..openrlhf import AnswerRules
 from ..options import ADAPTER, CLIENT, Labelled, OnCollapse, OnError, TrainOn
 from ..params import Spec
 from ..runs.line import asked_for
+from ..scoring.token_sums import PER_TOKEN, without_tokens
 from ..scoring.update import Update
-from ..token_sums import PER_TOKEN, without_tokens
 from .answer_tokens import answer_tokens
 from .collapse import RunWatch, watch_of
 from .report import logger, say_once, watch_answers

@@ -47,7 +47,7 @@ from ..run_recorder import recorded
 from ..workers import INLINE_BYTES, Watch, run, unless_gone
 from .held_request import HeldError, waited
 from .join import Scored
-from .openrlhf_body import Member, OpenRLHFBody, read_body, read_members
+from .openrlhf_body import BodyRollout, OpenRLHFBody, read_body, read_members
 from .openrlhf_reply import evaluate, reply, rules_of, score_groups
 from .rendezvous import Arrival, Conflict, JoiningGroup
 from .route import JoinRoute
@@ -62,7 +62,7 @@ class WaitingRollout:
 
     config: Configuration
     run: str
-    member: Member
+    member: BodyRollout
     phase: int
     recorded: bool
 
@@ -74,7 +74,7 @@ class Question:
     config: Configuration
     run: str
     address: str
-    members: Sequence[Member]
+    members: Sequence[BodyRollout]
     recorded: bool
 
 
@@ -115,13 +115,13 @@ class OpenRLHF(JoinRoute):
 
     async def _members(
         self, request: Request, body: bytes | bytearray, config: Configuration
-    ) -> tuple[list[Member], OpenRLHFBody]:
+    ) -> tuple[list[BodyRollout], OpenRLHFBody]:
         """One short rollout is read at once; all else beside the loop, in the threads of what it will be."""
         settings, logged = self._settings, self._settings.logged_texts
         read = partial(read_body, body, settings.limits, settings.max_request_memory)
         how = rules_of(config), config.label_policy, settings.max_text
 
-        def work(watch: Watch) -> tuple[list[Member], OpenRLHFBody]:
+        def work(watch: Watch) -> tuple[list[BodyRollout], OpenRLHFBody]:
             columns = read()
             return read_members(columns, *how, watch, logged=logged), columns
 
@@ -140,7 +140,7 @@ class OpenRLHF(JoinRoute):
         warning = self._runs.warning(question.run)
         return Response(content, media_type="application/json", headers={"Dare-Warning": warning} if warning else None)
 
-    def _note_labels(self, run: str, members: Sequence[Member]) -> None:
+    def _note_labels(self, run: str, members: Sequence[BodyRollout]) -> None:
         """Labels that mean nothing; a run does not end of them."""
         if problems := [m.label.problem for m in members if m.label.problem]:
             self._metrics.ignored_labels.inc(len(problems))
@@ -172,7 +172,7 @@ class OpenRLHF(JoinRoute):
         self._note_method(question.run, config, entropies)
         return content
 
-    async def _joined(self, request: Request, question: Question, member: Member) -> bytes:
+    async def _joined(self, request: Request, question: Question, member: BodyRollout) -> bytes:
         """The reply to a rollout that comes alone, when its siblings are there."""
         config, run, address = question.config, question.run, question.address
         if self._refusal:
@@ -305,7 +305,7 @@ class OpenRLHF(JoinRoute):
             )
 
 
-def _weight(member: Member) -> int:
+def _weight(member: BodyRollout) -> int:
     """Bytes that a rollout holds while it waits, beside what every rollout does."""
     texts = (member.rollout["answer"], member.rollout.get("text"), *listed(member.label.answer), member.prompt)
     return sum(len(text or "") for text in texts)

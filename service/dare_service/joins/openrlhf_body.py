@@ -41,7 +41,7 @@ class OpenRLHFBody:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class BodyRollout:
     """One rollout, ready to be scored.
 
     group      what it shares with its siblings: the group key, or a digest of prompt and label
@@ -107,7 +107,7 @@ def read_members(
     watch: Callable[[], None] | None = None,
     *,
     logged: frozenset[str] = frozenset(),
-) -> list[Member]:
+) -> list[BodyRollout]:
     """Every rollout's response found, its answer read, its label read. `watch` is called before each; of texts is kept
     what is `logged`."""
     out = []
@@ -120,7 +120,7 @@ def read_members(
 
 def _member(
     body: OpenRLHFBody, i: int, rules: AnswerRules, policy: Split, max_text: int, *, logged: frozenset[str]
-) -> Member:
+) -> BodyRollout:
     query, prompt, columns = body.query[i], body.prompts[i], {k: v[i] for k, v in body.given.items()}
     label = rules.label(body.labels[i], policy=policy)
     start, is_known = response_start(query, prompt)
@@ -128,7 +128,7 @@ def _member(
     # The answer stands at the end; a refused rollout would end the training run.
     raw = {"text": query[max(start, len(query) - max_text) :], "finish_reason": columns.get("finish_reason"), **numbers}
     kept = {"text": raw["text"]} if "texts" in logged else {}  # the answer is given beside it, and wins
-    return Member(
+    return BodyRollout(
         group=columns.get("group_key") or _digest(prompt, LABEL.encode(body.labels[i])).hex(),
         identity=_digest(query, repr(sorted(columns.items()))),
         index=columns.get("index"),

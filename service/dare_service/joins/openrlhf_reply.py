@@ -14,7 +14,7 @@ from dare_reward.reply import GroupReply
 from dare_reward.scoring.request import Limits
 from dare_reward.scoring.score import ScoredGroups, score
 
-from .openrlhf_body import Member
+from .openrlhf_body import BodyRollout
 from .url_options import Configuration
 
 INSTALL = "to get entropies from OpenRLHF, install dare-reward where vLLM runs (docs/openrlhf.md, route 2)"
@@ -36,7 +36,7 @@ def reply(config: Configuration, rollouts: Sequence[RolloutOutcome]) -> dict[str
     return out
 
 
-def evaluate(config: Configuration, member: Member) -> RolloutOutcome:
+def evaluate(config: Configuration, member: BodyRollout) -> RolloutOutcome:
     entropy = member.rollout.get("mean_entropy")
     return evaluation(
         rules_of(config), member.rollout, member.label, route="url", entropy=entropy, shadow=config.shadow
@@ -45,7 +45,7 @@ def evaluate(config: Configuration, member: Member) -> RolloutOutcome:
 
 def score_groups(
     config: Configuration,
-    groups: Sequence[Sequence[Member]],
+    groups: Sequence[Sequence[BodyRollout]],
     limits: Limits,
     observe: Callable[[ScoredGroups, Sequence[Mapping[str, Any]]], None],
     effort: Effort,
@@ -73,7 +73,7 @@ def score_groups(
     return [_outcomes(config, *pair, early, known) for pair in zip(groups, replies, strict=True)], entropies
 
 
-def _body(config: Configuration, members: Sequence[Member]) -> dict[str, Any]:
+def _body(config: Configuration, members: Sequence[BodyRollout]) -> dict[str, Any]:
     """A group of `POST /reward`."""
     rollouts: list[Mapping[str, Any]] = [m.rollout for m in members]
     kinds = {m.entropy for m in members if "mean_entropy" in m.rollout}
@@ -92,7 +92,7 @@ def _body(config: Configuration, members: Sequence[Member]) -> dict[str, Any]:
 
 
 def _outcomes(
-    config: Configuration, members: Sequence[Member], group: GroupReply, early: bool, known: Known
+    config: Configuration, members: Sequence[BodyRollout], group: GroupReply, early: bool, known: Known
 ) -> list[RolloutOutcome]:
     unscored = early and config.on_deadline == "neutral"
     known = {**known, "partial": float(early), "neutral": float(unscored)}

@@ -12,8 +12,8 @@ from typing import Any
 from dare_reward.estimators.certainty import OVER, last_tokens, reads_answers
 from dare_reward.methods import find
 from dare_reward.openrlhf import AnswerRules, Label
+from dare_reward.scoring.token_sums import without_tokens
 from dare_reward.stacks.answer_tokens import answer_tokens
-from dare_reward.token_sums import without_tokens
 
 from ..vllm.token_entropy import token_arrays
 from .config import AgentConfig

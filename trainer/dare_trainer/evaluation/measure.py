@@ -27,8 +27,8 @@ from dare_reward.commands.labelled import read_labelled, refuse_repeats
 from dare_reward.errors import ConfigError, RequestError
 from dare_reward.openrlhf import AnswerRules
 from dare_reward.params import Param, parameters
+from dare_reward.scoring.token_sums import without_tokens
 from dare_reward.stacks.answer_tokens import answer_tokens
-from dare_reward.token_sums import without_tokens
 
 from ..launch.questions import LabelledQuestion, load, load_own
 from ..launch.recipes import recipe_file

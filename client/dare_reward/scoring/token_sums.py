@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from .groups import Ragged
-from .inputs import FIELDS
-from .scoring.array_inputs import Columns, Table, read_columns
+from ..groups import Ragged
+from ..inputs import FIELDS
+from .array_inputs import Columns, Table, read_columns
 
 JSON = Mapping[str, Any]
 PER_TOKEN: Final = tuple(sorted(f.name for f in FIELDS.values() if f.per_token and f.name != "token_mask"))
