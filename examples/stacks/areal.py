@@ -7,7 +7,7 @@ Read only: written against 4aef98d, never run in that stack.
 
 from areal.infra import remote_inf_engine
 
-from dare_reward.stacks.scorer import Scorer, group, require_complete
+from dare_reward.stacks.scorer import Scorer, require_complete
 
 scorer = Scorer.of("http://127.0.0.1:8000?method=dare")
 
@@ -19,13 +19,9 @@ def install(tokenizer):
         batch = await original(self, engine, data)
         if batch is None:
             return None
-        mask = batch["loss_mask"].bool()
-        rows = zip(batch["input_ids"], batch["logprobs"], mask, strict=True)
-        rollouts = [
-            {"text": tokenizer.decode(i[m].tolist(), skip_special_tokens=True), "logprobs": p[m].tolist()}
-            for i, p, m in rows
-        ]
-        (rewards,), _ = await scorer.score_async([group("0", rollouts)])
+        rows = zip(batch["input_ids"], batch["logprobs"], batch["loss_mask"], strict=True)
+        rollouts = [{"token_ids": ids, "logprobs": logprobs, "token_mask": mask} for ids, logprobs, mask in rows]
+        (rewards,), _ = await scorer.score_async([scorer.group("0", rollouts, tokenizer=tokenizer)])
         batch["rewards"] = batch["rewards"].new_tensor(require_complete(rewards))
         return batch
 

@@ -1,6 +1,6 @@
 """NeMo-RL, synchronous rollouts: `register_env("dare", "nemo_rl.DareEnvironment")`.
 
-Asynchronous rollouts and NeMo Gym's `/verify` hold one rollout: post it to the service's `POST /v1/rollouts`.
+Asynchronous rollouts and NeMo Gym's `/verify` hold one rollout: collect a prompt's, and score them together.
 
 Read only: written against 7ea279a, never run in that stack.
 """
@@ -9,7 +9,7 @@ import ray
 import torch
 from nemo_rl.environments.interfaces import EnvironmentInterface, EnvironmentReturn
 
-from dare_reward.stacks.scorer import Scorer, group, require_complete
+from dare_reward.stacks.scorer import Scorer, require_complete
 
 
 @ray.remote
@@ -18,11 +18,13 @@ class DareEnvironment(EnvironmentInterface):
         self.size, self.scorer = cfg["num_generations_per_prompt"], Scorer.of(cfg["url"])
 
     def step(self, message_log_batch, metadata):
-        texts = ["".join(m["content"] for m in log if m["role"] == "assistant") for log in message_log_batch]
+        said = [[m["content"] for m in log if m["role"] == "assistant"] for log in message_log_batch]
+        texts = [turns[-1] if turns else "" for turns in said]
         if len(texts) % self.size:
             raise ValueError(f"{len(texts)} rollouts are not whole groups of {self.size}")
         parts = [texts[i : i + self.size] for i in range(0, len(texts), self.size)]
-        rewards, _ = self.scorer.score([group(str(n), [{"text": t} for t in part]) for n, part in enumerate(parts)])
+        groups = [self.scorer.group(str(n), [{"text": t} for t in part]) for n, part in enumerate(parts)]
+        rewards, _ = self.scorer.score(groups)
         flat = torch.tensor([r for g in rewards for r in require_complete(g)])
         done = [{"role": "environment", "content": ""}] * len(texts)
         return EnvironmentReturn(done, metadata, [None] * len(texts), flat, torch.ones_like(flat), None)

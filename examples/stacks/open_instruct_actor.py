@@ -5,7 +5,7 @@ Read only: written against e6c3044, never run in that stack.
 
 from open_instruct import vllm_utils
 
-from dare_reward.stacks.scorer import Scorer, group, require_complete
+from dare_reward.stacks.scorer import Scorer, require_complete
 
 scorer = Scorer.of("http://127.0.0.1:8000?method=dare")
 
@@ -17,7 +17,7 @@ async def compute_rewards(actor, result, example):
         {"text": t, "logprobs": p, "finish_reason": f}
         for t, p, f in zip(texts, logprobs, result.finish_reasons, strict=True)
     ]
-    (rewards,), _ = await scorer.score_async([group("0", rollouts)])
+    (rewards,), _ = await scorer.score_async([scorer.group("0", rollouts)])
     return require_complete(rewards), {}
 
 

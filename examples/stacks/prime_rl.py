@@ -8,7 +8,7 @@ Read only: written against 559b447, never run in that stack.
 from prime_rl.orchestrator.algo.base import Algorithm, iter_trainable_traces
 from prime_rl.orchestrator.algo.routing import assign_advantages
 
-from dare_reward.stacks.scorer import Scorer, group, require_complete
+from dare_reward.stacks.scorer import Scorer, require_complete
 
 scorer = Scorer.of("http://127.0.0.1:8000?method=dare")
 
@@ -20,7 +20,7 @@ class DareAlgorithm(Algorithm):
         for trace in traces:
             branch = trace.branches[-1]
             rollouts.append({"text": trace.last_reply, "logprobs": branch.logprobs, "token_mask": branch.sampled_mask})
-        (rewards,), _ = await scorer.score_async([group("0", rollouts)])
+        (rewards,), _ = await scorer.score_async([scorer.group("0", rollouts)])
         values = require_complete(rewards)
         mean = sum(values) / len(values)
         for trace, reward in zip(traces, values, strict=True):

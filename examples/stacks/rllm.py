@@ -7,7 +7,7 @@ Read only: written against 9beb6e0, never run in that stack.
 
 from rllm.trainer.algorithms.transform import _default_traj_grouping_hook
 
-from dare_reward.stacks.scorer import Scorer, group, require_complete
+from dare_reward.stacks.scorer import Scorer, require_complete
 
 scorer = Scorer.of("http://127.0.0.1:8000?method=dare")
 
@@ -16,7 +16,7 @@ def dare_grouping(episodes, transform_config, compact_filtering_config=None):
     found = _default_traj_grouping_hook(episodes, transform_config, compact_filtering_config)
     steps = [[t.steps[-1] for t in g.trajectories] for g in found]
     asked = [
-        group(str(n), [{"text": s.model_response, "logprobs": s.logprobs or None} for s in of_group])
+        scorer.group(str(n), [{"text": s.model_response, "logprobs": s.logprobs} for s in of_group])
         for n, of_group in enumerate(steps)
     ]
     rewards, _ = scorer.score(asked)

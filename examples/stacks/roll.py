@@ -10,7 +10,7 @@ from roll.distributed.scheduler.decorator import Dispatch, register
 from roll.distributed.scheduler.protocol import DataProto
 from roll.pipeline.rlvr.rewards.math_rule_reward_worker import MathRuleRewardWorker
 
-from dare_reward.stacks.scorer import Scorer, group, groups_by, require_complete, spread
+from dare_reward.stacks.scorer import Scorer, groups_by, require_complete, scatter_to_rows
 
 scorer = Scorer.of("http://127.0.0.1:8000?method=dare")
 
@@ -20,9 +20,9 @@ class DareRewardWorker(MathRuleRewardWorker):
     def compute_rewards(self, data):
         texts = self.tokenizer.batch_decode(data.batch["responses"], skip_special_tokens=True)
         members = groups_by(data.non_tensor_batch["prompt"])
-        groups = [group(str(n), [{"text": texts[i]} for i in rows]) for n, rows in enumerate(members.values())]
+        groups = [scorer.group(str(n), [{"text": texts[i]} for i in rows]) for n, rows in enumerate(members.values())]
         rewards, _ = scorer.score(groups)
-        scores = torch.tensor(require_complete(spread(rewards, members.values(), len(texts))))
+        scores = torch.tensor(require_complete(scatter_to_rows(rewards, members.values(), len(texts))))
         token_level = torch.zeros_like(data.batch["responses"], dtype=torch.float32)
         return DataProto.from_dict(
             tensors={"token_level_rewards": token_level, "response_level_rewards": scores, "scores": scores}

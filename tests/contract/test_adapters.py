@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import enum
 import importlib
-import json
 import os
 import pickle
 import re
@@ -19,11 +18,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import urlencode
 
-import httpx
-import numpy as np
 import pytest
 import tokenizers
 from rows import each
+from stack_samples import Sample
 
 import dare_reward
 from dare_reward.answers.extraction.final_answer import WHY_NONE
@@ -33,8 +31,7 @@ from dare_reward.options import ADAPTER
 from dare_reward.runs import read_run
 from dare_reward.runs.line import asked_for
 from dare_reward.runs.log import run_log_of
-from dare_reward.scoring.update import update_specs
-from dare_reward.stacks import easyr1, report, slime, swift, trl, verl, verl_filter
+from dare_reward.stacks import easyr1, report, rollout, slime, swift, trl, verl, verl_filter
 from dare_reward.stacks import scorer as common
 from dare_reward.stacks.answer_tokens import outside_answer
 from dare_reward.stacks.ranks import scored_together
@@ -45,50 +42,6 @@ from dare_reward.stacks.trl_rollout import VoteRollout, text_of
 pytestmark = pytest.mark.usefixtures("plugins")
 
 URL = "http://service"
-OPTIONS = {s.name for s in update_specs()}
-SETTINGS = {"max_groups": 1024, "max_json_bytes": 1 << 26, "max_body_bytes": 1 << 27}
-
-
-@pytest.fixture
-def service(monkeypatch):
-    """Clients without a network; `service.bodies` is what was sent, `service.change` alters replies, `service.down` ends it."""
-    state = SimpleNamespace(bodies=[], asked=[], change=lambda reply: reply, down=False, status=200)
-
-    def answer(request):
-        if state.down:
-            raise httpx.ConnectError("nobody there")
-        if request.url.path == "/info":
-            return httpx.Response(200, json={"settings": SETTINGS})
-        body = json.loads(request.content)
-        if request.url.path == "/v1/settled":
-            state.asked.append(body)
-            waves = {name: body[name] for name in ("votes", "rule", "wave", "rule_params") if name in body}
-            reply = dare_reward.settled(body["groups"], method=body["method"], **waves, **body["params"])
-            told = reply.to_json() | {"request_id": request.headers["x-request-id"]}
-            return httpx.Response(state.status, json=told)
-        state.bodies.append(body)
-        update = {name: body[name] for name in (*OPTIONS, "shadow", "seed") if name in body}
-        reply = dare_reward.estimate(body["groups"], method=body["method"], **body["params"], **update).to_json()
-        reply["request_id"] = request.headers["x-request-id"]
-        return httpx.Response(200, content=json.dumps(state.change(json.loads(json.dumps(reply)))))
-
-    class Quiet(httpx.MockTransport):
-        pass
-
-    from dare_reward import client
-
-    for kind in ("Client", "AsyncClient"):
-        original = getattr(client, kind)
-        monkeypatch.setattr(
-            client,
-            kind,
-            lambda *a, _original=original, **k: _original(*a, **{"retries": 0, **k}, transport=Quiet(answer)),
-        )
-    common._client.cache_clear()
-    slime._parsed.cache_clear()
-    easyr1._scorer.cache_clear()
-    yield state
-    common._client.cache_clear()
 
 
 def rollouts(answers, **columns):
@@ -153,50 +106,20 @@ def test_importing_an_adapter_loads_no_stack():
 
 
 def test_sources_are_never_mixed():
-    exact = common.group("g", rollouts("12", token_entropies=[[0.1], [0.2]], logprobs=[[-5.0], [-5.0]]))
+    exact = rollout.group("g", rollouts("12", token_entropies=[[0.1], [0.2]], logprobs=[[-5.0], [-5.0]]))
     assert [set(r) for r in exact["rollouts"]] == [{"text", "token_entropies", "token_logprobs"}] * 2
     assert "entropy_source" not in exact
     half = [{"text": "a", "token_entropies": [0.1], "logprobs": [-1.0]}, {"text": "b", "logprobs": [-3.0, -1.0]}]
-    estimated = common.group("g", half)
+    estimated = rollout.group("g", half)
     assert estimated["entropy_source"] == "logprob"
-    assert [r.pop("token_logprobs").tolist() for r in estimated["rollouts"]] == [[-1.0], [-3.0, -1.0]]
-    assert estimated["rollouts"] == [
-        {"text": "a", "mean_entropy": 1.0, "num_tokens": 1},
-        {"text": "b", "mean_entropy": 2.0, "num_tokens": 2},
-    ]
-    lacking = common.group("g", [{"text": "a", "token_entropies": [0.1]}, {"text": "b"}])
-    assert lacking["rollouts"] == [{"text": "a", "token_entropies": [0.1]}, {"text": "b"}]
-
-
-def test_log_probabilities():
-    assert common.with_estimate({"logprobs": [-1.0, -9.0, -2.0], "token_mask": [1, 0, 1]}) == {
-        "mean_entropy": 1.5,
-        "num_tokens": 2,
-    }
-    assert common.with_estimate({"logprobs": [1e-9]}) == {"mean_entropy": 0.0, "num_tokens": 1}
-    assert common.with_estimate({"logprobs": []}) == {"mean_entropy": None, "num_tokens": 0}
-    assert common.with_estimate({}) == {}
-    with pytest.raises(RequestError, match="finite"):
-        common.with_estimate({"logprobs": [-1.0, float("-inf")]})
-    with pytest.raises(RequestError, match=r"2 .*token_mask"):
-        common.with_estimate({"logprobs": [-1.0], "token_mask": [1, 1]})
-
-
-@pytest.mark.parametrize(
-    "mask",
-    [[0, 1, 1], [False, True, True], [0.0, 1.0, 1.0], np.array([0, 1, 1]), np.array([0, 1, 1], np.float32)],
-    ids=["ints", "truth values", "floats", "numpy ints", "numpy floats"],
-)
-@pytest.mark.parametrize("field", ["logprobs", "token_entropies"])
-def test_a_mask_is_read_as_stacks_write_it(service, field, mask):
-    tokens = [np.array([9.0, 0.2, 0.4]) * (-1 if field == "logprobs" else 1)] * 2
-    sent = rollouts("12", **{field: tokens}, token_mask=[mask] * 2)
-    ((_, _),), reply = common.Scorer.of(f"{URL}?method=dare").score([common.group("g", sent)])
-    assert [one.uncertainty for one in reply.groups[0].support] == pytest.approx([0.3, 0.3])
+    assert [r["token_logprobs"].tolist() for r in estimated["rollouts"]] == [[-1.0], [-3.0, -1.0]]
+    assert [r["token_entropies"].tolist() for r in estimated["rollouts"]] == [[1.0], [3.0, 1.0]]
+    lacking = rollout.group("g", [{"text": "a", "token_entropies": [0.1]}, {"text": "b"}])
+    assert [set(r) for r in lacking["rollouts"]] == [{"text", "token_entropies"}, {"text"}]
 
 
 def test_no_entropy_anywhere_is_votes_alone_unless_told(service):
-    group = common.group("g", rollouts("112"))
+    group = rollout.group("g", rollouts("112"))
     ((one, two, three),), _ = common.Scorer.of(URL).score([group])
     assert one == two > three
     with pytest.raises(ReplyError, match="was not scored"):
@@ -208,7 +131,7 @@ def test_no_entropy_anywhere_is_votes_alone_unless_told(service):
 
 def test_away(service, caplog):
     service.down = True
-    group = common.group("g", rollouts("112"))
+    group = rollout.group("g", rollouts("112"))
     with pytest.raises(UnavailableError):
         common.Scorer.of(URL).score([group])
     assert common.Scorer.of(URL, on_error="abstain").score([group]) == ([[None] * 3], None)
@@ -239,7 +162,7 @@ def rename(reply):
 def test_a_wrong_reply_is_an_error_whatever_on_error_says(service, change, words, on_error):
     service.change = change
     with pytest.raises(ReplyError, match=words):
-        common.Scorer.of(URL, on_error=on_error).score([common.group("g", rollouts("112"))])
+        common.Scorer.of(URL, on_error=on_error).score([rollout.group("g", rollouts("112"))])
 
 
 # --- the adapters ----------------------------------------------------------------------------------------------------
@@ -294,7 +217,7 @@ def test_what_is_logged_beside_the_rewards(service):
 
 def test_rollouts_without_answers_are_warned_of_at_once_and_not_at_every_step(service, caplog):
     scorer = common.Scorer.of(URL, method="ttrl")
-    silent = common.group("g", [{"text": "no idea", "finish_reason": "stop"}] * 3 + [{"text": "", "answer": None}])
+    silent = rollout.group("g", [{"text": "no idea", "finish_reason": "stop"}] * 3 + [{"text": "", "answer": None}])
     for _ in range(9):
         scorer.score([silent])
     warned = [
@@ -302,9 +225,9 @@ def test_rollouts_without_answers_are_warned_of_at_once_and_not_at_every_step(se
     ]
     assert [w.split()[0] for w in warned] == ["4", "8", "16", "32"]
     assert WHY_NONE["unannounced"] in warned[0]
-    scorer.score([common.group("h", rollouts("1")), *({**silent, "group_id": str(i)} for i in range(8))])
+    scorer.score([rollout.group("h", rollouts("1")), *({**silent, "group_id": str(i)} for i in range(8))])
     caplog.clear()
-    common.Scorer.of(URL, method="ttrl", tie="first").score([common.group("g", rollouts("112"))])
+    common.Scorer.of(URL, method="ttrl", tie="first").score([rollout.group("g", rollouts("112"))])
     assert not [r for r in caplog.records if r.levelname == "WARNING" and "without an answer" in r.getMessage()]
 
 
@@ -381,20 +304,19 @@ def test_conversational_completions(completion, text):
     assert text_of(completion) == text
 
 
-def sample(index, answer, **more):
+def sample(index, answer, *, status="completed", **more):
+    """As slime has it once its engine has replied."""
     given = {
         "rollout_log_probs": [-0.1, -0.3],
-        "loss_mask": [1, 1],
-        "remove_sample": False,
-        "label": None,
         "group_index": 1,
         "prompt": [{"role": "user", "content": "a question"}],
-        "status": "completed",
+        "tokens": [7, 8, 9, 1, 2],
+        "response_length": 2,
+        "loss_mask": [1, 1],
+        "response": f"\\boxed{{{answer}}}",
         **more,
     }
-    return SimpleNamespace(
-        index=index, response=f"\\boxed{{{answer}}}", **{**given, "status": SimpleNamespace(value=given["status"])}
-    )
+    return Sample(index=index, status=Sample.Status(status), **given)
 
 
 def test_slime(service):
@@ -633,8 +555,8 @@ def of_trl(monkeypatch):
 
 def of_verl(monkeypatch):
     """What the trainer's step logs, without its queue."""
-    scorer = common.Scorer.of(SHADOWED).within("verl", lacks={"gaps"})
-    groups = [common.group("p", [{"text": text} for text in "1222"])]
+    scorer = common.Scorer.of(SHADOWED).require_supported("verl", lacks={"gaps"})
+    groups = [rollout.group("p", [{"text": text} for text in "1222"])]
     _, reply = scorer.score(groups)
     return {f"dare/{name}": value for name, value in verl.numbers(reply, groups).items()}
 
@@ -867,8 +789,8 @@ def test_verl_sessions():
     chosen = found(method="ddrl", advantage="ddrl", n_train=2, trained=3)
     assert chosen.trained == {"ua_0", "ua_3", "ub_0", "ub_3"}
     assert chosen.gains["ua_0"] == 1.0
-    for rollout in groups[0]["rollouts"]:
-        rollout["mean_entropy"] = 0.5
+    for row in groups[0]["rollouts"]:
+        row["mean_entropy"] = 0.5
     chosen = found(method="dare", selection="ddrl", selection_size=2)
     assert chosen.trained == {"ua_0", "ua_3", "ub_0", "ub_1"}, "of a group without entropies as many as of the other"
     assert chosen.gains == dict.fromkeys(names[4:], 0.0), "whatever verl makes of rewards of 0"
@@ -1058,8 +980,7 @@ def router(monkeypatch):
 
 
 def of_slime(answers):
-    tokens = {"tokens": [7, 8, 9, 1, 2], "response_length": 2, "metadata": {}}
-    return [sample(i, a, **tokens) for i, a in enumerate(answers)]
+    return [sample(i, a) for i, a in enumerate(answers)]
 
 
 def slime_url(**more):
@@ -1136,8 +1057,8 @@ def test_verl_s_filter_logs_no_group_twice(tmp_path):
 
 def test_groups_with_a_label_are_scored_by_it_where_asked(service):
     groups = [
-        common.group("known", [{"answer": a} for a in "1122"], label="2"),
-        common.group("other", [{"answer": a} for a in "1112"]),
+        rollout.group("known", [{"answer": a} for a in "1122"], label="2"),
+        rollout.group("other", [{"answer": a} for a in "1112"]),
     ]
     plain, gt = (common.Scorer.of(f"{URL}?method=ttrl{more}") for more in ("", "&labelled=gt"))
     assert plain.score(groups)[0] == [[1, 1, 0, 0], [1, 1, 1, 0]]

@@ -124,7 +124,7 @@ def surfaces():
     }
 
 
-BESIDE = {"groups", "rollouts", "abstained", "group_errors"}
+BESIDE = {"groups", "rollouts", "abstained", "group_errors", "entropy_missing"}
 
 
 def family(name):

@@ -14,7 +14,7 @@ from dare_reward.groups import Groups
 from dare_reward.methods import find, methods
 from dare_reward.report.ties import Ties
 from dare_reward.scoring.token_sums import path_digest, without_tokens
-from dare_reward.stacks.scorer import group
+from dare_reward.stacks.rollout import group
 from dare_reward.wire import pack, unpack
 
 READERS = sorted(name for name, m in methods().items() if "mean_entropy" in m.inputs)
@@ -325,7 +325,8 @@ def test_a_stack_hands_over_tokens_and_the_place_of_the_answer():
         {"text": "\\boxed{2}", "logprobs": [-0.1, 1e-6]},
     ]
     one = group("a", rows)
-    assert [r.get("answer_entropy") for r in one["rollouts"]] == [pytest.approx(0.4), None]
+    numbers = [without_tokens(r) for r in one["rollouts"]]
+    assert [r.get("answer_entropy") for r in numbers] == [pytest.approx(0.4), None]
     assert one["entropy_source"] == "logprob"
     (found,) = estimate(
         [one], method="weighted_vote", certainty="answer_probability", missing_entropy="frequency"

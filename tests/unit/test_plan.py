@@ -8,7 +8,7 @@ from pyarrow import parquet
 from dare_reward.cli import main
 from dare_reward.commands.plan import STACKS, mixed
 from dare_reward.openrlhf import AnswerRules, evaluation, read_label
-from dare_reward.stacks.scorer import label_of
+from dare_reward.stacks.rollout import label_of
 
 
 def group(name, answers, **fields):

@@ -18,7 +18,8 @@ from typing import Any
 from dare_reward.errors import RequestError
 from dare_reward.openrlhf import AnswerRules, Label
 from dare_reward.stacks.report import shadow_numbers
-from dare_reward.stacks.scorer import Scorer, group, groups_by, label_of, require_complete, silenced, spread
+from dare_reward.stacks.rollout import label_of
+from dare_reward.stacks.scorer import Scorer, groups_by, require_complete, scatter_to_rows, zero_dropped
 
 REWARD_NAME, REWARD_TYPE = "dare", "batch"
 UIDS: ContextVar[list[str] | None] = ContextVar("uids", default=None)
@@ -32,22 +33,27 @@ def reward(inputs: Sequence[dict[str, Any]], *, url: str, **settings: Any) -> li
     scorer = _scorer(url, **{k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()})
     uids = UIDS.get()
     if uids is None:
-        rules = AnswerRules(dict(scorer.params), scorer.kind)
-        return [{"overall": right, "accuracy": right} for right in (_accuracy(rules, row) for row in inputs)]
+        return [{"overall": right, "accuracy": right} for right in (_accuracy(scorer, row) for row in inputs)]
     if len(uids) != len(inputs):
         raise RequestError(f"EasyR1 passed {len(inputs)} rows for {len(uids)} uids", code="length")
     members = groups_by(uids)
     labels = {u: inputs[at[0]]["ground_truth"] for u, at in members.items()}
-    groups = [group(u, [_rollout(inputs[i]) for i in at], label=label_of(labels[u])) for u, at in members.items()]
+    groups = [
+        scorer.group(u, [_rollout(inputs[i]) for i in at], label=label_of(labels[u], scorer.kind))
+        for u, at in members.items()
+    ]
     rewards, reply = scorer.score(groups)
-    rewards = silenced(rewards, reply, 0.0)
+    rewards = zero_dropped(rewards, reply, 0.0)
     logged = {f"dare/{name}": value for name, value in shadow_numbers(reply, groups).items()}
-    return [{"overall": value, **logged} for value in require_complete(spread(rewards, members.values(), len(inputs)))]
+    return [
+        {"overall": value, **logged}
+        for value in require_complete(scatter_to_rows(rewards, members.values(), len(inputs)))
+    ]
 
 
 @cache
 def _scorer(url: str, **settings: Any) -> Scorer:
-    scorer = Scorer.of(url, **settings).within("EasyR1", lacks={"gaps", "masks", "end"}, takes={"settled"})
+    scorer = Scorer.of(url, **settings).require_supported("EasyR1", lacks={"gaps", "masks", "end"}, takes={"settled"})
     # EasyR1's default, and no setting of it leaves the division out. A reward function is not told the estimator.
     scorer.check_scale("EasyR1's grpo", divides=True, remedy="choose another method, such as ttrl, or another stack")
     return scorer
@@ -57,8 +63,10 @@ def _rollout(row: dict[str, Any]) -> dict[str, Any]:
     return {"text": row["response"], "num_tokens": int(row["response_length"])}
 
 
-def _accuracy(rules: AnswerRules, row: dict[str, Any]) -> float:
-    label = Label(str(row["ground_truth"]))  # a data set of numbers has numbers here
+def _accuracy(scorer: Scorer, row: dict[str, Any]) -> float:
+    accepted = label_of(row["ground_truth"], scorer.kind) or ()
+    label = Label(accepted if isinstance(accepted, str) else tuple(accepted))
+    rules = AnswerRules(dict(scorer.params), scorer.kind)
     return float(rules.right(rules.read(_rollout(row), label), label) or False)
 
 

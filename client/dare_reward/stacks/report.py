@@ -23,13 +23,19 @@ def numbers(reply: Reply | None, groups: Sequence[Mapping[str, Any]]) -> dict[st
     """What a stack's own log shows of a request: the numbers of `dare_reward.numbers`, as the run log of these groups
     would give them, and what else the reply says of the request.
 
-    abstained   1: there was no reply
+    entropy_missing   rollouts with an answer and without an entropy
+    abstained         1: there was no reply
     """
     if reply is None:
         return {"abstained": 1.0}
     diagnostics = {k: float(v) for k, v in reply.diagnostics.items() if isinstance(v, int | float)}
     lines = objects(of_groups(groups, reply), 0.0)
-    return {"reward": 0.0, **diagnostics, **pooled(lines), "abstained": 0.0}
+    missing = sum(
+        bool(valid) and not sent.keys() & {"token_entropies", "mean_entropy"}
+        for of_group, one in zip(groups, reply.groups, strict=True)
+        for sent, valid in zip(of_group["rollouts"], one.valid or [False] * len(of_group["rollouts"]), strict=True)
+    )
+    return {"reward": 0.0, **diagnostics, **pooled(lines), "entropy_missing": float(missing), "abstained": 0.0}
 
 
 def shadow_numbers(reply: Reply | None, groups: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -18,12 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from urllib.parse import parse_qsl, urlunsplit
 from weakref import WeakKeyDictionary
 
-import numpy as np
-from numpy.typing import NDArray
-
 from .._outgoing import split_address
 from ..answers import Kind
-from ..answers.classes import Labels
 from ..answers.labels import read_labels
 from ..answers.rollouts import kind_of, option_tuple
 from ..errors import (
@@ -36,17 +32,16 @@ from ..errors import (
     unknown_name,
 )
 from ..estimators.certainty import reads_answers
-from ..inputs import ACCEPTED, Group
+from ..inputs import Group
 from ..methods import find, other_scale, require_every_rollout, require_scale, require_steps, scale_unseen, specs
 from ..openrlhf import AnswerRules
 from ..options import ADAPTER, CLIENT, Labelled, OnCollapse, OnError, TrainOn
 from ..params import Spec
 from ..runs.line import asked_for
-from ..scoring.token_sums import PER_TOKEN, without_tokens
 from ..scoring.update import Update
-from .answer_tokens import answer_tokens
 from .collapse import RunWatch, watch_of
 from .report import logger, say_once, watch_answers
+from .rollout import content_of, group, has_entropy, may_vote
 
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client
@@ -58,7 +53,6 @@ JSON = Mapping[str, Any]
 # What a stack or its adapter may lack: rollouts without a reward, masks of tokens, a way to end the training.
 Ability = Literal["gaps", "masks", "end"]
 Rewards = list[list[float | None]]
-ROUNDING: Final = 1e-3  # nats above 0 that a log-probability may have
 EQUAL: Final = (None, "zero_variance", "all_invalid")  # to carry on, or to have no advantage anyway
 
 
@@ -174,13 +168,10 @@ class Scorer:
         """The method's certainty is over the answer's tokens."""
         return reads_answers(dict(self.params))
 
-    def answer_tokens(self, rollout: JSON, ids: Sequence[int], tokenizer: Any) -> dict[str, Any]:
-        """The tokens that the answer stands in, if the method's certainty is over these."""
-        if not self.reads_answers:
-            return {}
-        rules = AnswerRules(dict(self.params), self.kind)
-        span, _ = answer_tokens(rollout, ids, tokenizer=tokenizer, rules=rules)
-        return {} if span is None else {"answer_tokens": list(span)}
+    def group(self, group_id: str, rollouts: Sequence[JSON], *, tokenizer: Any = None, **more: Any) -> Group:
+        """One group of the request, of rollouts as the stack has them (`rollout.group`)."""
+        rules = AnswerRules(dict(self.params), self.kind) if self.reads_answers else None
+        return group(group_id, rollouts, tokenizer=tokenizer, rules=rules, **more)
 
     def watch(self, reply: Reply | None, step: int | None, trainer: Any = None) -> RunWatch | None:
         """The state of the trainer's run with this reply; None where nobody asked for it. It never raises."""
@@ -194,7 +185,7 @@ class Scorer:
             say_once(f"the state of the run is not known: {type(error).__name__}: {error}")
         return watch
 
-    def within(
+    def require_supported(
         self, stack: str, *, lacks: AbstractSet[Ability] = frozenset(), takes: AbstractSet[str] | None = None
     ) -> Scorer:
         """This, if no setting asks for what the stack's adapter `lacks`; an error otherwise.
@@ -249,12 +240,22 @@ class Scorer:
         return ((k, v) for k, v in self.params if k in names)
 
     def _params(self, groups: Sequence[JSON]) -> dict[str, Any]:
-        """The parameters; votes alone where no entropy came at all and the user did not decide otherwise."""
+        """The parameters; votes alone in groups that lack entropies, where the user did not decide otherwise."""
         params = dict(self.params)
         takes = any(s.name == "missing_entropy" for s in specs(find(self.method)))
-        if takes and "missing_entropy" not in params and not any(_informed(r) for g in groups for r in g["rollouts"]):
-            say_once("neither entropies nor log-probabilities came: scoring by votes alone (missing_entropy=frequency)")
-            params["missing_entropy"] = "frequency"
+        if takes and "missing_entropy" not in params:
+            votes = [has_entropy(r) for g in groups for r in g["rollouts"] if may_vote(r)]
+            if not any(votes):
+                say_once(
+                    "neither entropies nor log-probabilities came: scoring by votes alone (missing_entropy=frequency)"
+                )
+            elif not all(votes):
+                say_once(
+                    "rollouts have no entropy: their groups are scored by votes alone (missing_entropy=frequency), "
+                    "and dare/entropy_missing counts them"
+                )
+            if not all(votes) or not votes:
+                params["missing_entropy"] = "frequency"
         return params
 
     def _without(self, groups: Sequence[JSON], error: UnavailableError) -> Rewards:
@@ -346,17 +347,6 @@ def _is_labelled(group: JSON) -> bool:
     return bool(read_labels(group.get("label") or (), kind=kind_of(group), options=option_tuple(group)))
 
 
-def label_of(value: Any) -> Labels | None:
-    """A data set's label: a text or a number, or a list of those that are right; None for anything else or too many."""
-    value = value.tolist() if hasattr(value, "tolist") else value
-    several = value if isinstance(value, list) else [value]
-    texts = [str(v) for v in several if isinstance(v, str | int | float) and v == v and str(v).strip()]  # noqa: PLR0124
-    if len(texts) > ACCEPTED:  # the request would be refused, and the run would end
-        say_once(f"a prompt with {len(texts):,} labels has none: at most {ACCEPTED:,} are accepted. Shorten its list")
-        return None
-    return texts if len(texts) > 1 else next(iter(texts), None)
-
-
 def groups_by(keys: Iterable[Any]) -> dict[str, list[int]]:
     """The indices of the rows of each key, keys in the order in which they first come."""
     rows: dict[str, list[int]] = {}
@@ -365,7 +355,7 @@ def groups_by(keys: Iterable[Any]) -> dict[str, list[int]]:
     return rows
 
 
-def spread(rewards: Rewards, rows: Iterable[Sequence[int]], count: int) -> list[float | None]:
+def scatter_to_rows(rewards: Rewards, rows: Iterable[Sequence[int]], count: int) -> list[float | None]:
     """Rewards of groups, back in the order of the rows.
 
     Args:
@@ -383,7 +373,7 @@ def spread(rewards: Rewards, rows: Iterable[Sequence[int]], count: int) -> list[
     return out
 
 
-def silenced(rewards: Rewards, reply: Reply | None, level: float | None = None) -> Rewards:
+def zero_dropped(rewards: Rewards, reply: Reply | None, level: float | None = None) -> Rewards:
     """Rewards of `level` for a group that is to be dropped, though its rewards differ; None is a stack's abstention,
     and equal rewards have no advantage."""
     if reply is None:
@@ -400,92 +390,3 @@ def require_complete(rewards: Sequence[float | None]) -> list[float]:
     if (missing := sum(r is None for r in rewards)) > 0:
         raise ReplyError(f"{missing} of {len(rewards)} rollouts are without a reward")
     return [r for r in rewards if r is not None]
-
-
-def group(group_id: str, rollouts: Sequence[JSON], **more: Any) -> Group:
-    """One group of the request, its entropies from one source.
-
-    Args:
-        group_id: the group's name in the request
-        rollouts: dictionaries with the keys of `dare_reward.Rollout`, and `logprobs`
-        more: further keys of `dare_reward.Group`
-
-    A rollout may have `token_entropies` or `mean_entropy` (full vocabulary), or `logprobs` of its sampled tokens. If
-    every rollout has entropies those are sent; else, if every one has `logprobs`, mean(-logp), an estimate that is
-    labelled `logprob`; else what there is, for `missing_entropy` to decide. `answer_tokens` say where the answer is.
-    The client sends of all this what `token_sums` makes of it, and of log-probabilities the sum.
-    """
-    exact = all(_informed(r) for r in rollouts)
-    estimated = not exact and all("mean_entropy" in with_estimate(r) for r in rollouts)
-    dropped = {"logprobs", "token_entropies", "mean_entropy"} if estimated else {"logprobs"}
-    out = []
-    for rollout in rollouts:
-        row = {k: v for k, v in rollout.items() if k not in dropped} | _probabilities(rollout)
-        row |= {"token_mask": _mask(rollout["token_mask"])} if rollout.get("token_mask") is not None else {}
-        if not row.keys() & PER_TOKEN:
-            row = {k: v for k, v in row.items() if k not in {"token_mask", "answer_tokens"}}
-        out.append(row | (with_estimate(rollout) if estimated else {}))
-    source = {"entropy_source": "logprob"} if estimated else {}
-    fields = {k: v for k, v in more.items() if v is not None}
-    return cast("Group", {"group_id": group_id, **source, **fields, "rollouts": out})
-
-
-def content_of(message: JSON) -> str:
-    """The text of a message, whose content may be parts, some of them no text."""
-    content = message.get("content") or ""
-    if isinstance(content, str):
-        return content
-    return "".join(part if isinstance(part, str) else str(part.get("text") or "") for part in content)
-
-
-def _mask(given: Any) -> NDArray[np.bool_]:
-    """A mask as stacks write it (truth values, or 0 and 1 of any type) as truth values."""
-    mask = np.asarray(given)
-    if mask.ndim != 1 or not np.isin(mask, (0, 1)).all():
-        raise RequestError("token_mask: one truth value, or 0 or 1, for each token", code="type")
-    return mask.astype(bool)
-
-
-def with_estimate(rollout: JSON) -> dict[str, Any]:
-    """mean(-log p) over the sampled tokens: an unbiased estimate of the mean entropy they were sampled with."""
-    logprobs = rollout.get("logprobs")
-    if logprobs is None:
-        return {}
-    values = np.asarray(logprobs, np.float64)
-    given = rollout.get("token_mask")
-    mask = np.ones(len(values), bool) if given is None else _mask(given)
-    if len(mask) != len(values):
-        raise RequestError(f"{len(mask)} entries of token_mask for {len(values)} log-probabilities", code="length")
-    values = values[mask]
-    if not np.isfinite(values).all():
-        raise RequestError("a log-probability of a sampled token is not a finite number", code="value")
-    mean = float(max(-values.mean(), 0.0)) if len(values) else None
-    return {"mean_entropy": mean, "num_tokens": len(values), **_answer_estimate(rollout)}
-
-
-def _answer_estimate(rollout: JSON) -> dict[str, Any]:
-    """The same over the answer's tokens, where they are known."""
-    tokens = {k: rollout[k] for k in ("answer_tokens", "token_mask") if rollout.get(k) is not None}
-    probabilities = _probabilities(rollout)
-    if "answer_tokens" not in tokens or not probabilities:
-        return {}
-    mean = {"token_entropies": np.maximum(-probabilities["token_logprobs"], 0.0)}
-    entropy = without_tokens(tokens | mean).get("answer_entropy")
-    return {} if entropy is None else {"answer_entropy": entropy}
-
-
-def _probabilities(rollout: JSON) -> dict[str, Any]:
-    """Log-probabilities as the client takes them. Those above 0 by rounding are 0; others that can be none are left
-    out: no run ends of a number that its method may not read."""
-    if rollout.get("logprobs") is None:
-        return {}
-    values = np.asarray(rollout["logprobs"], np.float64)
-    if not len(values) or not np.isfinite(values).all() or values.max() > ROUNDING:
-        if len(values):
-            say_once("a log-probability of a sampled token is above 0 or not finite: this rollout's are left out")
-        return {}
-    return {"token_logprobs": np.minimum(values, 0.0)}
-
-
-def _informed(rollout: JSON) -> bool:
-    return rollout.get("token_entropies") is not None or rollout.get("mean_entropy") is not None

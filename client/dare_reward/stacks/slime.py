@@ -22,7 +22,8 @@ from ..methods import find, require_every_rollout
 from ..stopping.waves import Waves
 from . import slime_votes
 from .report import shadow_numbers
-from .scorer import Scorer, group, groups_by, label_of, require_complete, silenced
+from .rollout import label_of
+from .scorer import Scorer, groups_by, require_complete, zero_dropped
 
 POST_PROCESS: Final = "dare_reward.stacks.slime.advantages"
 VOTING: Final = ("adaptive", "votes")
@@ -38,16 +39,19 @@ async def reward(args: Any, samples: Any, **_: Any) -> list[float]:
     if len({s.group_index for s in samples}) > 1:
         raise RequestError("slime called the reward with samples of several groups; one is expected")
     scorer, waves = _of_group(args), _waves(args)
-    rows = [_rollout(args, scorer, s) for s in samples]
+    rows = [_rollout(args, s) for s in samples]
     facts: dict[str, float] = {}
     if waves is not None:
         votes, facts = await slime_votes.votes(args, samples, rows, scorer, waves)
         rows += votes
     prompt = scorer.logged_prompt(samples[0].prompt)
-    one = group(str(samples[0].group_index), rows, label=label_of(samples[0].label), prompt=prompt)
+    label = label_of(samples[0].label, scorer.kind)
+    one = scorer.group(
+        str(samples[0].group_index), rows, tokenizer=_tokenizer(args, scorer, rows), label=label, prompt=prompt
+    )
     scores, reply = await scorer.score_async([one])
     facts |= {f"dare/{name}": value for name, value in shadow_numbers(reply, [one]).items()}
-    (rewards,) = silenced(scores, reply, 0.0)
+    (rewards,) = zero_dropped(scores, reply, 0.0)
     for sample in samples:
         known = getattr(sample, "metadata", None) or {}
         sample.metadata = {**known, **facts, DROP: reply and reply.groups[0].drop}
@@ -64,16 +68,12 @@ def advantages(args: Any, samples: Sequence[Any], **_: Any) -> tuple[list[float]
     if "advantage" not in dict(scorer.update):
         raise ConfigError(f"{POST_PROCESS} needs advantage=... in --rm-url, such as advantage=gmae with method=gmae")
     members = groups_by(s.group_index for s in samples)
-    rows = [[samples[i] for i in at] for at in members.values()]
-    sent = [
-        group(
-            name,
-            [_rollout(args, scorer, s) for s in of_group],
-            label=label_of(of_group[0].label),
-            prompt=scorer.logged_prompt(of_group[0].prompt),
-        )
-        for name, of_group in zip(members, rows, strict=True)
-    ]
+    sent = []
+    for name, at in members.items():
+        own = [samples[i] for i in at]
+        rows = [_rollout(args, s) for s in own]
+        facts = {"label": label_of(own[0].label, scorer.kind), "prompt": scorer.logged_prompt(own[0].prompt)}
+        sent.append(scorer.group(name, rows, tokenizer=_tokenizer(args, scorer, rows), **facts))
     scores, reply = scorer.score(sent)
     rewards, gains = [0.0] * len(samples), [0.0] * len(samples)
     if reply is None:  # on_error=zero
@@ -164,19 +164,34 @@ def _parsed(url: str) -> tuple[Scorer, dict[str, str]]:
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     scored = urlunsplit(parts._replace(query=urlencode([(k, v) for k, v in pairs if k not in VOTING])))
     voting = {k: v for k, v in pairs if k in VOTING and v}
-    return Scorer.of(scored).within("slime", lacks={"gaps", "masks", "end"}), voting
+    return Scorer.of(scored).require_supported("slime", lacks={"gaps", "masks", "end"}), voting
 
 
-def _rollout(args: Any, scorer: Scorer, sample: Any) -> dict[str, Any]:
-    """A sample that was aborted or failed has no vote; masked tokens (tools, environments) no entropy."""
-    status = sample.status.value
-    row: dict[str, Any] = {"id": str(sample.index), "finish_reason": "length" if status == "truncated" else "stop"}
-    row |= {"answer": None} if status in {"aborted", "failed"} else {"text": sample.response}
-    if sample.rollout_log_probs is not None:
-        row |= {"logprobs": sample.rollout_log_probs}
-        row |= {} if sample.loss_mask is None else {"token_mask": sample.loss_mask}
-        if ids := list(getattr(sample, "tokens", None) or ())[-len(sample.rollout_log_probs) :]:
-            row["token_ids"] = ids
-            if "text" in row and scorer.reads_answers:
-                row |= scorer.answer_tokens(row, ids, slime_votes.tokenizer(args))
-    return row | {"trained": not sample.remove_sample}
+def _rollout(args: Any, sample: Any) -> dict[str, Any]:
+    """A sample that was aborted or failed has no vote.
+
+    slime masks what the environment said, which is no text of the policy, and on request what an earlier policy said,
+    which is a part of the text all the same.
+    """
+    status, mask = sample.status.value, sample.loss_mask
+    count = max(int(sample.response_length), len(sample.rollout_log_probs or ()))
+    row = {
+        "id": str(sample.index),
+        "finish_reason": "length" if status == "truncated" else "stop",
+        "logprobs": sample.rollout_log_probs,
+        "token_ids": list(sample.tokens)[-count:] if count else None,
+        "trained": not sample.remove_sample,
+    }
+    by_policy = bool(getattr(args, "mask_offpolicy_in_partial_rollout", False))
+    if mask is not None and (any(mask) or not by_policy):
+        row["token_mask"] = mask
+    if status in {"aborted", "failed"}:
+        return row | {"answer": None}
+    told = mask is not None and not all(mask) and not by_policy  # by the environment
+    return row if told and row["token_ids"] else row | {"text": sample.response}
+
+
+def _tokenizer(args: Any, scorer: Scorer, rows: Sequence[dict[str, Any]]) -> Any:
+    """slime's own, where it is needed."""
+    decoded = any(row.get("token_ids") and not row.keys() & {"text", "answer"} for row in rows)
+    return slime_votes.tokenizer(args) if decoded or scorer.reads_answers else None

@@ -13,7 +13,7 @@ from typing import Any, cast
 from ..errors import ConfigError, RequestError
 from ..stopping.waves import Waves
 from .report import logger
-from .scorer import Scorer, group
+from .scorer import Scorer
 
 Post = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -32,13 +32,13 @@ async def votes(
     prompt = _prompt(samples[0])
     post = _post()
     while asked < waves.votes:
-        (wanted,) = await scorer.settled_async([group(str(samples[0].group_index), [*rows, *added])], waves)
+        (wanted,) = await scorer.settled_async([scorer.group(str(samples[0].group_index), [*rows, *added])], waves)
         risk = wanted.risk
         if not wanted.more:
             break
         more = min(wanted.more, waves.votes - asked)
         asked += more
-        wave = await asyncio.gather(*(_vote(args, post, prompt, scorer) for _ in range(more)), return_exceptions=True)
+        wave = await asyncio.gather(*(_vote(args, post, prompt) for _ in range(more)), return_exceptions=True)
         lost = [x for x in wave if isinstance(x, Exception)]
         if lost:
             logger.warning("%d of %d vote-only rollouts failed: %r", len(lost), more, lost[0])
@@ -72,7 +72,7 @@ def _post() -> Post:
     return cast("Post", post)
 
 
-async def _vote(args: Any, post: Post, prompt: list[int], scorer: Scorer) -> dict[str, Any]:
+async def _vote(args: Any, post: Post, prompt: list[int]) -> dict[str, Any]:
     url = f"http://{args.sglang_router_ip}:{args.sglang_router_port}/generate"
     body = {"input_ids": prompt, "sampling_params": _sampling(args), "return_logprob": True}
     reply = await post(url, body)
@@ -84,10 +84,8 @@ async def _vote(args: Any, post: Post, prompt: list[int], scorer: Scorer) -> dic
     row: dict[str, Any] = {"text": reply["text"], "finish_reason": finish, "trained": False}
     if meta.get("output_token_logprobs"):
         entries = meta["output_token_logprobs"]
-        row["logprobs"] = [min(float(entry[0]), 0.0) for entry in entries]
+        row["logprobs"] = [entry[0] for entry in entries]
         row["token_ids"] = [int(entry[1]) for entry in entries]
-        if scorer.reads_answers:
-            row |= scorer.answer_tokens(row, row["token_ids"], tokenizer(args))
     return row
 
 

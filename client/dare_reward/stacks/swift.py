@@ -6,13 +6,12 @@ DARE_URL=http://127.0.0.1:8000 swift rlhf --external_plugins $(python -m dare_re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from ..errors import RequestError
 from .ranks import scored_together
-from .scorer import Scorer, from_environment, group, groups_by, silenced, spread
+from .scorer import Scorer, from_environment, groups_by, scatter_to_rows, zero_dropped
 
 CARRIED = {"token_entropies", "logprobs", "token_mask", "answer_tokens", "token_offsets"}
 DIVIDE = (True, "group", "gdpo")  # values of scale_rewards by which a group's deviation divides; gdpo: of each function
@@ -28,7 +27,7 @@ class DareORM:
     def __init__(self, args: Any = None, **_: Any) -> None:
         self.args = args
         scorer = from_environment("ms-swift", on_error="abstain")
-        self.scorer: Scorer = scorer.within("ms-swift", lacks={"masks", "end"}, takes={"settled"})
+        self.scorer: Scorer = scorer.require_supported("ms-swift", lacks={"masks", "end"}, takes={"settled"})
         scaled = getattr(args, "scale_rewards", None)  # ms-swift sets it; None: it did not hand over its arguments
         divides = None if scaled is None else scaled in DIVIDE
         self.scorer.check_scale("ms-swift", divides=divides, remedy="pass --scale_rewards batch (or none)")
@@ -48,10 +47,10 @@ class DareORM:
     def _score(self, rows: list[dict[str, Any]]) -> list[float | None]:
         once = list({r["request_id"]: r for r in rows}.values())
         members = groups_by(r["prompt_id"] for r in once)
-        groups = [group(p, [once[i]["rollout"] for i in at]) for p, at in members.items()]
-        rewards = silenced(*self.scorer.score(groups))
+        groups = [self.scorer.group(p, [once[i]["rollout"] for i in at]) for p, at in members.items()]
+        rewards = zero_dropped(*self.scorer.score(groups))
         by_request = dict(
-            zip((r["request_id"] for r in once), spread(rewards, members.values(), len(once)), strict=True)
+            zip((r["request_id"] for r in once), scatter_to_rows(rewards, members.values(), len(once)), strict=True)
         )
         return [by_request[r["request_id"]] for r in rows]
 
@@ -60,8 +59,7 @@ def _row(text: str, prompt_id: Any, request_id: Any, *fields: Any) -> dict[str, 
     finish_reason, infos, ids = fields
     rollout: dict[str, Any] = {"text": text, "finish_reason": finish_reason if isinstance(finish_reason, str) else None}
     rollout |= {k: v for k, v in (infos or {}).items() if k in CARRIED}
-    if ids:  # of each turn, or of the one that there is
-        rollout["token_ids"] = list(chain.from_iterable(ids)) if isinstance(ids[0], Sequence) else list(ids)
+    rollout["token_ids"] = ids  # of each turn, or of the one that there is
     return {"prompt_id": prompt_id, "request_id": request_id, "rollout": rollout}
 
 

@@ -17,7 +17,8 @@ from ..errors import ConfigError, RequestError, unknown_name
 from ..inputs import Group
 from .ranks import scored_together
 from .report import numbers, rollout_columns, say_once
-from .scorer import Rewards, Scorer, group, label_of, silenced
+from .rollout import label_of
+from .scorer import Rewards, Scorer, zero_dropped
 from .trl_rollout import FIELD, forward_entropies, prompt_ids_of, rollout, text_of
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ MASKS = (
     "train_on=reasoning needs rollout_func=VoteRollout(extra=0) of dare_reward.stacks.trl_rollout (GRPOTrainer only)"
 )
 SELECTS = frozenset({"settled", "selection", "selection_size"})
-TOKENS = {"token_entropies", "logprobs"}
 SOURCES = {"token_entropies", "mean_entropy", "sampled_logprobs"}
 
 
@@ -58,7 +58,9 @@ class DareReward:
     ) -> None:  # fmt: skip
         if entropy not in (choices := ("forward", "none")):
             raise RequestError(f"entropy must be one of {', '.join(choices)}, not {entropy!r}", code="parameter")
-        self.scorer = Scorer.of(url, defaults={"on_error": "abstain"}, **settings).within("TRL", takes=SELECTS)
+        self.scorer = Scorer.of(url, defaults={"on_error": "abstain"}, **settings).require_supported(
+            "TRL", takes=SELECTS
+        )
         if self.scorer.labelled == "gt" and label is None:
             raise ConfigError("labelled=gt needs label=COLUMN: without it no group has a label")
         self.num_generations, self.entropy, self.label = num_generations, entropy, label
@@ -102,13 +104,19 @@ class DareReward:
         if self.entropy == "forward" and trainer is not None and not extras.keys() & SOURCES:
             extras |= forward_entropies(trainer, prompt_ids_of(trainer, prompts), ids)
         if self.label is not None:
-            extras["label"] = [label_of(x) for x in columns[self.label]]
+            extras["label"] = [label_of(x, self.scorer.kind) for x in columns[self.label]]
         for name, column in extras.items():
+            if len(column) != len(rows):
+                raise RequestError(
+                    f"{name} has {len(column)} entries for {len(rows)} completions: a rollout_func and a data set give "
+                    "one for each",
+                    code="length",
+                )
             for row, value in zip(rows, column, strict=True):
                 row[FIELD.get(name, name)] = value
-        for row, tokens in zip(rows, ids, strict=True):
-            if trainer is not None and tokens is not None and row.keys() & TOKENS:
-                row |= self.scorer.answer_tokens(row, list(tokens), trainer._tokenizer)  # noqa: PLW2901, SLF001
+        for row, completion in zip(rows, completions, strict=True):
+            if isinstance(completion, str) and row.keys() >= {"token_mask", "token_ids"}:
+                del row["text"]  # it holds what tools said: the policy's own words are decoded
         return rows
 
     def _check_label(self, columns: Mapping[str, Any]) -> None:
@@ -169,7 +177,7 @@ class DareReward:
             votes = [{**v, "trained": False} for v in chain.from_iterable(r.get("vote_only") or () for r in trained)]
             once = name if seen[name] == 1 else f"{name}-{seen[name]}"
             facts = {"label": trained[0].get("label"), "prompt": trained[0]["prompt"]}
-            out.append(group(once, members + votes, **facts))
+            out.append(self.scorer.group(once, members + votes, tokenizer=_tokenizer(trainer), **facts))
         return out
 
     def _size(self, trainer: Any) -> int | None:
@@ -198,7 +206,7 @@ class DareReward:
         shared = {f"dare/{name}": value for name, value in numbers(reply, groups).items()}
         beside = rollout_columns(reply, [len(of_group) for of_group in rewards])
         size, out, at = self._size(trainer), list[_Result](), 0
-        for of_group in _selected(silenced([*map(list, rewards)], reply), reply, size):
+        for of_group in _selected(zero_dropped([*map(list, rewards)], reply), reply, size):
             for i, reward in enumerate(of_group[:size], start=at):
                 out.append(_Result(reward, {name: column[i] for name, column in beside.items()}, shared))
             at += len(of_group)
@@ -308,6 +316,10 @@ def _trainer(columns: Mapping[str, Any]) -> Any:
     """The trainer that calls: `log_metric` is its method. None where something else calls (async_grpo)."""
     owner = getattr(columns.get("log_metric"), "__self__", None)
     return owner if hasattr(owner, "num_generations") else None
+
+
+def _tokenizer(trainer: Any) -> Any:
+    return getattr(trainer, "_tokenizer", None)
 
 
 def _trains(trainer: Any) -> bool:

@@ -11,7 +11,8 @@ from ..methods import find
 from ..openrlhf import AnswerRules
 from ..stopping.waves import Waves
 from .answer_tokens import outside_answer
-from .scorer import Scorer, content_of, group
+from .rollout import content_of
+from .scorer import Scorer
 
 # TRL keeps a rollout_func's `logprobs` to itself; under another name they reach the reward function.
 FIELD: Final = {"sampled_logprobs": "logprobs"}
@@ -75,7 +76,7 @@ class VoteRollout:
         risk, asked, still = dict.fromkeys(groups, 0.0), size, list(groups)
         while still and asked < waves.votes:
             members = [trained[p * size : (p + 1) * size] + [{**v, "trained": False} for v in votes[p]] for p in still]
-            sent = [group(str(p), rows) for p, rows in zip(still, members, strict=True)]
+            sent = [scorer.group(str(p), rows) for p, rows in zip(still, members, strict=True)]
             wanted = dict(zip(still, scorer.settled(sent, waves), strict=True))
             risk |= {p: w.risk for p, w in wanted.items() if not w.more}
             still = [p for p in still if wanted[p].more]
@@ -157,9 +158,6 @@ def _votes(
     for name, column in fields.items():
         for row, value in zip(rows, column, strict=True):
             row[FIELD.get(name, name)] = value
-    scorer = next((f.scorer for f in trainer.reward_funcs if isinstance(getattr(f, "scorer", None), Scorer)), None)
-    for row, ids in zip(rows, completions, strict=True):
-        row |= {} if scorer is None else scorer.answer_tokens(row, list(ids), trainer._tokenizer)  # noqa: PLW2901, SLF001
     return rows
 
 

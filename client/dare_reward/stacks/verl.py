@@ -5,7 +5,8 @@
 verl computes rewards one rollout at a time and before entropies. So this hooks the trainer's advantage step, which has
 whole groups and full-vocabulary entropies, and writes the rewards there. Without DARE_URL it does nothing.
 
-DARE_TRAINED=32: of each prompt's rollouts the first 32 are trained, the others only vote (TTRL: 64 votes, 32 trained).
+DARE_TRAINED=32: of each prompt's rollouts the first 32 that are there are trained, the others only vote (TTRL: 64
+votes, 32 trained).
 With `selection=...` in the URL the selected ones are trained instead. With `advantage=...` the service's advantages
 take the place of verl's; those of a group that is to be dropped are 0. With `train_on=reasoning` the tokens of the
 final answers are out of the loss. With algorithm.filter_groups, metric `dare`, verl samples other prompts for the
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +27,10 @@ from ..errors import ConfigError
 from ..openrlhf import AnswerRules
 from .answer_tokens import outside_answer
 from .report import log_groups, numbers, say_once
-from .scorer import EQUAL, Scorer, from_environment, group, groups_by, require_complete, spread
+from .rollout import own_stretch
+from .scorer import EQUAL, Scorer, from_environment, groups_by, require_complete, scatter_to_rows
 from .verl_filter import by_votes, filter_groups, filters
-from .verl_rows import final_rows, number_of, padding_of, said, session_of, truth_of
+from .verl_rows import final_rows, padding_of, said, session_of, trained_sessions, truth_of, uid_of
 
 if TYPE_CHECKING:
     from ..reply import Reply
@@ -94,7 +97,7 @@ def session_update(
     Where the others select, a group that could not be scored trains as many of its sessions as they do, from the first
     on: verl trains multiples of a number, and a step must not end the run for one group. Its advantages are 0.
     """
-    on = None if trained is None else frozenset(name for name in names if number_of(name) < trained)
+    on = None if trained is None else trained_sessions(names, members.values(), trained)
     chosen: set[str] = set()
     gains: dict[str, float] = {}
     selected = [len(one.select) for one in (reply.groups if reply else ()) if one.select is not None]
@@ -134,18 +137,17 @@ def score_batch(
     last = final_rows(batch.keys, padding_of(batch, columns["response_mask"]))
     at = list(last.values())
     members = groups_by(data["uid"][i] for i in at)
-    labels = [truth_of(data, at[rows[0]]) for rows in members.values()]
-    rollouts = [
-        _rollout(scorer, trainer, columns, i) | {"trained": trained is None or number_of(key) < trained}
-        for key, i in last.items()
-    ]
+    labels = [truth_of(data, at[rows[0]], scorer.kind) for rows in members.values()]
+    on = trained_sessions(list(last), members.values(), trained)
+    rollouts = [_rollout(trainer, columns, i) | {"trained": key in on} for key, i in last.items()]
     groups = [
-        group(u, [rollouts[j] for j in rows], label=x) for (u, rows), x in zip(members.items(), labels, strict=True)
+        scorer.group(u, [rollouts[j] for j in rows], tokenizer=trainer.tokenizer, label=x)
+        for (u, rows), x in zip(members.items(), labels, strict=True)
     ]
     step = getattr(trainer, "global_steps", None)
     rewards, reply = scorer.score(groups, step=step)
     log_groups(reply, groups, step)
-    of_session = dict(zip(last, require_complete(spread(rewards, members.values(), len(at))), strict=True))
+    of_session = dict(zip(last, require_complete(scatter_to_rows(rewards, members.values(), len(at))), strict=True))
     scores = []
     for key, response in zip(batch.keys, columns["responses"], strict=True):
         scores.append(torch.zeros(len(response), dtype=torch.float32))
@@ -196,9 +198,12 @@ def mask_answers(scorer: Scorer, trainer: Any, batch: Any, metrics: dict[str, An
     responses, masks = data["responses"].unbind(), list(data["response_mask"].unbind())
     rules, lost = AnswerRules(dict(scorer.params), scorer.kind), []
     for i in final_rows(batch.keys, padding_of(batch, masks)).values():
-        ids = responses[i].tolist()
-        keep, untold = outside_answer(said(trainer, responses[i]), ids, tokenizer=trainer.tokenizer, rules=rules)
-        masks[i] = masks[i] * torch.tensor(keep, dtype=masks[i].dtype, device=masks[i].device)
+        own = own_stretch(masks[i])
+        ids = responses[i][own].tolist()
+        row = said(trainer, responses[i]) | {"text": trainer.tokenizer.decode(ids, skip_special_tokens=True)}
+        keep, untold = outside_answer(row, ids, tokenizer=trainer.tokenizer, rules=rules)
+        masks[i] = masks[i].clone()
+        masks[i][own] *= torch.tensor(keep, dtype=masks[i].dtype, device=masks[i].device)
         lost.append(untold)
     metrics["dare/no_span"] = sum(lost) / max(len(lost), 1)
     fields = dict.fromkeys(("response_mask", "loss_mask"), torch.nested.as_nested_tensor(masks, layout=torch.jagged))
@@ -222,40 +227,38 @@ def _check_masks(scorer: Scorer, trainer: Any) -> None:
 
 
 def drop_votes(trainer: Any, batch: Any, metrics: dict[str, Any], trained: frozenset[str]) -> Any:
-    """The batch of the sessions that are trained on, balanced over the ranks again."""
+    """The batch of the sessions that are trained on, balanced over the ranks again.
+
+    Where sessions failed, fewer may be there than verl's step takes. Then verl's padding, which trains nothing, and
+    after it votes of the other prompts stand in for them: no run ends over a failed session.
+    """
     import transfer_queue as tq
 
-    kept = [
-        k
-        for k, tag in zip(batch.keys, batch.tags, strict=True)
-        if not tag.get("is_padding") and session_of(k) in trained
-    ]
+    rows = list(zip(batch.keys, batch.tags, strict=True))
+    padding = [k for k, tag in rows if tag.get("is_padding")]
+    real = [k for k, tag in rows if not tag.get("is_padding")]
+    kept, votes = ([k for k in real if (session_of(k) in trained) is on] for on in (True, False))
     ranks = max(trainer.actor_rollout_wg._dispatch_info["actor"]) + 1  # noqa: SLF001
     multiple = trainer._get_required_batch_multiple(ranks)  # noqa: SLF001
-    if len(kept) % multiple:
-        raise ConfigError(
-            f"{len(kept)} rollouts are to be trained (DARE_TRAINED, selection); verl trains multiples of {multiple} "
-            "(of the ranks and of ppo_mini_batch_size * rollout.n)"
-        )
+    if lacking := -len(kept) % multiple:
+        whole = len({*Counter(uid_of(name) for name in {*map(session_of, real)}).values()}) == 1
+        spare = [*padding, *votes]
+        if (whole and not padding) or len(spare) < lacking:
+            raise ConfigError(
+                f"{len(kept)} rollouts are to be trained (DARE_TRAINED, selection); verl trains multiples of "
+                f"{multiple} (of the ranks and of ppo_mini_batch_size * rollout.n)"
+            )
+        kept += spare[:lacking]
     tq.kv_clear(keys=sorted({*batch.keys} - {*kept}), partition_id=batch.partition_id)
     return trainer._balance_batch(batch.select_keys(kept), metrics)  # noqa: SLF001
 
 
-def _rollout(scorer: Scorer, trainer: Any, columns: dict[str, Any], i: int) -> dict[str, Any]:
-    """Text, mask, entropies of the full vocabulary and log-probabilities; without entropies
+def _rollout(trainer: Any, columns: dict[str, Any], i: int) -> dict[str, Any]:
+    """Tokens, mask, entropies of the full vocabulary and log-probabilities; without entropies
     (rollout_correction.bypass_mode) these are what entropy is estimated from."""
-    ids = columns["responses"][i]
-    row = said(trainer, ids)
-    tokens = {
-        name: columns[field][i].float().cpu().numpy()
-        for name, field in (("token_entropies", "entropy"), ("logprobs", "rollout_log_probs"))
-        if field in columns
-    }
-    if not tokens:
-        return row
-    row |= scorer.answer_tokens(row, ids.tolist(), trainer.tokenizer)
-    mask = columns["response_mask"][i].bool().cpu().numpy()
-    return row | tokens | {"token_mask": mask, "token_ids": ids.tolist()}
+    names = {"token_mask": "response_mask", "token_entropies": "entropy", "logprobs": "rollout_log_probs"}
+    tokens = {name: columns[field][i] for name, field in names.items() if field in columns}
+    return said(trainer, columns["responses"][i]) | tokens
 
 
 def _load() -> None:
@@ -264,7 +267,9 @@ def _load() -> None:
     if os.environ.get("DARE_URL") and "verl" in sys.modules:
         try:
             trained = os.environ.get("DARE_TRAINED")
-            install(from_environment("verl").within("verl", lacks={"gaps"}), int(trained) if trained else None)
+            install(
+                from_environment("verl").require_supported("verl", lacks={"gaps"}), int(trained) if trained else None
+            )
         except (ConfigError, ValueError, ImportError, AttributeError) as error:
             raise SystemExit(f"dare-reward: {error}") from error
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from ..errors import ConfigError
 from ..methods import find, specs
-from .scorer import Scorer, group, groups_by, silenced
-from .verl_rows import final_rows, number_of, said, truth_of, uid_of
+from .scorer import Scorer, groups_by, zero_dropped
+from .verl_rows import final_rows, said, trained_sessions, truth_of, uid_of
 
 METRIC: Final = "dare"
 
@@ -66,21 +66,24 @@ def _verdicts(
 ) -> dict[str, float | None]:
     import transfer_queue as tq
 
-    data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=["responses", "reward_model"])
-    responses = data["responses"].unbind()
+    data = tq.kv_batch_get(
+        keys=keys, partition_id=partition, select_fields=["responses", "response_mask", "reward_model"]
+    )
+    responses, masks = data["responses"].unbind(), data["response_mask"].unbind()
     last = final_rows(keys, [False] * len(keys))
     members = groups_by(map(uid_of, last))
+    on = trained_sessions(list(last), members.values(), trained)
     rollouts = [
-        said(trainer, responses[i]) | {"trained": trained is None or number_of(name) < trained}
-        for name, i in last.items()
+        said(trainer, responses[i]) | {"token_mask": masks[i], "trained": name in on} for name, i in last.items()
     ]
     at = list(last.values())
-    labels = [truth_of(data, at[rows[0]]) for rows in members.values()]
+    labels = [truth_of(data, at[rows[0]], scorer.kind) for rows in members.values()]
     groups = [
-        group(u, [rollouts[j] for j in rows], label=x) for (u, rows), x in zip(members.items(), labels, strict=True)
+        scorer.group(u, [rollouts[j] for j in rows], tokenizer=trainer.tokenizer, label=x)
+        for (u, rows), x in zip(members.items(), labels, strict=True)
     ]
     rewards, reply = scorer.score(groups)
     if reply is None:
         return dict.fromkeys(members)
-    levels = (one[0] for one in silenced(rewards, reply, 0.0))
+    levels = (one[0] for one in zero_dropped(rewards, reply, 0.0))
     return {u: level if g.drop else None for u, level, g in zip(members, levels, reply.groups, strict=True)}

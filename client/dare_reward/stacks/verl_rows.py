@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..answers.classes import Labels
-from .scorer import label_of
+from .rollout import label_of
 
 
 def final_rows(keys: Sequence[str], padding: Sequence[bool]) -> dict[str, int]:
@@ -25,16 +25,22 @@ def padding_of(batch: Any, masks: Sequence[Any]) -> list[bool]:
 
 
 def said(trainer: Any, response: Any) -> dict[str, Any]:
-    """Text and how it ended."""
+    """The tokens of a response and how it ended; the reader of rollouts decodes those that the policy generated."""
     return {
-        "text": trainer.tokenizer.decode(response.tolist(), skip_special_tokens=True),
+        "token_ids": response,
         "finish_reason": "length" if len(response) >= trainer.config.data.max_response_length else "stop",
     }
 
 
-def truth_of(data: Any, i: int) -> Labels | None:
-    """The ground truth of a row: for diagnostics, and for `labelled=gt`."""
-    return label_of(data["reward_model"][i].get("ground_truth")) if "reward_model" in data else None
+def truth_of(data: Any, i: int, kind: str = "math") -> Labels | None:
+    """The ground truth of a row: for diagnostics, and for `labelled=gt`. A row of label-free data has none."""
+    model = data["reward_model"][i] if "reward_model" in data else None
+    return label_of(model.get("ground_truth") if isinstance(model, Mapping) else model, kind)
+
+
+def trained_sessions(names: Sequence[str], members: Iterable[Sequence[int]], trained: int | None) -> frozenset[str]:
+    """The sessions to train on: of each prompt the first `trained` that are there; None: all."""
+    return frozenset(names[i] for rows in members for i in rows[:trained])
 
 
 def session_of(key: str) -> str:

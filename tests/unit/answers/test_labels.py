@@ -16,7 +16,8 @@ from dare_reward.errors import LimitError, RequestError
 from dare_reward.openrlhf import AnswerRules, Label, read_label
 from dare_reward.runs.line import of_groups
 from dare_reward.scoring.request import Limits
-from dare_reward.stacks.scorer import Scorer, label_of
+from dare_reward.stacks.rollout import label_of
+from dare_reward.stacks.scorer import Scorer
 
 
 def test_every_route_reads_them():
@@ -88,7 +89,7 @@ def test_a_list_may_cost_as_much_as_any_other_answers():
 
 @pytest.mark.parametrize(
     ("value", "label"),
-    [("4", "4"), (4, "4"), ([4, "5"], ["4", "5"]), (np.array(["4"]), "4"), ("", None), ([], None), (None, None), ({"target": "4"}, None),
+    [("4", "4"), (4, "4"), ([4, "5"], ["4", "5"]), (np.array(["4"]), "4"), ("", None), ([], None), (None, None), ({"target": "4"}, "4"), ({"size": "4"}, None),
      (float("nan"), None), (["", " "], None), ([float("nan"), "4"], "4"), (["4"] * 1025, None)],
 )  # fmt: skip
 def test_labels_of_a_trainers_data(value, label):

@@ -9,7 +9,7 @@ from typing import Any
 
 from dare_reward.answers import extract, grade
 from dare_reward.answers.labels import read_labels
-from dare_reward.stacks.scorer import label_of
+from dare_reward.stacks.rollout import label_of
 
 
 def compute_score(data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **_: Any) -> float:

@@ -1,0 +1,323 @@
+"""A rollout as stacks have it, made into one that the client takes: the one reader of all adapters and recipes.
+
+Stacks disagree about everything: masks are truth values, 0 and 1 or floats, in lists, NumPy or torch, flat or one list
+a turn; a token without a number is NaN, None, -inf or -9999; a text holds what tools said. Here they become one form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..answers.classes import Labels
+from ..answers.labels import content_of_label
+from ..errors import RequestError
+from ..inputs import ACCEPTED, FIELDS, MAX_ENTROPY, MAX_SURPRISAL, Group
+from ..openrlhf import AnswerRules
+from .answer_tokens import answer_tokens
+from .report import say_once
+
+JSON = Mapping[str, Any]
+ROUNDING: Final = 1e-3  # nats that a log-probability may be above 0, and an entropy below it
+# What a number of one token is at least and at most. A sampled token of probability exp(-1000) was never sampled:
+# -9999 is what vLLM's API writes for -inf, None and NaN.
+NUMBERS: Final[Mapping[str, tuple[float, float]]] = {
+    "token_entropies": (-ROUNDING, MAX_ENTROPY),
+    "token_self_certainty": (-ROUNDING, MAX_ENTROPY),
+    "token_logprobs": (-MAX_ENTROPY, ROUNDING),
+    "topk_logprobs": (-np.inf, ROUNDING),
+}
+CLIPPED: Final[Mapping[str, tuple[float, float | None]]] = {
+    "token_entropies": (0.0, None),
+    "token_self_certainty": (0.0, None),
+    "token_logprobs": (-MAX_SURPRISAL, 0.0),
+    "topk_logprobs": (-MAX_SURPRISAL, 0.0),
+}
+PLACES: Final = ("answer_tokens", "step_ends", "token_offsets")  # they move where tokens before them are left out
+READ: Final = frozenset({*NUMBERS, *PLACES, "logprobs", "token_mask", "token_ids"})
+
+
+def read_rollout(given: JSON, *, tokenizer: Any = None, rules: AnswerRules | None = None) -> dict[str, Any]:
+    """The rollout with what its policy generated, and nothing else; reading it again changes nothing.
+
+    Args:
+        given: the keys of `dare_reward.Rollout`, and `logprobs` for `token_logprobs`; None is as good as no key, but
+            `answer=None` is a rollout that does not vote. `text` is what the policy said last; where it is missing it
+            is decoded from `token_ids`, of which `token_mask` names those that the policy generated
+        tokenizer: of `token_ids`; to decode them, and to find the answer's tokens
+        rules: by which the run reads answers, where the method's certainty is over the answer's tokens
+
+    A token without a number is masked, and a rollout without any number has no entropy.
+
+    Raises:
+        RequestError: what should have one entry for each token has not, or a mask holds more than 0 and 1.
+    """
+    row = {k: v for k, v in given.items() if k not in READ and (v is not None or k == "answer")}
+    row = {k: v for k, v in row.items() if k not in FIELDS or FIELDS[k].shape != "scalar"} | _scalars(row)
+    tokens = _Tokens.of(given)
+    said = tokens.last_said
+    if tokenizer is not None and len(said) and not row.keys() & {"text", "answer"}:
+        row["text"] = tokenizer.decode(said.tolist(), skip_special_tokens=True)
+    places = dict(tokens.places)
+    if rules is not None and tokenizer is not None and len(said) and row.get("text") and "answer_tokens" not in places:
+        span, _ = answer_tokens(row, said.tolist(), tokenizer=tokenizer, rules=rules)
+        places |= {} if span is None else {"answer_tokens": [tokens.stretch.start + n for n in span]}
+    columns, numbered = _with_numbers(tokens.columns, tokens.own)
+    if not numbered.all():
+        follows = {"num_tokens", *(t for name in tokens.columns for t in (FIELDS[name].gives or ())[:1])}
+        row = {k: v for k, v in row.items() if k not in follows}
+        row |= {} if columns else {"num_tokens": int(tokens.own.sum())}
+        places = {name: _moved(name, value, numbered) for name, value in places.items()}
+    row |= {"token_ids": tokens.own_ids} if len(tokens.own_ids) else {}
+    return row | columns | {k: v for k, v in places.items() if columns and len(v)}
+
+
+def group(
+    group_id: str,
+    rollouts: Sequence[JSON],
+    *,
+    tokenizer: Any = None,
+    rules: AnswerRules | None = None,
+    **more: Any,
+) -> Group:
+    """One group of the request, its entropies from one source.
+
+    Args:
+        group_id: the group's name in the request
+        rollouts: as `read_rollout` takes them; `tokenizer` and `rules` are its own
+        more: further keys of `dare_reward.Group`
+
+    Entropies of the full vocabulary are exact. Where more of the rollouts that may vote have log-probabilities of their
+    sampled tokens, -log p takes the place of each token's entropy, an unbiased estimate that is labelled `logprob`. A
+    rollout that has neither has no entropy, which `missing_entropy` decides about.
+    """
+    rows = [read_rollout(r, tokenizer=tokenizer, rules=rules) for r in rollouts]
+    voting = [r for r in rows if may_vote(r)]
+    source = {}
+    if sum("token_logprobs" in r for r in voting) > sum(map(has_entropy, voting)):
+        source["entropy_source"] = "logprob"
+        rows = [_estimated(r) for r in rows]
+    fields = {k: v for k, v in more.items() if v is not None}
+    return cast("Group", {"group_id": group_id, **source, **fields, "rollouts": rows})
+
+
+def may_vote(rollout: JSON) -> bool:
+    """It was not given as a rollout without an answer, such as one that was aborted."""
+    return rollout.get("answer", "") is not None
+
+
+def has_entropy(rollout: JSON) -> bool:
+    return "token_entropies" in rollout or "mean_entropy" in rollout
+
+
+def label_of(value: Any, kind: str = "math") -> Labels | None:
+    """A data set's label: a text or a number, an object that holds one, or a list of those that are right.
+
+    Of the kind choice an integer is the index of the option, from 0 on, as data sets write it. None for anything else,
+    and for more labels than a prompt may have.
+    """
+    value = value.tolist() if hasattr(value, "tolist") else value
+    value = content_of_label(value) if isinstance(value, Mapping) else value
+    value = value.tolist() if hasattr(value, "tolist") else value
+    several = value if isinstance(value, list | tuple) else [value]
+    texts = [_label(v, kind) for v in several if isinstance(v, str | int | float) and v == v]  # noqa: PLR0124
+    texts = [text for text in texts if text.strip()]
+    if len(texts) > ACCEPTED:  # the request would be refused, and the run would end
+        say_once(f"a prompt with {len(texts):,} labels has none: at most {ACCEPTED:,} are accepted. Shorten its list")
+        return None
+    return texts if len(texts) > 1 else next(iter(texts), None)
+
+
+def content_of(message: JSON) -> str:
+    """The text of a message, whose content may be parts, some of them no text."""
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return "".join(part if isinstance(part, str) else str(part.get("text") or "") for part in content)
+
+
+def own_stretch(mask: Any) -> slice:
+    """Where in a response its policy spoke last: the last run of tokens that the mask names."""
+    own = _mask(mask)
+    return slice(0, 0) if own is None else slice(*_last_stretch(own))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tokens:
+    """The tokens of a response: numbers by column, places among them, and which of them the policy generated.
+
+    There may be other ids than numbers (an engine that adds an end token) where no mask tells them apart.
+    """
+
+    ids: NDArray[Any]
+    columns: Mapping[str, NDArray[Any]]
+    places: Mapping[str, Any]
+    own: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, given: JSON) -> _Tokens:
+        columns = {name: column for name in NUMBERS if (column := _numbers(name, given)) is not None}
+        ids, mask = _joined(given.get("token_ids"), np.int64), _mask(given.get("token_mask"))
+        ids = np.zeros(0, np.int64) if ids is None else ids
+        counts = {} if mask is None else {"token_mask": len(mask)}
+        counts |= {name: len(column) for name, column in columns.items()}
+        if mask is not None and not mask.all() and len(ids):
+            counts["token_ids"] = len(ids)
+        for (one, count), (other, another) in pairwise(counts.items()):
+            if count != another:
+                raise RequestError(
+                    f"a rollout has {count} entries of {one} and {another} of {other}: pass one for each token of its "
+                    "response",
+                    code="length",
+                )
+        own = np.ones(next(iter(counts.values()), len(ids)), bool) if mask is None else mask
+        return cls(ids, columns, {k: given[k] for k in PLACES if given.get(k) is not None}, own)
+
+    @property
+    def stretch(self) -> slice:
+        """Where the policy spoke last."""
+        return slice(*_last_stretch(self.own))
+
+    @property
+    def last_said(self) -> NDArray[Any]:
+        return self.ids if self.own.all() else self.ids[self.stretch]
+
+    @property
+    def own_ids(self) -> NDArray[Any]:
+        return self.ids if self.own.all() or not len(self.ids) else self.ids[self.own]
+
+
+# --- parts -----------------------------------------------------------------------------------------------------------
+
+
+def _label(value: Any, kind: str) -> str:
+    if kind == "choice" and isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 26:
+        return chr(ord("A") + value)
+    return str(value)
+
+
+def _scalars(row: JSON) -> dict[str, Any]:
+    """The numbers of a whole rollout; those that are none, or out of range, are left out."""
+    out = {}
+    for name, value in row.items():
+        if name not in FIELDS or FIELDS[name].shape != "scalar":
+            continue
+        number, field = _number(value), FIELDS[name]
+        number = 0.0 if field.ge == 0 and -ROUNDING <= number < 0 else number
+        good = field.ge is None or number >= field.ge
+        if np.isfinite(number) and good and (field.le is None or number <= field.le):
+            out[name] = int(number) if field.type == "int" else number
+        else:
+            say_once(f"{name} of a rollout is no number that it can be: it is left out")
+    return out
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")
+
+
+def _numbers(name: str, given: JSON) -> NDArray[Any] | None:
+    """A column of numbers, one entry or one row of them a token; None where there is none."""
+    value = given.get(name)
+    if name == "token_logprobs" and value is None:
+        value = given.get("logprobs")
+    column = _joined(value, np.float64, rows=name == "topk_logprobs")
+    return column if column is not None and len(column) else None
+
+
+def _joined(value: Any, dtype: Any, *, rows: bool = False) -> NDArray[Any] | None:
+    """One array over the tokens of all turns, from lists, NumPy or torch; None where there is none."""
+    if value is None:
+        return None
+    if hasattr(value, "detach"):  # torch, whose bfloat16 and gradients NumPy does not take
+        value = value.detach().cpu()
+        value = (value.float() if value.is_floating_point() else value).numpy()
+    if isinstance(value, np.ndarray) and value.dtype != object and value.ndim == 1 + rows:
+        return value if value.dtype == np.float32 and dtype is np.float64 else value.astype(dtype)
+    turns = [turn for turn in value if _depth(turn) == 1 + rows]
+    try:
+        if turns and len(turns) == len(value):
+            parts = [part for turn in turns if (part := _joined(turn, dtype, rows=rows)) is not None and len(part)]
+            return np.concatenate(parts) if parts else None
+        column = np.asarray([_plain(x) for x in value], dtype)
+    except (TypeError, ValueError, OverflowError):
+        raise RequestError("numbers of tokens: must be one number for each token", code="type") from None
+    if column.ndim != 1 + rows and len(column):
+        raise RequestError("numbers of tokens: must be one number for each token", code="shape")
+    return column
+
+
+def _depth(value: Any) -> int:
+    """0 for a number, 1 for a list of them."""
+    if isinstance(value, list | tuple):
+        return 1 + (_depth(value[0]) if value else 0)
+    return int(getattr(value, "ndim", 0))
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _mask(value: Any) -> NDArray[np.bool_] | None:
+    """A mask as truth values, from these or from 0 and 1 of any type."""
+    mask = _joined(value, np.float64)
+    if mask is None:
+        return None
+    if not np.isin(mask, (0, 1)).all():
+        raise RequestError("token_mask: must be one truth value, or 0 or 1, for each token", code="type")
+    return mask.astype(bool)
+
+
+def _last_stretch(own: NDArray[np.bool_]) -> tuple[int, int]:
+    """[first, last) of the last run of True."""
+    if not own.any():
+        return 0, 0
+    last = len(own) - int(np.argmax(own[::-1]))
+    before = np.flatnonzero(~own[:last])
+    return (int(before[-1]) + 1 if len(before) else 0), last
+
+
+def _moved(name: str, value: Any, own: NDArray[np.bool_]) -> Any:
+    """Places of tokens, counted among the policy's own."""
+    if name == "token_offsets":
+        return np.asarray(value)[own]
+    before = np.concatenate([[0], np.cumsum(own)])
+    places = [int(before[min(int(i), len(own))]) for i in value]
+    if name == "answer_tokens":
+        return places if places[:1] < places[1:] else None
+    return sorted({place for place in places if place})
+
+
+def _with_numbers(
+    columns: Mapping[str, NDArray[Any]], own: NDArray[np.bool_]
+) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]:
+    """The columns of the policy's tokens that have a number in each, and which tokens these are.
+
+    A column without any number is no column.
+    """
+    kept, numbered = {}, own
+    for name, column in columns.items():
+        low, high = NUMBERS[name]
+        good = (column >= low) & (column <= high)
+        good = np.asarray(good if good.ndim == 1 else good.all(axis=1))
+        if not good[own].all():
+            say_once("tokens without a number (NaN, None, -inf, -9999, or out of its range) are masked")
+        if (good & own).any():
+            kept[name], numbered = column, numbered & good
+    kept = {name: np.clip(column[numbered], *CLIPPED[name]) for name, column in kept.items() if numbered.any()}
+    return kept, numbered
+
+
+def _estimated(row: JSON) -> dict[str, Any]:
+    """-log p of each sampled token in place of its entropy."""
+    out = {k: v for k, v in row.items() if k not in {"token_entropies", "mean_entropy"}}
+    logprobs = row.get("token_logprobs")
+    return out if logprobs is None else out | {"token_entropies": np.maximum(-logprobs, 0.0)}

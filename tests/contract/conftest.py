@@ -1,0 +1,59 @@
+"""A service without a network, for the adapters."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import httpx
+import pytest
+
+import dare_reward
+from dare_reward.scoring.update import update_specs
+from dare_reward.stacks import easyr1, slime
+from dare_reward.stacks import scorer as common
+
+OPTIONS = {s.name for s in update_specs()}
+SETTINGS = {"max_groups": 1024, "max_json_bytes": 1 << 26, "max_body_bytes": 1 << 27}
+
+
+@pytest.fixture
+def service(monkeypatch):
+    """Clients without a network; `service.bodies` is what was sent, `service.change` alters replies, `service.down` ends it."""
+    state = SimpleNamespace(bodies=[], asked=[], change=lambda reply: reply, down=False, status=200)
+
+    def answer(request):
+        if state.down:
+            raise httpx.ConnectError("nobody there")
+        if request.url.path == "/info":
+            return httpx.Response(200, json={"settings": SETTINGS})
+        body = json.loads(request.content)
+        if request.url.path == "/v1/settled":
+            state.asked.append(body)
+            waves = {name: body[name] for name in ("votes", "rule", "wave", "rule_params") if name in body}
+            reply = dare_reward.settled(body["groups"], method=body["method"], **waves, **body["params"])
+            told = reply.to_json() | {"request_id": request.headers["x-request-id"]}
+            return httpx.Response(state.status, json=told)
+        state.bodies.append(body)
+        update = {name: body[name] for name in (*OPTIONS, "shadow", "seed") if name in body}
+        reply = dare_reward.estimate(body["groups"], method=body["method"], **body["params"], **update).to_json()
+        reply["request_id"] = request.headers["x-request-id"]
+        return httpx.Response(200, content=json.dumps(state.change(json.loads(json.dumps(reply)))))
+
+    class Quiet(httpx.MockTransport):
+        pass
+
+    from dare_reward import client
+
+    for kind in ("Client", "AsyncClient"):
+        original = getattr(client, kind)
+        monkeypatch.setattr(
+            client,
+            kind,
+            lambda *a, _original=original, **k: _original(*a, **{"retries": 0, **k}, transport=Quiet(answer)),
+        )
+    common._client.cache_clear()
+    slime._parsed.cache_clear()
+    easyr1._scorer.cache_clear()
+    yield state
+    common._client.cache_clear()

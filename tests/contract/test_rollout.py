@@ -1,0 +1,504 @@
+"""A rollout as stacks have it: masks, numbers that are not there, whose words are read, labels as data sets write them."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import sys
+import types
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from stack_samples import GeneratorOutput, RewardInput, Sample, TrajectoryID, Words
+
+import dare_reward
+from dare_reward.errors import ConfigError, RequestError
+from dare_reward.stacks import slime, verl, verl_filter
+from dare_reward.stacks.rollout import group, label_of, read_rollout
+from dare_reward.stacks.scorer import Scorer
+from dare_reward.stacks.trl import DareReward
+
+URL = "http://service"
+NAN, NONE = float("nan"), None
+SIBLINGS = [[-0.1, -0.2], [-0.3, -0.1], [-2.0, -1.0], [-0.1, -0.1]]
+
+
+class Torch:
+    """What a tensor has that is read of it: bfloat16 on a GPU, with a gradient."""
+
+    def __init__(self, values):
+        self.values, self.ndim = np.asarray(values), np.ndim(values)
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, at):
+        return Torch(self.values[at])
+
+    def detach(self):
+        return self
+
+    cpu = float = detach
+
+    def is_floating_point(self):
+        return self.values.dtype.kind == "f"
+
+    def numpy(self):
+        return self.values
+
+
+# --- masks -----------------------------------------------------------------------------------------------------------
+
+FLAT = [0, 1, 1, 0]
+MASKS = {
+    "ints": FLAT, "truth values": [False, True, True, False], "floats": [0.0, 1.0, 1.0, 0.0], "a tuple": tuple(FLAT),
+    "numpy ints": np.array(FLAT), "numpy truth values": np.array(FLAT, bool), "numpy floats": np.array(FLAT, np.float32),
+    "torch ints": Torch(FLAT), "torch floats": Torch(np.array(FLAT, np.float32)), "a list a turn": [[0, 1], [1, 0]],
+    "turns of numpy": [np.array([0, 1]), np.array([1, 0])], "an empty turn": [[0, 1], [], [1, 0]],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", ["logprobs", "token_entropies", "token_self_certainty"])
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+def test_a_mask_is_read_in_every_form(mask, field):
+    numbers = [9.0, 0.2, 0.4, 8.0]
+    numbers = [-x for x in numbers] if field == "logprobs" else numbers
+    row = read_rollout({"text": "\\boxed{1}", field: numbers, "token_mask": mask, "token_ids": [5, 6, 7, 8]})
+    name = {"logprobs": "token_logprobs"}.get(field, field)
+    assert row[name].tolist() == numbers[1:3]
+    assert row["token_ids"].tolist() == [6, 7]
+    assert "token_mask" not in row
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [[[0.1, 0.2], [0.3]], [0.1, 0.2, 0.3], Torch(np.array([0.1, 0.2, 0.3])), [Torch([0.1, 0.2]), Torch([0.3])]],
+)
+def test_numbers_are_read_in_every_form(numbers):
+    assert read_rollout({"token_entropies": numbers})["token_entropies"].tolist() == pytest.approx([0.1, 0.2, 0.3])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"logprobs": [-0.1] * 4, "token_mask": [0]},
+        {"logprobs": [-0.1] * 4, "token_mask": [1] * 5},
+        {"logprobs": [-0.1] * 4, "token_entropies": [0.1] * 3},
+        {"token_entropies": [0.1] * 4, "token_ids": [1, 2], "token_mask": [0, 1, 1, 1]},
+        {"token_entropies": [0.1] * 2, "token_mask": []},
+    ],
+)
+def test_what_is_not_aligned_is_one_error_that_names_both(wrong):
+    with pytest.raises(
+        RequestError, match=r"a rollout has \d entries of \w+ and \d of \w+: pass one for each token"
+    ) as caught:
+        group("g", [{"text": "\\boxed{1}", **wrong}])
+    assert caught.value.code == "length"
+
+
+@pytest.mark.parametrize("mask", [[0, 2], ["yes", "no"], [None, 1], [0.5, 1]])
+def test_a_mask_of_anything_else_is_refused(mask):
+    with pytest.raises(RequestError, match=r"0 or 1|one number"):
+        read_rollout({"logprobs": [-0.1] * 2, "token_mask": mask})
+
+
+def test_reading_again_changes_nothing():
+    given = {
+        "text": "a", "logprobs": [-0.1, NAN, -0.3, -9.0], "token_mask": [1, 1, 1, 0], "token_ids": [1, 2, 3, 4], "answer_tokens": [2, 3],
+        "num_tokens": 4, "meta": {"mine": 1}, "correct": True,
+    }  # fmt: skip
+    once = read_rollout(given)
+    twice = read_rollout(once)
+    assert {k: np.asarray(v).tolist() for k, v in once.items()} == {k: np.asarray(v).tolist() for k, v in twice.items()}
+    assert once["meta"] == {"mine": 1}
+
+
+# --- numbers that are not there ------------------------------------------------------------------------------------
+
+
+def pay(url, rows, **params):
+    """Rewards, and what is logged of them."""
+    scorer = Scorer.of(f"{url}&fallback=local&retries=0", **params)
+    one = scorer.group("g", rows)
+    reply = dare_reward.estimate([one], method=scorer.method, **scorer._params([one]))
+    (found,) = reply.groups
+    assert found.error is None
+    return list(found.rewards), found
+
+
+def told(logprobs, answers="4454"):
+    return [{"text": f"\\boxed{{{a}}}", "logprobs": p} for a, p in zip(answers, logprobs, strict=True)]
+
+
+@pytest.mark.parametrize("hole", [NAN, None, float("-inf"), -9999.0, -9999, 0.5, float("inf"), -1e30])
+@pytest.mark.parametrize("field", ["logprobs", "token_entropies"])
+@pytest.mark.parametrize("method", ["dare", "ttrl", "empo"])
+def test_a_token_without_a_number_is_masked(method, field, hole):
+    sign = 1 if field == "logprobs" else -1
+    hole = -5.0 if hole == 0.5 and field == "token_entropies" else hole
+    rows = [{**r, field: [sign * x for x in r["logprobs"]]} for r in told(SIBLINGS)]
+    rows = [{k: v for k, v in r.items() if k in {"text", field}} for r in rows]
+    whole, _ = pay(f"{URL}?method={method}", rows)
+    holed = [{**rows[0], field: [*rows[0][field][:1], hole, *rows[0][field][1:]]}, *rows[1:]]
+    found, _ = pay(f"{URL}?method={method}", holed)
+    assert found == pytest.approx(whole)
+
+
+@pytest.mark.parametrize("hole", [None, [], [NAN, NAN], [None], [-9999.0, float("-inf")]])
+@pytest.mark.parametrize("method", ["dare", "ttrl", "empo"])
+def test_a_rollout_without_any_number_has_no_entropy_and_ends_nothing(method, hole, caplog):
+    rewards, found = pay(f"{URL}?method={method}", told([hole, *SIBLINGS[1:]]))
+    assert len(rewards) == 4
+    votes, _ = pay(f"{URL}?method={method}", told([None] * 4))
+    assert rewards == pytest.approx(votes), "votes alone, unless missing_entropy says otherwise"
+    if method == "dare":
+        assert found.entropy_source == "none"
+        kept, _ = pay(f"{URL}?method=dare", told([hole, *SIBLINGS[1:]]), missing_entropy="group_mean")
+        assert kept != pytest.approx(votes)
+
+
+@pytest.mark.parametrize("numbers", [None, [], [NAN]])
+def test_a_member_that_does_not_vote_needs_no_entropy_and_takes_none_away(numbers):
+    alone, found = pay(f"{URL}?method=dare", told(SIBLINGS))
+    beside, also = pay(f"{URL}?method=dare", [*told(SIBLINGS), {"answer": None, "logprobs": numbers}])
+    assert beside == [*alone, 0.0]
+    assert (also.entropy_source, also.pseudo_label) == (found.entropy_source, found.pseudo_label) == ("logprob", "4")
+
+
+def test_scalars_that_are_no_numbers_are_left_out():
+    for value in (NAN, None, float("inf"), "x", -3.0, 1e9):
+        assert "mean_entropy" not in read_rollout({"text": "a", "mean_entropy": value})
+    assert read_rollout({"mean_entropy": np.float32(0.5), "num_tokens": np.int64(3)}) == {
+        "mean_entropy": 0.5,
+        "num_tokens": 3,
+    }
+    assert read_rollout({"mean_entropy": -1e-6})["mean_entropy"] == 0.0
+
+
+@pytest.mark.parametrize("method", ["dare", "ttrl"])
+def test_trl_goes_on_whatever_vllm_gives_for_a_token(service, method):
+    """A policy that is almost deterministic: vLLM's number of a token is None or NaN (TRL issue 6166)."""
+    score = DareReward(f"{URL}?method={method}", num_generations=4)
+    texts = [f"\\boxed{{{a}}}" for a in "4454"]
+    logged = {}
+    for column in (
+        {"sampled_logprobs": [[None, -0.1], *SIBLINGS[1:]]},
+        {"sampled_logprobs": [[NAN, -0.1], *SIBLINGS[1:]]},
+        {"sampled_logprobs": [None, *SIBLINGS[1:]]},
+        {"token_entropies": [[0.1, 0.2], [NAN, 0.1], [2.0, 1.0], [0.1, 0.1]]},
+        {"mean_entropy": [0.1, NAN, 2.0, 0.1]},
+        {"mean_entropy": [0.1, None, 2.0, 0.1]},
+    ):
+        found = score(["p"] * 4, texts, log_metric=logged.__setitem__, **column)
+        assert found[0] == found[1] > found[2]
+    assert logged["dare/entropy_missing"] == 1.0
+
+
+# --- slime -----------------------------------------------------------------------------------------------------------
+
+
+def generated(i, text, logprobs, **more):
+    """As slime's rollout makes a sample of an engine's reply."""
+    sample = Sample(group_index=0, index=i, prompt="2+2?", tokens=[1, 2, 3], label="4", **more)
+    sample.append_response_tokens(tokens=[5] * len(logprobs), log_probs=list(logprobs), text=text)
+    return sample
+
+
+def of_slime():
+    return [generated(i, f"\\boxed{{{a}}}", p) for i, (a, p) in enumerate(zip("4454", SIBLINGS, strict=True))]
+
+
+def slime_reward(given, query="method=dare&alpha=0.1", **args):
+    return asyncio.run(slime.reward(SimpleNamespace(rm_url=f"{URL}?{query}", **args), given))
+
+
+def test_slimes_own_samples_are_rewarded(service):
+    assert of_slime()[0].loss_mask == [1, 1]
+    expected, _ = pay(f"{URL}?method=dare&alpha=0.1", told(SIBLINGS))
+    assert slime_reward(of_slime()) == pytest.approx(expected)
+    assert service.bodies[0]["groups"][0]["entropy_source"] == "logprob"
+
+
+@pytest.mark.parametrize("numbers", [None, []])
+@pytest.mark.parametrize("status", ["ABORTED", "FAILED"])
+def test_an_aborted_sample_takes_no_entropies_away(service, status, numbers):
+    lost = Sample(group_index=0, index=4, prompt="2+2?", status=Sample.Status[status], rollout_log_probs=numbers)
+    assert slime_reward([*of_slime(), lost]) == [*slime_reward(of_slime()), 0.0]
+    assert service.bodies[0]["groups"][0]["entropy_source"] == "logprob"
+
+
+def test_what_an_earlier_policy_said_is_read_and_not_counted(service):
+    """--mask-offpolicy-in-partial-rollout: the first part of an answer may lie in the masked part."""
+    given = of_slime()
+    given[2].append_response_tokens(tokens=[6, 6], log_probs=[-0.01, -0.01], text="")
+    given[2].loss_mask = [0, 0, 1, 1]
+    slime_reward(given, mask_offpolicy_in_partial_rollout=True)
+    sent = service.bodies[0]["groups"][0]["rollouts"][2]
+    assert (sent["answer"], sent["mean_entropy"], sent["num_tokens"]) == ("5", pytest.approx(0.01), 2)
+    given[2].loss_mask = [0] * 4
+    slime_reward(given, mask_offpolicy_in_partial_rollout=True)
+    assert service.bodies[1]["groups"][0]["rollouts"][2]["answer"] == "5"
+
+
+# --- whose words -----------------------------------------------------------------------------------------------------
+
+TURNS = {
+    "ends with its own box": ([("I call it.", 1), ("result: The answer is 99.", 0), ("So \\boxed{4}", 1)], "4"),
+    "ends with a tool's words": ([("My guess is \\boxed{4} <call>", 1), ("fine. The answer is 99.", 0)], "4"),
+    "a tool prints a box": ([("<call>", 1), ("stdout: \\boxed{99}", 0), ("So the answer is 4.", 1)], "4"),
+    "cut off after a tool": ([("<call>", 1), ("stdout: \\boxed{99}", 0), ("Hmm, that seems wrong, because", 1)], None),
+    "a search result holds a box": ([("Let me search <call>", 1), ("Paper 12: \\boxed{7}", 0)], None),
+    "padded": ([("So \\boxed{4}", 1), ("pad pad", 0)], "4"),
+    "nothing but the environment": ([("stdout: \\boxed{99}", 0)], None),
+}  # fmt: skip
+
+
+def tokens(words, parts):
+    ids = [words.ids(text) for text, _ in parts]
+    return [i for turn in ids for i in turn], [m for turn, (_, m) in zip(ids, parts, strict=True) for _ in turn]
+
+
+def by_verl(words, ids, mask, service):
+    columns = {"responses": [Torch(ids)], "response_mask": [Torch(mask)], "entropy": [Torch([0.1] * len(ids))]}
+    trainer = SimpleNamespace(tokenizer=words, config=SimpleNamespace(data=SimpleNamespace(max_response_length=99)))
+    return verl._rollout(trainer, columns, 0)
+
+
+def by_slime(words, ids, mask, service):
+    sample = Sample(
+        group_index=0, index=0, prompt="?", tokens=[1, 2, *ids], response=words.decode(ids, skip_special_tokens=True)
+    )
+    sample.response_length, sample.loss_mask, sample.rollout_log_probs = len(ids), mask, [-0.1] * len(ids)
+    return slime._rollout(SimpleNamespace(), sample)
+
+
+def by_trl(words, ids, mask, service):
+    text = words.decode(ids, skip_special_tokens=True)
+    trainer = SimpleNamespace(
+        eos_token_ids=[0], _tokenizer=SimpleNamespace(pad_token_id=0), num_generations=1, model=SimpleNamespace(training=True),
+        accelerator=SimpleNamespace(process_index=0, num_processes=1), args=SimpleNamespace(), log_metric=None,
+    )  # fmt: skip
+    columns = {"completion_ids": [ids], "token_mask": [mask], "token_entropies": [[0.1] * len(ids)]}
+    (row,) = DareReward(URL, num_generations=1)._rows(trainer, ["p"], [text], columns)
+    return {k: v for k, v in row.items() if k not in {"name", "prompt"}}
+
+
+@pytest.mark.parametrize("stack", [by_verl, by_slime, by_trl])
+@pytest.mark.parametrize(("parts", "answer"), TURNS.values(), ids=TURNS)
+def test_only_what_the_policy_said_is_read(service, stack, parts, answer):
+    words = Words()
+    ids, mask = tokens(words, parts)
+    scorer = Scorer.of(f"{URL}?method=ttrl")
+    sent = scorer.group("g", [{**stack(words, ids, mask, service), "finish_reason": "stop"}], tokenizer=words)
+    _, reply = scorer.score([sent])
+    assert reply.groups[0].answers == (answer,)
+    (row,) = sent["rollouts"]
+    assert row.get("num_tokens", len(row.get("token_entropies", row.get("token_logprobs", ())))) == sum(mask)
+
+
+def test_verls_filter_reads_the_policys_words(service, monkeypatch):
+    words, rows = Words(), {}
+    for session, answer in enumerate("4456"):
+        rows[f"u_{session}_0"] = tokens(words, [("<call>", 1), ("\\boxed{99}", 0), (f"\\boxed{{{answer}}}", 1)])
+
+    class Column(list):
+        def unbind(self):
+            return self
+
+    def kv_batch_get(*, keys, partition_id, select_fields):
+        assert "response_mask" in select_fields
+        return {
+            "responses": Column(Torch(rows[k][0]) for k in keys), "response_mask": Column(Torch(rows[k][1]) for k in keys),
+            "reward_model": [None for _ in keys],
+        }  # fmt: skip
+
+    module = types.ModuleType("transfer_queue")
+    module.kv_batch_get = kv_batch_get
+    monkeypatch.setitem(sys.modules, "transfer_queue", module)
+    trainer = SimpleNamespace(tokenizer=words, config=SimpleNamespace(data=SimpleNamespace(max_response_length=99)))
+    verl_filter._verdicts(verl_filter.by_votes(Scorer.of(f"{URL}?method=ttrl")), trainer, list(rows), "train", None)
+    assert [r["answer"] for r in service.bodies[0]["groups"][0]["rollouts"]] == ["4", "4", "5", "6"]
+
+
+def test_the_answers_tokens_are_counted_among_the_policys_own():
+    words = Words()
+    ids, mask = tokens(words, [("I call", 1), ("\\boxed{99}", 0), ("so \\boxed{4} now", 1)])
+    scorer = Scorer.of(f"{URL}?method=dare&over=answer")
+    entropies = [0.1, 0.1, 9.0, 0.1, 0.7, 0.3]
+    one = scorer.group("g", [{"token_ids": ids, "token_mask": mask, "token_entropies": entropies}], tokenizer=words)
+    assert one["rollouts"][0]["answer_tokens"] == [3, 4]
+    moved = read_rollout(
+        {"token_entropies": entropies, "token_mask": mask, "answer_tokens": [4, 5], "step_ends": [2, 3, 6]}
+    )
+    assert (moved["answer_tokens"], moved["step_ends"]) == ([3, 4], [2, 5])
+
+
+# --- SkyRL and EasyR1 ------------------------------------------------------------------------------------------------
+
+
+def recipe(name, **modules):
+    """A recipe of examples/stacks over stand-ins of the modules that it imports."""
+    for module, members in modules.items():
+        parts = module.split("__")
+        for n in range(1, len(parts) + 1):
+            sys.modules.setdefault(".".join(parts[:n]), types.ModuleType(".".join(parts[:n])))
+        vars(sys.modules[".".join(parts)]).update(members)
+    file = Path(__file__).parents[2] / "examples" / "stacks" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"recipe_{name}", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("logprobs", [True, False], ids=["log-probabilities", "none"])
+def test_skyrls_output_is_rewarded(service, monkeypatch, logprobs):
+    words = Words()
+    said = [tokens(words, [("<call>", 1), ("\\boxed{99}", 0), (f"\\boxed{{{a}}}", 1)]) for a in "445"]
+
+    class Generator:
+        async def generate(self, input_batch, disable_tqdm=False):
+            return GeneratorOutput(
+                prompt_token_ids=[[1]] * 3, response_ids=[ids for ids, _ in said], rewards=[0.0] * 3, stop_reasons=["stop"] * 3,
+                loss_masks=[mask for _, mask in said], rollout_logprobs=[[-0.1, 0.0, -0.2]] * 3 if logprobs else None,
+                trajectory_ids=None, rollout_metrics=None,
+            )  # fmt: skip
+
+    class Base:
+        def get_generator(self, cfg, tokenizer, inference_engine_client):
+            return Generator()
+
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    module = recipe("skyrl", skyrl__train__entrypoints__main_base={"BasePPOExp": Base})
+    module.scorer = Scorer.of(f"{URL}?method=dare")
+    generator = module.DareExp().get_generator(None, words, None)
+    assert type(generator) is Generator, "a generator for pictures stays one"
+    batch = {"trajectory_ids": [TrajectoryID("p0", n) for n in range(3)]}
+    first, second, third = asyncio.run(generator.generate(batch))["rewards"]
+    assert first == second > third
+    sent = service.bodies[0]["groups"][0]
+    assert [r["answer"] for r in sent["rollouts"]] == ["4", "4", "5"]
+    assert sent.get("entropy_source") == ("logprob" if logprobs else None)
+
+
+# --- verl: fewer rollouts than planned ------------------------------------------------------------------------------
+
+
+class Batch:
+    partition_id = "train"
+
+    def __init__(self, keys, padding=()):
+        self.keys, self.tags = [*keys, *padding], [{}] * len(keys) + [{"is_padding": True}] * len(padding)
+
+    def select_keys(self, kept):
+        return Batch(kept)
+
+
+def kept_of(monkeypatch, keys, padding=(), trained=32):
+    """The rows that are trained of 8 prompts, where verl trains multiples of 256."""
+    queue = types.ModuleType("transfer_queue")
+    cleared = []
+    queue.kv_clear = lambda keys, partition_id: cleared.extend(keys)
+    monkeypatch.setitem(sys.modules, "transfer_queue", queue)
+    names = [k.rsplit("_", 1)[0] for k in keys]
+    members = {}
+    for i, name in enumerate(names):
+        members.setdefault(name.split("_")[0], []).append(i)
+    update = verl.session_update(names, members, None, trained)
+    trainer = SimpleNamespace(
+        actor_rollout_wg=SimpleNamespace(_dispatch_info={"actor": range(8)}),
+        _get_required_batch_multiple=lambda ranks: 256,
+        _balance_batch=lambda batch, metrics: batch.keys,
+    )
+    kept = verl.drop_votes(trainer, Batch(keys, padding), {}, update.trained)
+    assert {*kept, *cleared} == {*keys, *padding}
+    return kept
+
+
+def sessions(*lost):
+    return [f"u{p}_{s}_0" for p in range(8) for s in range(64) if (p, s) not in lost]
+
+
+@pytest.mark.parametrize(
+    "lost", [(), ((3, 5),), ((3, 60),), ((3, 5), (3, 6), (4, 0)), tuple((2, s) for s in range(33))]
+)
+def test_a_failed_session_ends_no_run(monkeypatch, lost):
+    kept = kept_of(monkeypatch, sessions(*lost))
+    assert len(kept) == 256
+    for p in range(8):
+        there = [s for s in range(64) if (p, s) not in lost]
+        first = {f"u{p}_{s}_0" for s in there[:32]}
+        assert first <= {*kept}, "the first 32 that are there"
+
+
+def test_verls_padding_stands_in_before_votes_do(monkeypatch):
+    there = [k for k in sessions() if not k.startswith("u7_")]
+    kept = kept_of(monkeypatch, there, padding=[f"pad_{n}_0" for n in range(64)])
+    assert sum(k.startswith("pad") for k in kept) == 32
+    assert sum(k.startswith("u") for k in kept) == 7 * 32
+
+
+def test_a_number_that_verl_cannot_train_is_still_refused(monkeypatch):
+    with pytest.raises(ConfigError, match="multiples of 256"):
+        kept_of(monkeypatch, sessions(), trained=24)
+
+
+# --- labels ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "truth"),
+    [
+        ("math", "\\boxed{34}", "34"), ("math", "\\boxed{34}", 34), ("math", "\\boxed{34}", 34.0),
+        ("math", "\\boxed{34}", np.array(["34"], dtype=object)), ("math", "\\boxed{34}", '["34"]'),
+        ("math", "\\boxed{\\frac{1}{2}}", '["\\\\frac{1}{2}"]'), ("math", "\\boxed{34}", "\\boxed{34}"),
+        ("math", "\\boxed{34}", "so #### 34"), ("math", "\\boxed{34}", {"target": 34, "numbers": [1, 2]}),
+        ("math", "\\boxed{34}", {"answer": "34"}), ("math", "\\boxed{34}", '{"answer": "34"}'), ("math", "\\boxed{34}", '{"ground_truth": 34}'),
+        ("math", "\\boxed{34}", '["33", "34"]'), ("math", "\\boxed{34}", {"answer": ["33", "34"]}), ("math", "\\boxed{[0, 1]}", "[0, 1]"),
+        ("text", "The answer is Paris.", '["Paris", "paris, France"]'), ("text", "Answer: 2", '["2"]'),
+        ("choice", "The answer is B.", '["B"]'), ("choice", "The answer is C.", 2), ("choice", "The answer is A.", np.int64(0)),
+        ("choice", "The answer is B.", '{"answer": "B"}'), ("choice", "The answer is B.", {"label": 1}),
+    ],
+)  # fmt: skip
+def test_labels_are_read_as_data_sets_write_them(service, kind, text, truth):
+    scorer = Scorer.of(f"{URL}?method=gt&kind={kind}")
+    _, reply = scorer.score([scorer.group("g", [{"text": text}, {"text": "nothing"}], label=label_of(truth, kind))])
+    assert reply.groups[0].rewards == (1.0, 0.0)
+
+
+@pytest.mark.parametrize("truth", [None, "", {}, {"numbers": [1]}, {"answer": None}, [], float("nan"), object()])
+def test_what_holds_no_label_is_none(truth):
+    assert label_of(truth) is None
+
+
+@pytest.mark.parametrize(
+    ("label", "answer"), [("[0, 1]", "0"), ('["0", 1]', "0"), ('{"x": "0"}', "0"), ("{0}", "1"), ('["34"', "34")]
+)
+def test_a_list_of_numbers_is_an_answer_and_not_a_list_of_labels(label, answer):
+    (found,) = dare_reward.estimate([{"label": label, "rollouts": [{"answer": answer}]}], method="ttrl").groups
+    assert not found.diagnostics.get("label_accuracy")
+
+
+@pytest.mark.parametrize("kind", ["exact", "literal"])
+def test_in_kinds_that_compare_texts_a_json_list_is_a_text(kind):
+    groups = [{"kind": kind, "label": '["34"]', "rollouts": [{"answer": '["34"]'}, {"answer": "34"}]}]
+    assert dare_reward.estimate(groups, method="gt").groups[0].rewards == (1.0, 0.0)
+
+
+def test_verls_rows_without_a_truth_are_label_free():
+    from dare_reward.stacks.verl_rows import truth_of
+
+    for model in ({}, None, {"ground_truth": None}, {"style": "rule"}):
+        assert truth_of({"reward_model": [model]}, 0) is None
+    assert truth_of({}, 0) is None
+    assert truth_of({"reward_model": [{"ground_truth": '["34"]'}]}, 0) == '["34"]'
+
+
+def test_a_reward_input_of_easyr1_is_graded(service):
+    from dare_reward.stacks import easyr1
+
+    rows = [RewardInput(response=f"\\boxed{{{a}}}", response_length=3, ground_truth='["34"]') for a in ("34", "35")]
+    assert [row["overall"] for row in easyr1.reward(rows, url=URL)] == [1.0, 0.0]
+    assert json.dumps(rows)

@@ -1,0 +1,114 @@
+"""Samples with the fields and types that the sources of slime, SkyRL and EasyR1 give them: these are on no package index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypedDict
+
+
+@dataclass
+class Sample:
+    """slime 624b824, slime/utils/types.py: the fields and, of its methods, what an engine's reply goes through."""
+
+    group_index: int | None = None
+    index: int | None = None
+    rollout_id: int | None = None
+    prompt: str | list[dict[str, str]] = ""
+    tokens: list[int] = field(default_factory=list)
+    multimodal_inputs: dict[str, Any] | None = None
+    multimodal_train_inputs: dict[str, Any] | None = None
+    multimodal_train_input_id: str | None = None
+    apply_chat_template_kwargs: dict = field(default_factory=dict)
+    response: str = ""
+    response_length: int = 0
+    label: str | None = None
+    reward: float | dict[str, Any] | None = None
+    loss_mask: list[int] | None = None
+    weight_versions: list[str] = field(default_factory=list)
+    rollout_log_probs: list[float] | None = None
+    rollout_top_p_token_ids: list[int] | None = None
+    rollout_top_p_token_offsets: list[int] | None = None
+    rollout_routed_experts: list[list[int]] | None = None
+    remove_sample: bool = False
+    teacher_log_probs: list[float] | None = None
+
+    class Status(Enum):
+        PENDING = "pending"
+        COMPLETED = "completed"
+        TRUNCATED = "truncated"
+        ABORTED = "aborted"
+        FAILED = "failed"
+
+    status: Status = Status.PENDING
+    metadata: dict = field(default_factory=dict)
+    generate_function_path: str | None = None
+    custom_rm_path: str | None = None
+    train_metadata: dict | None = None
+    session_id: str | None = None
+    non_generation_time: float = 0.0
+
+    def append_response_tokens(
+        self, args=None, *, tokens=None, log_probs=None, trainable=True, meta_info=None, text=None
+    ):
+        tokens = [int(token) for token in tokens or ()]
+        if tokens and not trainable:
+            log_probs = [0.0] * len(tokens)
+        if text is not None:
+            self.response += text
+        before = self.response_length
+        if tokens:
+            self.tokens += tokens
+            self.response_length += len(tokens)
+            if self.loss_mask is None:
+                self.loss_mask = [1] * before
+            self.loss_mask += [1 if trainable else 0] * len(tokens)
+        if log_probs is not None:
+            if self.rollout_log_probs is None:
+                self.rollout_log_probs = [0.0] * before
+            self.rollout_log_probs += log_probs
+
+
+@dataclass
+class TrajectoryID:
+    """SkyRL a956457, skyrl/train/generators/base.py."""
+
+    instance_id: str
+    repetition_id: int
+
+
+class GeneratorOutput(TypedDict, total=False):
+    prompt_token_ids: list[list[int]]
+    response_ids: list[list[int]]
+    rewards: list[float] | list[list[float]]
+    loss_masks: list[list[int]]
+    stop_reasons: list[str] | None
+    rollout_metrics: dict[str, Any] | None
+    rollout_logprobs: list[list[float]] | None
+    trajectory_ids: list[TrajectoryID] | None
+    trajectory_generation_times: list[float] | None
+    is_last_step: list[bool] | None
+
+
+class RewardInput(TypedDict):
+    """EasyR1 b44b311, verl/workers/reward/function.py."""
+
+    response: str
+    response_length: int
+    ground_truth: str
+
+
+class Words:
+    """A tokenizer whose tokens are words."""
+
+    is_fast, all_special_ids = False, ()
+
+    def __init__(self) -> None:
+        self.words: dict[str, int] = {}
+
+    def ids(self, text: str) -> list[int]:
+        return [self.words.setdefault(word, len(self.words) + 1) for word in text.split(" ")]
+
+    def decode(self, ids: list[int], *, skip_special_tokens: bool) -> str:
+        back = {number: word for word, number in self.words.items()}
+        return " ".join(back[i] for i in ids)
