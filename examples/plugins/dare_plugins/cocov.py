@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dare_reward.advantages.from_rewards import pass_at_k_pair
 from dare_reward.estimators.common import by_answer
@@ -24,7 +25,9 @@ from dare_reward.estimators.method import Estimate, Method, When
 from dare_reward.estimators.ttrl import majority
 from dare_reward.groups import Groups
 from dare_reward.params import Param
-from dare_reward.segments import Bools, Floats
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
 
 def cocov(

@@ -40,9 +40,9 @@ from dare_reward.estimators.common import by_answer
 from dare_reward.estimators.method import Estimate, Method, WholeBatch
 from dare_reward.groups import Groups
 from dare_reward.params import Param
-from dare_reward.segments import Floats, offsets
 
 Tie = Literal["split", "all", "none"]
+Floats = NDArray[np.float64]
 Spectrum = NDArray[np.complex128]
 
 CACHED = 1 << 11  # vote counts of groups; an entry is some hundred bytes, 0.1 MB for a thousand different answers
@@ -126,7 +126,7 @@ def _keys(groups: Groups, *, group_size: int | None, tie: Tie, invalid: str) -> 
     trained = groups.sum_by_answer(groups.trains_R).astype(np.int64).tolist()
     blanks = groups.sum_rollouts(~groups.valid_R).astype(np.int64).tolist()
     idle = groups.sum_rollouts(~groups.valid_R & groups.trains_R).astype(np.int64).tolist()
-    starts = offsets(groups.support_P).tolist()
+    starts = [0, *np.cumsum(groups.support_P).tolist()]
     for p, size in enumerate(groups.sizes_P.tolist()):
         at = slice(starts[p], starts[p + 1])
         pool = size if invalid == "blank" else size - blanks[p]
