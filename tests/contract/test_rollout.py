@@ -15,8 +15,8 @@ import pytest
 from stack_samples import GeneratorOutput, RewardInput, Sample, TrajectoryID, Words
 
 import dare_reward
-from dare_reward.errors import ConfigError, RequestError
-from dare_reward.stacks import slime, verl, verl_filter
+from dare_reward.errors import ConfigError, ReplyError, RequestError
+from dare_reward.stacks import slime, verl, verl_filter, verl_rows
 from dare_reward.stacks.rollout import group, label_of, read_rollout
 from dare_reward.stacks.scorer import Scorer
 from dare_reward.stacks.trl import DareReward
@@ -262,9 +262,9 @@ def tokens(words, parts):
 
 
 def by_verl(words, ids, mask, service):
-    columns = {"responses": [Torch(ids)], "response_mask": [Torch(mask)], "entropy": [Torch([0.1] * len(ids))]}
+    columns = {"token_ids": [Torch(ids)], "token_mask": [Torch(mask)], "token_entropies": [Torch([0.1] * len(ids))]}
     trainer = SimpleNamespace(tokenizer=words, config=SimpleNamespace(data=SimpleNamespace(max_response_length=99)))
-    return verl._rollout(trainer, columns, 0)
+    return verl_rows.said(trainer, columns, 0)
 
 
 def by_slime(words, ids, mask, service):
@@ -445,6 +445,50 @@ def test_a_number_that_verl_cannot_train_is_still_refused(monkeypatch):
         kept_of(monkeypatch, sessions(), trained=24)
 
 
+# --- labels that contradict each other -------------------------------------------------------------------------------
+
+AGREE = [["4", "4.0", None, "\\boxed{4}"], [4, '["4"]', {"answer": "4"}, "#### 4"], [None] * 4]
+CONTRADICT = [["4", "5", "4", "4"], ["5", "4", "4", "4"], ["4", "4", "4", "5"], [None, "4", None, '["5"]']]
+
+
+def trl_pays(query, labels, **columns):
+    texts = [f"\\boxed{{{a}}}" for a in "4454"]
+    score = DareReward(f"{URL}?{query}", num_generations=4, label="answer")
+    return score(["p"] * 4, texts, answer=labels, **columns)
+
+
+@pytest.mark.parametrize("labels", AGREE + CONTRADICT)
+@pytest.mark.parametrize("method", ["ttrl", "dare"])
+def test_no_label_and_no_order_of_labels_changes_a_label_free_reward(service, method, labels):
+    columns = {"sampled_logprobs": SIBLINGS}
+    assert trl_pays(f"method={method}", labels, **columns) == trl_pays(f"method={method}", [None] * 4, **columns)
+
+
+@pytest.mark.parametrize("labels", CONTRADICT)
+@pytest.mark.parametrize("query", ["method=gt", "method=ttrl&labelled=gt"])
+def test_contradicting_labels_are_refused_by_name(service, caplog, query, labels):
+    assert trl_pays(query, labels) == [None] * 4
+    assert "label_conflict" in caplog.text
+    with pytest.raises(ReplyError, match="label_conflict"):
+        trl_pays(f"{query}&on_error=raise", labels)
+
+
+@pytest.mark.parametrize("labels", AGREE[:2])
+def test_labels_of_one_value_are_one_label(service, labels):
+    assert trl_pays("method=ttrl&labelled=gt", labels) == [1.0, 1.0, 0.0, 1.0]
+
+
+def test_a_column_of_another_length_is_one_error_that_names_it(service):
+    score = DareReward(URL, num_generations=4, label="answer")
+    given = {"prompts": ["p"] * 4, "completions": ["a"] * 4, "answer": ["4"] * 4}
+    for wrong in (
+        {"token_entropies": [[0.1]] * 3}, {"sampled_logprobs": [[-0.1]] * 5}, {"vote_only": [[]]}, {"answer": ["4"] * 3},
+        {"completion_ids": [[1]] * 3}, {"prompts": ["p"] * 3},
+    ):  # fmt: skip
+        with pytest.raises(RequestError, match=f"{next(iter(wrong))} has [135] entries for 4 completions"):
+            score(**{**given, **wrong})
+
+
 # --- labels ----------------------------------------------------------------------------------------------------------
 
 
@@ -488,12 +532,10 @@ def test_in_kinds_that_compare_texts_a_json_list_is_a_text(kind):
 
 
 def test_verls_rows_without_a_truth_are_label_free():
-    from dare_reward.stacks.verl_rows import truth_of
-
     for model in ({}, None, {"ground_truth": None}, {"style": "rule"}):
-        assert truth_of({"reward_model": [model]}, 0) is None
-    assert truth_of({}, 0) is None
-    assert truth_of({"reward_model": [{"ground_truth": '["34"]'}]}, 0) == '["34"]'
+        assert verl_rows.truth_of({"reward_model": [model]}, 0) is None
+    assert verl_rows.truth_of({}, 0) is None
+    assert verl_rows.truth_of({"reward_model": [{"ground_truth": '["34"]'}]}, 0) == '["34"]'
 
 
 def test_a_reward_input_of_easyr1_is_graded(service):

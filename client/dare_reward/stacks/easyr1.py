@@ -37,10 +37,9 @@ def reward(inputs: Sequence[dict[str, Any]], *, url: str, **settings: Any) -> li
     if len(uids) != len(inputs):
         raise RequestError(f"EasyR1 passed {len(inputs)} rows for {len(uids)} uids", code="length")
     members = groups_by(uids)
-    labels = {u: inputs[at[0]]["ground_truth"] for u, at in members.items()}
+    labels = [label_of(row["ground_truth"], scorer.kind) for row in inputs]
     groups = [
-        scorer.group(u, [_rollout(inputs[i]) for i in at], label=label_of(labels[u], scorer.kind))
-        for u, at in members.items()
+        scorer.group(u, [_rollout(inputs[i]) for i in at], labels=[labels[i] for i in at]) for u, at in members.items()
     ]
     rewards, reply = scorer.score(groups)
     rewards = zero_dropped(rewards, reply, 0.0)

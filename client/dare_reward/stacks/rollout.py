@@ -14,10 +14,12 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ..answers import Kind
 from ..answers.classes import Labels
 from ..answers.labels import content_of_label
 from ..errors import RequestError
 from ..inputs import ACCEPTED, FIELDS, MAX_ENTROPY, MAX_SURPRISAL, Group
+from ..membership import Member, gather
 from ..openrlhf import AnswerRules
 from .answer_tokens import answer_tokens
 from .report import say_once
@@ -83,6 +85,9 @@ def group(
     *,
     tokenizer: Any = None,
     rules: AnswerRules | None = None,
+    labels: Sequence[Labels | None] = (),
+    kind: Kind = "math",
+    size: int | None = None,
     **more: Any,
 ) -> Group:
     """One group of the request, its entropies from one source.
@@ -90,6 +95,9 @@ def group(
     Args:
         group_id: the group's name in the request
         rollouts: as `read_rollout` takes them; `tokenizer` and `rules` are its own
+        labels: of the rollouts, as `label_of` reads them; those that contradict each other are no label
+        kind: by which labels are compared
+        size: rollouts that the group was to have
         more: further keys of `dare_reward.Group`
 
     Entropies of the full vocabulary are exact. Where more of the rollouts that may vote have log-probabilities of their
@@ -102,7 +110,9 @@ def group(
     if sum("token_logprobs" in r for r in voting) > sum(map(has_entropy, voting)):
         source["entropy_source"] = "logprob"
         rows = [_estimated(r) for r in rows]
-    fields = {k: v for k, v in more.items() if v is not None}
+    said = [*labels, *[None] * (len(rows) - len(labels))]
+    (formed,) = gather(Member(r, key=group_id, kind=kind, label=x, size=size) for r, x in zip(rows, said, strict=True))
+    fields = {k: v for k, v in (formed.fields() | more).items() if v is not None and k != "kind"}
     return cast("Group", {"group_id": group_id, **source, **fields, "rollouts": rows})
 
 

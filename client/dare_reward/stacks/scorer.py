@@ -171,7 +171,7 @@ class Scorer:
     def group(self, group_id: str, rollouts: Sequence[JSON], *, tokenizer: Any = None, **more: Any) -> Group:
         """One group of the request, of rollouts as the stack has them (`rollout.group`)."""
         rules = AnswerRules(dict(self.params), self.kind) if self.reads_answers else None
-        return group(group_id, rollouts, tokenizer=tokenizer, rules=rules, **more)
+        return group(group_id, rollouts, tokenizer=tokenizer, rules=rules, kind=self.kind, **more)
 
     def watch(self, reply: Reply | None, step: int | None, trainer: Any = None) -> RunWatch | None:
         """The state of the trainer's run with this reply; None where nobody asked for it. It never raises."""
@@ -271,7 +271,8 @@ class Scorer:
             if g.error is not None:
                 if self.on_error == "raise":
                     raise ReplyError(f"group {g.group_id!r} was not scored: {g.error.message} ({g.error.code})")
-                logger.warning("no rewards for group %r (on_error=%s): %s", g.group_id, self.on_error, g.error.message)
+                why = f"{g.error.message} ({g.error.code})"
+                logger.warning("no rewards for group %r (on_error=%s): %s", g.group_id, self.on_error, why)
         sizes = (len(g["rollouts"]) for g in groups)
         return [
             [self._absent] * n if g.rewards is None else list(g.rewards)
@@ -344,6 +345,9 @@ def _async_client(scorer: Scorer) -> AsyncClient:
 
 
 def _is_labelled(group: JSON) -> bool:
+    """It has a label that an answer can equal, or labels that contradict each other, which `gt` refuses."""
+    if group.get("label_conflict"):
+        return True
     return bool(read_labels(group.get("label") or (), kind=kind_of(group), options=option_tuple(group)))
 
 

@@ -45,9 +45,9 @@ async def reward(args: Any, samples: Any, **_: Any) -> list[float]:
         votes, facts = await slime_votes.votes(args, samples, rows, scorer, waves)
         rows += votes
     prompt = scorer.logged_prompt(samples[0].prompt)
-    label = label_of(samples[0].label, scorer.kind)
+    labels = [label_of(s.label, scorer.kind) for s in samples]
     one = scorer.group(
-        str(samples[0].group_index), rows, tokenizer=_tokenizer(args, scorer, rows), label=label, prompt=prompt
+        str(samples[0].group_index), rows, tokenizer=_tokenizer(args, scorer, rows), labels=labels, prompt=prompt
     )
     scores, reply = await scorer.score_async([one])
     facts |= {f"dare/{name}": value for name, value in shadow_numbers(reply, [one]).items()}
@@ -72,7 +72,8 @@ def advantages(args: Any, samples: Sequence[Any], **_: Any) -> tuple[list[float]
     for name, at in members.items():
         own = [samples[i] for i in at]
         rows = [_rollout(args, s) for s in own]
-        facts = {"label": label_of(own[0].label, scorer.kind), "prompt": scorer.logged_prompt(own[0].prompt)}
+        labels = [label_of(s.label, scorer.kind) for s in own]
+        facts = {"labels": labels, "prompt": scorer.logged_prompt(own[0].prompt)}
         sent.append(scorer.group(name, rows, tokenizer=_tokenizer(args, scorer, rows), **facts))
     scores, reply = scorer.score(sent)
     rewards, gains = [0.0] * len(samples), [0.0] * len(samples)

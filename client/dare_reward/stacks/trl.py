@@ -95,23 +95,19 @@ class DareReward:
         self._check_label(columns)
         self._check_order(trainer, prompts)
         self._log_masks(columns)
+        extras = {k: columns[k] for k in EXTRAS if k in columns}
         ids = columns.get("completion_ids") or [None] * len(completions)
+        labels = {} if self.label is None else {self.label: columns[self.label]}
+        _check_lengths({"prompts": prompts, "completion_ids": ids, **labels, **extras}, len(completions))
         rows = [
             {"name": _digest(p), "prompt": self.scorer.logged_prompt(p), **rollout(trainer, text_of(c), i)}
             for p, c, i in zip(prompts, completions, ids, strict=True)
         ]
-        extras = {k: columns[k] for k in EXTRAS if k in columns}
         if self.entropy == "forward" and trainer is not None and not extras.keys() & SOURCES:
             extras |= forward_entropies(trainer, prompt_ids_of(trainer, prompts), ids)
         if self.label is not None:
             extras["label"] = [label_of(x, self.scorer.kind) for x in columns[self.label]]
         for name, column in extras.items():
-            if len(column) != len(rows):
-                raise RequestError(
-                    f"{name} has {len(column)} entries for {len(rows)} completions: a rollout_func and a data set give "
-                    "one for each",
-                    code="length",
-                )
             for row, value in zip(rows, column, strict=True):
                 row[FIELD.get(name, name)] = value
         for row, completion in zip(rows, completions, strict=True):
@@ -176,7 +172,7 @@ class DareReward:
             ]
             votes = [{**v, "trained": False} for v in chain.from_iterable(r.get("vote_only") or () for r in trained)]
             once = name if seen[name] == 1 else f"{name}-{seen[name]}"
-            facts = {"label": trained[0].get("label"), "prompt": trained[0]["prompt"]}
+            facts = {"labels": [r.get("label") for r in trained], "prompt": trained[0]["prompt"]}
             out.append(self.scorer.group(once, members + votes, tokenizer=_tokenizer(trainer), **facts))
         return out
 
@@ -264,6 +260,16 @@ def _stop(trainer: Any) -> None:
         trainer.add_callback(trainer._dare_stop)  # noqa: SLF001
     trainer._dare_stop.asked = True  # noqa: SLF001
     say_once("the run collapses: the training ends after this step (on_collapse=stop)")
+
+
+def _check_lengths(columns: Mapping[str, Sequence[Any]], count: int) -> None:
+    for name, column in columns.items():
+        if len(column) != count:
+            raise RequestError(
+                f"{name} has {len(column)} entries for {count} completions: a rollout_func and a data set give one for "
+                "each",
+                code="length",
+            )
 
 
 def _digest(prompt: Any) -> str:

@@ -30,14 +30,14 @@ from .report import log_groups, numbers, say_once
 from .rollout import own_stretch
 from .scorer import EQUAL, Scorer, from_environment, groups_by, require_complete, scatter_to_rows
 from .verl_filter import by_votes, filter_groups, filters
-from .verl_rows import final_rows, padding_of, said, session_of, trained_sessions, truth_of, uid_of
+from .verl_rows import TOKENS, final_rows, groups_of, padding_of, said, session_of, trained_sessions, uid_of
 
 if TYPE_CHECKING:
     from ..reply import Reply
 
 TESTED: Final = "0.9"
 SCALE: Final = "set algorithm.adv_estimator=grpo and algorithm.norm_adv_by_std_in_grpo=false"
-FIELDS: Final = ["uid", "responses", "response_mask", "entropy", "rollout_log_probs", "reward_model"]
+FIELDS: Final = ["uid", *TOKENS.values(), "reward_model"]
 
 
 def install(scorer: Scorer, trained: int | None = None) -> None:
@@ -133,23 +133,15 @@ def score_batch(
 
     filters(trainer.config)
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=FIELDS)
-    columns = {k: data[k].unbind() for k in ("responses", "response_mask", "entropy", "rollout_log_probs") if k in data}
-    last = final_rows(batch.keys, padding_of(batch, columns["response_mask"]))
-    at = list(last.values())
-    members = groups_by(data["uid"][i] for i in at)
-    labels = [truth_of(data, at[rows[0]], scorer.kind) for rows in members.values()]
-    on = trained_sessions(list(last), members.values(), trained)
-    rollouts = [_rollout(trainer, columns, i) | {"trained": key in on} for key, i in last.items()]
-    groups = [
-        scorer.group(u, [rollouts[j] for j in rows], tokenizer=trainer.tokenizer, label=x)
-        for (u, rows), x in zip(members.items(), labels, strict=True)
-    ]
+    last = final_rows(batch.keys, padding_of(batch, data["response_mask"].unbind()))
+    members = groups_by(data["uid"][i] for i in last.values())
+    groups = groups_of(scorer, trainer, data, last, members, trained=trained)
     step = getattr(trainer, "global_steps", None)
     rewards, reply = scorer.score(groups, step=step)
     log_groups(reply, groups, step)
-    of_session = dict(zip(last, require_complete(scatter_to_rows(rewards, members.values(), len(at))), strict=True))
+    of_session = dict(zip(last, require_complete(scatter_to_rows(rewards, members.values(), len(last))), strict=True))
     scores = []
-    for key, response in zip(batch.keys, columns["responses"], strict=True):
+    for key, response in zip(batch.keys, data["responses"].unbind(), strict=True):
         scores.append(torch.zeros(len(response), dtype=torch.float32))
         scores[-1][-1] = of_session.get(session_of(key), 0.0)
     fields = tu.get_tensordict({"rm_scores": torch.nested.as_nested_tensor(scores, layout=torch.jagged)})
@@ -200,7 +192,9 @@ def mask_answers(scorer: Scorer, trainer: Any, batch: Any, metrics: dict[str, An
     for i in final_rows(batch.keys, padding_of(batch, masks)).values():
         own = own_stretch(masks[i])
         ids = responses[i][own].tolist()
-        row = said(trainer, responses[i]) | {"text": trainer.tokenizer.decode(ids, skip_special_tokens=True)}
+        row = said(trainer, {"token_ids": responses}, i) | {
+            "text": trainer.tokenizer.decode(ids, skip_special_tokens=True)
+        }
         keep, untold = outside_answer(row, ids, tokenizer=trainer.tokenizer, rules=rules)
         masks[i] = masks[i].clone()
         masks[i][own] *= torch.tensor(keep, dtype=masks[i].dtype, device=masks[i].device)
@@ -251,14 +245,6 @@ def drop_votes(trainer: Any, batch: Any, metrics: dict[str, Any], trained: froze
         kept += spare[:lacking]
     tq.kv_clear(keys=sorted({*batch.keys} - {*kept}), partition_id=batch.partition_id)
     return trainer._balance_batch(batch.select_keys(kept), metrics)  # noqa: SLF001
-
-
-def _rollout(trainer: Any, columns: dict[str, Any], i: int) -> dict[str, Any]:
-    """Tokens, mask, entropies of the full vocabulary and log-probabilities; without entropies
-    (rollout_correction.bypass_mode) these are what entropy is estimated from."""
-    names = {"token_mask": "response_mask", "token_entropies": "entropy", "logprobs": "rollout_log_probs"}
-    tokens = {name: columns[field][i] for name, field in names.items() if field in columns}
-    return said(trainer, columns["responses"][i]) | tokens
 
 
 def _load() -> None:

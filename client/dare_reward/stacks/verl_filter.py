@@ -8,7 +8,7 @@ from typing import Any, Final
 from ..errors import ConfigError
 from ..methods import find, specs
 from .scorer import Scorer, groups_by, zero_dropped
-from .verl_rows import final_rows, said, trained_sessions, truth_of, uid_of
+from .verl_rows import final_rows, groups_of, uid_of
 
 METRIC: Final = "dare"
 
@@ -69,19 +69,9 @@ def _verdicts(
     data = tq.kv_batch_get(
         keys=keys, partition_id=partition, select_fields=["responses", "response_mask", "reward_model"]
     )
-    responses, masks = data["responses"].unbind(), data["response_mask"].unbind()
     last = final_rows(keys, [False] * len(keys))
     members = groups_by(map(uid_of, last))
-    on = trained_sessions(list(last), members.values(), trained)
-    rollouts = [
-        said(trainer, responses[i]) | {"token_mask": masks[i], "trained": name in on} for name, i in last.items()
-    ]
-    at = list(last.values())
-    labels = [truth_of(data, at[rows[0]], scorer.kind) for rows in members.values()]
-    groups = [
-        scorer.group(u, [rollouts[j] for j in rows], tokenizer=trainer.tokenizer, label=x)
-        for (u, rows), x in zip(members.items(), labels, strict=True)
-    ]
+    groups = groups_of(scorer, trainer, data, last, members, trained=trained)
     rewards, reply = scorer.score(groups)
     if reply is None:
         return dict.fromkeys(members)

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from ..answers.classes import Labels
+from ..inputs import Group
 from .rollout import label_of
+from .scorer import Scorer
+
+# A rollout's inputs, and verl's columns that hold them.
+TOKENS: Final = MappingProxyType(
+    {
+        "token_ids": "responses",
+        "token_mask": "response_mask",
+        "token_entropies": "entropy",
+        "logprobs": "rollout_log_probs",
+    }
+)
 
 
 def final_rows(keys: Sequence[str], padding: Sequence[bool]) -> dict[str, int]:
@@ -24,12 +37,41 @@ def padding_of(batch: Any, masks: Sequence[Any]) -> list[bool]:
     return [bool(tag.get("is_padding")) or not int(m.sum()) for tag, m in zip(batch.tags, masks, strict=True)]
 
 
-def said(trainer: Any, response: Any) -> dict[str, Any]:
-    """The tokens of a response and how it ended; the reader of rollouts decodes those that the policy generated."""
-    return {
-        "token_ids": response,
-        "finish_reason": "length" if len(response) >= trainer.config.data.max_response_length else "stop",
-    }
+def groups_of(
+    scorer: Scorer,
+    trainer: Any,
+    data: Any,
+    last: Mapping[str, int],
+    members: Mapping[str, Sequence[int]],
+    *,
+    trained: int | None,
+) -> list[Group]:
+    """The groups `members`, whose entries number the sessions `last`, from the columns of `data` that are there.
+
+    A session is the first `trained` of its prompt's, or only votes. Those that failed are missing: verl numbers them.
+    """
+    names, columns = list(last), {name: data[field].unbind() for name, field in TOKENS.items() if field in data}
+    on = trained_sessions(names, members.values(), trained)
+    rows = [said(trainer, columns, i) | {"trained": name in on} for name, i in last.items()]
+    labels = [truth_of(data, i, scorer.kind) for i in last.values()]
+    return [
+        scorer.group(
+            prompt,
+            [rows[j] for j in at],
+            tokenizer=trainer.tokenizer,
+            labels=[labels[j] for j in at],
+            size=1 + max(number_of(names[j]) for j in at),
+        )
+        for prompt, at in members.items()
+    ]
+
+
+def said(trainer: Any, columns: Mapping[str, Sequence[Any]], i: int) -> dict[str, Any]:
+    """The tokens of a response, their numbers and mask, and how it ended; the reader of rollouts decodes those that
+    the policy generated. Without entropies (rollout_correction.bypass_mode) log-probabilities stand in for them."""
+    row = {name: column[i] for name, column in columns.items()}
+    full = len(row["token_ids"]) >= trainer.config.data.max_response_length
+    return row | {"finish_reason": "length" if full else "stop"}
 
 
 def truth_of(data: Any, i: int, kind: str = "math") -> Labels | None:
