@@ -61,8 +61,8 @@ def main() -> int:
 
 
 def verdict(command: str, file: str) -> str:
-    """What `preflight` says of the file against the vote; a file without labels has no verdict."""
-    said = subprocess.run([command, "preflight", file], check=False, cwd=_venv.ROOT, capture_output=True, text=True)
+    """What `calibrate` says of the file against the vote; a file without labels has no verdict."""
+    said = subprocess.run([command, "calibrate", file], check=False, cwd=_venv.ROOT, capture_output=True, text=True)
     lines = [line for line in said.stdout.splitlines() if line.startswith("verdict: ")]
     return f"DARE against the vote, by the labels of this file: {lines[0][9:]}\n" if lines else ""
 

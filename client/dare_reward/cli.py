@@ -14,7 +14,6 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from ._version import __version__
-from .commands import completion
 from .commands.command import Command, listing
 from .commands.listed import LISTED
 from .errors import DareError, printable, unknown_name
@@ -30,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] == ["help"]:
         words = [*words[1:2], "--help"]
     parser, _ = command_line(words[0] if words else "")
-    names = _entries().keys() | {"completion"}
+    names = _entries().keys()
     if words and not words[0].startswith("-") and words[0] not in names:
         parser.error(_unknown(words[0], sorted(names)))
     arguments, unknown = parser.parse_known_args(words)
@@ -70,15 +69,14 @@ def command_line(only: str | None = None) -> tuple[argparse.ArgumentParser, dict
         "-V", "--version", action="version", version=f"dare-reward {__version__}", help="Print the version."
     )
     subparsers: Any = parser.add_subparsers(dest="command", metavar="COMMAND", prog=parser.prog, help=argparse.SUPPRESS)
-    entries, whole = _entries(), only in {None, "completion"}
+    entries = _entries()
     for name, entry in entries.items():
-        if whole or name == only or (name not in LISTED and only not in entries):
+        if only is None or name == only or (name not in LISTED and only not in entries):
             try:
                 entry.load()(subparsers)
             except ModuleNotFoundError:  # of an installation that lacks a part: the other commands work
                 if name == only:
                     raise
-    completion.register(subparsers, parser)
     commands: dict[str, Command] = subparsers.choices
     listed = {name: LISTED[name] for name in LISTED.keys() & entries.keys()}
     listed |= {name: (command.group, command.summary) for name, command in commands.items()}

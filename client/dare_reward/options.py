@@ -50,7 +50,7 @@ def _settings(
         Param("reasoning: the tokens of the final answers are not trained (docs/advantages.md)"),
     ] = "all",
     labelled: Annotated[
-        Labelled, Param("gt: a group that has a label is scored by it, all others by the method (dare-reward plan)")
+        Labelled, Param("gt: a group that has a label is scored by it, all others by the method (docs/entropy.md)")
     ] = "method",
     on_collapse: Annotated[
         OnCollapse,

@@ -23,7 +23,7 @@ BYTES: Final[dict[str, Any]] = {"ge": 64 << 10, "le": 1 << 40}  # of what a requ
 ELSEWHERE = frozenset({"DARE_URL", "DARE_TRAINED"})  # read by the clients and adapters
 UNMEASURED = (
     "nobody has measured whether entropy is informative for your policy, and {method} weighs votes by it: run "
-    "dare-reward preflight on 32 labelled prompts, or send labels with some groups"
+    "dare-reward calibrate on 32 labelled prompts, or send labels with some groups"
 )
 SECRET = frozenset({"token"})  # never shown
 UNSAID = SECRET | {"host", "port", "run_log", "env_file"}  # of /info, which needs no token: where things are

@@ -14,11 +14,10 @@ from dare_reward.analysis.passk import pass_at_k
 from dare_reward.answers.extraction.final_answer import WHY_NONE
 from dare_reward.cli import main
 from dare_reward.commands.suspicious import signs
-from dare_reward.numbers import BY_NAME, NUMBERS, SHADOW, RunNumber
+from dare_reward.numbers import BY_NAME, NUMBERS, SHADOW, RunNumber, pooled
 from dare_reward.openrlhf import GROUP, outcomes
 from dare_reward.report.book import RunBook
 from dare_reward.report.view import view
-from dare_reward.runs.exporters import export
 from dare_reward.runs.line import lines, objects, of_groups, of_scored
 from dare_reward.runs.log import encoded
 from dare_reward.scoring.diagnostics import correctness
@@ -42,14 +41,6 @@ GROUPS = [
         for a, u, n, cut in said]}
     for p, (said, label) in enumerate(zip(SAID, LABELS, strict=True))
 ]  # fmt: skip
-
-
-class Kept:
-    def log(self, step, values, rows, lines):
-        self.values = {name.removeprefix("dare/"): value for name, value in values.items()}
-
-    def close(self):
-        pass
 
 
 def of_columns(run):
@@ -103,8 +94,7 @@ def surfaces():
     scoring = score(GROUPS, {"over": "answer"}, method="dare", shadow=["ttrl"])
     reply = scoring.reply
     logged = [json.loads(t) for t in lines(of_groups(GROUPS, reply, run="r", step=1), 0.0, encoded)]
-    kept, book = Kept(), RunBook()
-    export(logged, kept)
+    book = RunBook()
     for line in logged:
         book.add(line)
     told = {k: v for k, v in reply.diagnostics.items() if isinstance(v, float)}
@@ -114,7 +104,7 @@ def surfaces():
     return {
         "reply": told,
         "groups of the reply": per_group,
-        "export": kept.values,
+        "trackers": pooled(logged),
         "report": of_columns(view(book)["runs"][0]),
         "page": of_page(scoring),
         "OpenRLHF": of_openrlhf(reply),
@@ -152,8 +142,8 @@ def test_a_number_has_one_value_wherever_it_appears(surfaces):
 
 
 def test_a_rollout_without_an_answer_is_neither_right_nor_wrong(surfaces):
-    assert surfaces["export"]["entropy_wrong"] == pytest.approx(np.mean([0.9, 0.1, 0.25, 0.5]))
-    assert surfaces["export"]["entropy_right"] == pytest.approx(np.mean([0.2, 0.4, 0.3, *[0.15] * 4, 0.6]))
+    assert surfaces["trackers"]["entropy_wrong"] == pytest.approx(np.mean([0.9, 0.1, 0.25, 0.5]))
+    assert surfaces["trackers"]["entropy_right"] == pytest.approx(np.mean([0.2, 0.4, 0.3, *[0.15] * 4, 0.6]))
 
 
 def test_what_a_number_is_a_mean_of_is_as_declared():

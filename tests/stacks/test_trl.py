@@ -123,23 +123,27 @@ def given(column):
     return [None if isinstance(x, float) else x for x in column]
 
 
-def test_the_data_set_of_a_plan_trains_labelled_prompts_by_their_labels(train, service, tmp_path):
-    """The file that `dare-reward plan` writes, as TRL's own loader reads it: half of each step are `gt` groups."""
+def test_the_documented_data_set_gives_labelled_prompts_gt_rewards(train, service, tmp_path, monkeypatch):
+    """The ten lines of docs/entropy.md, on files as `dare-reward label` writes them."""
     import tiny
-    from datasets import load_dataset
-    from planned import data_set
 
+    page = (HERE.parents[1] / "docs" / "entropy.md").read_text(encoding="utf-8")
+    code = page.partition("<!-- run by tests/stacks/test_trl.py -->\n```py\n")[2].partition("```")[0]
     prompts = [tiny.question(i) for i in range(6)]
-    file = data_set(tmp_path, prompts, {4: "2"}, stack="trl", name="train.jsonl")
-    data = load_dataset("json", data_files=file, split="train", cache_dir=str(tmp_path / "cache"))
-    url = f"{service.url}?method=ttrl&labelled=gt"
-    result = train(url, data=data, chat=False, steps=3, shuffle_dataset=False)
+    rows = [{"group_id": str(i), "prompt": prompt} for i, prompt in enumerate(prompts)]
+    (tmp_path / "rollouts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "rollouts.labels.jsonl").write_text(json.dumps({"group_id": "4", "label": "2"}) + "\n")
+    monkeypatch.chdir(tmp_path)
+    found = {}
+    exec(code, found)
+    data = found["data"]
+    assert {row["prompt"] for row in data} == set(prompts)
+    assert {row["label"] for row in data if row["prompt"] == prompts[4]} == {"2"}
+    assert sum(row["label"] is not None for row in data) > 1, "the labelled prompt is not repeated"
+    result = train(f"{service.url}?method=ttrl&labelled=gt", data=data, chat=False, steps=3)
     assert differ(result["calls"])
     for call in result["calls"]:
-        groups = [slice(i, i + M) for i in range(0, len(call["texts"]), M)]
-        assert sorted(call["labels"][at.start] is not None for at in groups) == [False, True]
-        for at in groups:
-            assert {*call["labels"][at]} == {"2" if call["prompts"][at.start] == prompts[4] else None}
+        for at in (slice(i, i + M) for i in range(0, len(call["texts"]), M)):
             own = {"method": "gt", "label": "2"} if call["labels"][at.start] else {}
             sent = {"group_id": "g", "rollouts": [{"text": t} for t in call["texts"][at]], **own}
             assert call["rewards"][at] == list(dare_reward.estimate([sent], method="ttrl").groups[0].rewards)

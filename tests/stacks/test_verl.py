@@ -521,28 +521,6 @@ def test_the_recipe_of_ttrl(trainer, tmp_path):
     assert data[1]["reward_model"]["ground_truth"] == "4"
 
 
-def test_the_data_set_of_a_plan_rewards_labelled_prompts_by_their_labels(trainer, advantage, service, tmp_path):
-    """The file that `dare-reward plan` writes, as verl's own data set reads it: its labelled groups are `gt` groups."""
-    from planned import data_set
-    from verl.utils.dataset.rl_dataset import RLHFDataset
-
-    prompts = [f"{i}+1?" for i in range(4)]
-    file = data_set(tmp_path, prompts, {2: ["3", "03"]}, stack="verl", name="train.parquet")
-    data = RLHFDataset(data_files=file, tokenizer=trainer.tokenizer, config=trainer.config.data)
-    step = [data[i] for i in range(2)]
-    assert sorted(row["group_id"] == "2" for row in step) == [False, True]
-    assert all(row["raw_prompt"] == [{"role": "user", "content": f"{row['group_id']}+1?"}] for row in step)
-    answers = ["3", "4", "4", "4"]
-    said = [[f"so \\boxed{{{a}}}" for a in answers] for _ in step]
-    batch, _ = put(trainer, "plan", said=said, truths=[row["reward_model"] for row in step])
-    advantage(batch, f"{service.url}?method=ttrl&labelled=gt")
-    expected = {}
-    for p, row in enumerate(step):
-        right = "3" if row["group_id"] == "2" else "4"
-        expected |= {f"uid_{p}_{s}": float(a == right) for s, a in enumerate(answers)}
-    check(batch, expected)
-
-
 def test_without_an_address_verl_is_untouched():
     code = (
         "import verl, sys; assert 'dare_reward.stacks.verl' in sys.modules; assert 'verl.trainer' not in sys.modules or "

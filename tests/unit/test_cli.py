@@ -9,7 +9,6 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from rows import each
@@ -18,8 +17,6 @@ import dare_reward
 from dare_reward import cli
 from dare_reward.answers.extraction.final_answer import EMPTY, WHY_NONE
 from dare_reward.cli import main
-from dare_reward.commands import closing, compare
-from dare_reward.commands.group_lines import read_groups
 from dare_reward.commands.listed import LISTED
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -79,9 +76,7 @@ def test_bad_lines_are_named_and_stop_nothing(tmp_path, capsys):
     ("command", "done"),
     [
         (["score"], "scored"),
-        (["compare"], "scored"),
         (["explain", "--suspicious", "1"], "scored"),
-        (["convert"], "converted"),
     ],
 )
 def test_the_closing_line_counts_the_groups_that_were_left_out(tmp_path, capsys, command, done):
@@ -92,19 +87,6 @@ def test_the_closing_line_counts_the_groups_that_were_left_out(tmp_path, capsys,
     err = capsys.readouterr().err
     assert "rollouts[0].topk_logprobs: token 2 " in err
     assert f"\n2 groups, 1 of them not {done}, " in err
-
-
-def test_the_closing_line_of_compare_has_the_seconds_of_reading(tmp_path, capsys, monkeypatch):
-    now = [0.0]
-
-    def read(arguments):
-        now[0] = 13.0
-        return read_groups(arguments)
-
-    monkeypatch.setattr(closing, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(compare, "read_groups", read)
-    main(["compare", write(tmp_path, GOOD)])
-    assert capsys.readouterr().err.splitlines()[-1].endswith(", 13.0 s")
 
 
 def test_duplicate_ids_within_a_batch_do_not_cost_the_lines(tmp_path, capsys):
@@ -123,7 +105,7 @@ def test_duplicate_ids_within_a_batch_do_not_cost_the_lines(tmp_path, capsys):
         ("explain FILE --group nobody", "nobody"),
         ("explain FILE --suspicious 0", "suspicious"),
         ("methods dre", "method"),
-        ("preflight FILE -p alfa=1", "alfa"),
+        ("calibrate FILE --methods gt", "gt"),
         ("calibrate FILE -p alfa=1", "alfa"),
     ],
 )
@@ -319,7 +301,6 @@ LONG = {
         ["score"],
         ["explain", "--group", "long"],
         ["explain"],
-        ["compare"],
         ["methods"],
         ["methods", "dare"],
     ],
@@ -408,7 +389,7 @@ def test_the_suspicious_groups(tmp_path, capsys):
 
 def test_the_command_that_scores_a_file_without_entropies_is_said(capsys):
     file = str(EXAMPLES / "gsm8k_sample.jsonl")
-    for words in (["score", file], ["compare", file], ["explain", file], ["explain", file, "--group", "gsm8k-0"]):
+    for words in (["score", file], ["explain", file], ["explain", file, "--group", "gsm8k-0"]):
         assert main(words) == 1
         last = capsys.readouterr().err.splitlines()[-1]
         command = last.removeprefix("  dare-reward ")
@@ -416,11 +397,11 @@ def test_the_command_that_scores_a_file_without_entropies_is_said(capsys):
         capsys.readouterr()
 
 
-def test_parameters_in_preflight(tmp_path, capsys):
+def test_parameters_of_calibrate(tmp_path, capsys):
     texts = ("so it is 7", "it is 8", "7")
     group = {"label": "7", "rollouts": [{"text": t, "mean_entropy": 0.1 + i / 9} for i, t in enumerate(texts)]}
     file = write(tmp_path, *[{**group, "group_id": str(i)} for i in range(3)])
-    assert main(["preflight", file, "--json", "-p", "unmarked=number", "-p", "eps=0.5"]) == 1
+    assert main(["calibrate", file, "--json", "-p", "unmarked=number", "-p", "eps=0.5"]) == 1
     assert json.loads(capsys.readouterr().out)["calibration"]["prompts"] == 3
 
 
@@ -474,21 +455,6 @@ def test_a_misspelt_flag_is_suggested_in_two_lines(capsys, words):
     first, second = capsys.readouterr().err.splitlines()
     assert "Did you mean --table" in first or "Did you mean --force" in first
     assert second.startswith("Try: dare-reward ")
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion(capsys, shell):
-    pytest.importorskip("shtab")
-    assert main(["completion", shell]) == 0
-    out = capsys.readouterr().out
-    for word in ("compare", "suspicious", "preflight"):
-        assert word in out
-
-
-def test_completion_without_its_library(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "shtab", None)
-    assert main(["completion", "bash"]) == 2
-    assert "pip install '.[cli]'" in capsys.readouterr().err
 
 
 def test_a_report_of_rollouts_without_answers_warns(tmp_path, capsys):

@@ -4,7 +4,10 @@ import ast
 import json
 import math
 import operator
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
 from fractions import Fraction
 from importlib import import_module
@@ -12,6 +15,10 @@ from pathlib import Path
 from statistics import fmean, median
 
 import pytest
+
+import dare_reward
+from dare_reward.runs.line import of_groups
+from dare_reward.runs.log import RunLog
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = ["arithmetic_m64.jsonl", "game24_sample.jsonl", "gsm8k_sample.jsonl", "smollm2_m64.jsonl"]
@@ -205,3 +212,23 @@ def test_the_real_models_votes_are_the_pictures():
             entropies.setdefault(rollout["text"].strip(), []).append(rollout["mean_entropy"])
         assert max(entropies, key=lambda a: len(entropies[a])) == by_votes
         assert max(entropies, key=lambda a: len(entropies[a]) / (fmean(entropies[a]) + 0.05)) == by_weight
+
+
+def test_a_run_log_reaches_an_installed_tracker(tmp_path):
+    """examples/trackers.py into the released trackio, read back from its own file."""
+    pytest.importorskip("trackio", reason="needs trackio")
+    groups = [{"group_id": "a", "label": "1", "rollouts": [{"answer": a, "mean_entropy": 0.1} for a in "1121"]}]
+    log = RunLog(tmp_path / "runs", warn=lambda *_: None)
+    for step in range(3):
+        log.add(of_groups(groups, dare_reward.estimate(groups), run="exp1", step=step))
+    log.close()
+    env = {**os.environ, "HOME": str(tmp_path), "TRACKIO_DIR": str(tmp_path / "trackio"), "HF_HUB_OFFLINE": "1"}
+    words = [str(EXAMPLES / "trackers.py"), str(tmp_path / "runs" / "exp1"), "trackio", "p"]
+    sent = subprocess.run([sys.executable, *words], env=env, capture_output=True, text=True)
+    assert sent.stdout.splitlines()[-1:] == ["sent 3 steps"], sent.stderr
+    code = "import json; from trackio.sqlite_storage import SQLiteStorage as S; print(json.dumps(S.get_logs('p', 'exp1'), default=str))"
+    told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    rows = json.loads(told.stdout.splitlines()[-1])
+    assert [(row["step"], row["dare/label_accuracy"], row["dare/majority_ratio"]) for row in rows] == [
+        (step, 1.0, 0.75) for step in range(3)
+    ]

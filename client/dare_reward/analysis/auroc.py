@@ -14,7 +14,6 @@ import numpy as np
 from ..groups import Groups
 from ..segments import Bools, Floats, Ints, offsets
 from .bootstrap import Interval, mean_interval, ratio_interval
-from .ranks import group_ranks
 
 WIDTH = 0.1
 
@@ -110,3 +109,18 @@ def matched_pairs(
         wins[p] = (near * ((difference < 0) + 0.5 * (difference == 0))).sum()
         matched[p], pairs[p] = near.sum(), near.size
     return wins, matched, pairs
+
+
+def group_ranks(values_N: Floats, group_N: Ints, among_N: Bools) -> Floats:
+    """The rank of each value in its group, among those that count: 1 for the least, ties by mean ranks; 0 elsewhere."""
+    place = np.flatnonzero(among_N & ~np.isnan(values_N))
+    place = place[np.lexsort((values_N[place], group_N[place]))]
+    value, group = values_N[place], group_N[place]
+    first = np.ones(len(place), bool)
+    first[1:] = (value[1:] != value[:-1]) | (group[1:] != group[:-1])
+    low = np.flatnonzero(first)
+    high = np.append(low[1:], len(place))
+    begin = offsets(np.bincount(group))[group]
+    out = np.zeros(len(values_N))
+    out[place] = ((low + high + 1) / 2)[np.cumsum(first) - 1] - begin
+    return out

@@ -13,9 +13,9 @@ import numpy as np
 
 from ..groups import Groups
 from ..segments import Bools, Floats, Ints
+from .auroc import group_ranks
 from .calibrate import CHOSEN, SMALLEST, Evidence, Sums, Tables, Test, bars, choose, scores
 from .certainty import GRID
-from .ranks import group_ranks
 
 AUROC = 0.65
 DRAWS = 400

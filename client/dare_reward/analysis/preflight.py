@@ -37,7 +37,6 @@ from .calibrate import (
 )
 from .certainty import ENTROPY, GRID, Certainty, available
 from .group_size import BySize, Labeller, by_size
-from .kinds import Kinds, by_kind
 from .label_choice import calibration_worth
 from .labels import known_groups
 from .power import Power, power
@@ -59,7 +58,6 @@ class Preflight:
     calibrations   of every certainty of the file
     rollouts       right labels by group size
     power          what these labels could have found
-    kinds          a line for each kind of prompts, where kinds were named
     """
 
     verdict: Verdict
@@ -69,7 +67,6 @@ class Preflight:
     calibrations: tuple[Calibration, ...]
     rollouts: BySize
     power: Power
-    kinds: Kinds | None
 
 
 def preflight(
@@ -83,9 +80,8 @@ def preflight(
     seed: int = 0,
     reading: Mapping[str, Any] = MappingProxyType({}),
     chosen: bool = False,
-    kind_P: Sequence[str] | None = None,
 ) -> Preflight:
-    """Calibrate and decide; the arguments are those of `calibrate`. `kind_P`: a name for each prompt's kind."""
+    """Calibrate and decide; the arguments are those of `calibrate`."""
     weight = {"eps": eps, "eps_scale": eps_scale, "u_floor": u_floor}
     certainties = available(groups, weight)
     calibrations = tuple(
@@ -137,9 +133,6 @@ def preflight(
             chosen=chosen,
             seed=seed,
         ),
-        None
-        if kind_P is None
-        else by_kind(groups, correct_R, kind_P, own, weight=weight, reading=reading, certainty=certainty, seed=seed),
     )
 
 

@@ -1,4 +1,4 @@
-"""`dare-reward calibrate FILE.jsonl` and `dare-reward preflight FILE.jsonl`: what should weigh the votes?"""
+"""`dare-reward calibrate FILE`: from labelled rollouts, whether to weigh the votes by entropy, and by which line."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from math import isfinite, isnan
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import numpy as np
 
-from dare_reward.analysis.bootstrap import Interval
+from dare_reward.analysis.bootstrap import Interval, mean_interval
 from dare_reward.analysis.calibrate import LEVEL, Calibration
-from dare_reward.analysis.certainty import ENTROPY, GRID, KNOWN
-from dare_reward.analysis.kinds import LIKELY, Kinds
+from dare_reward.analysis.certainty import ENTROPY
+from dare_reward.analysis.group_size import BySize, Labeller, by_size
+from dare_reward.analysis.labels import known_groups
+from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval, powers
 from dare_reward.analysis.power import Power
 from dare_reward.analysis.preflight import Preflight, agreement, preflight, row_of
 from dare_reward.commands.tables import (
@@ -29,10 +32,13 @@ from dare_reward.commands.tables import (
     wrapped,
 )
 from dare_reward.errors import RequestError
+from dare_reward.estimators.method import Estimate, Method
+from dare_reward.groups import Groups
 from dare_reward.methods import find
 from dare_reward.report.lines import is_run, run_lines
 from dare_reward.runs.drift import Window, fits, last_window
 from dare_reward.runs.log import finite
+from dare_reward.scoring.score import pseudo_label
 
 from .command import add_command, add_seed
 from .group_lines import add_file, add_param, missing_entropies, own_params, read_labels, warn
@@ -41,8 +47,8 @@ from .sizes import by_rollouts, sentence
 
 UNMEASURED = (
     "no labelled prompt can be scored: each rollout with an answer needs mean_entropy or token_entropies. Estimate "
-    "them from log-probabilities with --entropy logprob, or compare methods that need none: dare-reward compare FILE "
-    "--methods ttrl,empo"
+    "them from log-probabilities with --entropy logprob, or compare methods that need none with --methods "
+    "ttrl,empo"
 )
 UNKNOWN = (
     "no group says of every rollout whether it is right. Add a `label` to each group, or `correct` to each rollout"
@@ -57,21 +63,14 @@ exponent in use still fits, 1 if it does not or the labels cannot tell."""
 
 
 def register(subparsers: Any) -> None:
-    _register(subparsers, "calibrate", report)
-
-
-def register_preflight(subparsers: Any) -> None:
-    _register(subparsers, "preflight", _verdict)
-
-
-def _register(subparsers: Any, name: str, show: Callable[[Preflight, Screen], str]) -> None:
     examples = (
-        f"dare-reward {name} rollouts.jsonl",
-        f"dare-reward {name} rollouts.jsonl -p eps=0.02 -p unmarked=number",
-        f"dare-reward {name} rollouts.jsonl --entropy logprob --json",
-        f"dare-reward {name} runs/exp1",
+        "dare-reward calibrate rollouts.jsonl",
+        "dare-reward calibrate rollouts.jsonl --methods dare,scrl,empo",
+        "dare-reward calibrate rollouts.jsonl -p eps=0.02 -p unmarked=number",
+        "dare-reward calibrate rollouts.jsonl --entropy logprob --json",
+        "dare-reward calibrate runs/exp1",
     )
-    parser = add_command(subparsers, name, notes=NOTES, examples=examples, exits=EXITS)
+    parser = add_command(subparsers, "calibrate", notes=NOTES, examples=examples, exits=EXITS)
     add_file(parser, "A run log, or groups with entropies and `label` or `correct`,")
     add_param(parser, "Set eps, eps_scale or u_floor of the weight, or how to read answers. You may repeat it.")
     parser.add_argument(
@@ -80,7 +79,7 @@ def _register(subparsers: Any, name: str, show: Callable[[Preflight, Screen], st
     parser.add_argument("--json", action="store_true", help="Write one JSON object instead of tables.")
     add_seed(parser, "The seed of the bootstrap")
     parser.add_argument(
-        "--by", metavar="FIELD", help="A line for each kind of prompts: a field of each group, or a key of its `meta`."
+        "--methods", default="", metavar="A,B,...", help="Show the label accuracy of these methods too."
     )
     parser.add_argument(
         "--chosen",
@@ -91,16 +90,16 @@ def _register(subparsers: Any, name: str, show: Callable[[Preflight, Screen], st
         "--exponent", type=float, metavar="B", help="With a run log: the exponent in use (default: that of the log)."
     )
     add_wide(parser)
-    parser.set_defaults(run=lambda arguments: run(arguments, show))
+    parser.set_defaults(run=run)
 
 
-def run(arguments: argparse.Namespace, show: Callable[[Preflight, Screen], str]) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """`--help` says what the exit codes mean."""
     if not 0 < arguments.level < 1:
         raise RequestError("--level must be above 0 and below 1", code="level")
     weight, reading = own_params(arguments.param, [s for s in find(ENTROPY.method).specs if s.name in WEIGHT])
     if is_run(arguments.file):
-        return _of_run(arguments, show, weight, reading)
+        return _of_run(arguments, weight, reading)
     if arguments.exponent is not None:
         raise RequestError(f"--exponent applies only to a run log, and {arguments.file} is not one", code="parameter")
     data = read_labelled(
@@ -108,11 +107,11 @@ def run(arguments: argparse.Namespace, show: Callable[[Preflight, Screen], str])
         missing=missing_entropies(arguments),
         labels=read_labels(arguments),
         reading=reading,
-        by=arguments.by,
         unlabelled=True,
     )
+    methods = _by_method(data, arguments.methods, reading)
     if np.isnan(data.correct_R).all():
-        _unlabelled(data, weight, arguments)
+        _unlabelled(data, methods, weight, arguments)
     refuse_repeats(data)
     found = preflight(
         data.groups,
@@ -121,21 +120,69 @@ def run(arguments: argparse.Namespace, show: Callable[[Preflight, Screen], str])
         seed=arguments.seed,
         reading=reading,
         chosen=arguments.chosen,
-        kind_P=data.kinds if arguments.by else None,
         **weight,
     )
     if not found.calibration.prompts:
+        _show_methods(methods, arguments)
         why = (UNMEASURED, "missing_entropy") if found.calibration.left_out else (UNKNOWN, "label")
         raise RequestError(why[0], code=why[1])
     if arguments.json:
-        print(_json(found))
+        print(_json(found, methods=methods and asdict(methods), accuracy=_accuracy(data)))
     else:
-        print(show(found, screen_of(arguments)))
+        print(report(found, screen_of(arguments), methods=methods, accuracy=_accuracy(data)))
     data.closing.say()
     return int(found.verdict != "use")
 
 
-def _unlabelled(data: Labelled, weight: Mapping[str, Any], arguments: argparse.Namespace) -> NoReturn:
+def _by_method(data: Labelled, names: str, reading: Mapping[str, Any]) -> BySize | None:
+    """Label accuracy of each method by group size; without labels, how far its labels agree with its own of all.
+
+    RequestError for a method that has no label of its own for a part of a group.
+    """
+    chosen = [find(name.strip()) for name in names.split(",") if name.strip()]
+    for method in chosen:
+        if data.groups.views or method.steps or "label" in method.inputs:
+            raise RequestError(f"--methods {method.name}: it names no label of fewer rollouts", code="method")
+
+    def estimate(method: Method, groups: Groups) -> Estimate:
+        own = {s.name for s in method.specs}
+        return method(groups, **{k: v for k, v in reading.items() if k in own})
+
+    def labeller(method: Method) -> Labeller:
+        return lambda part: pseudo_label(part, estimate(method, part))
+
+    if not chosen:
+        return None
+    usable_P = data.groups.support_P > 0
+    for method in chosen:
+        usable_P[list(estimate(method, data.groups).errors)] = False
+    known_P = known_groups(data.groups, data.correct_R)
+    truth = data.correct_R if known_P.any() else None
+    rows = {method.name: labeller(method) for method in chosen}
+    return by_size(data.groups, truth, rows, usable_P=usable_P & known_P if known_P.any() else usable_P)
+
+
+def _show_methods(methods: BySize | None, arguments: argparse.Namespace) -> None:
+    if methods is not None and not arguments.json:
+        print(by_rollouts(methods, screen_of(arguments)))
+
+
+def _accuracy(data: Labelled) -> dict[str, dict[int, Any]]:
+    """pass@k and maj@k of the file's labelled prompts, for k = 1, 2, 4, ... rollouts."""
+    known_P = known_groups(data.groups, data.correct_R)
+    n_P = data.groups.sizes_P[known_P]
+    c_P = data.groups.sum_rollouts(np.nan_to_num(data.correct_R))[known_P].astype(np.int64)
+    ks = powers(int(n_P.min()))
+    majority = {k: mean_interval(majority_at_k(data.groups, data.correct_R, k)) for k in ks}
+    return {
+        "pass@k": {k: asdict(pass_at_k_interval(n_P, c_P, k)) for k in ks},
+        "maj@k": {k: asdict(v) for k, v in majority.items()},
+    }
+
+
+def _unlabelled(
+    data: Labelled, methods: BySize | None, weight: Mapping[str, Any], arguments: argparse.Namespace
+) -> NoReturn:
     """What can be said without labels, and that there are none."""
     rows = agreement(data.groups, weight=weight, seed=arguments.seed)
     on = screen_of(arguments)
@@ -143,18 +190,16 @@ def _unlabelled(data: Labelled, weight: Mapping[str, Any], arguments: argparse.N
         print(json.dumps({"rollouts": asdict(rows)}, indent=1))
     elif rows.prompts:
         print("\n".join([*(wrapped(line, on, indent="  ") for line in sentence(rows)), "", by_rollouts(rows, on)]))
+        _show_methods(methods, arguments)
     raise RequestError(f"{data.file}: no group has a label or `correct` flags. Add a `label` to each.", code="label")
 
 
 def _json(found: Preflight, **more: Any) -> str:
-    content = {**asdict(found), **more}
-    content["calibration"]["grid"] = GRID
-    return json.dumps(finite(content), indent=1)
+    return json.dumps(finite({**asdict(found), **more}), indent=1)
 
 
 def _of_run(
     arguments: argparse.Namespace,
-    show: Callable[[Preflight, Screen], str],
     weight: Mapping[str, Any],
     reading: Mapping[str, Any],
 ) -> int:
@@ -187,7 +232,9 @@ def _of_run(
     else:
         again = f"{counted(window.repeated, 'group')} left out: the prompt has a later group in {window.name}."
         told = [again] if window.repeated else []
-        print("\n".join([*(wrapped(line, on, indent="  ") for line in (*told, sentence)), "", show(window.found, on)]))
+        print(
+            "\n".join([*(wrapped(line, on, indent="  ") for line in (*told, sentence)), "", report(window.found, on)])
+        )
     return int(still is not True)
 
 
@@ -215,34 +262,29 @@ def _unknown(window: Window) -> str:
     )
 
 
-def _verdict(found: Preflight, on: Screen) -> str:
-    """Everything that `dare-reward preflight` prints."""
-    return "\n".join([*first_lines(found, on), "", by_rollouts(found.rollouts, on), *_kinds(found, on), *_last(found)])
-
-
-def report(found: Preflight, on: Screen = PAPER) -> str:
+def report(
+    found: Preflight,
+    on: Screen = PAPER,
+    *,
+    methods: BySize | None = None,
+    accuracy: Mapping[str, Mapping[int, Any]] = MappingProxyType({}),
+) -> str:
     """Everything that `dare-reward calibrate` prints."""
-    c = found.calibration
-    exponents = next(k.exponents for k in KNOWN if k.name == c.certainty)
-    grid = [
-        [f"{b:g}", interval(asdict(own)), interval(asdict(above)) if b else "-"]
-        for b, own, above in zip(GRID, c.accuracy, c.above_vote, strict=True)
-        if b in exponents
+    parts = [
+        "\n".join(first_lines(found, on)),
+        by_rollouts(found.rollouts, on),
+        *([] if methods is None else [by_rollouts(methods, on)]),
+        _measures(found.calibrations, on),
+        *([_of_k(accuracy, on)] if accuracy else []),
+        found.calibration.params,  # last, so that `tail -1` reads it
     ]
-    head = (f"exponent of {c.certainty}", "label accuracy", "above the vote")
-    return "\n".join(
-        [
-            *first_lines(found, on),
-            "",
-            by_rollouts(found.rollouts, on),
-            "",
-            _measures(found.calibrations, on),
-            "",
-            table(head, grid, on=on),
-            *_kinds(found, on),
-            *_last(found),
-        ]
-    )
+    return "\n\n".join(parts)
+
+
+def _of_k(accuracy: Mapping[str, Mapping[int, Any]], on: Screen) -> str:
+    ks = next(iter(accuracy.values()))
+    rows = [[name, *(number(values[k]["estimate"]) for k in ks)] for name, values in accuracy.items()]
+    return table(("of k rollouts", *map(str, ks)), rows, right=True, on=on)
 
 
 def first_lines(found: Preflight, on: Screen) -> list[str]:
@@ -315,25 +357,3 @@ def _measures(calibrations: Sequence[Calibration], on: Screen) -> str:
 
 def _share(found: Interval, note: str) -> str:
     return "-" if isnan(found.estimate) else f"{interval(asdict(found))}  ({note})"
-
-
-def _kinds(found: Preflight, on: Screen) -> list[str]:
-    return [] if found.kinds is None else ["", *_by_kind(found.kinds, on)]
-
-
-def _by_kind(kinds: Kinds, on: Screen) -> list[str]:
-    reference = f"permuted kinds: {kinds.permuted[0]:.2f}, 95% below {kinds.permuted[1]:.2f}; p = {kinds.p:.3f}"
-    words = "kinds differ: send each its line" if kinds.differ else "no evidence that kinds differ: one line for all"
-    rows = [
-        [short_answer(k.name), str(k.prompts), str(k.mixed), number(k.statistic, 2), f"{k.exponent:g}", k.params]
-        for k in kinds.kinds
-    ]
-    return [
-        wrapped(f"{words} (Q = {kinds.q:.2f}; {reference}; {LIKELY:g} needed)", on, indent="  "),
-        table(("kind", "labels", "mixed", "t", "exponent", "params"), rows, on=on),
-    ]
-
-
-def _last(found: Preflight) -> list[str]:
-    """The line, last, so that `tail -1` reads it."""
-    return ["", found.calibration.params]

@@ -21,7 +21,6 @@ from dare_reward.files.reader import Faults
 from dare_reward.groups import Groups
 from dare_reward.labelling.page import LabelServer
 from dare_reward.labelling.session import Session, question_of
-from dare_reward.labelling.terminal import ask_all
 from dare_reward.scoring.request import UNLIMITED, prepare
 from dare_reward.segments import Floats
 
@@ -32,7 +31,7 @@ BUDGET = 32
 NOTES = """Every decision is saved at once; run the command again to go on. `random` draws prompts, the same ones each
 time. `calibrate` ranks prompts by what a label tells of the exponent, among all answers and among those that could win:
 label these, then run `dare-reward calibrate --chosen`. `reward` ranks them by the second answer's share of the votes,
-where the two leading answers hold half of them: train on these labels (`dare-reward plan`). `both` takes half of the
+where the two leading answers hold half of them: train on these labels (docs/entropy.md). `both` takes half of the
 budget of `calibrate` and half of `reward`. The ranking reads answers and entropies, and no labels."""
 
 
@@ -43,7 +42,7 @@ def register(subparsers: Any) -> None:
         notes=NOTES,
         examples=(
             "dare-reward label rollouts.jsonl",
-            "dare-reward label rollouts.jsonl --for reward --terminal",
+            "dare-reward label rollouts.jsonl --for reward --port 8001",
             "dare-reward label rollouts.jsonl --budget 16 > to_label.txt",
         ),
         exits="0, or 2 if no prompt is worth a label or nothing could be read.",
@@ -62,7 +61,6 @@ def register(subparsers: Any) -> None:
         help="Draw the prompts, or choose them for this use of their labels (default: random).",
     )
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--terminal", action="store_true", help="Ask here, without a browser.")
     how.add_argument(
         "--list",
         action="store_true",
@@ -77,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.budget < 1:
         raise RequestError("--budget must be at least 1", code="budget")
     chosen = _chosen(arguments)
-    if not (arguments.list or arguments.terminal) and arguments.port is None and not sys.stdout.isatty():
+    if not arguments.list and arguments.port is None and not sys.stdout.isatty():
         arguments.list = True
         warn("the output is not a terminal, so it lists the prompts; --port 0 opens the page")
     if arguments.list:
@@ -87,12 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     session = Session([question_of(group) for group in chosen], file, tell=warn)
     flag = " --chosen" if arguments.use in {"calibrate", "both"} else ""
     advice = f"dare-reward calibrate {arguments.file} --labels {file}{flag}"
-    if arguments.use in {"reward", "both"}:
-        advice += f"\ndare-reward plan {arguments.file} --labels {file}"
-    if arguments.terminal:
-        ask_all(session, read=input, write=print)
-    else:
-        _serve(session, arguments.port or 0, advice)
+    _serve(session, arguments.port or 0, advice)
     print(f"{file}: {session.summary()}", f"Next:\n{advice}", sep="\n")
     return 0
 
@@ -110,8 +103,6 @@ def _file(arguments: argparse.Namespace) -> Path:
     """Where labels go: never the file that is read."""
     if arguments.labels is None and arguments.file == "-":
         raise RequestError("standard input has no name: say where labels go with --labels FILE", code="file")
-    if arguments.terminal and arguments.file == "-":
-        raise RequestError("--terminal reads your answers from standard input: name a file of rollouts", code="file")
     name = Path(arguments.file).name.partition(".json")[0].removesuffix(".parquet")
     own = arguments.labels or Path(arguments.file).with_name(f"{name}.labels.jsonl")
     return check_free(own, force=True)

@@ -1,4 +1,4 @@
-"""Reading labelled rollouts for `analyse`, `calibrate`, `preflight` and `measure`."""
+"""Reading labelled rollouts for `calibrate`, `measure` and `report`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ class Labelled:
     """Groups with their truth; `bad` places could not be read.
 
     names    what tells the prompt of each group from the others, and the place where the group stands
-    kinds    the value of a field of each group, where one was named
     """
 
     file: str
@@ -47,7 +46,6 @@ class Labelled:
     names: tuple[tuple[str, str], ...]
     bad: int
     closing: Closing
-    kinds: tuple[str, ...] = ()
 
 
 def read_labelled(
@@ -57,7 +55,6 @@ def read_labelled(
     labels: LabelFile | None = None,
     reading: Mapping[str, Any] = MappingProxyType({}),
     only: Collection[str] | None = None,
-    by: str | None = None,
     unlabelled: bool = False,
     tell: Callable[..., None] = warn,
 ) -> Labelled:
@@ -66,7 +63,6 @@ def read_labelled(
     labels       of another file
     reading      values of `ANSWER_SPECS`: how answers are read and compared
     only         the ids of the groups to read (default: all)
-    by           a field of each group, or a key of its `meta`, that tells kinds of prompts apart
     unlabelled   a file without any label is read too
     tell         takes the lines on what is wrong with it
     """
@@ -97,22 +93,7 @@ def read_labelled(
     for good, no_answer in zip(groups, prepared.unread, strict=True):
         closing.add(good, no_answer)
     prompts = tuple(g.get("prompt") for g in groups)
-    kinds = () if by is None else _kinds(file, groups, by)
-    return Labelled(file, prepared.groups, correct_R, prompts, tuple(names), len(faults), closing, kinds)
-
-
-def _kinds(file: str, groups: Sequence[Mapping[str, Any]], by: str) -> tuple[str, ...]:
-    """The value of a field in each group; RequestError if none has it."""
-    values = [group.get(by, (group.get("meta") or {}).get(by)) for group in groups]
-    if all(value is None for value in values):
-        known = sorted(
-            {str(k) for group in groups for k in (*group, *(group.get("meta") or {}))} - {"rollouts", "meta"}
-        )
-        raise RequestError(
-            f"{file}: no group has the field {by[:64]!r}, nor its `meta`. There are: {', '.join(known)[:200]}",
-            code="unknown_field",
-        )
-    return tuple("-" if value is None else str(value) for value in values)
+    return Labelled(file, prepared.groups, correct_R, prompts, tuple(names), len(faults), closing)
 
 
 def _check_labels(

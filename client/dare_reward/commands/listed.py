@@ -17,21 +17,15 @@ GROUPS: Final = (ROLLOUTS, TRAINING, LOOKUP, AUTHORS)
 
 LISTED: Final[Mapping[str, tuple[str, str]]] = {
     "score": (ROLLOUTS, "Score groups of rollouts from a file."),
-    "compare": (ROLLOUTS, "Compare methods on the same rollouts: winners, accuracy, and where they disagree."),
     "explain": (ROLLOUTS, "Explain how a group got its rewards, or find suspicious groups in a file."),
-    "convert": (ROLLOUTS, "Write rollouts of other tools as groups, one per line."),
-    "calibrate": (ROLLOUTS, "Fit the exponent of calibrated_vote on labelled rollouts of 32 to 100 prompts."),
-    "label": (ROLLOUTS, "Label some of the prompts, on a page or in a terminal."),
-    "plan": (TRAINING, "Plan a training on labelled and unlabelled prompts at once, and write its data set."),
-    "preflight": (ROLLOUTS, "Give one verdict from labelled rollouts: use entropy, use the vote, or undecided."),
+    "calibrate": (ROLLOUTS, "Decide from labelled rollouts whether to use entropy or the plain vote."),
+    "label": (ROLLOUTS, "Label some of the prompts on a page."),
     "report": (ROLLOUTS, "Show a run as one HTML file."),
-    "export": (ROLLOUTS, "Send a run log to a tracker: scalars, a table of groups per step, traces."),
     "serve": (TRAINING, "Start the reward service."),
     "train": (TRAINING, "Compose an OpenRLHF training command from a recipe, check it and run it."),
     "doctor": (TRAINING, "Check this node before a run: service, versions, plugin, limits, labels."),
     "data": (TRAINING, "Prepare prompts for OpenRLHF: a benchmark, or your own."),
     "methods": (LOOKUP, "List the estimators, or the parameters of one."),
-    "completion": (LOOKUP, "Print a script that completes commands and flags in your shell."),
     "evaluate": (TRAINING, "Measure pass@k and maj@k of a served model on benchmark files."),
     "measure": (ROLLOUTS, "Sample a model with vLLM and measure whether its entropy is informative."),
 }

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ..inputs import GROUP_FIELDS, ROLLOUT_FIELDS
 
-RUN_LOG_COMMANDS: Final = "calibrate, preflight, report or export"  # all others read rollouts
+RUN_LOG_COMMANDS: Final = "calibrate or report"  # all others read rollouts
 
 GROUP_NAMES, ROLLOUT_NAMES = (
     {f.name: f.also for f in fields.values() if f.also} for fields in (GROUP_FIELDS, ROLLOUT_FIELDS)

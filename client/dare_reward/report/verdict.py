@@ -275,7 +275,7 @@ def entropy_verdict(auroc: Beginnings) -> RunVerdict:
     """Whether low entropy means right, by groups' AUROC less .5 since the last beginning with MINIMUM groups."""
     counts = [kinds[0].count for kinds in auroc.sums]
     if not counts:
-        return _said("not-measured", "Send labels with some groups, or run dare-reward preflight")
+        return _said("not-measured", "Send labels with some groups, or run dare-reward calibrate")
     if counts[0] < MINIMUM:
         return _said("too-few-mixed-groups", f"{counts[0]} such group{'s' * (counts[0] != 1)}, {MINIMUM} needed")
     since = next(kinds[0] for kinds in reversed(auroc.sums) if kinds[0].count >= MINIMUM)

@@ -66,7 +66,7 @@ def last_window(
 
     lines     of one run
     scoring   how the run read answers, where it was told
-    options   those of `preflight`
+    options   those of `analysis.preflight.preflight`
     """
     steps, held, count = deque[list[JSON]](), 0, 0
     for batch in by_step({k: line.get(k) for k in KEPT} for line in lines if _is_labelled(line)):

@@ -7,7 +7,7 @@ is made harmless: trackers render Markdown and HTML, and tables are opened in sp
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from .._pattern import pattern
@@ -85,26 +85,3 @@ def _answers(support: Sequence[JSON]) -> str:
         parts.append(f"{row['answer'][:40]}: {row['count']} votes{reward if row.get('kept') else ', pruned'}")
     more = [f"{len(ordered) - SHOWN} more"] if len(ordered) > SHOWN else []
     return harmless("; ".join(parts + more), width=8 * WIDTH) or ""
-
-
-def messages(line: JSON) -> Iterator[tuple[list[dict[str, str]], dict[str, Any]]]:
-    """A trace for each rollout of a line: the conversation as far as it was kept, and what is known of the rollout."""
-    answers = line.get("answers") or [None] * len(line.get("trained") or ())
-    for i, answer in enumerate(answers):
-        known = {
-            "answer": harmless(answer),
-            **{
-                one: (line.get(name) or {i: None})[i]
-                for one, name in (
-                    ("reward", "rewards"), ("advantage", "advantages"), ("kept", "keep"), ("correct", "correct"),
-                    ("entropy", "mean_entropies"), ("num_tokens", "num_tokens"), ("trained", "trained"),
-                )
-            },
-            "group_id": harmless(str(line.get("group_id"))),
-            "pseudo_label": harmless(line.get("pseudo_label")),
-            "label": harmless(" or ".join(listed(line.get("label"))) or None),
-        }  # fmt: skip
-        text = (line.get("texts") or {i: None})[i]
-        reply = harmless(text, width=None) or known["answer"] or "(no answer)"
-        asked = [{"role": "user", "content": prompt}] if (prompt := harmless(line.get("prompt"), width=None)) else []
-        yield [*asked, {"role": "assistant", "content": reply}], {k: v for k, v in known.items() if v is not None}

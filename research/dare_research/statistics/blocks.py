@@ -8,7 +8,7 @@ from math import factorial, prod
 
 import numpy as np
 
-from dare_reward.analysis.ranks import mean_ranks
+from dare_reward.analysis.auroc import group_ranks
 from dare_reward.segments import Floats
 
 MOST = 100_000  # arrangements or resamples that are enumerated
@@ -28,6 +28,11 @@ def blocked_p(x: Sequence[float], y: Sequence[float], blocks: Sequence[int]) -> 
     observed = abs(float(second @ centred))
     found = [_covariance(centred, second, places, orders) for orders in product(*(permutations(p) for p in places))]
     return float(np.mean([abs(f) >= observed - ROUNDING for f in found]))
+
+
+def mean_ranks(values: Sequence[float]) -> Floats:
+    """1 for the least; equal values share the mean of their ranks."""
+    return group_ranks(np.asarray(values, np.float64), np.zeros(len(values), np.int64), np.ones(len(values), bool))
 
 
 def _covariance(

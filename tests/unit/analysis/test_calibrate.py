@@ -1,4 +1,4 @@
-"""`dare_reward.analysis.calibrate`: the rule by hand, and both commands as a user runs them."""
+"""`dare_reward.analysis.calibrate`: the rule by hand, and the command as a user runs it."""
 
 import json
 import math
@@ -406,32 +406,28 @@ def test_each_bar_alone_keeps_the_vote(bar, used):
 @pytest.mark.parametrize(
     ("gap", "right", "word", "code"), [(0.3, 0.3, "use", 0), (-0.3, 0.5, "use", 0), (0, 0.5, "", 1)]
 )
-def test_both_commands(tmp_path, capsys, gap, right, word, code):
+def test_the_command(tmp_path, capsys, gap, right, word, code):
     path = file_of(tmp_path, labelled(50, gap=gap, right=right))
     assert main(["calibrate", path, "--json"]) == code
     found = json.loads(capsys.readouterr().out)
     c = found["calibration"]
     assert (found["verdict"] == "use") == (word == "use")
-    for command in ("calibrate", "preflight"):
-        assert main([command, path]) == code
-        out = capsys.readouterr().out
-        assert out.splitlines()[-1] == c["params"] == f"method=calibrated_vote&exponent={c['exponent']:g}"
-        assert "nan" not in out
-        assert (f"verdict: use entropy with exponent {c['exponent']:g}" in out) == (word == "use")
     assert main(["calibrate", path]) == code
     out = capsys.readouterr().out
+    assert out.splitlines()[-1] == c["params"] == f"method=calibrated_vote&exponent={c['exponent']:g}"
+    assert "nan" not in out
+    assert (f"verdict: use entropy with exponent {c['exponent']:g}" in out) == (word == "use")
     assert all(words in out for words in ("t = ", "flips", "gain"))
     assert ("passed the test in" in out) == (found["power"]["share"] is not None)
 
 
-@pytest.mark.parametrize("command", ["calibrate", "preflight"])
-def test_what_cannot_be_tested_has_no_t(tmp_path, capsys, command):
-    assert main([command, file_of(tmp_path, labelled(1, gap=0.2))]) == 1
+def test_what_cannot_be_tested_has_no_t(tmp_path, capsys):
+    assert main(["calibrate", file_of(tmp_path, labelled(1, gap=0.2))]) == 1
     out = capsys.readouterr().out
     assert "\n1 labelled prompt, 1 with " in out
     assert "nan" not in out
     assert "(1 prompts)" not in out
-    assert main([command, file_of(tmp_path, labelled(10, right=1.0))]) == 1
+    assert main(["calibrate", file_of(tmp_path, labelled(10, right=1.0))]) == 1
     out = capsys.readouterr().out
     assert "nan" not in out
     assert "verdict: undecided (" in out
@@ -477,9 +473,8 @@ def test_groups_of_one_prompt_are_refused(tmp_path, capsys, names):
     (copy,) = labelled(1, gap=0.3)
     others = labelled(39, seed=1, gap=0.3)
     groups = [*others, *([copy] * 3 if not names else [{**g, **names} for g in labelled(3, gap=0.3)])]
-    for command in ("calibrate", "preflight"):
-        assert main([command, file_of(tmp_path, groups)]) == 2
-        assert re.search("2 of 42 groups .*line 41 .*line 40", capsys.readouterr().err)
+    assert main(["calibrate", file_of(tmp_path, groups)]) == 2
+    assert re.search("2 of 42 groups .*line 41 .*line 40", capsys.readouterr().err)
     assert main(["calibrate", file_of(tmp_path, groups[:40])]) == 0
 
 
@@ -494,11 +489,6 @@ def test_ids_that_begin_anew_are_other_prompts(tmp_path, capsys):
     one_stem = [{**g, "prompt": "Which is right?", "label": str(i)} for i, g in enumerate(labelled(10))]
     assert main(["calibrate", file_of(tmp_path, one_stem)]) == 1
     assert "\n10 labelled prompts, " in capsys.readouterr().out
-
-
-def test_preflight_shows_the_label_accuracy_of_dares_weight(capsys):
-    assert main(["preflight", EXAMPLE]) == 1
-    assert re.search("warning: .*0.54 .*0.60", capsys.readouterr().out)
 
 
 def test_other_weights_are_fitted_and_written(tmp_path, capsys):
@@ -517,7 +507,7 @@ def test_other_weights_are_fitted_and_written(tmp_path, capsys):
 
 def test_a_file_without_entropies_measures_nothing(tmp_path, capsys):
     bare = {"label": "7", "rollouts": [{"answer": "7"}, {"answer": "8"}]}
-    assert main(["preflight", file_of(tmp_path, [bare])]) == 2
+    assert main(["calibrate", file_of(tmp_path, [bare])]) == 2
     assert "mean_entropy" in capsys.readouterr().err
 
 
@@ -533,25 +523,23 @@ def test_labels_end_in_the_file():
     assert params["exponent"] > 0
 
 
-@pytest.mark.parametrize("command", ["calibrate", "preflight"])
 @pytest.mark.parametrize(
     ("count", "more", "code"), [(31, [], 1), (32, [], 0), (16, ["--chosen"], 0), (15, ["--chosen"], 1)]
 )
-def test_few_labels_lead_to_no_exponent(tmp_path, command, count, more, code):
+def test_few_labels_lead_to_no_exponent(tmp_path, count, more, code):
     path = file_of(tmp_path, labelled(count, gap=0.3, right=0.3))
-    assert main([command, path, *more]) == code
+    assert main(["calibrate", path, *more]) == code
 
 
 @pytest.mark.parametrize(
     ("groups", "word"), [([], "is empty"), ([{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}], "label")]
 )
 def test_nothing_labelled_is_2(tmp_path, capsys, groups, word):
-    for command in ("calibrate", "preflight"):
-        assert main([command, file_of(tmp_path, groups)]) == 2
-        assert word in capsys.readouterr().err
+    assert main(["calibrate", file_of(tmp_path, groups)]) == 2
+    assert word in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["calibrate", "preflight", "measure"])
+@pytest.mark.parametrize("command", ["calibrate", "measure"])
 @pytest.mark.parametrize("seed", ["-1", "1.5", "x"])
 def test_a_seed_that_is_none_ends_before_anything_is_read(capsys, command, seed):
     more = (

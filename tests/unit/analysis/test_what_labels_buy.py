@@ -1,4 +1,4 @@
-"""Right labels by the number of rollouts, the power of a set of labels, kinds of prompts, several certainties."""
+"""Right labels by the number of rollouts, the power of a set of labels, several certainties."""
 
 import json
 import math
@@ -12,7 +12,6 @@ from dare_reward.analysis.bootstrap import Interval
 from dare_reward.analysis.calibrate import bars, calibrate, evidence, tables
 from dare_reward.analysis.certainty import ENTROPY, GRID, KNOWN, available
 from dare_reward.analysis.group_size import BySize, SizeRow, by_size, dealt, sizes_of
-from dare_reward.analysis.kinds import LIKELY, by_kind
 from dare_reward.analysis.label_choice import information
 from dare_reward.analysis.power import power
 from dare_reward.analysis.preflight import _best, _right, preflight
@@ -119,33 +118,6 @@ def test_power_is_the_share_of_worlds_in_which_the_rule_says_use():
     assert 0.1 < own.share < 0.999
 
 
-def kinds(gaps, *, prompts=40):
-    made = [drawn(prompts=prompts, gap=gap, seed=i) for i, gap in enumerate(gaps)]
-    answers = [[g.text_A[a] for a in g.answer_R[g.group_R == p]] for g, _ in made for p in range(prompts)]
-    entropy = np.concatenate([g.column("mean_entropy") for g, _ in made])
-    groups = Groups.of(answers).with_column("mean_entropy", entropy)
-    return groups, np.concatenate([r for _, r in made]), [str(i) for i in range(len(gaps)) for _ in range(prompts)]
-
-
-def test_kinds_that_point_in_two_directions_get_two_lines():
-    groups, correct_R, kind_P = kinds([0.3, -0.3])
-    common = calibrate(groups, correct_R)
-    assert common.exponent == 0
-    found = by_kind(groups, correct_R, kind_P, common)
-    assert found.differ
-    assert found.q > found.permuted[1]
-    assert [math.copysign(1, k.exponent) for k in found.kinds] == [1, -1]
-    assert [read_line(k.params)[1]["exponent"] for k in found.kinds] == [k.exponent for k in found.kinds]
-
-
-def test_kinds_that_do_not_differ_share_the_common_line():
-    groups, correct_R, kind_P = kinds([0.05, 0.05, 0.05])
-    common = calibrate(groups, correct_R)
-    found = by_kind(groups, correct_R, kind_P, common)
-    assert found.p > LIKELY
-    assert {k.exponent for k in found.kinds} == {common.exponent}
-
-
 def test_a_file_s_certainties_are_those_it_has_the_inputs_of():
     bare, _ = drawn()
     both, _ = drawn(logprobs=True)
@@ -199,7 +171,7 @@ def test_truth_reaches_no_label():
 # the commands
 
 
-def file_of(tmp_path, *, label="7", kinds=("a", "b"), **options):
+def file_of(tmp_path, *, label="7", **options):
     groups, _ = drawn(**options)
     path = tmp_path / "in.jsonl"
     with path.open("w") as out:
@@ -210,22 +182,21 @@ def file_of(tmp_path, *, label="7", kinds=("a", "b"), **options):
                 for r in at
             ]
             own = {"label": label} if label else {}
-            out.write(json.dumps({**own, "meta": {"family": kinds[p % len(kinds)]}, "rollouts": rollouts}) + "\n")
+            out.write(json.dumps({**own, "group_id": str(p), "rollouts": rollouts}) + "\n")
     return str(path)
 
 
-@pytest.mark.parametrize("command", ["calibrate", "preflight"])
-def test_without_labels_the_agreement_is_shown(command, tmp_path, capsys):
+def test_without_labels_the_agreement_is_shown(tmp_path, capsys):
     """5 to 3 votes: of the halves that 8 rollouts are dealt into, 13 of 14 label as all 8 do, with ties to the first."""
     path = tmp_path / "in.jsonl"
     rollouts = [{"answer": a, "mean_entropy": 0.3} for a in "aaaaabbb"]
     path.write_text("".join(json.dumps({"rollouts": rollouts}) + "\n" for _ in range(600)))
-    assert main([command, str(path), "--json"]) == 2
+    assert main(["calibrate", str(path), "--json"]) == 2
     vote = json.loads(capsys.readouterr().out)["rollouts"]["rows"][0]
     least = math.comb(3, 3) * 5 / math.comb(8, 4)  # three b in a half
     tied = math.comb(5, 2) * math.comb(3, 2) / math.comb(8, 4) / 2  # two and two: which comes first is chance
     assert vote["share"] == pytest.approx([1 - least - tied, 1.0], abs=0.03)
-    assert main([command, str(path)]) == 2
+    assert main(["calibrate", str(path)]) == 2
     found = capsys.readouterr()
     assert f"all 8: vote {100 * vote['share'][1]:.0f}%" in found.out
     assert "no group has a label" in found.err
@@ -255,26 +226,16 @@ def test_the_vote_s_size_for_what_the_chosen_certainty_has_with_8(chosen, end):
     assert line.endswith(end)
 
 
-@pytest.mark.parametrize("command", ["calibrate", "preflight"])
-def test_commands_say_how_many_the_vote_needs_for_what_they_choose(command, tmp_path, capsys):
+def test_commands_say_how_many_the_vote_needs_for_what_they_choose(tmp_path, capsys):
     path = file_of(tmp_path, gap=0.02, right=0.42, size=32, prompts=80)
-    assert main([command, path, "--json"]) == 0
+    assert main(["calibrate", path, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     rows, own = found["rollouts"]["rows"], found["calibration"]
     at = found["rollouts"]["sizes"].index(8)
     chosen = next(r["share"][at] for r in rows if r["name"].endswith(f"exponent {own['exponent']:g}"))
     reached = next(m for m, share in zip(found["rollouts"]["sizes"], rows[0]["share"], strict=True) if share >= chosen)
-    assert main([command, path]) == 0
+    assert main(["calibrate", path]) == 0
     assert f"the vote needs {reached} for {chosen:.3f}" in " ".join(capsys.readouterr().out.split())
-
-
-def test_by_a_field_of_meta(tmp_path, capsys):
-    path = file_of(tmp_path)
-    assert main(["calibrate", path, "--by", "family", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["kinds"]
-    assert [k["name"] for k in found["kinds"]] == ["a", "b"]
-    assert main(["calibrate", path, "--by", "nosuch"]) == 2
-    assert "family" in capsys.readouterr().err
 
 
 def test_the_tokens_of_answers_give_their_entropy_a_line(tmp_path, capsys):
@@ -293,7 +254,7 @@ def test_the_tokens_of_answers_give_their_entropy_a_line(tmp_path, capsys):
 
 
 def test_the_verdict_names_the_rollouts(tmp_path, capsys):
-    assert main(["preflight", file_of(tmp_path)]) == 0
+    assert main(["calibrate", file_of(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "rollouts for what the vote labels with 16" in out.splitlines()[0]
     assert "the weight of dare" in out
@@ -302,29 +263,10 @@ def test_the_verdict_names_the_rollouts(tmp_path, capsys):
 def test_labels_that_equal_no_answer_are_warned_of_by_every_command(tmp_path, capsys):
     path = file_of(tmp_path, label="Paris", prompts=8)
     assert main(["calibrate", path]) == 2
-    assert main(["compare", path, "--local"]) == 0
     assert main(["report", path, "-o", str(tmp_path / "out.html")]) == 0
     err = capsys.readouterr().err
-    assert err.count("no label equals any answer in 8 prompts") == 3
-    assert err.count("label Paris, answer ") == 3
-
-
-def test_where_nobody_answers_nothing_is_right(tmp_path, capsys):
-    path = tmp_path / "in.jsonl"
-    path.write_text(json.dumps({"label": "7", "rollouts": [{"answer": None, "mean_entropy": 0.1}] * 4}) + "\n")
-    assert main(["compare", str(path), "--local", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert {m["reward_accuracy"] for m in found["methods"].values()} == {None}
-
-
-def test_compare_shows_right_labels_by_rollouts(tmp_path, capsys):
-    assert main(["compare", file_of(tmp_path, gap=0.1), "--methods", "ttrl,weighted_vote", "--local", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    rows = {row["name"]: row["share"] for row in found["rollouts"]["rows"]}
-    assert found["rollouts"]["sizes"] == [4, 8, 16]
-    assert rows["ttrl"][-1] == found["methods"]["ttrl"]["label_accuracy"]
-    assert main(["compare", file_of(tmp_path), "--methods", "ttrl,rpc,gt", "--local", "--json"]) in {0, 1}
-    assert json.loads(capsys.readouterr().out)["rollouts"] is None
+    assert err.count("no label equals any answer in 8 prompts") == 2
+    assert err.count("label Paris, answer ") == 2
 
 
 def test_certainties_are_compared_on_prompts_that_lack_none():
@@ -337,3 +279,40 @@ def test_certainties_are_compared_on_prompts_that_lack_none():
     own = evidence(groups, correct_R, found).right_PB
     assert _right(groups, correct_R, found, half_P) == pytest.approx(own[half_P].mean(axis=0))
     assert not _right(groups, correct_R, found, np.zeros(len(half_P), bool)).any()
+
+
+def test_methods_stand_side_by_side_by_rollouts(tmp_path, capsys):
+    groups, _ = drawn(gap=0.1)
+    path = file_of(tmp_path, gap=0.1)
+    assert main(["calibrate", path, "--methods", "ttrl,weighted_vote,scrl", "--json"]) in {0, 1}
+    found = json.loads(capsys.readouterr().out)["methods"]
+    assert found["sizes"] == [4, 8, 16]
+    for row in found["rows"]:
+        reply = dare_reward.estimate(groups, method=row["name"])
+        right = [g.pseudo_label == "7" for g in reply.groups]
+        assert row["share"][-1] == np.mean(right), row["name"]
+    assert main(["calibrate", path, "--methods", "ttrl,empo"]) in {0, 1}
+    assert "\nempo " in capsys.readouterr().out
+    assert main(["calibrate", path, "--methods", "ttrl,gt"]) == 2
+    assert "--methods gt" in capsys.readouterr().err
+
+
+def test_methods_that_need_no_entropies_are_shown_where_there_are_none(tmp_path, capsys):
+    path = tmp_path / "in.jsonl"
+    rows = [{"label": "a", "rollouts": [{"answer": a} for a in own]} for own in ("aaab", "abbb", "aabb", "bbbb")]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["calibrate", str(path), "--methods", "ttrl,empo"]) == 2
+    shown = capsys.readouterr()
+    assert "\nttrl " in shown.out
+    assert "no labelled prompt can be scored" in shown.err
+
+
+def test_pass_and_majority_of_k_of_the_file_are_shown(tmp_path, capsys):
+    groups, correct_R = drawn(gap=0.1)
+    assert main(["calibrate", file_of(tmp_path, gap=0.1), "--json"]) in {0, 1}
+    found = json.loads(capsys.readouterr().out)["accuracy"]
+    assert list(found["pass@k"]) == ["1", "2", "4", "8", "16"]
+    assert found["pass@k"]["1"]["estimate"] == pytest.approx(correct_R.mean())
+    votes = groups.first_max(groups.votes_A)
+    right = [groups.text_A[a] == "7" for a in np.flatnonzero(votes)]
+    assert found["maj@k"]["16"]["estimate"] == pytest.approx(np.mean(right), abs=0.02), "ties share the chance"

@@ -319,19 +319,6 @@ def test_standard_input_takes_them_too(form, expected, monkeypatch):
     assert rewards([g for _, g in Reader("-")]) == expected
 
 
-@pytest.mark.parametrize("form", ["vLLM", "verl's rollouts", "Parquet of rollouts"])
-def test_what_convert_writes_needs_no_conversion(form, expected, tmp_path, capsys):
-    file, out = tmp_path / "in", tmp_path / "out.jsonl"
-    file.write_bytes(FORMS[form]())
-    assert main(["convert", str(file), "--out", str(out)]) == 0
-    assert "4 groups, 256 rollouts, " in capsys.readouterr().err
-    assert rewards([json.loads(line) for line in out.read_text().splitlines()]) == expected
-    reader = Reader(str(out))
-    assert rewards([g for _, g in reader]) == expected
-    assert not reader.notes.taken
-    assert not reader.notes.ignored
-
-
 @pytest.mark.parametrize(
     "reply",
     [
@@ -468,7 +455,7 @@ LISTED = {"vLLM": {"outputs": [VLLM]}, "chat": {"choices": [CHAT]}, "plain": {"c
 
 
 @pytest.mark.parametrize("engine", LISTED)
-@pytest.mark.parametrize("command", [["score"], ["explain"], ["compare", "--methods=dare"], ["report", "--out=r.html"]])
+@pytest.mark.parametrize("command", [["score"], ["explain"], ["report", "--out=r.html"]])
 def test_candidates_of_an_engine_are_offered(tmp_path, capsys, monkeypatch, engine, command):
     """The hint names `--entropy topk` for every form that it reads, and the command works."""
     monkeypatch.chdir(tmp_path)

@@ -136,7 +136,7 @@ def test_there_are_sixty():
     assert len({name for name, _, _ in WRONG}) == len(WRONG)
 
 
-READERS = ("score", "convert", "compare", "calibrate", "explain")
+READERS = ("score", "calibrate", "explain")
 
 
 @pytest.mark.parametrize("command", sorted(set(READERS) - {"calibrate"}))
@@ -144,7 +144,7 @@ def test_a_file_of_a_run_log_names_the_commands_that_read_it(command, capsys):
     log = Path(__file__).parents[3] / "research" / "results" / "run-confident-0.jsonl.gz"
     assert main([command, str(log)]) != 0
     assert (
-        "this is a line of a run log, whose groups were scored before. Read it with calibrate, "
+        "this is a line of a run log, whose groups were scored before. Read it with calibrate "
         in capsys.readouterr().err
     )
 
@@ -156,16 +156,6 @@ def ends(argv, capsys):
     """Exit code, the number of groups that was read, and the lines on standard error."""
     code = main([str(word) for word in argv])
     return code, capsys.readouterr().err.splitlines()
-
-
-def test_rollouts_are_no_run_log(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    file = tmp_path / "rollouts.jsonl"
-    file.write_bytes(of(GROUP) * 3)
-    code, (line,) = ends(("export", file, "--to", "tensorboard"), capsys)
-    assert code == 2
-    assert [f.name for f in tmp_path.iterdir()] == [file.name], "nothing was made for it"
-    assert f"{file} holds no line of a run log. If it holds rollouts, `dare-reward score` reads it." in line
 
 
 def test_a_run_log_under_another_name_is_read_by_the_same_rules(tmp_path, capsys):

@@ -67,11 +67,8 @@ FIT = [
 COMMANDS = [
     ["report", "-o", "r.html", "--force"],
     ["calibrate"],
-    ["preflight"],
     ["explain"],
-    ["compare", "--methods", "ttrl,empo"],
     ["score", "--method", "ttrl"],
-    ["convert", "--out", "c.jsonl", "--force"],
 ]
 
 
