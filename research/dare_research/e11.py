@@ -25,8 +25,8 @@ import numpy as np
 from dare_reward import estimate as rewards
 from dare_reward.cli import main as command
 from dare_reward.files.output import write_files
+from dare_reward.scoring.token_sums import without_tokens
 from dare_reward.segments import Floats
-from dare_reward.token_sums import without_tokens
 
 from .real_model.bootstrap import Resampled, draws, estimate
 from .statistics.contrasts import holm
