@@ -2,8 +2,9 @@
 
     python learnt.py RECORD [RECORD ...]        records of one form
 
-pass@1 of a question is its share of right rollouts. An arm's figure of a question is the mean over its seeds. Intervals
-are bootstraps over questions: they say what other questions would have given, and nothing of other seeds.
+pass@1 of a question is its share of right rollouts at temperature 1. The control stands beside it: the model before and
+after, decoded greedily. An arm's figure of a question is the mean over its seeds. Intervals are bootstraps over
+questions: they say what other questions would have given, and nothing of other seeds.
 """
 
 from __future__ import annotations
@@ -32,6 +33,16 @@ def shown(values: np.ndarray[Any, Any]) -> str:
     return f"{found.estimate:+.1f} ({found.low:.1f} to {found.high:.1f})"
 
 
+def greedy(records: Sequence[Record], names: Sequence[str]) -> str:
+    """Of questions that are right when decoded greedily, the share before and after; of runs that kept them."""
+    kept = [r["controls"] for r in records if "controls" in r]
+    if not kept:
+        return "-"
+    return " to ".join(
+        f"{100 * np.mean([c[w]['greedy'][n] for c in kept for n in names]):.1f}%" for w in ("before", "after")
+    )
+
+
 def table(records: Sequence[Record]) -> str:
     """A row for each arm; differences are to the first arm."""
     arms: dict[str, list[Record]] = {}
@@ -43,7 +54,8 @@ def table(records: Sequence[Record]) -> str:
         "unseen": [n for n in records[0]["before"] if n in unseen],
     }
     base = next(iter(arms))
-    lines = [f"{'questions':10}{'arm':18}{'before':>8}{'after':>8}  {'change, points (95%)':24}minus {base}"]
+    head = f"{'questions':10}{'arm':18}{'before':>8}{'after':>8}  {'change, points (95%)':24}{'greedy':>16}"
+    lines = [f"{head}  minus {base}"]
     for part, names in parts.items():
         for arm, own in arms.items():
             before, after = (
@@ -51,7 +63,8 @@ def table(records: Sequence[Record]) -> str:
             )
             gained = changes(own, names)
             against = "" if arm == base else shown(gained - changes(arms[base], names))
-            lines.append(f"{part:10}{arm:18}{before:7.1f}%{after:7.1f}%  {shown(gained):24}{against}")
+            row = f"{part:10}{arm:18}{before:7.1f}%{after:7.1f}%  {shown(gained):24}{greedy(own, names):>16}"
+            lines.append(f"{row}  {against}".rstrip())
     seeds = max(map(len, arms.values()))
     lines.append(
         f"{records[0]['form']}; seeds: {seeds}. Intervals are over questions: they say nothing of other seeds."

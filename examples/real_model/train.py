@@ -50,6 +50,7 @@ ARMS: Mapping[str, Row] = {  # that are no method by its name alone
     "ppc": {"method": "perplexity_consistency"},
     "dare_answer": {"method": "dare", "params": {"over": "answer"}},
 }
+CONTROLS = {"greedy": (0.0, 1), "0.3": (0.3, 4), "0.6": (0.6, 4)}  # temperature, rollouts: what decoding alone does
 ASKED = "asked"  # the dataset's column of what a question's group asks for, in JSON
 RECORDED = ("form", "arm", "seed", "steps", "prompts", "size", "evaluated", "rate", "rank")
 KEPT = ("reward", "reward_std", "loss", "grad_norm", "entropy", "completions/mean_length", "step_time")
@@ -63,7 +64,7 @@ class Task:
                 the others)
     questions   rows of `run.py`, with what the model is sent (`asked`)
     rollouts    the untrained model's, from which `calibrate` chooses an exponent; None if there are none
-    before      right rollouts of the untrained model, shared by the runs of a form
+    before      right rollouts of the untrained model, shared by the runs of a form; its controls stand beside
     unmarked    whether a text that announces no answer has one, as in `dare_reward`
     size        rollouts of a question in training; `evaluated`: in the evaluations
     """
@@ -207,13 +208,18 @@ class Sampled:
 
 
 class Sampler:
-    """Rollouts at temperature 1 with the entropy of every token in nats, full vocabulary; they end as the form says."""
+    """Rollouts with the entropy of every token in nats, full vocabulary; they end as the form says."""
 
     def __init__(self, tokenizer: Any, stop: Sequence[str], longest: int) -> None:
         self.tokenizer, self.stop, self.longest = tokenizer, stop, longest
 
-    def __call__(self, model: Any, prompts: Sequence[Sequence[int]], each: int) -> list[list[Sampled]]:
-        """`each` rollouts of every prompt: what all begin with, then each rest, padded on the left."""
+    def __call__(
+        self, model: Any, prompts: Sequence[Sequence[int]], each: int, temperature: float = 1.0
+    ) -> list[list[Sampled]]:
+        """`each` rollouts of every prompt: what all begin with, then each rest, padded on the left.
+
+        At temperature 0 the likeliest token; entropies are then those of temperature 1.
+        """
         end, device, cache = self.tokenizer.eos_token_id, model.device, DynamicCache(config=model.config)
         low, high = min(prompts)[:-1], max(prompts)[:-1]
         common = list(low[: next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))])
@@ -236,8 +242,8 @@ class Sampler:
             place = place[:, -1:].repeat_interleave(each, 0)
             live: list[Sampled | None] = list(rows)
             for length in range(1, self.longest + 1):
-                logp = logits.float().log_softmax(-1)
-                chosen = drawn(logp)
+                logp = (logits.float() / (temperature or 1.0)).log_softmax(-1)
+                chosen = drawn(logp) if temperature else logp.argmax(-1, keepdim=True)
                 entropy, gains = -(logp.exp() * logp).sum(-1), logp.gather(1, chosen)[:, 0]
                 for k, (row, token, h, gain) in enumerate(
                     zip(live, chosen[:, 0].tolist(), entropy.tolist(), gains.tolist(), strict=True)
@@ -315,13 +321,20 @@ def completion_logps(model: Any, prompt: Any, completions: Sequence[Any]) -> tup
 # --- the run ---------------------------------------------------------------------------------------------------------
 
 
-def evaluate(model: Any, sampler: Sampler, rows: Sequence[Row], task: Task, what: str) -> tuple[Row, Row]:
-    """Right rollouts of each question, of `task.evaluated`, and how often it has each answer."""
+def evaluate(
+    model: Any, sampler: Sampler, rows: Sequence[Row], task: Task, *, what: str, how: tuple[float, int] | None = None
+) -> tuple[Row, Row]:
+    """Right rollouts of each question, and how often it has each answer.
+
+    how   temperature and rollouts; None: temperature 1, `task.evaluated`
+    """
+    temperature, each = how or (1.0, task.evaluated)
     torch.manual_seed(task.seed)
     right, tally, begun = {}, {}, time.monotonic()
     for start in range(0, len(rows), task.unseen):  # of one family each, whose prompts begin alike
         part = rows[start : start + task.unseen]
-        groups = sampler(model, [sampler.tokenizer(row["asked"])["input_ids"] for row in part], task.evaluated)
+        ids = [sampler.tokenizer(row["asked"])["input_ids"] for row in part]
+        groups = sampler(model, ids, each, temperature)
         for row, group in zip(part, groups, strict=True):
             rollouts = [{"text": sampler.text(r), "finish_reason": r.finish_reason} for r in group]
             answers, grades = zip(*(answered(r, row, task.unmarked) for r in rollouts), strict=True)
@@ -330,6 +343,13 @@ def evaluate(model: Any, sampler: Sampler, rows: Sequence[Row], task: Task, what
         done = start + len(part)
         progress(f"{what}: {done} of {len(rows)} questions", begun, done / len(rows))
     return right, tally
+
+
+def controls(model: Any, sampler: Sampler, rows: Sequence[Row], task: Task, what: str) -> dict[str, Row]:
+    """Right rollouts of each question by each of CONTROLS."""
+    return {
+        name: evaluate(model, sampler, rows, task, what=f"{what}, {name}", how=how)[0] for name, how in CONTROLS.items()
+    }
 
 
 def progress(what: str, begun: float, share: float) -> None:
@@ -413,6 +433,7 @@ def trained(model: Any, sampler: Sampler, plan: Sequence[tuple[Row, Row]], task:
     last = get_last_checkpoint(config.output_dir) if Path(config.output_dir).is_dir() else None
     first = int(last.rsplit("-", 1)[1]) if last else 0
     trainer.train(resume_from_checkpoint=last)
+    trainer.save_model(str(folder / "adapter"))
     log = [entry for entry in trainer.state.log_history if "loss" in entry]
     return [{k: round(float(e[k]), 6) for k in e if k in KEPT or k.startswith("dare/")} for e in log]
 
@@ -427,11 +448,15 @@ def main(task: Task) -> None:
     sampler = Sampler(tokenizer, task.stop, task.max_tokens)
     before = Path(task.before)
     if not before.is_file():
-        write(before, evaluate(model.eval(), sampler, adapted + unseen, task, "before training")[0])
+        write(before, evaluate(model.eval(), sampler, adapted + unseen, task, what="before training")[0])
+    alone = before.with_name(f"{before.stem}-controls.json")
+    if not alone.is_file():
+        write(alone, controls(model.eval(), sampler, adapted + unseen, task, "before training"))
     exponent = chosen_exponent(task, adapted)
     begun = time.monotonic()
     steps = trained(model, sampler, schedule(task, adapted, exponent), task)
-    after, answers = evaluate(model.eval(), sampler, adapted + unseen, task, "after training")
+    after, answers = evaluate(model.eval(), sampler, adapted + unseen, task, what="after training")
+    decoded = controls(model, sampler, adapted + unseen, task, "after training")
     record = {
         **{name: getattr(task, name) for name in RECORDED},
         "exponent": exponent,
@@ -439,6 +464,7 @@ def main(task: Task) -> None:
         "before": json.loads(before.read_text(encoding="utf-8")),
         "after": after,
         "answers": answers,
+        "controls": {"before": json.loads(alone.read_text(encoding="utf-8")), "after": decoded},
         "log": steps,
         "seconds": round(time.monotonic() - begun),
     }
