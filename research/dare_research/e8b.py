@@ -84,7 +84,7 @@ def control(blocks: Mapping[int, Mapping[str, Record]], arm: str, part: str, whi
     return np.array([[r["controls"][when][name][n] / CONTROLS[name] for n in names(own[0], part)] for r in own])
 
 
-def bars(forms: Mapping[str, Mapping[int, Mapping[str, Record]]], part: str = "adapted") -> list[Bar]:
+def bars(forms: Mapping[str, Mapping[int, dict[str, Record]]], part: str = "adapted") -> list[Bar]:
     """The plan's bars, in its order, of the forms that have two whole seeds or more."""
     found = [
         _measured(f"{form}: dare - ttrl", after(forms[form], "dare", part) - after(forms[form], "ttrl", part))
@@ -101,7 +101,7 @@ def bars(forms: Mapping[str, Mapping[int, Mapping[str, Record]]], part: str = "a
     return [Bar(name, measured, p, ps.get(name, 1.0)) for name, measured, p in found]
 
 
-def kept(blocks: Mapping[int, Mapping[str, Record]]) -> dict[int, Mapping[str, Record]]:
+def kept(blocks: Mapping[int, dict[str, Record]]) -> dict[int, dict[str, Record]]:
     """The blocks whose runs kept their controls."""
     return {seed: block for seed, block in blocks.items() if all("controls" in r for r in block.values())}
 
