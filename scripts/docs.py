@@ -209,7 +209,7 @@ def group_inputs_table() -> Iterator[tuple[str, ...]]:
 
 
 def waves_table() -> Iterator[tuple[str, ...]]:
-    """The options of POST /v1/settled, and the parameters of each rule."""
+    """The options of `settled`, and the parameters of each rule."""
     from dare_reward.stopping.waves import RULES, rule_specs, wave_specs  # noqa: PLC0415
 
     yield "of", "name", "default", "accepts", "meaning", "source"

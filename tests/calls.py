@@ -24,7 +24,6 @@ TABLE = Path(__file__).parent / "data" / "calls.json"
 SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 INLINED = frozenset({"<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<module>"})
 ROLLOUTS = [{"answer": a, "mean_entropy": h, "num_tokens": 9} for a, h in (("4", 0.2), ("4", 0.3), ("5", 0.7))]
-SETTLED = {"method": "ttrl", "votes": 8, "groups": [{"rollouts": ROLLOUTS}]}
 TEXTS = (
     r"So it is \boxed{\frac{\sqrt{3}}{2}}.",
     r"So it is \boxed{\frac{\sqrt{5}}{2}}.",
@@ -138,7 +137,6 @@ async def measured(tree: Path, only: str | None) -> dict[str, dict[str, int]]:
         "grouped JSON": lambda _: posted("/v1/reward", json.dumps(json_of).encode()),
         "frame": lambda _: posted("/v1/reward", bytes(frame), MEDIA_TYPES[0].encode()),
         "OpenRLHF rollout": lambda n: joined(app, calls, f"What is {n}?"),
-        "/v1/settled": lambda _: posted("/v1/settled", json.dumps(SETTLED).encode()),
         "answer text": lambda n: answer(calls, TEXTS[n]),
     }
     out = {}

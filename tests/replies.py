@@ -42,12 +42,12 @@ ANSWERS = {
     "literal": ["[1, 2]", "[1,2]", "{}", None],
 }
 WRONG = (None, True, -1, 0.5, 1e300, 2**70, "", "x" * 300, "\u0000", [], [1], ["A"], [[-0.5]], {}, {"a": 1}, [{}])
-REFUSALS, SETTLED = 240, 30
+REFUSALS = 270
 
 
 def names() -> list[str]:
     scored = [f"{method} {n}" for method in methods() for n in range(8)]
-    return [*scored, *(f"refusal {n}" for n in range(REFUSALS)), *(f"settled {n}" for n in range(SETTLED))]
+    return [*scored, *(f"refusal {n}" for n in range(REFUSALS))]
 
 
 def request(name: str) -> dict[str, Any]:
@@ -55,11 +55,6 @@ def request(name: str) -> dict[str, Any]:
     method, _, _ = name.partition(" ")
     rng = random.Random(name)
     body = _body(rng, method if method in methods() else rng.choice(["dare", "ttrl", "ddrl", "rent"]))
-    if method == "settled":
-        for key in ("advantage", "selection", "reshape", "adv_clip", "settled", "spans", "shadow", "ear_floor"):
-            body.pop(key, None)
-        body |= {"method": "ttrl", "votes": rng.randrange(4, 40), "params": {}}
-        return {"url": "/v1/settled", "content": json.dumps(body), "headers": {"content-type": "application/json"}}
     query = {"detail": "rewards"} if rng.random() < 0.3 else {}
     if rng.random() < 0.2:
         query |= {"method": body.pop("method"), **({"alpha": "0.3"} if method.startswith("dare") else {})}

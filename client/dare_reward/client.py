@@ -1,4 +1,4 @@
-"""`Client` and `AsyncClient`: `POST /reward` and `/v1/settled` with the calls of `dare_reward.estimate` and `settled`.
+"""`Client` and `AsyncClient`: `POST /reward` with the arguments of `dare_reward.estimate`.
 
 One conversation is written once, as a generator that yields what to do next (`Send`, `Sleep`) and is resumed with what
 came of it; the two clients only carry that out. By default a client sends what the method needs and no more: answers
@@ -34,15 +34,13 @@ from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .inputs import Group
 from .methods import OTHER_NAMES, methods
-from .reply import NOTHING, Asked, CrossedReplyError, Reply, check_fit, with_reasons
+from .reply import Asked, CrossedReplyError, Reply, check_fit, with_reasons
 from .runs.line import asked_for, of_groups
 from .runs.log import run_log_of
 from .scoring.plan import is_own, request_config_id
 from .scoring.request import LIMITS
 from .scoring.score import score
 from .scoring.update import Update
-from .stopping.settled import SettledReply, decide, totals
-from .stopping.waves import RuleName, Waves
 
 __all__ = ["AsyncClient", "Client", "environment_token", "service_address", "split_address"]
 
@@ -256,29 +254,6 @@ class _Base:
             run_log_of(self._run_log, self._logged).add_made(made, len(groups))
         return reply
 
-    def _converse_settled(
-        self, groups: Sequence[JSON], method: str, waves: Waves, seed: int | None, params: Mapping[str, Any]
-    ) -> Conversation[SettledReply]:
-        """Which of `groups` are settled: in as many requests as the limits need, or in process."""
-        method, params = OTHER_NAMES.get(method, method), plain(params)
-        asked = waves.asked() | ({} if seed is None else {"seed": seed})
-        try:
-            limits = yield from self._learn_limits()
-            head = {"method": method, "params": params, "answers_version": ANSWERS_VERSION, **asked}
-            replies: list[SettledReply] = []
-            for part, _ in self._parts(groups, head, limits, text=self.sending.text):
-                most = self._longest_reply(part, 1)
-                send = Send("POST", "/v1/settled", part.content, part.media_type, max_reply=most)
-                replies.append((yield from self._ask(send, self._settled_reader(part, method))))
-        except (UnavailableError, ReplyError) as error:
-            self._check_fallback(error)
-            whole = replace(LIMITS, groups=sys.maxsize)
-            reply = decide(groups, params, method=method, waves=waves, limits=whole, seed=seed)
-            replies = [replace(reply, flags=(*reply.flags, "local_fallback"))]
-        for reply in replies:
-            self._check_settled(method, params, groups, reply)
-        return _merge_settled(replies, waves.votes)
-
     def _await_ready(self, seconds: float) -> Conversation[None]:
         end = time.monotonic() + seconds
         while True:
@@ -343,15 +318,6 @@ class _Base:
 
         return read
 
-    def _settled_reader(self, part: Part, method: str) -> Callable[[_Response], SettledReply]:
-        def read(response: _Response) -> SettledReply:
-            reply = SettledReply.from_json(read_json(response.content))
-            self._check_crossed(reply.request_id, response)
-            reply.check_fit(response.request_id, method, part.group_ids, part.sizes)
-            return reply
-
-        return read
-
     def _check_crossed(self, request_id: str | None, response: _Response) -> None:
         if request_id != response.request_id:
             self._connections.clear()  # whatever crossed the replies of this connection may cross the next ones too
@@ -400,15 +366,7 @@ class _Base:
                 key = json.dumps(asked, default=str) if is_own(sent) else request
                 self._check_pin(key, group.method or "", group.config_id, reply)
 
-    def _check_settled(
-        self, method: str, params: Mapping[str, Any], groups: Sequence[JSON], reply: SettledReply
-    ) -> None:
-        """Votes stop by the configuration that is trained on."""
-        _warn_of_version(reply.answers_version)
-        if not any(map(is_own, groups)):
-            self._check_pin(_pin_of(method, params), method, reply.config_id, reply)
-
-    def _check_pin(self, key: str, method: str, config: str, reply: Reply | SettledReply) -> None:
+    def _check_pin(self, key: str, method: str, config: str, reply: Reply) -> None:
         scored_by = (config, reply.version)
         pinned = self._pins.setdefault(key, scored_by)
         if pinned == scored_by or self.allow_change:
@@ -456,22 +414,6 @@ class Client(_Base):
         """
         options = {"advantage": advantage, **params}
         return self._hold(self._converse(groups, method, _labels(run, step, seed, shadow), options))
-
-    def settled(
-        self,
-        groups: Sequence[Group],
-        *,
-        method: str = "dare",
-        votes: int = 64,
-        rule: RuleName | None = None,
-        wave: int = 8,
-        rule_params: Mapping[str, Any] = NOTHING,
-        seed: int | None = None,
-        **params: Any,
-    ) -> SettledReply:
-        """Which of `groups` need no further votes: `POST /v1/settled` with the arguments of `dare_reward.settled`."""
-        waves = Waves.of({"votes": votes, "rule": rule, "wave": wave, "rule_params": rule_params})
-        return self._hold(self._converse_settled(groups, method, waves, seed, params))
 
     def _hold(self, conversation: Conversation[T]) -> T:
         outcome: Outcome = None
@@ -545,22 +487,6 @@ class AsyncClient(_Base):
         """As `Client.reward`, with its arguments and errors."""
         options = {"advantage": advantage, **params}
         return await self._hold(self._converse(groups, method, _labels(run, step, seed, shadow), options))
-
-    async def settled(
-        self,
-        groups: Sequence[Group],
-        *,
-        method: str = "dare",
-        votes: int = 64,
-        rule: RuleName | None = None,
-        wave: int = 8,
-        rule_params: Mapping[str, Any] = NOTHING,
-        seed: int | None = None,
-        **params: Any,
-    ) -> SettledReply:
-        """Which of `groups` need no further votes: `POST /v1/settled` with the arguments of `dare_reward.settled`."""
-        waves = Waves.of({"votes": votes, "rule": rule, "wave": wave, "rule_params": rule_params})
-        return await self._hold(self._converse_settled(groups, method, waves, seed, params))
 
     async def _hold(self, conversation: Conversation[T]) -> T:
         outcome: Outcome = None
@@ -765,17 +691,6 @@ def _merge(replies: Sequence[Reply], *, mixed: bool) -> Reply:
     return replace(
         replies[0], config_id=request_config_id(ids), groups=groups, flags=flags, diagnostics={"parts": parts}
     )
-
-
-def _merge_settled(replies: Sequence[SettledReply], votes: int) -> SettledReply:
-    """One reply of the parts, with the totals of all groups."""
-    if len(replies) == 1:
-        return replies[0]
-    groups = tuple(g for r in replies for g in r.groups)
-    flags = tuple(dict.fromkeys(f for r in replies for f in r.flags))
-    ids = [r.config_id for r in replies]
-    sums = totals(groups, votes)
-    return replace(replies[0], config_id=request_config_id(ids), groups=groups, flags=flags, diagnostics=sums)
 
 
 def _rewards(groups: Sequence[JSON], reply: Reply) -> list[list[float | None]]:

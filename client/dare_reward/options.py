@@ -96,7 +96,6 @@ OPENRLHF_URL: Final = chosen(
     *("group_size", "run", "kind", "options", "deadline", "on_deadline", "min_share", "extra_logs", "label_policy"),
     "shadow",
 )
-ROLLOUT_URL: Final = chosen("kind", "options", "entropy_source", "entropy_mode", "shadow")
 # An adapter has no place for spans: `train_on` masks the answers' tokens.
 CLIENT: Final = ("timeout", "retries", "fallback", "token", "run_log", "run_log_texts")
 ADAPTER: Final = chosen(

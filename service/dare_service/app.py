@@ -30,7 +30,6 @@ from .auth import Hosts, authorise, has_token, hide_token
 from .body import ARRIVED, Admission, Form, Lease, form, receive, stated_length
 from .joins.openrlhf import OpenRLHF
 from .joins.openrlhf_body import looks_like
-from .joins.rollouts import Rollouts
 from .metrics import Metrics
 from .middleware import Observe
 from .page import routes as page
@@ -39,9 +38,7 @@ from .request_url import query
 from .reward_request import Call, R, RequestScorer, ScoredRequest, work
 from .run_notices import Runs
 from .run_recorder import RunRecorder, recorded
-from .schema import Parser
 from .settings import UNMEASURED, Settings, SettingsError
-from .settled_request import answer_settled
 from .single_process import OFF, join_refusal
 from .workers import Watch, Workers, unless_gone
 
@@ -66,11 +63,9 @@ class State:
     admission: Admission = field(init=False)
     workers: Workers = field(default_factory=Workers)
     openrlhf: OpenRLHF = field(init=False)
-    rollouts: Rollouts = field(init=False)
     runs: Runs = field(init=False)
     recorder: RunRecorder = field(init=False)
     scorer: RequestScorer = field(init=False)
-    settled: Parser = field(init=False)
     shards: JoinedElsewhere | None = None  # with several replicas: who joins single rollouts
     draining: bool = False
     streams: int = 0  # pages that are open
@@ -78,7 +73,6 @@ class State:
     def __post_init__(self) -> None:
         self.admission = Admission(self.settings.max_inflight_bytes)
         self.metrics.inflight.set_function(lambda: self.admission.held)
-        self.settled = Parser("SettledRequest")
         self.runs = Runs(self.metrics)
         self.recorder = RunRecorder(self.settings, self.runs)
         self.scorer = RequestScorer.of(self.settings, self.recorder)
@@ -97,12 +91,10 @@ class State:
             "refusal": refusal,
         }
         self.openrlhf = OpenRLHF("openrlhf", **parts, stale=s.join_stale, keep=s.join_keep)
-        self.rollouts = Rollouts("rollouts", **parts, stale=s.rollouts_keep, keep=s.rollouts_keep)
 
     def stop_joins(self) -> None:
         """Send whoever waits for siblings away to come back later: no sibling comes to this process any more."""
         self.openrlhf.join.stop()
-        self.rollouts.join.stop()
 
 
 class Application(FastAPI):
@@ -225,26 +217,6 @@ async def _grouped(request: Request, state: State, body: bytearray, kind: Form, 
     return Response(outcome.content, media_type=wanted, headers=headers)
 
 
-async def settled(request: Request) -> Response:
-    """Which groups need no further votes: for each whether it is settled, how many votes to ask for, and the risk.
-
-    Stateless: the body holds the groups with all rollouts so far, as for /v1/reward, the number of votes in full
-    (`votes`), and the rule.
-    """
-    state: State = request.app.state.dare
-    started = time.perf_counter()
-    _admit(request, state)
-    kind = form(request.headers, state.settings)
-    with Lease(state.admission) as lease:
-        body = await _body(request, state, kind, lease)
-        received = time.perf_counter() - started
-        call = Call(body, kind, query(request), request.scope["state"]["request_id"], "application/json")
-        answer = partial(answer_settled, state.settings, state.settled, call)
-        outcome, headers = await _worked(request, state, call, received, answer)
-    state.metrics.observe_settled(outcome.reply)
-    return Response(outcome.content, media_type="application/json", headers=headers)
-
-
 async def _worked(
     request: Request, state: State, call: Call, received: float, answer: Callable[[Watch], ScoredRequest[R]]
 ) -> tuple[ScoredRequest[R], dict[str, str]]:
@@ -291,19 +263,6 @@ async def _openrlhf(request: Request, state: State, body: bytearray) -> Awaitabl
     return state.openrlhf.answer(request, await state.openrlhf.read(request, body))
 
 
-async def rollouts(request: Request) -> Response:
-    """One rollout of a group. The reply comes when all siblings are there, or is 504 and names the missing ones."""
-    state: State = request.app.state.dare
-    _admit(request, state)
-    with Lease(state.admission) as lease:
-        body = await _body(request, state, form(request.headers, state.settings, frames=False), lease)
-        answer: Awaitable[Response] | None = await state.shards.forward(request, body) if state.shards else None
-        if answer is None:
-            answer = state.rollouts.answer(request, await state.rollouts.read(request, body))
-    del body
-    return await answer
-
-
 async def _body(request: Request, state: State, kind: Form, lease: Lease) -> bytearray:
     """The body; admitted while it is read and worked on, not while a rollout waits for its siblings."""
     size, settings = stated_length(request.headers, kind), state.settings
@@ -325,9 +284,7 @@ Handlers = Mapping[str, Callable[..., Awaitable[Response]]]
 POSTS: Handlers = {
     "/reward": reward,
     "/v1/reward": reward,
-    "/v1/settled": settled,
     "/get_reward": get_reward,
-    "/v1/rollouts": rollouts,
 }
 
 

@@ -15,7 +15,7 @@ from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from dare_reward import Reply, SettledReply, __version__
+from dare_reward import Reply, __version__
 from dare_reward.numbers import BY_NAME, MAJORITY
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 100)
@@ -85,8 +85,6 @@ class Metrics:
         self.groups = counter("dare_groups_total", "Groups scored", ["method"])
         self.group_errors = counter("dare_group_errors_total", "Groups that could not be scored", ["code"])
         self.rollouts = counter("dare_rollouts_total", "Rollouts scored", ["method"])
-        self.settled = counter("dare_settled_total", "Groups of /v1/settled: settled, open or in error", ["outcome"])
-        self.votes_saved = counter("dare_votes_saved_total", "Votes that settled groups were not asked for")
         self._lock = threading.Lock()  # of these three
         self.size = GroupHistogram("dare_votes", BY_NAME["votes"].meaning, tuple(2.0**n for n in range(11)), r)
         collapse = BY_NAME[MAJORITY].meaning + ": towards 1, a run collapses"
@@ -131,13 +129,6 @@ class Metrics:
                 histogram.total += sum(values)
                 for value in values:
                     histogram.counts[bisect_left(histogram.bounds, value)] += 1
-
-    def observe_settled(self, reply: SettledReply) -> None:
-        """Which groups need no further votes."""
-        for group in reply.groups:
-            outcome = "error" if group.error is not None else "settled" if group.settled else "open"
-            self.settled.labels(outcome).inc()
-        self.votes_saved.inc(reply.diagnostics["votes_saved"])
 
     def render(self) -> bytes:
         return generate_latest(self.registry)

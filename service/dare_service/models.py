@@ -13,11 +13,7 @@ from typing_extensions import TypedDict
 from dare_reward.openrlhf import LOGS, keys_of
 
 from .problems import MAX_ERRORS
-from .schema import rollout_model
 from .settings import SETTINGS, UNSAID
-
-Rollout: Any = rollout_model()
-Name = Annotated[str, Rule(min_length=1, max_length=256)]
 
 
 class OpenRLHFPost(TypedDict):
@@ -26,14 +22,6 @@ class OpenRLHFPost(TypedDict):
     labels: NotRequired[
         Annotated[list[Any], Rule(description="decide whether a rollout is graded: see docs/openrlhf.md")]
     ]
-
-
-class RolloutPost(TypedDict):
-    run: Name
-    group_id: Name
-    group_size: Annotated[int, Rule(ge=1)]
-    index: Annotated[int, Rule(ge=0)]
-    rollout: Rollout
 
 
 def _typed(name: str, keys: dict[str, Any], *, total: bool = True) -> Any:
@@ -57,17 +45,6 @@ class OpenRLHFReply(TypedDict):
     rewards: Annotated[list[float], Rule(description="multiples of 2^-16")]
     scores: Annotated[list[float], Rule(description="1: agrees with the plurality")]
     extra_logs: NotRequired[OpenRLHFLogs]
-
-
-class RolloutReply(TypedDict):
-    reward: float
-    valid: bool
-    keep: bool
-    answer: str | None
-    flags: Annotated[list[str], Rule(description="conditions of the group")]
-    shadow: NotRequired[
-        Annotated[dict[str, Any], Rule(description="by method, if asked for: as in a group's diagnostics")]
-    ]
 
 
 class Health(TypedDict):
@@ -157,5 +134,5 @@ class ProblemDocument(TypedDict):
     errors: NotRequired[Annotated[list[ProblemEntry], Rule(max_length=MAX_ERRORS)]]
 
 
-BODIES: Final = (OpenRLHFPost, RolloutPost)
-REPLIES: Final = (OpenRLHFReply, RolloutReply, Health, Readiness, Info, MethodList, ProblemDocument)
+BODIES: Final = (OpenRLHFPost,)
+REPLIES: Final = (OpenRLHFReply, Health, Readiness, Info, MethodList, ProblemDocument)

@@ -14,12 +14,10 @@ from typing_extensions import TypedDict
 
 from dare_reward import __version__, estimate
 from dare_reward.answers import ANSWERS_VERSION
-from dare_reward.options import OPENRLHF_URL, ROLLOUT_URL
+from dare_reward.options import OPENRLHF_URL
 from dare_reward.params import Spec
 from dare_reward.reply import Reply, Support
 from dare_reward.scoring.update import update_specs
-from dare_reward.stopping.settled import SettledReply
-from dare_reward.stopping.waves import wave_specs
 
 from .models import BODIES, REPLIES
 from .problems import MEDIA_TYPE, TITLES
@@ -91,12 +89,6 @@ def _short(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
 
 
-VOTES: Final[dict[str, Any]] = {
-    "method": "ttrl",
-    "votes": 8,
-    "wave": 2,
-    "groups": [{"group_id": "aime-7", "rollouts": [{"answer": "204"}, {"answer": "204"}, {"answer": "17"}]}],
-}
 FRAME: Final = {"application/vnd.safetensors": {"schema": {"type": "string", "format": "binary"}}}
 SEED: Final = _parameter("seed", "for methods that draw", pattern="^([0-9]+|[Nn][Uu][Ll][Ll]|[Nn][Oo][Nn][Ee])$")
 OVER_BODY: Final = _parameter("method", "as in the body, and wins over it; so does every parameter of the method")
@@ -151,13 +143,6 @@ REWARD["responses"][200]["headers"] = {
         "schema": {"type": "integer", "minimum": 1},
     }
 }
-SETTLED = _post(
-    "Rewards",
-    _json("SettledRequest", VOTES) | FRAME,
-    _json("SettledReply"),
-    "Which groups need no further votes",
-    parameters=[OVER_BODY, *_options(wave_specs()), SEED],
-)
 OPENRLHF = _post(
     "Single rollouts",
     _json("OpenRLHFPost", {"query": ["1 + 1? So \\boxed{2}"], "prompts": ["1 + 1?"], "labels": [""]}),
@@ -165,23 +150,6 @@ OPENRLHF = _post(
     "One entry per query",
     parameters=[BESIDE, *_options(OPENRLHF_URL.values())],
     refusals=(*REFUSALS, 409),
-)
-ROLLOUTS = _post(
-    "Single rollouts",
-    _json(
-        "RolloutPost",
-        {
-            "run": "exp1",
-            "group_id": "aime-7",
-            "group_size": 4,
-            "index": 0,
-            "rollout": {"answer": "204", "mean_entropy": 0.21},
-        },
-    ),
-    _json("RolloutReply"),
-    "The rollout's reward",
-    parameters=[BESIDE, *_options(ROLLOUT_URL.values())],
-    refusals=(*REFUSALS, 409, 504),
 )
 HEALTH = _operation("Service", _json("Health", {"status": "ok"}), "The process runs")
 READY = _operation("Service", _json("Readiness", {"status": "ready"}), "The service takes requests", [503])
@@ -207,9 +175,7 @@ METRICS = _operation("Service", {"text/plain": {"schema": {"type": "string"}}}, 
 OPERATIONS: Final[dict[str, tuple[str, str, dict[str, Any]]]] = {
     "/reward": ("score_groups", "Score groups of rollouts", REWARD),
     "/v1/reward": ("score_groups_v1", "Score groups of rollouts", REWARD),
-    "/v1/settled": ("settled_groups", "Say which groups need no further votes", SETTLED),
     "/get_reward": ("score_openrlhf", "Serve OpenRLHF's remote reward model", OPENRLHF),
-    "/v1/rollouts": ("join_rollout", "Join one rollout with its siblings", ROLLOUTS),
     "/methods": ("list_methods", "List the methods and their parameters", METHODS),
     "/health": ("health", "Liveness probe", HEALTH),
     "/ready": ("ready", "Readiness probe", READY),
@@ -237,10 +203,10 @@ def components() -> dict[str, Any]:
     """JSON schemas of the bodies and the replies, with what they refer to, instead of FastAPI's own error model."""
     row = TypedDict("Support", get_type_hints(Support))  # type: ignore[misc]  # an object in JSON, a tuple in Python
     row.__doc__ = Support.__doc__
-    replies = {model.__name__: TypeAdapter(model) for model in (*BODIES, *REPLIES, Reply, SettledReply, row)}
+    replies = {model.__name__: TypeAdapter(model) for model in (*BODIES, *REPLIES, Reply, row)}
     whole: dict[str, dict[str, Any]] = {}
-    for name, adapter in (described() | replies).items():
-        mode: Any = "serialization" if name in {"Reply", "SettledReply"} else "validation"
+    for name, adapter in (replies | {"RewardRequest": described()}).items():
+        mode: Any = "serialization" if name == "Reply" else "validation"
         whole[name] = adapter.json_schema(ref_template="#/components/schemas/{model}", mode=mode)
     whole["Reply"]["required"].remove("answers_version")  # with detail=rewards there is none
     parts = {name: part for schema in whole.values() for name, part in schema.pop("$defs", {}).items()}

@@ -19,7 +19,6 @@ from dare_reward.inputs import ACCEPTED, ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_
 from dare_reward.options import BODY
 from dare_reward.params import Spec
 from dare_reward.scoring.request import LIMITS
-from dare_reward.stopping.waves import wave_specs
 
 from .problems import RefusalError
 
@@ -42,12 +41,8 @@ def _option(spec: Spec) -> Any:
     return Annotated[kind | None if spec.optional else kind, *rules, Rule(description=spec.doc)]
 
 
-_SETTLED = {name: _option(BODY[name]) for name in ("method", "run", "step", "seed")} | _SETTINGS
-_SETTLED |= {spec.name: _option(spec) for spec in wave_specs()}
-_SETTLED["rule_params"] = Annotated[dict[str, Any], Rule(description="parameters of the rule, see docs/stopping.md")]
 _SETTINGS = {name: _option(spec) for name, spec in BODY.items()} | _SETTINGS
 REQUEST_KEYS = frozenset({*_SETTINGS, "groups"})
-SETTLED_KEYS = frozenset({*_SETTLED, "groups"})
 
 
 def _input(field: Field, rollouts: Any = None) -> Any:
@@ -103,31 +98,23 @@ def _dictionary(name: str, keys: dict[str, Any], extra: Extra) -> Any:
     return out
 
 
-def rollout_model() -> Any:
-    """Of a rollout that votes and is rewarded."""
-    return _dictionary("Rollout", {f.name: _input(f) for f in ROLLOUT_FIELDS.values()}, "forbid")
-
-
 def group_model() -> Any:
     answered = _dictionary("AnsweredRollout", {f.name: _input(f) for f in ANSWERED_FIELDS.values()}, "forbid")
-    rollout = rollout_model()
+    rollout = _dictionary("Rollout", {f.name: _input(f) for f in ROLLOUT_FIELDS.values()}, "forbid")
     keys = {f.name: _input(f, rollout if f.required else answered) for f in GROUP_FIELDS.values()}
     return _dictionary("Group", keys, "forbid")
 
 
-def _request(
-    group: Any, extra: Extra, *, most: int | None = None, name: str = "RewardRequest"
-) -> TypeAdapter[dict[str, Any]]:
+def _request(group: Any, extra: Extra, *, most: int | None = None) -> TypeAdapter[dict[str, Any]]:
     groups = Required[Annotated[_list(group), Rule(max_length=most), FailFast()]]
-    settings = {"RewardRequest": _SETTINGS, "SettledRequest": _SETTLED}[name]
-    return TypeAdapter(_dictionary(name, {**settings, "groups": groups}, extra))
+    return TypeAdapter(_dictionary("RewardRequest", {**_SETTINGS, "groups": groups}, extra))
 
 
 class Parser:
     """What reads a body."""
 
-    def __init__(self, name: str = "RewardRequest") -> None:
-        self._request = _request(Any, "allow", name=name)
+    def __init__(self) -> None:
+        self._request = _request(Any, "allow")
 
     def read(self, text: bytes | bytearray | memoryview) -> dict[str, Any]:
         """The request. RefusalError 400 for what is no JSON, ValidationError for what does not fit the model."""
@@ -145,8 +132,6 @@ def _parsed(text: bytes | bytearray | memoryview) -> Any:
         raise RefusalError(400, f"not JSON: {error}", code="json") from None
 
 
-def described() -> dict[str, TypeAdapter[dict[str, Any]]]:
-    """The bodies with the rules that the base layer checks, for openapi.json."""
-    group = group_model()
-    names = "RewardRequest", "SettledRequest"
-    return {name: _request(group, "forbid", most=LIMITS.groups, name=name) for name in names}
+def described() -> TypeAdapter[dict[str, Any]]:
+    """The body with the rules that the base layer checks, for openapi.json."""
+    return _request(group_model(), "forbid", most=LIMITS.groups)

@@ -101,8 +101,8 @@ class Settings:
     )
     max_request_steps: int = _setting(
         2_000_000,
-        "Steps, of about 5 us, that one request may take for reading its answers, for gmae and for the votes to come "
-        "of /v1/settled; more is answered 413. An answer takes 100 on average and 8,000 at most. A group of single "
+        "Steps, of about 5 us, that one request may take for reading its answers and for gmae; "
+        "more is answered 413. An answer takes 100 on average and 8,000 at most. A group of single "
         "rollouts is bounded by its size instead.",
         ge=8_000,
     )
@@ -177,14 +177,6 @@ class Settings:
         ge=0,
         le=None,
         lt=1,
-    )
-    rollouts_hold: float = _setting(
-        100.0, "Seconds that POST /v1/rollouts waits; then 504. Below the 120 s after which slime gives up."
-    )
-    rollouts_keep: float = _setting(
-        900.0,
-        "Seconds that groups of POST /v1/rollouts are remembered, open or closed, after their last request.",
-        ge=0,
     )
     backlog: int = _setting(
         8192,

@@ -20,7 +20,7 @@ SETTINGS = {"max_groups": 1024, "max_json_bytes": 1 << 26, "max_body_bytes": 1 <
 @pytest.fixture
 def service(monkeypatch):
     """Clients without a network; `service.bodies` is what was sent, `service.change` alters replies, `service.down` ends it."""
-    state = SimpleNamespace(bodies=[], asked=[], change=lambda reply: reply, down=False, status=200)
+    state = SimpleNamespace(bodies=[], asked=[], change=lambda reply: reply, down=False)
 
     def answer(request):
         if state.down:
@@ -28,12 +28,6 @@ def service(monkeypatch):
         if request.url.path == "/info":
             return httpx.Response(200, json={"settings": SETTINGS})
         body = json.loads(request.content)
-        if request.url.path == "/v1/settled":
-            state.asked.append(body)
-            waves = {name: body[name] for name in ("votes", "rule", "wave", "rule_params") if name in body}
-            reply = dare_reward.settled(body["groups"], method=body["method"], **waves, **body["params"])
-            told = reply.to_json() | {"request_id": request.headers["x-request-id"]}
-            return httpx.Response(state.status, json=told)
         state.bodies.append(body)
         update = {name: body[name] for name in (*OPTIONS, "shadow", "seed") if name in body}
         reply = dare_reward.estimate(body["groups"], method=body["method"], **body["params"], **update).to_json()

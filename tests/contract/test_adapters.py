@@ -948,8 +948,11 @@ def test_trl_scores_the_votes_that_were_cast_and_logs_what_was_saved(service):
     assert trainer.logged["dare/settle_risk"] == 0.0
 
 
-def test_trl_gives_all_votes_where_the_rule_cannot_be_asked(service):
-    service.status = 500
+def test_trl_gives_all_votes_to_a_group_that_cannot_be_judged(service, monkeypatch):
+    def refuses(*_, **__):
+        raise RequestError("no rule")
+
+    monkeypatch.setattr("dare_reward.stopping.settled.decide", refuses)
     trainer = Trainer(half)
     rolled(trainer)
     assert trainer.calls == [16, 8, 8]

@@ -293,21 +293,6 @@ def half_closed(bench: Bench) -> str:
     return bench.step(url, disturb)
 
 
-@row("a named rollout comes twice at once (`/v1/rollouts`)")
-def twice(bench: Bench) -> str:
-    def body(i: int) -> str:
-        text = f"\\boxed{{{i % 3}}}"
-        return json.dumps({"run": "r", "group_id": "g", "group_size": SIZE, "index": i, "rollout": {"text": text}})
-
-    async def run(url: str, copies: int) -> list[Any]:
-        path = f"{url}/v1/rollouts?method=ttrl"
-        return await asyncio.gather(*(post(path, body(i)) for i in range(SIZE) for _ in range(copies)))
-
-    with service() as plain:
-        expected = asyncio.run(run(plain.url, 1))
-    return told(asyncio.run(run(bench.shared().url, 2)), [x for x in expected for _ in range(2)])
-
-
 @row("300 connections that send a byte now and then")
 def slow_loris(bench: Bench) -> str:
     url = bench.shared().url

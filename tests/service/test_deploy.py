@@ -342,10 +342,8 @@ def test_two_replicas_behind_nginx_share_grouped_posts_and_refuse_single_rollout
         counted = 'dare_requests_total{code="200",route="/v1/reward"} 2.0'
         assert all(counted in httpx.get(f"{url}/metrics").text for url in urls)
         sent = {"query": ["2+2? 4"], "prompts": ["2+2?"], "labels": [""]}
-        named = {"run": "r", "group_id": "g", "group_size": 2, "index": 0, "rollout": {"text": "4"}}
-        paths = {"/get_reward?group_size=2&run=r": sent, "/reward?group_size=2&run=r": sent, "/v1/rollouts": named}
-        for path, content in paths.items():
-            refused = client.post(path, json=content)
+        for path in ("/get_reward", "/reward"):
+            refused = client.post(f"{path}?group_size=2&run=r", json=sent)
             assert refused.status_code == 503
             assert "DARE_JOIN=off" in refused.json()["detail"]
 
@@ -485,7 +483,6 @@ def test_every_query_of_the_dashboard_has_an_answer_from_a_prometheus_that_scrap
         until(lambda: ask(scrapes) and float(ask(scrapes)[0]["value"][1]) >= 2)  # what begins later has no rate
         for path, content in (
             ("/reward", body),
-            ("/v1/settled", body | {"votes": 4}),
             ("/get_reward?group_size=1&run=r-000000001", sent),
         ):
             assert httpx.post(url + path, json=content, timeout=60).status_code == 200

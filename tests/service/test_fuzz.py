@@ -15,10 +15,8 @@ from dataclasses import dataclass, field
 from dare_reward.inputs import GROUP_FIELDS
 from dare_reward.methods import methods
 from dare_reward.reply import Reply
-from dare_reward.stopping.settled import SettledReply
 from dare_reward.wire import unpack
 from dare_service.app import create_app
-from dare_service.schema import SETTLED_KEYS
 from dare_service.settings import Settings
 
 JSON, FRAME = "application/json", "application/vnd.safetensors"
@@ -59,10 +57,10 @@ PER_GROUP = {
     "second_group": [[{"answer": "1"}, {"answer": "2"}]],
     "teacher_group": [[{"answer": "1"}]],
 }
-SETTINGS = {"params": '{"missing_entropy": "frequency"}', "join_hold": 1.0, "join_deadline": 2.0, "rollouts_hold": 1.0}
+SETTINGS = {"params": '{"missing_entropy": "frequency"}', "join_hold": 1.0, "join_deadline": 2.0}
 # Small, so that the refusals beyond them are met too.
 BOUNDS = {"max_request_rollouts": 100, "max_request_steps": 20_000, "max_request_memory": 100_000, "max_text": 6000}
-KEPT = {"join_stale": 3.0, "join_keep": 3.0, "rollouts_keep": 3.0}
+KEPT = {"join_stale": 3.0, "join_keep": 3.0}
 
 
 @dataclass
@@ -77,9 +75,7 @@ class Sent:
     @property
     def joins(self):
         """It may wait for siblings."""
-        return (
-            self.route not in {"/reward", "/v1/settled"} or b'"query"' in self.content or b'"prompts"' in self.content
-        )
+        return self.route != "/reward" or b'"query"' in self.content or b'"prompts"' in self.content
 
 
 @dataclass
@@ -122,14 +118,6 @@ def query(rng, **options):
 def json_request(rng):
     body = shaken(rng, grouped(rng), 0.45)
     return Sent("/reward", query(rng, detail=["rewards", "full"], seed=["1"]), broken(rng, body))
-
-
-def settled_request(rng):
-    options = {"votes": [1, 8, 64, 0, 10**9], "rule": ["predictive", "rewards", "x"], "wave": [1, 8, -1]}
-    params = [{"draws": 10}, {"delta": 0.1}, {"draws": 10**6}, {}, []]
-    body = {**grouped(rng), **some(rng, {**options, "rule_params": params}, 0.4)}
-    body = {name: value for name, value in body.items() if name in SETTLED_KEYS or rng.random() < 0.1}
-    return Sent("/v1/settled", query(rng), broken(rng, shaken(rng, body, 0.3)))
 
 
 def sparse_request(rng):
@@ -211,20 +199,11 @@ def openrlhf_request(rng):
     return Sent(route, f"{sizes}&{query(rng, label_policy=['never'])}", broken(rng, shaken(rng, body, 0.4)))
 
 
-def rollouts_request(rng):
-    size = rng.choice([1, 1, 1, 2])
-    rollout = some(rng, PER_ROLLOUT, 0.3)
-    body = {"run": "r", "group_id": str(rng.random()), "group_size": size, "index": rng.randrange(size)}
-    return Sent("/v1/rollouts", query(rng), broken(rng, shaken(rng, {**body, "rollout": rollout}, 0.4)))
-
-
 NAMES = list(methods())
 MAKERS = (
     json_request,
-    settled_request,
     frame_request,
     openrlhf_request,
-    rollouts_request,
     sparse_request,
     batch_request,
 )
@@ -348,12 +327,6 @@ def check(sent, status, content):
         assert reply["status"] == status
         assert reply["title"]
         assert reply["detail"]
-    elif sent.route == "/v1/rollouts":
-        assert isinstance(reply["reward"], int | float)
-    elif sent.route == "/v1/settled":
-        groups = SettledReply.from_json(reply).groups
-        assert len(groups) == len(json.loads(sent.content)["groups"])
-        assert all(g.error is not None or (0 <= g.risk <= 1 and (g.more == 0) == g.settled) for g in groups)
     elif "rewards" in reply:
         count = len(json.loads(sent.content)["query"])
         lists = [
@@ -399,5 +372,5 @@ def test_mutated_bodies_have_usable_replies():
     seen = fuzz(400, seed=1)
     assert not seen.failures, seen.failures[0]
     good = {route for route, status in seen.statuses if status == 200}
-    assert good == {"/reward", "/get_reward", "/v1/rollouts", "/v1/settled"}
+    assert good == {"/reward", "/get_reward"}
     assert {400, 422} <= {status for _, status in seen.statuses}

@@ -1,9 +1,7 @@
 """Every route of the service takes the line that `dare-reward calibrate` prints, and gives the same rewards by it."""
 
-import asyncio
 import json
 
-import httpx
 import pytest
 
 import dare_reward
@@ -42,30 +40,6 @@ def test_as_the_servers_default(make_service, group, expected):
     served = make_service(method=settings.method, params=settings.params)
     assert served.post({"groups": [group]}).json()["groups"][0]["rewards"] == expected
     assert served.get("/info").json()["settings"]["method"] == METHOD
-
-
-def test_single_rollouts_by_url(service, group, expected):
-    """The explicit join: one post a rollout."""
-
-    async def run():
-        transport = httpx.ASGITransport(app=service.app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            posts = [
-                client.post(
-                    f"/v1/rollouts?{LINE}",
-                    json={
-                        "run": "line",
-                        "group_id": "g",
-                        "group_size": 8,
-                        "index": i,
-                        "rollout": {k: r[k] for k in ("answer", "token_entropies")},
-                    },
-                )
-                for i, r in enumerate(group["rollouts"])
-            ]
-            return await asyncio.gather(*posts)
-
-    assert [r.json()["reward"] for r in asyncio.run(run())] == expected
 
 
 def test_openrlhf_by_url(service, group):

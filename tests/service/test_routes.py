@@ -44,5 +44,5 @@ def test_probes_and_refusals_have_the_words_of_http():
     paths = create_app().openapi()["paths"]
     assert paths["/health"]["get"]["summary"] == "Liveness probe"
     assert paths["/ready"]["get"]["summary"] == "Readiness probe"
-    for route in ("/reward", "/v1/reward", "/v1/settled", "/get_reward", "/v1/rollouts"):
+    for route in ("/reward", "/v1/reward", "/get_reward"):
         assert paths[route]["post"]["responses"]["422"]["description"] == "Invalid request"

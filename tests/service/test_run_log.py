@@ -109,19 +109,6 @@ def test_a_frame_with_its_token_entropies(logged):
 
 
 @pytest.mark.parametrize("texts", ["", "prompt texts"])
-def test_rollouts_that_are_joined_by_name(logged, texts):
-    service, lines = logged(run_log_texts=texts)
-    rows = [{"text": f"so \\boxed{{{4 + i}}}", "mean_entropy": 0.1 + i} for i in range(2)]
-    bodies = [{"run": "r", "group_id": "q7", "group_size": 2, "index": i, "rollout": row} for i, row in enumerate(rows)]
-    replies = together(service, [("/v1/rollouts", body) for body in bodies])
-    (line,) = lines()
-    assert (line["run"], line["group_id"], line["step"]) == ("r", "q7", None)
-    assert line["rewards"] == [r["reward"] for r in replies]
-    assert line["answers"] == ["4", "5"]
-    assert line.get("texts") == ([row["text"] for row in rows] if texts else None)
-
-
-@pytest.mark.parametrize("texts", ["", "prompt texts"])
 def test_openrlhf_s_rollouts(logged, texts):
     service, lines = logged(run_log_texts=texts)
     bodies = [{"query": [f"{PROMPT}so \\boxed{{{a}}}"], "prompts": [PROMPT], "labels": ["4"]} for a in (4, 4, 5)]
@@ -171,13 +158,8 @@ def test_what_asks_to_stay_out_is_scored_and_not_logged(logged, asking):
     service, lines = logged()
     no = {"Dare-Record": "no"}
     step = {"query": [f"{PROMPT}\\boxed{{{a}}}" for a in (4, 5)], "prompts": [PROMPT] * 2, "labels": ["4"] * 2}
-    named = [{"run": "r", "group_id": "q7", "group_size": 2, "index": i, "rollout": {"answer": "4"}} for i in range(2)]
     alone = [{name: [value[i]] for name, value in step.items()} for i in range(2)]
-    for url, bodies in (
-        ("/v1/rollouts?missing_entropy=frequency", named),
-        ("/get_reward?group_size=2&run=r", alone),
-    ):
-        assert together(service, [(url, body) for body in bodies], [no] * asking)
+    assert together(service, [("/get_reward?group_size=2&run=r", body) for body in alone], [no] * asking)
     for url, body in (("/get_reward?run=r", step), ("/reward", step), ("/reward", {"groups": GROUPS})):
         assert service.post(body, url, headers=no).status_code == 200
     service.post({"groups": GROUPS[1:]})

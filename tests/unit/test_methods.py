@@ -18,7 +18,6 @@ from dare_reward.estimators.method import Evidence, Method
 from dare_reward.groups import Groups
 from dare_reward.methods import find, methods, require_rewards, specs
 from dare_service.reward_request import URL_KEYS as REWARD_KEYS
-from dare_service.settled_request import SETTINGS as SETTLED_KEYS
 
 pytestmark = pytest.mark.usefixtures("plugins")
 
@@ -59,8 +58,8 @@ def test_an_entry_says_what_people_need(method):
 
 def test_a_parameter_has_a_name_of_its_own(method):
     """One that `estimate`, `settled` or their URLs take themselves could not be set there; `seed` means the same."""
-    calls = (dare_reward.estimate, dare_reward.settled, Client.reward, Client.rewards, Client.settled)
-    taken = {*chain(*(inspect.signature(call).parameters for call in calls)), *REWARD_KEYS, *SETTLED_KEYS} - {"seed"}
+    calls = (dare_reward.estimate, dare_reward.settled, Client.reward, Client.rewards)
+    taken = {*chain(*(inspect.signature(call).parameters for call in calls)), *REWARD_KEYS} - {"seed"}
     assert not taken & {spec.name for spec in specs(find(method))}
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
@@ -38,6 +39,7 @@ from ..openrlhf import AnswerRules
 from ..options import ADAPTER, CLIENT, Labelled, OnCollapse, OnError, TrainOn
 from ..params import Spec
 from ..runs.line import asked_for
+from ..scoring.request import LIMITS
 from ..scoring.update import Update
 from .collapse import RunWatch, watch_of
 from .report import logger, say_once, watch_answers
@@ -129,17 +131,13 @@ class Scorer:
         return self._with(groups, reply), reply
 
     def settled(self, groups: Sequence[Group], waves: Waves) -> list[Wanted]:
-        """Votes of each group's next wave, and the risk of doing without."""
-        try:
-            reply = _client(self, os.getpid()).settled(self._sent(groups), **waves.asked(), **self._judged(groups))
-        except DareError as error:
-            return _every(groups, waves, error)
-        return [_wanted(g, waves) for g in reply.groups]
+        """Votes of each group's next wave, and the risk of doing without; decided in this process."""
+        from ..stopping.settled import decide
 
-    async def settled_async(self, groups: Sequence[Group], waves: Waves) -> list[Wanted]:
-        """The same, on the running event loop."""
+        whole = replace(LIMITS, groups=sys.maxsize)
         try:
-            reply = await _async_client(self).settled(self._sent(groups), **waves.asked(), **self._judged(groups))
+            params = self._params(groups)
+            reply = decide(self._sent(groups), params, method=self.method, waves=waves, limits=whole, seed=self.seed)
         except DareError as error:
             return _every(groups, waves, error)
         return [_wanted(g, waves) for g in reply.groups]

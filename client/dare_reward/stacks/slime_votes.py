@@ -32,7 +32,8 @@ async def votes(
     prompt = _prompt(samples[0])
     post = _post()
     while asked < waves.votes:
-        (wanted,) = await scorer.settled_async([scorer.group(str(samples[0].group_index), [*rows, *added])], waves)
+        now = [scorer.group(str(samples[0].group_index), [*rows, *added])]
+        (wanted,) = await asyncio.to_thread(scorer.settled, now, waves)
         risk = wanted.risk
         if not wanted.more:
             break

@@ -1,24 +1,23 @@
-"""`settled`: groups in, and for each whether its votes so far settle it. In process what `POST /v1/settled` answers."""
+"""`settled`: groups in, and for each whether its votes so far settle it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from .._reply_check import built
 from .._version import __version__
 from ..answers import ANSWERS_VERSION
 from ..answers.effort import Effort
-from ..errors import ReplyError, RequestError
+from ..errors import RequestError
 from ..estimators.certainty import OVER, TRACE, entropies_over
 from ..estimators.method import Estimate
 from ..groups import Groups
 from ..inputs import Group
 from ..methods import Configured, settle
-from ..reply import CrossedReplyError, Problem
+from ..reply import Problem
 from ..scoring.plan import plan_of, request_config_id
 from ..scoring.request import LIMITS, Limits, Prepared, prepare
 from ..scoring.score import NO_COLUMNS, count_steps, pseudo_label
@@ -62,7 +61,7 @@ class GroupSettled:
 
 @dataclass(frozen=True, slots=True)
 class SettledReply:
-    """What `POST /v1/settled` and `dare_reward.settled` return.
+    """What `dare_reward.settled` returns.
 
     Attributes:
         method: the method whose label and rewards are judged
@@ -72,7 +71,6 @@ class SettledReply:
         groups: one for each group, in order
         diagnostics: numbers over the request, such as `votes_saved`
         flags: what is unusual about it
-        request_id: the request's X-Request-Id; None in process
     """
 
     method: str
@@ -82,31 +80,6 @@ class SettledReply:
     groups: tuple[GroupSettled, ...]
     diagnostics: Mapping[str, float] = field(default_factory=lambda: NOTHING)
     flags: tuple[str, ...] = ()
-    request_id: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object of `POST /v1/settled`."""
-        head = {name: getattr(self, name) for name in self.__slots__}
-        return {**head, "diagnostics": dict(self.diagnostics), "groups": [asdict(g) for g in self.groups]}
-
-    def check_fit(self, request_id: str, method: str, group_ids: Sequence[str], sizes: Sequence[int]) -> None:
-        """ReplyError unless this answers what was asked."""
-        if self.request_id != request_id:
-            raise CrossedReplyError(f"the reply is for request {str(self.request_id)[:64]!r}, we sent {request_id!r}")
-        if self.method != method or [(g.group_id, g.votes) for g in self.groups] != [
-            *zip(group_ids, sizes, strict=True)
-        ]:
-            raise ReplyError(f"the reply is not for the {len(group_ids)} groups of {method} that were sent")
-
-    @classmethod
-    def from_json(cls, body: Any) -> SettledReply:
-        """The reply that `body` writes; ReplyError if it is not one."""
-        reply = built(cls, body)
-        for p, group in enumerate(reply.groups):
-            judged = [group.settled is not None, group.more is not None, group.risk is not None]
-            if any(judged) != (group.error is None) or all(judged) != any(judged):
-                raise ReplyError(f"not a reply of this service: groups[{p}] is neither judged nor in error")
-        return reply
 
 
 def settled(

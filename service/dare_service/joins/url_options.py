@@ -21,7 +21,7 @@ from dare_reward.methods import (
     specs,
 )
 from dare_reward.openrlhf import is_distinct
-from dare_reward.options import OPENRLHF_URL, OPTIONS, ROLLOUT_URL
+from dare_reward.options import OPENRLHF_URL, OPTIONS
 from dare_reward.params import Spec
 from dare_reward.scoring.shadow_methods import needs
 
@@ -84,16 +84,6 @@ def openrlhf(query: str, settings: Settings) -> Configuration:
     any_name = settings.join_runs == "any" and bool(values["run"])
     distinct = any_name or is_distinct(values["run"])
     return Configuration(method=method.name, params=params, distinct=distinct, **values)
-
-
-@lru_cache(maxsize=1024)
-def explicit(query: str, settings: Settings) -> Configuration:
-    """The same of the explicit join's URL; run and group size are in its body."""
-    route = Route("a stack that rewards single rollouts", ROLLOUT_URL, CARRIED)
-    method, params, options = _split(query, settings, route)
-    values = {s.name: s.default for s in ROLLOUT_URL.values()} | options
-    values["options"] = _letters(values["kind"], values["options"])
-    return Configuration(method=method.name, params=params, **values)
 
 
 def differences(one: Configuration, other: Configuration) -> list[str]:

@@ -141,7 +141,7 @@ class Shards:
         asked = asyncio.ensure_future(link.ask(content))
         del content
         gone = asyncio.ensure_future(until_gone(request.receive))
-        patience = max(self.settings.join_hold, self.settings.rollouts_hold) + PATIENCE  # the shard answers before
+        patience = self.settings.join_hold + PATIENCE  # the shard answers before
         try:
             await asyncio.wait((asked, gone), timeout=patience, return_when=asyncio.FIRST_COMPLETED)
             if not asked.done():
@@ -158,8 +158,8 @@ class Shards:
 
     async def _group(self, request: Request, body: bytes | bytearray) -> bytes | None:
         address = request.client.host if request.client else ""
-        path, query, memory = _path(request.scope), query_string(request), self.settings.max_request_memory
-        find = partial(group_of, path, query, body, address=address, memory=memory)
+        query, memory = query_string(request), self.settings.max_request_memory
+        find = partial(group_of, query, body, address=address, memory=memory)
         if len(body) <= INLINE_BYTES:
             return find()
         return await run(self.workers.joins if len(body) <= SHORT else self.workers.groups, find)

@@ -16,12 +16,12 @@ from pydantic_core import from_json
 from ..json_size import check_json
 
 
-def group_of(path: str, query: str, body: bytes | bytearray, *, address: str, memory: int) -> bytes | None:
+def group_of(query: str, body: bytes | bytearray, *, address: str, memory: int) -> bytes | None:
     """A digest of run and group; None: not one single rollout. `memory`: bytes that reading the body may take."""
     try:
         check_json(body, memory)
         content = from_json(body, cache_strings=False)
-        names = _explicit(content) if path == "/v1/rollouts" else _openrlhf(content, query, address)
+        names = _openrlhf(content, query, address)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError):
         return None
     return hashlib.blake2b(json.dumps(names).encode(), digest_size=16).digest()
@@ -29,10 +29,6 @@ def group_of(path: str, query: str, body: bytes | bytearray, *, address: str, me
 
 def owner_of(group: bytes, owners: int) -> int:
     return int.from_bytes(group[:8], "little") % owners
-
-
-def _explicit(content: Any) -> tuple[str, ...]:
-    return ("rollouts", str(content["run"]), str(content["group_id"]))
 
 
 def _openrlhf(content: Any, query: str, address: str) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ class Shard:
         now = self._heard[replica] = self.clock()
         if fingerprint == self._fingerprint:
             self._wanted = now
-        joins = {"openrlhf": self.state.openrlhf.join, "rollouts": self.state.rollouts.join}
+        joins = {"openrlhf": self.state.openrlhf.join}
         return {
             "shard": self._number,
             "address": self._listener.getsockname()[:2],

@@ -8,8 +8,8 @@ import pytest
 
 from dare_reward.errors import RequestError
 from dare_reward.methods import methods
-from dare_reward.options import OPENRLHF_URL, ROLLOUT_URL
-from dare_service.joins.url_options import explicit, openrlhf, pasteable
+from dare_reward.options import OPENRLHF_URL
+from dare_service.joins.url_options import openrlhf, pasteable
 from dare_service.settings import Settings, SettingsError, from_environment
 from dare_service.single_process import join_refusal
 
@@ -101,10 +101,9 @@ def test_methods_that_need_more_than_single_rollouts_carry_are_refused_by_name(n
                 openrlhf(f"method={method.name}", SETTINGS)
 
 
-@pytest.mark.parametrize("read", [openrlhf, explicit])
-def test_a_method_with_a_selection_that_nobody_follows_is_refused(read):
+def test_a_method_with_a_selection_that_nobody_follows_is_refused():
     with pytest.raises(RequestError, match=r"ddrl trains on a selection.*such as ttrl") as caught:
-        read("method=ddrl", SETTINGS)
+        openrlhf("method=ddrl", SETTINGS)
     assert caught.value.code == "selection"
 
 
@@ -113,18 +112,9 @@ def test_a_parameter_of_the_urls_own_name_is_the_methods_by_its_name():
     config = openrlhf("method=gmae&calibration=none&group_size=32&gmae.group_size=16", SETTINGS)
     assert (config.group_size, dict(config.params)["group_size"]) == (32, 16)
     assert dict(openrlhf("method=gmae&calibration=none&group_size=32", SETTINGS).params)["group_size"] is None
-    assert dict(explicit("method=gmae&calibration=none&group_size=16", SETTINGS).params)["group_size"] == 16
-    own = {*OPENRLHF_URL, *ROLLOUT_URL, "method", "token", "detail"}
+    own = {*OPENRLHF_URL, "method", "token", "detail"}
     both = {(m.name, s.name) for m in methods().values() for s in m.specs if s.name in own}
     assert both == {("gmae", "group_size")}
-
-
-def test_the_explicit_join_has_its_own_parameters():
-    config = explicit("kind=text&entropy_source=topk&entropy_mode=raw&tau=0.1", SETTINGS)
-    assert (config.kind, config.entropy_source, config.entropy_mode) == ("text", "topk", "raw")
-    assert dict(config.params)["missing_entropy"] == "error"
-    with pytest.raises(RequestError, match="group_size"):
-        explicit("group_size=8", SETTINGS)
 
 
 def test_the_url_to_paste_keeps_what_was_said_and_hides_the_token():
@@ -169,15 +159,13 @@ def test_more_than_one_worker_is_seen(environment, argv, refused):
     assert (refused in found) if refused else found == ""
 
 
-@pytest.mark.parametrize("parse", [openrlhf, explicit])
 @pytest.mark.parametrize("query", ["shadow=ttrl,scrl", "shadow=ttrl%2Cscrl", "shadow=ttrl+scrl", "shadow=ttrl%20scrl"])
-def test_shadow_methods(parse, query):
+def test_shadow_methods(query):
     """Without a comma too: OpenRLHF makes two URLs of a flag with one."""
-    assert parse(query, SETTINGS).shadow == ("ttrl", "scrl")
-    assert parse("", SETTINGS).shadow == parse("shadow=", SETTINGS).shadow == ()
+    assert openrlhf(query, SETTINGS).shadow == ("ttrl", "scrl")
+    assert openrlhf("", SETTINGS).shadow == openrlhf("shadow=", SETTINGS).shadow == ()
 
 
-@pytest.mark.parametrize("parse", [openrlhf, explicit])
 @pytest.mark.parametrize(
     ("query", "words"),
     [
@@ -189,20 +177,17 @@ def test_shadow_methods(parse, query):
         ("shadoww=ttrl", ["Did you mean shadow"]),
     ],
 )
-def test_shadow_methods_that_are_none_are_refused(parse, query, words):
+def test_shadow_methods_that_are_none_are_refused(query, words):
     with pytest.raises(RequestError) as caught:
-        parse(query, SETTINGS)
+        openrlhf(query, SETTINGS)
     assert all(w in str(caught.value) for w in words), str(caught.value)
 
 
-@pytest.mark.parametrize(("parse", "consumer"), [(openrlhf, "OpenRLHF"), (explicit, "single rollouts")])
 @pytest.mark.parametrize("method", ["cocov"])
-def test_advantages_are_refused_because_they_would_be_normalised_again(parse, consumer, method):
+def test_advantages_are_refused_because_they_would_be_normalised_again(method):
     for query, settings in ((f"method={method}", SETTINGS), ("", Settings(method=method))):
-        with pytest.raises(
-            RequestError, match=rf"^method: {method} returns advantages and .*{consumer} would normalise"
-        ):
-            parse(query, settings)
+        with pytest.raises(RequestError, match=rf"^method: {method} returns advantages and .*OpenRLHF would normalise"):
+            openrlhf(query, settings)
 
 
 def test_the_url_to_paste_keeps_shadows_without_a_bare_comma():

@@ -86,9 +86,6 @@ class Cluster:
     def waiting(self):
         return sum(s.state.openrlhf.join.waiting for s in self.places)
 
-    def joined(self):
-        return sum(j.waiting for s in self.places for j in (s.state.openrlhf.join, s.state.rollouts.join))
-
     async def until(self, condition):
         async with asyncio.timeout(60):
             while not condition():  # noqa: ASYNC110  the condition is not ours to signal
@@ -121,37 +118,34 @@ def test_the_hash_is_stable():
     """Replicas of two versions must agree: these values never change."""
     single = json.dumps(body(1)).encode()
     keyed = json.dumps({**body(1), "group_key": ["k"], "index": [0]}).encode()
-    explicit = json.dumps({"run": "r", "group_id": "g", "group_size": 2, "index": 0, "rollout": {}}).encode()
 
-    def digest(path, query, content, address="10.0.0.1"):
-        return group_of(path, query, content, address=address, memory=1 << 20).hex()
+    def digest(query, content, address="10.0.0.1"):
+        return group_of(query, content, address=address, memory=1 << 20).hex()
 
     assert [
-        digest("/get_reward", "run=a", single),
-        digest("/get_reward", "", single),
-        digest("/reward", "run=a", keyed),
-        digest("/v1/rollouts", "", explicit),
+        digest("run=a", single),
+        digest("", single),
+        digest("run=a", keyed),
     ] == [
         "b470a7dcd96acb1e750d0e3cc072bd1e",
         "4fe272ecd17d6e4e5fdc791e732cb0d8",
         "e269192da0317761a789dc03b26536b6",
-        "328924f4a5feb313b21cbdec0a84a945",
     ]
-    assert digest("/get_reward", "run=a&group_size=8", single, "other") == digest("/get_reward", "run=a", single)
-    assert digest("/get_reward", "", single, "10.0.0.2") != digest("/get_reward", "", single)
+    assert digest("run=a&group_size=8", single, "other") == digest("run=a", single)
+    assert digest("", single, "10.0.0.2") != digest("", single)
 
 
 def test_labels_that_are_equal_share_an_owner():
     def digest(label):
         content = json.dumps({**body(1), "labels": [label]}).encode()
-        return group_of("/get_reward", "run=a", content, address="", memory=1 << 20)
+        return group_of("run=a", content, address="", memory=1 << 20)
 
     assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1}) != digest({"a": 1, "b": 3})
 
 
 def test_groups_spread():
     owners = [
-        owner_of(group_of("/get_reward", "run=a", json.dumps(body(1, f"p{i}")).encode(), address="", memory=1 << 20), 4)
+        owner_of(group_of("run=a", json.dumps(body(1, f"p{i}")).encode(), address="", memory=1 << 20), 4)
         for i in range(400)
     ]
     assert min(owners.count(n) for n in range(4)) > 50
@@ -173,7 +167,7 @@ def test_groups_spread():
     ],
 )
 def test_what_is_no_single_rollout_has_no_owner(content):
-    assert group_of("/get_reward", "run=a", content, address="", memory=1 << 20) is None
+    assert group_of("run=a", content, address="", memory=1 << 20) is None
 
 
 async def test_every_replica_gives_the_answer_of_one_process():
@@ -183,29 +177,6 @@ async def test_every_replica_gives_the_answer_of_one_process():
             found = await asyncio.gather(*(c.post(i % 3, a, 6, prompt) for i, a in enumerate(answers)))
             assert found == await one_process(answers, 6, prompt)
         assert all(p.asked() for p in c.places)
-
-
-async def test_the_explicit_join_too():
-    def rollout(i, text):
-        return {"run": "r", "group_id": "g", "group_size": 3, "index": i, "rollout": {"text": text}}
-
-    texts = ["\\boxed{1}", "\\boxed{1}", "\\boxed{2}"]
-    plain = create_app(Settings(log="off", page="off", join_runs="any"))
-    async with cluster() as c, httpx.AsyncClient(transport=httpx.ASGITransport(plain), base_url="http://test") as one:
-
-        async def posted(clients):
-            replies = [
-                client.post("/v1/rollouts?method=ttrl", json=rollout(i, t))
-                for i, (client, t) in enumerate(zip(clients, texts))
-            ]
-            return [(r.status_code, r.content) for r in await asyncio.gather(*replies)]
-
-        assert await posted(c.clients) == await posted([one] * 3)
-        late = [await x.post("/v1/rollouts?method=ttrl", json=rollout(0, "\\boxed{1}")) for x in (c.clients[2], one)]
-        assert late[0].content == late[1].content
-        other = [await x.post("/v1/rollouts?method=ttrl", json=rollout(0, "other")) for x in (c.clients[1], one)]
-        assert [r.status_code for r in other] == [409, 409]
-        assert other[0].json()["detail"] == other[1].json()["detail"]
 
 
 BREAKS = "x%0d%0aX-Forwarded-For:%2010.9.9.9%0d%0a%0d%0aPOST%20/get_reward"
@@ -257,41 +228,29 @@ async def test_nobody_but_replicas_asks_a_shard():
 
 
 async def test_single_rollouts_below_a_prefix_of_ray_serve():
-    rollout = {"run": "r", "group_id": "g", "group_size": 2, "rollout": {"answer": "1"}}
     async with cluster() as c:
-        below = [
-            httpx.AsyncClient(transport=httpx.ASGITransport(app, root_path="/dare"), base_url="http://test/dare")
-            for app in c.apps[:2]
-        ]
-        posts = [x.post("/v1/rollouts?method=ttrl", json={**rollout, "index": i}) for i, x in enumerate(below)]
-        assert [r.json()["reward"] for r in await asyncio.wait_for(asyncio.gather(*posts), 30)] == [1, 1]
-        single = await below[0].post(URL.format(1), json=body(1))
-        assert single.status_code == 200
+        below = httpx.AsyncClient(
+            transport=httpx.ASGITransport(c.apps[0], root_path="/dare"), base_url="http://test/dare"
+        )
+        assert (await below.post(URL.format(1), json=body(1))).status_code == 200
 
 
-@pytest.mark.parametrize("route", ["/get_reward", "/reward", "/v1/rollouts"])
+@pytest.mark.parametrize("route", ["/get_reward", "/reward"])
 async def test_a_rollout_that_waits_for_siblings_holds_none_of_its_replica_s_room(route):
     text = "x" * 100_000
 
     def rollout(i):
-        if route == "/v1/rollouts":
-            return {
-                "run": "r",
-                "group_id": "g",
-                "group_size": 4,
-                "index": i,
-                "rollout": {"text": f"{text}\\boxed{{1}}"},
-            }
         return {"query": [f"p{text}{i} \\boxed{{4}}"], "prompts": ["p"], "labels": [""]}
 
-    query = "?method=ttrl" if route == "/v1/rollouts" else "?run=r&group_size=4&method=ttrl"
     bounds = {"max_body_bytes": 200_000, "max_json_bytes": 200_000}
     async with cluster(replicas=1, max_inflight_bytes=250_000, **bounds) as c:
         admission = c.apps[0].state.dare.admission
         posts = []
         for i in range(4):
-            posts.append(asyncio.ensure_future(c.clients[0].post(route + query, json=rollout(i))))
-            await c.until(lambda: c.joined() == len(posts) or posts[-1].done())
+            posts.append(
+                asyncio.ensure_future(c.clients[0].post(f"{route}?run=r&group_size=4&method=ttrl", json=rollout(i)))
+            )
+            await c.until(lambda: c.waiting() == len(posts) or posts[-1].done())
             assert admission.held == 0
         assert [r.status_code for r in await asyncio.gather(*posts)] == [200] * 4
 
