@@ -190,7 +190,7 @@ def line_table() -> Iterator[tuple[str, ...]]:
 def commands_table() -> Iterator[tuple[str, ...]]:
     """The commands of the package; research brings more."""
     from dare_reward.cli import STUDIES, command_line  # noqa: PLC0415
-    from dare_reward.commands.listed import GROUPS  # noqa: PLC0415
+    from dare_reward.commands.help_index import GROUPS  # noqa: PLC0415
 
     commands = sorted(command_line()[1].items(), key=lambda item: (GROUPS.index(item[1].group), item[0]))
     yield "command", "what it does", "group"

@@ -15,7 +15,7 @@ from typing import Any
 
 from ._version import __version__
 from .commands.command import Command, listing
-from .commands.listed import LISTED
+from .commands.help_index import HELP_INDEX
 from .errors import DareError, printable, unknown_name
 from .files.opened import remembered_inputs
 
@@ -71,14 +71,14 @@ def command_line(only: str | None = None) -> tuple[argparse.ArgumentParser, dict
     subparsers: Any = parser.add_subparsers(dest="command", metavar="COMMAND", prog=parser.prog, help=argparse.SUPPRESS)
     entries = _entries()
     for name, entry in entries.items():
-        if only is None or name == only or (name not in LISTED and only not in entries):
+        if only is None or name == only or (name not in HELP_INDEX and only not in entries):
             try:
                 entry.load()(subparsers)
             except ModuleNotFoundError:  # of an installation that lacks a part: the other commands work
                 if name == only:
                     raise
     commands: dict[str, Command] = subparsers.choices
-    listed = {name: LISTED[name] for name in LISTED.keys() & entries.keys()}
+    listed = {name: HELP_INDEX[name] for name in HELP_INDEX.keys() & entries.keys()}
     listed |= {name: (command.group, command.summary) for name, command in commands.items()}
     parser.epilog = f"{listing(listed)}\n\n`dare-reward help COMMAND` explains a command and shows examples."
     return parser, commands

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dare_reward.commands.command import add_command
-from dare_reward.commands.listed import AUTHORS
+from dare_reward.commands.help_index import AUTHORS
 from dare_reward.errors import RequestError
 
 from .calibration.report import calibration_page

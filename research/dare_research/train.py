@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dare_reward.commands.command import add_command
-from dare_reward.commands.listed import AUTHORS
+from dare_reward.commands.help_index import AUTHORS
 from dare_reward.errors import ConfigError, RequestError
 
 from .publish import publish

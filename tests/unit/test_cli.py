@@ -17,7 +17,7 @@ import dare_reward
 from dare_reward import cli
 from dare_reward.answers.extraction.final_answer import EMPTY, WHY_NONE
 from dare_reward.cli import main
-from dare_reward.commands.listed import LISTED
+from dare_reward.commands.help_index import HELP_INDEX
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GOOD = {"group_id": "g", "rollouts": [{"answer": "1", "mean_entropy": 0.2}, {"answer": "2", "mean_entropy": 0.4}]}
@@ -241,7 +241,7 @@ def test_a_refusal_of_the_caller_ends_the_command_at_once(tmp_path, capsys, monk
         asked.append(len(groups))
         raise dare_reward.RefusedError(401, {"detail": "send the token"})
 
-    monkeypatch.setattr("dare_reward.commands.scoring.estimate", refuse)
+    monkeypatch.setattr("dare_reward.commands.score.estimate", refuse)
     assert main(["score", write(tmp_path, *[GOOD] * 9)]) == 2
     assert asked == [9]
     assert "401: send the token" in capsys.readouterr().err
@@ -466,8 +466,8 @@ def test_a_report_of_rollouts_without_answers_warns(tmp_path, capsys):
 
 def test_help_lists_what_the_commands_declare_and_loads_none_of_them():
     _, commands = cli.command_line()
-    own = {name: (c.group, c.summary) for name, c in commands.items() if name in LISTED}
-    assert own == LISTED
+    own = {name: (c.group, c.summary) for name, c in commands.items() if name in HELP_INDEX}
+    assert own == HELP_INDEX
     code = "import sys; from dare_reward.cli import command_line; command_line('score'); print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "dare_reward.commands.score" in modules

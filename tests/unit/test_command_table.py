@@ -1,6 +1,7 @@
 """What holds for every command: the tables are made from the list of commands, so that a new one is in them."""
 
 import argparse
+import gzip
 import json
 import os
 from itertools import product
@@ -106,3 +107,67 @@ def test_no_command_writes_over_what_it_reads_however_the_path_is_spelt(
         assert "is a file that this command reads" in capsys.readouterr().err
         assert {path: path.read_bytes() for path in before} == before
         assert sorted(p.name for p in folder.iterdir() if p.is_file()) == sorted(p.name for p in before)
+
+
+# --- exit codes -------------------------------------------------------------------------------------------------------
+
+
+def half(**change):
+    """Forty labelled groups that can be scored, half of them changed."""
+    rollouts = [{"answer": a, "mean_entropy": e} for a, e in (("4", 0.2), ("4", 0.3), ("5", 0.6), ("4", 0.1))]
+    good = [
+        {"group_id": f"g{i}", "prompt": f"q{i}", "label": "45"[i % 3 == 0], "rollouts": rollouts} for i in range(40)
+    ]
+    return [group | change if i % 2 else group for i, group in enumerate(good)]
+
+
+REFUSED = {
+    "no entropies": half(rollouts=[{"answer": a} for a in "4454"]),
+    "broken JSON": [row for group in half() for row in (group, '{"group_id": "x", "rollouts": [{"answ')][1:],
+    "an unknown kind": half(kind="nonsense"),
+    "no rollouts": half(rollouts=[]),
+    "an impossible entropy": half(rollouts=[{"answer": "4", "mean_entropy": -1.0}]),
+}
+READ_GROUPS = {  # what each command that reads groups is called with, and its code where nothing is refused
+    "score": ([], 0, 1),
+    "explain": ([], 0, 1),
+    "label": (["--list"], 0, 1),
+    "calibrate": ([], 1, 3),
+}
+UNLABELLED = {"label"}  # commands whose prompts have no label yet
+FORMS = [pytest.param(rows, id=name) for name, rows in REFUSED.items()]
+
+
+def rows_file(folder, name, rows):
+    rows = [
+        {k: v for k, v in row.items() if k != "label"} if name in UNLABELLED and isinstance(row, dict) else row
+        for row in rows
+    ]
+    file = folder / "groups.jsonl"
+    file.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return str(file)
+
+
+def test_every_command_that_reads_groups_is_in_the_table():
+    takes = {name for name, command in commands() for a in command._actions if a.dest == "file"}
+    assert takes == READ_GROUPS.keys() | {"report"}
+
+
+@pytest.mark.parametrize("rows", FORMS)
+@pytest.mark.parametrize("name", READ_GROUPS)
+def test_an_exit_code_says_that_groups_were_refused(folder, capsys, name, rows):
+    more, whole, refused = READ_GROUPS[name]
+    assert main([name, rows_file(folder, name, half()), *more]) == whole
+    file = rows_file(folder, name, rows)
+    if name == "label" and rows is REFUSED["no entropies"]:
+        return  # a label needs none
+    assert main([name, file, *more]) == refused
+    assert capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", [b"", b"{\n", gzip.compress(json.dumps(half()[0]).encode())[:-9]])
+@pytest.mark.parametrize("name", READ_GROUPS)
+def test_where_nothing_could_be_read_it_is_2(folder, capsys, name, content):
+    (folder / "in.jsonl").write_bytes(content)
+    assert main([name, str(folder / "in.jsonl"), *READ_GROUPS[name][0]]) == 2
+    assert capsys.readouterr().err

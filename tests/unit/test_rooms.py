@@ -142,7 +142,7 @@ def test_imports_are_seen():
     seen = imports()
     assert "dare_reward.answers.keys" in seen["dare_reward.answers.classes"]
     assert "dare_reward.answers.extraction.final_answer" in seen["dare_trainer.launch.questions"]
-    assert "dare_reward.client" in seen["dare_reward.commands.scoring"]
+    assert "dare_reward.client" in seen["dare_reward.commands.score"]
     assert "dare_trainer.vllm.entropy_torch" in seen["dare_trainer.vllm.plugin"]
     assert "dare_service.serve" in seen["dare_reward.cli"]
 

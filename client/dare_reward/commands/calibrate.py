@@ -41,8 +41,8 @@ from dare_reward.runs.log import finite
 from dare_reward.scoring.score import pseudo_label
 
 from .command import add_command, add_seed
-from .group_lines import add_file, add_param, missing_entropies, own_params, read_labels, warn
 from .labelled import Labelled, interval, read_labelled, refuse_repeats
+from .shared_arguments import add_file, add_param, missing_entropies, own_params, read_labels, warn
 from .sizes import by_rollouts, sentence
 
 UNMEASURED = (
@@ -58,7 +58,8 @@ NOTES = """Your labels decide the line that you train with. During training no r
 kind that you will train on, and sample their rollouts from the model that you will train. Calibrate again when the
 model has changed: of a run log with labels, the last steps with enough groups say whether the exponent in use still
 fits."""
-EXITS = """0 for an exponent, 1 for the vote or undecided, 2 if nothing could be measured. With a run log: 0 if the
+EXITS = """0 for an exponent, 1 for the vote or undecided, 3 for either if groups were refused, 2 if nothing could be
+measured. With a run log: 0 if the
 exponent in use still fits, 1 if it does not or the labels cannot tell."""
 
 
@@ -130,8 +131,10 @@ def run(arguments: argparse.Namespace) -> int:
         print(_json(found, methods=methods and asdict(methods), accuracy=_accuracy(data)))
     else:
         print(report(found, screen_of(arguments), methods=methods, accuracy=_accuracy(data)))
-    data.closing.say()
-    return int(found.verdict != "use")
+    data.summary.say()
+    if found.calibration.left_out:
+        data.summary.ledger.count("refused", f"{found.calibration.certainty} is missing", found.calibration.left_out)
+    return data.summary.exit_code(int(found.verdict != "use"), refused=3)
 
 
 def _by_method(data: Labelled, names: str, reading: Mapping[str, Any]) -> BySize | None:

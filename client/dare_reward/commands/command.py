@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from dare_reward.errors import RequestError, unknown_name
 from dare_reward.params import Spec
 
-from .listed import GROUPS, LISTED, ROLLOUTS
+from .help_index import GROUPS, HELP_INDEX, ROLLOUTS
 
 
 class Command(argparse.ArgumentParser):
@@ -56,14 +56,14 @@ def add_command(
 ) -> Command:
     """Declare a subcommand.
 
-    summary    one sentence: the line of `dare-reward --help`, and the first of the command's own. `LISTED` has those
-               of this project's commands, with their groups
+    summary    one sentence: the line of `dare-reward --help`, and the first of the command's own. `HELP_INDEX` has
+               those of this project's commands, with their groups
     examples   command lines that work as they stand
     notes      what else a user has to know before the first use
     exits      the exit codes, if they mean more than success or wrong use
     """
     if not summary:
-        group, summary = LISTED[name]
+        group, summary = HELP_INDEX[name]
     description = "\n\n".join(paragraph(text) for text in (summary, notes) if text)
     made: Command = subparsers.add_parser(
         name, help=summary, description=description, group=group, examples=examples, exits=exits

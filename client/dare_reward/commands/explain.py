@@ -15,17 +15,17 @@ from dare_reward.answers import Extraction, classify
 from dare_reward.answers.rollouts import ANSWER_SPECS, READING, kind_of, option_tuple, read_answers
 from dare_reward.commands.tables import Screen, add_wide, group_table, number, screen_of, short_answer, table, wrapped
 from dare_reward.errors import DareError, RequestError, printable
-from dare_reward.files.reader import Faults, Reader
+from dare_reward.files.reader import Reader
 from dare_reward.methods import Configured, settle
 from dare_reward.openrlhf import COMPARING
 from dare_reward.reply import GroupReply
 from dare_reward.runs.log import finite
 from dare_reward.scoring.score import ScoredGroups, estimate, score
 
-from .closing import Closing
 from .command import add_command
-from .group_lines import MISSING, add_file, add_method, chosen_params, read_groups, say_remedy, warn
-from .scoring import score_all
+from .score import score_all
+from .shared_arguments import MISSING, add_file, add_method, chosen_params, read_groups, say_remedy, warn
+from .summary import ReadSummary
 from .suspicious import FLAGS, most_suspicious, signs
 
 JSON = Mapping[str, Any]
@@ -46,7 +46,7 @@ def register(subparsers: Any) -> None:
             "dare-reward explain rollouts.jsonl --group line-3 -m ttrl  # a group without an id",
             "dare-reward explain rollouts.jsonl --suspicious 5",
         ),
-        exits="0 if it was explained, 1 if the group cannot be scored, 2 if there is no such group.",
+        exits="0 if all was read and scored, 1 if a group was refused, 2 if there is no such group.",
     )
     add_file(parser, "Groups of rollouts")
     what = parser.add_mutually_exclusive_group()
@@ -71,28 +71,27 @@ def run(arguments: argparse.Namespace) -> int:
     reader = read_groups(arguments)
     if arguments.group is None:
         return _suspicious(arguments, params, reader)
-    closing = Closing()
-    group = _find(reader, arguments.file, arguments.group)
+    place, group = _find(reader, arguments.file, arguments.group)
     scored, configured = score([group], params, method=arguments.method), settle(arguments.method, params)
     group_reply = scored.reply.groups[0]
-    closing.add_scored(group, group_reply)
+    summary = ReadSummary(reader.unit)
+    summary.add_scored(place, group, group_reply)
     if arguments.json:
         print(json.dumps(finite(_content(group, scored, configured)), indent=1))
     else:
         print("\n\n".join(_report(group, scored, configured, params, arguments)))
-    closing.say()
+    summary.say()
     if group_reply.error is not None:
         say_remedy(arguments, [group] if group_reply.error.code == MISSING else [], reader)
-        return 1
-    return 0
+    return summary.exit_code()
 
 
-def _find(reader: Reader, path: str, group_id: str) -> JSON:
+def _find(reader: Reader, path: str, group_id: str) -> tuple[int, JSON]:
     for place, group in reader:
         if isinstance(group, RequestError):
             continue
         if group["group_id"] == group_id or group_id == f"{reader.unit}-{place}":
-            return group
+            return place, group
     raise RequestError(f"{path} has no group {group_id!r}", code="group")
 
 
@@ -255,16 +254,15 @@ def _table(columns: Mapping[str, Sequence[str]], screen: Screen) -> str:
 
 
 def _suspicious(arguments: argparse.Namespace, params: JSON, reader: Reader) -> int:
-    screen, closing, faults = screen_of(arguments), Closing(), Faults(reader.unit, warn)
+    screen, summary = screen_of(arguments), ReadSummary(reader.unit)
     seen: list[tuple[JSON, GroupReply]] = []
     for place, group, reply in score_all(reader, partial(estimate, method=arguments.method, **params)):
         if isinstance(reply, DareError):
-            faults.add(place, reply)
-            closing.miss(group)
+            summary.refuse(place, group, reply)
             continue
-        closing.add_scored(group, reply)
+        summary.add_scored(place, group, reply)
         seen.append((group, reply))
-    faults.say()
+    summary.say_refused()
     reader.say(warn)
     if not seen:
         raise RequestError(f"{arguments.file}: no groups", code="empty")
@@ -276,6 +274,6 @@ def _suspicious(arguments: argparse.Namespace, params: JSON, reader: Reader) -> 
         print("\n".join(wrapped(f"- {sign}", screen, indent="  ") for sign in signs(group, reply)) + "\n")
     if not chosen:
         warn("no group is suspicious: in each a clear majority gave one answer")
-    closing.say()
+    summary.say()
     say_remedy(arguments, [g for g, r in seen if r.error is not None and r.error.code == MISSING], reader)
-    return int(len(faults) > 0 or all(r.error is not None for _, r in seen))
+    return summary.exit_code()

@@ -17,7 +17,6 @@ import numpy as np
 from dare_reward.analysis.label_choice import calibration_worth, contested, most
 from dare_reward.errors import RequestError
 from dare_reward.files.output import check_free
-from dare_reward.files.reader import Faults
 from dare_reward.groups import Groups
 from dare_reward.labelling.page import LabelServer
 from dare_reward.labelling.session import Session, question_of
@@ -25,7 +24,8 @@ from dare_reward.scoring.request import UNLIMITED, prepare
 from dare_reward.segments import Floats
 
 from .command import add_command
-from .group_lines import add_file, read_groups, warn
+from .shared_arguments import add_file, read_groups, warn
+from .summary import ReadSummary
 
 BUDGET = 32
 NOTES = """Every decision is saved at once; run the command again to go on. `random` draws prompts, the same ones each
@@ -45,7 +45,7 @@ def register(subparsers: Any) -> None:
             "dare-reward label rollouts.jsonl --for reward --port 8001",
             "dare-reward label rollouts.jsonl --budget 16 > to_label.txt",
         ),
-        exits="0, or 2 if no prompt is worth a label or nothing could be read.",
+        exits="0 if all was read, 1 if groups were refused, 2 if no prompt is worth a label or nothing could be read.",
     )
     add_file(
         parser,
@@ -74,20 +74,20 @@ def run(arguments: argparse.Namespace) -> int:
     """Rank, then list or ask."""
     if arguments.budget < 1:
         raise RequestError("--budget must be at least 1", code="budget")
-    chosen = _chosen(arguments)
+    chosen, summary = _chosen(arguments)
     if not arguments.list and arguments.port is None and not sys.stdout.isatty():
         arguments.list = True
         warn("the output is not a terminal, so it lists the prompts; --port 0 opens the page")
     if arguments.list:
         print("\n".join(str(group["group_id"]) for group in chosen))
-        return 0
+        return summary.exit_code()
     file = _file(arguments)
     session = Session([question_of(group) for group in chosen], file, tell=warn)
     flag = " --chosen" if arguments.use in {"calibrate", "both"} else ""
     advice = f"dare-reward calibrate {arguments.file} --labels {file}{flag}"
     _serve(session, arguments.port or 0, advice)
     print(f"{file}: {session.summary()}", f"Next:\n{advice}", sep="\n")
-    return 0
+    return summary.exit_code()
 
 
 def _serve(session: Session, port: int, advice: str) -> None:
@@ -108,10 +108,10 @@ def _file(arguments: argparse.Namespace) -> Path:
     return check_free(own, force=True)
 
 
-def _chosen(arguments: argparse.Namespace) -> list[Mapping[str, Any]]:
-    """The groups that are most worth a label, best first."""
+def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], ReadSummary]:
+    """The groups that are most worth a label, best first, and what was refused of the file."""
     reader = read_groups(argparse.Namespace(**{**vars(arguments), "labels": None}))
-    faults, labelled, again = Faults(reader.unit, warn), 0, 0
+    summary, labelled, again = ReadSummary(reader.unit, done="read"), 0, 0
     groups: dict[str, Mapping[str, Any]] = {}
     for number, group in reader:
         try:
@@ -119,15 +119,16 @@ def _chosen(arguments: argparse.Namespace) -> list[Mapping[str, Any]]:
                 raise group
             prepare([{**group, "group_id": "0"}], limits=UNLIMITED)
         except RequestError as error:
-            faults.add(number, error)
+            summary.refuse(number, group, error)
             continue
+        summary.ledger.count("read")
         if group.get("label") is not None or any(r.get("correct") is not None for r in group["rollouts"]):
             labelled += 1
         elif str(group["group_id"]) in groups:
             again += 1
         else:
             groups[str(group["group_id"])] = group
-    faults.say()
+    summary.say_refused()
     reader.say(warn)
     if labelled:
         warn(f"{labelled} groups left out: they have labels")
@@ -142,7 +143,7 @@ def _chosen(arguments: argparse.Namespace) -> list[Mapping[str, Any]]:
         )
         why = "without a label is left" if arguments.use == "random" else f"is worth a label: each needs {needs}"
         raise RequestError(f"{arguments.file}: no prompt {why}", code="empty")
-    return [every[at] for at in places]
+    return [every[at] for at in places], summary
 
 
 def ranked(groups: Groups, *, use: str, budget: int) -> list[int]:

@@ -18,15 +18,15 @@ from dare_reward.answers.labels import read_label
 from dare_reward.errors import RequestError
 from dare_reward.files.entropy_estimates import EntropyEstimate
 from dare_reward.files.labels import LabelFile
-from dare_reward.files.reader import Faults, Reader
+from dare_reward.files.reader import Reader
 from dare_reward.groups import Groups
 from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import UNLIMITED, Prepared, prepare
 from dare_reward.segments import Floats, offsets
 
-from .closing import Closing
-from .group_lines import warn
 from .mismatched_labels import MismatchedLabels
+from .shared_arguments import warn
+from .summary import ReadSummary
 from .tables import number
 
 Placed = tuple[int, Mapping[str, Any]]  # a group with the number of its line
@@ -34,7 +34,7 @@ Placed = tuple[int, Mapping[str, Any]]  # a group with the number of its line
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labelled:
-    """Groups with their truth; `bad` places could not be read.
+    """Groups with their truth; `summary` says what was refused.
 
     names    what tells the prompt of each group from the others, and the place where the group stands
     """
@@ -44,8 +44,7 @@ class Labelled:
     correct_R: Floats
     prompts: tuple[str | None, ...]
     names: tuple[tuple[str, str], ...]
-    bad: int
-    closing: Closing
+    summary: ReadSummary
 
 
 def read_labelled(
@@ -68,19 +67,14 @@ def read_labelled(
     """
     reader = Reader(file, missing=missing, labels=labels)
     placed: list[Placed] = []
-    faults, closing = Faults(reader.unit, tell), Closing("read")
-
-    def miss(number_: int, fault: RequestError, group: Any) -> None:
-        faults.add(number_, fault)
-        closing.miss(group)
-
+    summary = ReadSummary(reader.unit, done="read", tell=tell)
     for number_, item in reader:
         if isinstance(item, RequestError):
-            miss(number_, item, item)
+            summary.refuse(number_, item, item)
         elif only is None or item.get("group_id") in only:
             placed.append((number_, item))
-    placed, prepared = _read(placed, reading, miss)
-    faults.say()
+    placed, prepared = _read(placed, reading, summary)
+    summary.say_refused()
     reader.say(tell)
     if prepared is None:
         raise RequestError(f"{file}: no groups", code="empty")
@@ -91,9 +85,9 @@ def read_labelled(
         raise RequestError(f"{file}: no group has a label or `correct` flags. Add a `label` to each.", code="label")
     _check_labels(file, [place for _, place in names], prepared, correct_R, tell)
     for good, no_answer in zip(groups, prepared.unread, strict=True):
-        closing.add(good, no_answer)
+        summary.add(good, no_answer)
     prompts = tuple(g.get("prompt") for g in groups)
-    return Labelled(file, prepared.groups, correct_R, prompts, tuple(names), len(faults), closing)
+    return Labelled(file, prepared.groups, correct_R, prompts, tuple(names), summary)
 
 
 def _check_labels(
@@ -149,9 +143,9 @@ def refuse_repeats(data: Labelled) -> None:
 
 
 def _read(
-    placed: list[Placed], reading: Mapping[str, Any], miss: Callable[[int, RequestError, Any], None]
+    placed: list[Placed], reading: Mapping[str, Any], summary: ReadSummary
 ) -> tuple[list[Placed], Prepared | None]:
-    """All groups in one pass. If one of them is at fault, each is read by itself before, and `miss` told of those."""
+    """All groups in one pass. If one of them is at fault, each is read by itself before, and these are refused."""
 
     def prepared() -> Prepared:
         groups = [{**group, "group_id": f"{p}"} for p, (_, group) in enumerate(placed)]  # a file's ids may come twice
@@ -163,7 +157,7 @@ def _read(
     each = [(number_, group, _fault(group, reading)) for number_, group in placed]
     for number_, group, fault in each:
         if fault is not None:
-            miss(number_, fault, group)
+            summary.refuse(number_, group, fault)
     placed = [(number_, group) for number_, group, fault in each if fault is None]
     return placed, prepared() if placed else None
 

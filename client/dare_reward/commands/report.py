@@ -27,7 +27,9 @@ from dare_reward.report.view import VOTE, view
 
 from .calibrate import WEIGHT, first_lines
 from .command import add_command
-from .group_lines import (
+from .labelled import read_labelled, refuse_repeats
+from .mismatched_labels import MismatchedLabels
+from .shared_arguments import (
     MISSING,
     add_file,
     add_method,
@@ -39,8 +41,6 @@ from .group_lines import (
     unscored,
     warn,
 )
-from .labelled import read_labelled, refuse_repeats
-from .mismatched_labels import MismatchedLabels
 from .tables import PAPER
 
 

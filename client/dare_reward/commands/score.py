@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
+from itertools import islice
 from typing import Any
 
 from dare_reward.commands.tables import add_wide, group_table, screen_of
-from dare_reward.errors import DareError, RequestError
+from dare_reward.errors import DareError, RefusedError, RequestError, misspelt_variables
 from dare_reward.files.content import line_count
 from dare_reward.files.output import text_file
-from dare_reward.files.reader import Faults
-from dare_reward.reply import group_json
+from dare_reward.reply import GroupReply, Reply, group_json
+from dare_reward.scoring.score import estimate
 
-from .closing import Closing
 from .command import add_command
-from .group_lines import (
+from .shared_arguments import (
     MISSING,
     add_file,
     add_method,
@@ -27,10 +29,15 @@ from .group_lines import (
     chosen_params,
     read_groups,
     say_remedy,
-    unscored,
     warn,
 )
-from .scoring import BATCH, add_where, check_variables, score_all, scorer
+from .summary import ReadSummary
+
+BATCH = 64
+BLAMELESS = frozenset({401, 403, 404, 405})  # a refusal of the caller or of the address
+
+Scorer = Callable[[Sequence[Mapping[str, Any]]], Reply]
+Scored = tuple[int, Any, Any]  # place, group, its reply or error
 
 
 def register(subparsers: Any) -> None:
@@ -70,29 +77,27 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.out:
             out = stack.enter_context(text_file(arguments.out, force=arguments.force))
         reader = read_groups(arguments)
-        faults, closing, done = Faults(reader.unit, warn), Closing(), 0
+        summary, done = ReadSummary(reader.unit), 0
         lacking: list[Any] = []
         results = score_all(reader, ask)
         for number, group, reply in results if tables and out.isatty() else _progress(results, arguments.file):
             if isinstance(reply, DareError):
-                faults.add(number, reply)
-                closing.miss(group)
+                summary.refuse(number, group, reply)
                 continue
-            if reply.error is not None:
-                faults.add(number, unscored(reply.error))
-                lacking += [group] if reply.error.code == MISSING else []
-            closing.add_scored(group, reply)
+            if reply.error is not None and reply.error.code == MISSING:
+                lacking.append(group)
+            summary.add_scored(number, group, reply)
             done += 1
             text = group_table(reply, top=10, on=screen) + "\n" if tables else json.dumps(group_json(reply))
             out.write(text + "\n")
-        faults.say()
+        summary.say_refused()
         reader.say(warn)
-        if len(faults) and not done:
+        if summary.ledger.lost and not done:
             nothing = f"; {arguments.out} was not written" if arguments.out else ""
             raise RequestError(f"{arguments.file}: nothing could be scored{nothing}", code="empty")
-    closing.say()
+    summary.say()
     say_remedy(arguments, lacking, reader)
-    return int(len(faults) > 0)
+    return summary.exit_code()
 
 
 def _progress(results: Iterator[Any], path: str) -> Iterator[Any]:
@@ -105,3 +110,48 @@ def _progress(results: Iterator[Any], path: str) -> Iterator[Any]:
         return results
     total = line_count(path)
     return iter(tqdm(results, total=total, unit="group", file=sys.stderr)) if total > BATCH else results
+
+
+def add_where(parser: argparse.ArgumentParser) -> None:
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--url", help="Score with this running service (default: DARE_URL, else in this process).")
+    where.add_argument("--local", action="store_true", help="Score in this process, whatever DARE_URL says.")
+
+
+def check_variables() -> None:
+    """Warn of variables that nothing reads."""
+    for sentence in misspelt_variables(["DARE_URL", "DARE_TOKEN"], os.environ):
+        warn(sentence)
+
+
+def scorer(arguments: argparse.Namespace, method: str, params: Mapping[str, Any], stack: ExitStack) -> Scorer:
+    url = None if arguments.local else arguments.url or os.environ.get("DARE_URL")
+    if not url:
+        return partial(estimate, method=method, **params)
+    from dare_reward.client import Client  # noqa: PLC0415  (httpx is not needed in process)
+
+    client = stack.enter_context(Client(url))
+    return partial(client.reward, method=method, **params)
+
+
+def score_all(source: Iterable[tuple[int, Any]], scorer: Scorer) -> Iterator[Scored]:
+    """Each place with what stands there and its reply or error, in order."""
+    items = iter(source)
+    while batch := list(islice(items, BATCH)):
+        replies = iter(_score([g for _, g in batch if not isinstance(g, RequestError)], scorer))
+        for number, group in batch:
+            yield number, group, group if isinstance(group, RequestError) else next(replies)
+
+
+def _score(batch: Sequence[Mapping[str, Any]], scorer: Scorer) -> list[GroupReply | DareError]:
+    """A bad group fails its whole request, hence only then one by one. What no group is to blame for is raised."""
+    if not batch:
+        return []
+    try:
+        return list(scorer(batch).groups)
+    except (RequestError, RefusedError) as error:
+        if error.status in BLAMELESS:
+            raise
+        if len(batch) == 1:
+            return [error]
+        return [r for group in batch for r in _score([group], scorer)]

@@ -12,9 +12,16 @@ from typing import Any
 
 from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.commands.command import add_command, add_seed
-from dare_reward.commands.group_lines import add_file, add_param, chosen_params, missing_entropies, read_labels, warn
+from dare_reward.commands.help_index import AUTHORS
 from dare_reward.commands.labelled import interval, read_labelled
-from dare_reward.commands.listed import AUTHORS
+from dare_reward.commands.shared_arguments import (
+    add_file,
+    add_param,
+    chosen_params,
+    missing_entropies,
+    read_labels,
+    warn,
+)
 from dare_reward.commands.tables import Screen, add_wide, number, screen_of, table, wrapped
 from dare_reward.runs.log import finite
 
@@ -75,13 +82,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         for path in draw(arguments.plot, numbers, data.groups, data.correct_R, force=arguments.force):
             warn(f"wrote {path}")
-    data.closing.say()
+    data.summary.say()
     failed = [name for name, m in numbers["methods"].items() if not m["scored"]]
     if failed and math.isnan(numbers["entropy"]["pooled"]):
         own = shlex.join(["dare-reward", *arguments.words])
         warn(f"{', '.join(failed)} scored nothing, because the rollouts have no entropies.")
         warn("Score them by votes alone:", f"  {own} {FREQUENCY}")
-    return int(data.bad > 0)
+    return data.summary.exit_code()
 
 
 def _text(numbers: Numbers, on: Screen) -> str:

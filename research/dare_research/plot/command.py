@@ -6,9 +6,9 @@ import argparse
 from typing import Any
 
 from dare_reward.commands.command import add_command
-from dare_reward.commands.group_lines import check_out, warn
-from dare_reward.commands.listed import AUTHORS
+from dare_reward.commands.help_index import AUTHORS
 from dare_reward.commands.report import add_run, book_of
+from dare_reward.commands.shared_arguments import check_out, warn
 from dare_reward.report.view import BYTES, RunView
 
 from .figures import FIGURES, save_figure

@@ -11,8 +11,8 @@ from dataclasses import asdict
 from typing import IO, Any
 
 from dare_reward.commands.command import add_command
-from dare_reward.commands.group_lines import add_method, chosen_params, warn
-from dare_reward.commands.listed import AUTHORS
+from dare_reward.commands.help_index import AUTHORS
+from dare_reward.commands.shared_arguments import add_method, chosen_params, warn
 from dare_reward.commands.tables import counted, short_answer, table
 from dare_reward.errors import RequestError
 from dare_reward.files.output import text_file

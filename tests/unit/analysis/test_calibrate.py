@@ -447,7 +447,7 @@ def test_labelled_groups_without_an_entropy_are_counted(tmp_path, capsys):
     groups = labelled(40, gap=0.3, right=0.3)
     for group in groups[:6]:
         group["rollouts"][3]["mean_entropy"] = None
-    assert main(["calibrate", file_of(tmp_path, groups)]) == 0
+    assert main(["calibrate", file_of(tmp_path, groups)]) == 3
     assert re.search("\n34 labelled prompts, 34 .* 6 left out: entropy", capsys.readouterr().out)
 
 

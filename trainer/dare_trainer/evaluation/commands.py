@@ -15,7 +15,7 @@ from typing import Any
 
 from dare_reward.analysis.passk import powers
 from dare_reward.commands.command import add_command, add_flags
-from dare_reward.commands.listed import TRAINING
+from dare_reward.commands.help_index import TRAINING
 from dare_reward.commands.tables import table
 from dare_reward.errors import RequestError
 from dare_reward.files.output import write_files

@@ -77,7 +77,7 @@ def register(subparsers: Any) -> None:
             "dare-reward measure --model Qwen/Qwen2.5-Math-1.5B --data math-500=math.jsonl --out rollouts.jsonl",
             "dare-reward measure --model ./policy --data amc=amc.json --out r.jsonl --engine tensor_parallel_size=2",
         ),
-        exits="0 if entropy is worth using, 1 for the vote or undecided, 2 if nothing was done.",
+        exits="0 if entropy is worth using, 1 for the vote or undecided, 3 if groups were refused, 2 if none was read.",
     )
     parser.add_argument("--model", required=True, help="A name or a folder that vLLM can load.")
     parser.add_argument(
@@ -116,6 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
     file = RolloutFile(arguments.out, asdict(plan), {p.id: p.asks(as_is=plan.as_is) for p in problems})
     if missing := [p for p in chosen if p.id not in file.lines]:
         _sample(file, missing, plan, {"seed": arguments.seed, **engine})
+    file.join()  # a line that a cut run left torn is no refused group
     data = read_labelled(str(arguments.out), only={p.id for p in chosen})
     refuse_repeats(data)
     result = preflight(data.groups, data.correct_R, seed=arguments.seed)
@@ -123,7 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
         print("no prompt can be scored: no rollout has an answer, or the labels mean nothing")  # noqa: T201
         return 2
     print(report(result))  # noqa: T201
-    return int(result.verdict != "use")
+    return data.summary.exit_code(int(result.verdict != "use"), refused=3)
 
 
 def _loaded(data: str) -> tuple[str, list[LabelledQuestion]]:

@@ -14,8 +14,8 @@ from typing import Any, get_args
 from dare_reward.answers import Kind
 from dare_reward.client import service_address
 from dare_reward.commands.command import add_command
-from dare_reward.commands.group_lines import warn
-from dare_reward.commands.listed import TRAINING
+from dare_reward.commands.help_index import TRAINING
+from dare_reward.commands.shared_arguments import warn
 from dare_reward.commands.tables import table
 from dare_reward.errors import ConfigError, DareError
 

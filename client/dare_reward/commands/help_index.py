@@ -15,7 +15,7 @@ LOOKUP: Final = "Look things up"
 AUTHORS: Final = "For authors of methods and studies"
 GROUPS: Final = (ROLLOUTS, TRAINING, LOOKUP, AUTHORS)
 
-LISTED: Final[Mapping[str, tuple[str, str]]] = {
+HELP_INDEX: Final[Mapping[str, tuple[str, str]]] = {
     "score": (ROLLOUTS, "Score groups of rollouts from a file."),
     "explain": (ROLLOUTS, "Explain how a group got its rewards, or find suspicious groups in a file."),
     "calibrate": (ROLLOUTS, "Decide from labelled rollouts whether to use entropy or the plain vote."),

@@ -1,0 +1,73 @@
+"""What became of the groups that a command reads: its messages, its last line and its exit code are made of this."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..answers.unanswered import Unanswered
+from ..files.reader import Faults
+from ..ledger import Ledger
+from ..reply import GroupReply
+from .shared_arguments import unscored, warn
+
+
+class ReadSummary:
+    """Counts groups while a command works, says at its end what was refused and how much was read, and how to end.
+
+    ledger   where every group and line went
+    """
+
+    def __init__(self, unit: str, *, done: str = "scored", tell: Callable[..., None] = warn) -> None:
+        """unit: what places are numbered by. done: what the command does with a group. tell: takes refusals."""
+        self._began = time.monotonic()
+        self.ledger = Ledger()
+        self._faults = Faults(unit, tell)
+        self._seen, self._groups = Unanswered(), 0
+        self._done = done
+        self._missed = 0
+
+    def add(self, group: Mapping[str, Any], no_answer: Mapping[str, int] | None) -> None:
+        """A group that was read, with the reasons of its rollouts without an answer."""
+        self.ledger.count("read")
+        self._groups += 1
+        self._seen.add(len(group["rollouts"]), no_answer)
+
+    def add_scored(self, place: int, group: Mapping[str, Any], reply: GroupReply) -> None:
+        """A group with its reply, which may be that it cannot be scored."""
+        if reply.error is not None:
+            self.refuse(place, group, unscored(reply.error))
+        else:
+            self.add(group, reply.no_answer)
+
+    def refuse(self, place: int, item: Any, error: Exception) -> None:
+        """What stands at a place and cannot be used: of the last line's groups it is one only if it is a group."""
+        self.ledger.count("refused", str(error))
+        self._faults.add(place, error)
+        self._missed += isinstance(item, Mapping)
+
+    def say_refused(self) -> None:
+        """A line for each kind of mistake, with its first place."""
+        self._faults.say()
+
+    def say(self) -> None:
+        """The last line; before it a warning, if more than half of the rollouts have no answer."""
+        seen, seconds = self._seen, time.monotonic() - self._began
+        if seen.most:
+            warn(f"WARNING: {seen}. Their reward is 0, whatever they say. Look at one of the texts.")
+        count = self._groups + self._missed
+        parts = [f"{count:,} {'group' if count == 1 else 'groups'}"]
+        if self._missed:
+            parts.append(f"{self._missed:,} of them not {self._done}")
+        if self._groups:
+            parts.append(f"{seen.rollouts:,} {'rollout' if seen.rollouts == 1 else 'rollouts'}")
+            parts.append(f"{seen.count:,} without an answer{seen.why}")
+        warn(", ".join([*parts, f"{seconds:.1f} s"]))
+
+    def exit_code(self, decided: int = 0, *, refused: int = 1) -> int:
+        """`refused` if anything was refused or unreadable, else what the command decided.
+
+        A command whose 1 means something else has another `refused`.
+        """
+        return refused if self.ledger.lost else decided
