@@ -15,7 +15,7 @@ import sys
 
 import _venv  # ends a Python that is too old
 
-REQUIREMENTS = ["-e .[service,cli,files]"]  # never the trainer extra: it brings torch
+REQUIREMENTS = ["-e .[service,cli,files,parquet]"]  # never the trainer extra: it brings torch
 GROUPS = ["test", "lint"]
 PROCESSES = "3"  # some tests wait: a third process uses two cores while they do
 QUICK = [f"tests/unit/{name}" for name in ("test_dare.py", "test_golden.py", "test_cli.py", "files")]
@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
         python = _venv.ensure("lowest", [*REQUIREMENTS, *lowest()], groups=["test"])
         return _module(python, ["pytest", "-n", PROCESSES, *arguments])
     if "--quick" in options:
-        python = _venv.ensure("quick", ["-e .[cli,files]"], groups=["quick"])
+        python = _venv.ensure("quick", ["-e .[cli,files,parquet]"], groups=["quick"])
         return _module(python, ["pytest", "-n", PROCESSES, *QUICK, *arguments])
     python = _venv.ensure("test", REQUIREMENTS, groups=GROUPS)
     failed = []
@@ -61,7 +61,7 @@ def lowest() -> list[str]:
 
     project = tomllib.loads((_venv.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    bounds = [*project["dependencies"], *extras["service"], *extras["cli"], *extras["files"]]
+    bounds = [*project["dependencies"], *extras["service"], *extras["cli"], *extras["files"], *extras["parquet"]]
     return [bound.partition(";")[0].replace(">=", "==") for bound in bounds]
 
 

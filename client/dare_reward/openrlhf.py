@@ -24,6 +24,7 @@ from typing import Any, Final, Literal, get_args
 from .answers import Kind, classify, grade, option_letters
 from .answers.labels import read_labels
 from .answers.rollouts import READING, read_answers
+from .answers.rules import DEFAULT, Rules
 from .errors import ConfigError, RequestError
 from .inputs import ACCEPTED, GROUP_FIELDS
 from .numbers import NUMBERS, of_group
@@ -173,6 +174,11 @@ class AnswerRules:
     def needs_text(self) -> bool:
         """Who compares the answers has to see how they were found."""
         return self._reading.get("mode", "clean") != "clean" or bool(self._reading.get("unmarked") == "number")
+
+    @property
+    def comparing(self) -> Rules:
+        """By which answers compare, and labels too."""
+        return DEFAULT._replace(**self._comparing)
 
     def group(self, label: Label) -> dict[str, Any]:
         """What a group of `POST /reward` says about its answers. The label is for diagnostics (and the method gt)."""

@@ -1,4 +1,4 @@
-"""From a file's bytes to JSON values: compressed or not, one value a line or one array, Parquet, standard input."""
+"""From a file's bytes to JSON values: JSON lines, one JSON value, or Parquet; plain, or packed by gzip or zstd."""
 
 from __future__ import annotations
 
@@ -7,45 +7,28 @@ import io
 import json
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
 from typing import IO, Any, Final, cast
-from zipfile import BadZipFile
 
 from ..errors import RequestError
 from .names import RUN_LOG_COMMANDS
 from .opened import opened
 
-GZIP, ZSTD, PARQUET, ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1", b"PK\x03\x04"
-SAMPLE: Final = {"id", "epoch", "input", "choices", "target", "output", "scores"}  # what we read of inspect_ai's
-LONGEST: Final = 256 << 20  # characters of a line
-SPARE, RATIO = 16 << 20, 200  # bytes that any file may unpack to, and how much larger others may become
-SWOLLEN: Final = f"it unpacks to more than {RATIO} times its size, as rollouts never do"
-# Files that are no rollouts by how they begin, and what to do with each.
-FOREIGN: Final[Mapping[bytes, str]] = MappingProxyType(
-    {
-        b"\xff\xfe": "encoded in UTF-16. Convert it with iconv -f UTF-16 -t UTF-8.",
-        b"\xfe\xff": "encoded in UTF-16. Convert it with iconv -f UTF-16 -t UTF-8.",
-        ZIP: "a zip archive, as .npz, .xlsx and PyTorch's .pt are. Unpack it, or write JSON lines.",
-        b"BZh": "compressed by bzip2. Unpack it with bunzip2.",
-        b"\xfd7zXZ": "compressed by xz. Unpack it with unxz.",
-        b"\x93NUMPY": "a NumPy array. Write its rows as JSON lines.",
-        b"ARROW1": "an Arrow file. Write it as Parquet or JSON lines.",
-        b"SQLite format 3": "a SQLite database. Write its rows as JSON lines.",
-        b"%PDF": "a PDF. Name a file of rollouts.",
-        b"\x89PNG": "a picture. Name a file of rollouts.",
-        b"\x89HDF": "an HDF5 file. Write its rows as JSON lines.",
-    }
+GZIP, ZSTD, PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
+WANTED: Final = (
+    "is neither JSON lines, JSON nor Parquet (plain, gzip or zstd). Write one JSON object a line, as "
+    "pandas.read_csv(FILE).to_json(OUT, orient='records', lines=True) does of a table."
 )
+NOT_UTF8: Final = "not UTF-8. Save the file in that encoding, as by `iconv -f LATIN1 -t UTF-8`."
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class FileRecords:
     """The values of a file with their numbers, from 1; `unit` is what they are numbered by.
 
     A value that cannot be read is a RequestError in its place.
@@ -56,35 +39,29 @@ class Values:
     close: Callable[[], None]
 
 
-def open_values(path: str) -> Values:
-    """RequestError if the file is of a kind that holds no rollouts."""
+def open_values(path: str) -> FileRecords:
+    """The records of a file (`-`: standard input). RequestError if it is of a kind that holds none."""
     if path != "-" and Path(path).is_dir():
         raise RequestError(
             f"{path} is a folder. Name a file in it. If it is a run log, read it with {RUN_LOG_COMMANDS}.", code="file"
         )
     with ExitStack() as stack:
-        source = _opened(path)
+        source = _source(path)
         if path == "-":
             path = "standard input"
         else:
             stack.enter_context(source)
-        stream = _unpacked(source, path)
-        head = stream.peek(512)[:512]
-        items: Iterator[tuple[int, Any]]
-        if head.startswith(PARQUET):
-            unit, items = "row", iter(enumerate(_parquet(stream, path), 1))
-        elif head.startswith(ZIP) and path.endswith(".eval"):
-            unit, items = "sample", iter(enumerate(_inspect(path), 1))
-        else:
-            _refuse_foreign(head, path)
-            text = stack.enter_context(_Text(cast("Any", stream), encoding="utf-8-sig", errors="surrogateescape"))
-            unit, items = _json(text, path)
-        return Values(unit, items, stack.pop_all().close)
-
-
-def swollen(packed: int, unpacked: int) -> bool:
-    """Whether so many bytes became so many more that they hold no rollouts; reading on would take time or memory."""
-    return unpacked > max(SPARE, RATIO * packed)
+        with _damage_named(path):
+            stream = _unpacked(source, path)
+            head = stream.peek(512)[:512]
+            if head.startswith(PARQUET):
+                unit, items = "row", _parquet(stream, path)
+            elif b"\0" in head or head[:1] == b"\x80":  # a pickle is binary too, and could run code
+                raise RequestError(f"{path} {WANTED}", code="file")
+            else:
+                text = stack.enter_context(_Text(cast("Any", stream), encoding="utf-8-sig", errors="surrogateescape"))
+                unit, items = _json(text, path)
+        return FileRecords(unit, _whole(items, path), stack.pop_all().close)
 
 
 def line_count(path: str) -> int:
@@ -98,7 +75,7 @@ def line_count(path: str) -> int:
 # --- bytes ------------------------------------------------------------------------------------------------------------
 
 
-def _opened(path: str) -> io.BufferedReader:
+def _source(path: str) -> io.BufferedReader:
     opened(path)
     if path != "-":
         return Path(path).open("rb")
@@ -111,20 +88,22 @@ def _opened(path: str) -> io.BufferedReader:
 def _unpacked(stream: io.BufferedReader, path: str) -> io.BufferedReader:
     head = stream.peek(4)[:4]
     if head.startswith(GZIP):
-        packed = _Counted(stream)
-        return io.BufferedReader(cast("Any", _Whole(gzip.GzipFile(fileobj=cast("Any", packed)), packed, path, "gzip")))
+        return io.BufferedReader(gzip.GzipFile(fileobj=stream))
     if head.startswith(ZSTD):
-        try:
+        with _needed("packed by zstd", "files", path):
             zstandard = import_module("zstandard")
-        except ModuleNotFoundError:
-            raise RequestError(
-                f"{path} is compressed by zstd. Unpack it with unzstd, or run pip install '.[files]' in your checkout.",
-                code="file",
-            ) from None
-        packed = _Counted(stream)
-        reader = zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True)
-        return io.BufferedReader(cast("Any", _Whole(reader, packed, path, "zstd")))
+        return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True))
     return stream
+
+
+@contextmanager
+def _needed(what: str, extra: str, path: str) -> Iterator[None]:
+    """RequestError that names the extra which brings what such a file needs."""
+    try:
+        yield
+    except ModuleNotFoundError:
+        fix = f"Run pip install '.[{extra}]' in your checkout, or write JSON lines."
+        raise RequestError(f"{path} is {what}, and what reads it is not installed. {fix}", code="file") from None
 
 
 class _Text(io.TextIOWrapper):
@@ -135,139 +114,58 @@ class _Text(io.TextIOWrapper):
             super().close()
 
 
-class _Counted:
-    """A compressed stream, and how much of it was read."""
-
-    def __init__(self, inner: io.BufferedReader) -> None:
-        self._inner = inner
-        self.size = 0
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._inner.read(size)
-        self.size += len(data)
-        return data
-
-
-class _Whole(io.RawIOBase):
-    """A decompressed stream whose errors say which file is damaged."""
-
-    def __init__(self, inner: Any, packed: _Counted, path: str, kind: str) -> None:
-        self._inner, self._packed, self._path, self._kind = inner, packed, path, kind
-        self._size = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        try:
-            data = self._inner.read(len(buffer))
-        except (EOFError, OSError, zlib.error, ValueError, RuntimeError) as error:
-            raise _damaged(self._path, self._kind, error) from None
-        except Exception as error:
-            if type(error).__name__ != "ZstdError":
-                raise
-            raise _damaged(self._path, self._kind, error) from None
-        self._size += len(data)
-        if swollen(self._packed.size, self._size):
-            raise RequestError(f"{self._path}: {SWOLLEN}. Unpack it yourself if you trust it.", code="file")
-        buffer[: len(data)] = data
-        return len(data)
-
-
-def _damaged(path: str, kind: str, error: Exception) -> RequestError:
-    why = str(error).partition(". ")[0].rstrip(".")[:120]
-    return RequestError(f"{path}: the {kind} file is damaged or cut off ({why}). Write or copy it again.", code="file")
-
-
-def _refuse_foreign(head: bytes, path: str) -> None:
-    for magic, what in FOREIGN.items():
-        if head.startswith(magic):
-            raise RequestError(f"{path} is {what}", code="file")
-    if head[:1] == b"\x80" and head[1:2] in {b"\x02", b"\x03", b"\x04", b"\x05"}:
-        raise RequestError(f"{path} is a pickle, which could run code. Write JSON lines.", code="file")
-    if b"\0" in head:
-        raise RequestError(f"{path} is binary or UTF-16. Write JSON lines in UTF-8.", code="file")
-
-
-def _parquet(stream: IO[bytes], path: str) -> Iterator[Any]:
+@contextmanager
+def _damage_named(path: str) -> Iterator[None]:
+    """What a library says of a file that is damaged or cut off becomes a RequestError that names the file."""
     try:
+        yield
+    except RequestError:
+        raise
+    except Exception as error:
+        known = isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile))
+        if not known and type(error).__module__.partition(".")[0] not in {"zstandard", "zstd", "pyarrow"}:
+            raise
+        why = str(error).partition(". ")[0].rstrip(".")[:120]
+        fix = "Write or copy it again."
+        raise RequestError(f"{path}: the file is damaged or cut off ({why}). {fix}", code="file") from None
+
+
+def _whole(items: Iterator[tuple[int, Any]], path: str) -> Iterator[tuple[int, Any]]:
+    with _damage_named(path):
+        yield from items
+
+
+def _parquet(stream: IO[bytes], path: str) -> Iterator[tuple[int, Any]]:
+    with _needed("Parquet", "parquet", path):
         parquet = import_module("pyarrow.parquet")
-        arrow = import_module("pyarrow")
-    except ModuleNotFoundError:
-        raise RequestError(
-            f"{path} is Parquet, which needs pyarrow. Run pip install '.[files]' in your checkout.", code="file"
-        ) from None
-    try:
-        table = parquet.ParquetFile(io.BytesIO(stream.read()))
-        for batch in table.iter_batches(1024):
-            yield from batch.to_pylist()
-    except (arrow.ArrowException, OSError) as error:
-        raise _damaged(path, "Parquet", error) from None
+    table = parquet.ParquetFile(io.BytesIO(stream.read()))
+    return enumerate(chain.from_iterable(batch.to_pylist() for batch in table.iter_batches(1024)), 1)
 
-
-def _inspect(path: str) -> Iterator[Any]:
-    """The samples of an evaluation by inspect_ai, by its own reader."""
-    try:
-        log = import_module("inspect_ai.log")
-    except ModuleNotFoundError:
-        raise RequestError(
-            f"{path} is a log of inspect_ai, which its own package reads. Run pip install inspect_ai here, or "
-            "`inspect log convert --to json` where it is installed.",
-            code="file",
-        ) from None
-    try:
-        for sample in log.read_eval_log_samples(path, all_samples_required=False, resolve_attachments=True):
-            yield sample.model_dump(mode="json", include=SAMPLE)
-    except (OSError, ValueError, KeyError, RuntimeError, BadZipFile) as error:
-        raise _damaged(path, "inspect_ai", error) from None
-
-
-NOT_UTF8: Final = "not UTF-8. Save the file in that encoding, as by `iconv -f LATIN1 -t UTF-8`."
 
 # --- text -------------------------------------------------------------------------------------------------------------
 
 
 def _json(text: IO[str], path: str) -> tuple[str, Iterator[tuple[int, Any]]]:
     """JSON lines if the first line is a value; else one value over many lines, if it is one; else lines with errors."""
-    numbered = ((n, line) for n, line in enumerate(_bounded(text, path), 1) if line.strip())
+    numbered = ((n, line) for n, line in enumerate(text, 1) if line.strip())
     first = next(numbered, None)
     if first is None:
         raise RequestError(f"{path} is empty. Name a file that holds rollouts.", code="empty")
     if first[1].lstrip()[:1] not in {"{", "["}:
-        raise RequestError(f"{path} {_guess(first[1])}", code="json")
+        raise RequestError(f"{path} {WANTED}", code="json")
     value = _parsed(first[1])
-    if not isinstance(value, RequestError) or value.code == "encoding":
-        return ("line", _lines(chain([first], numbered)))
+    if not isinstance(value, RequestError) or value.code in {"encoding", "duplicate_key"}:
+        return "line", _lines(chain([first], numbered))
     lines = [first, *numbered]
-    joined = "".join(line for _, line in lines)
-    if _undecoded(joined):
-        raise RequestError(f"{path} is {NOT_UTF8}", code="encoding")
-    try:
-        whole = json.loads(joined)
-    except json.JSONDecodeError as error:
-        if _is_spread(lines):
-            return ("line", iter([(lines[min(error.lineno, len(lines)) - 1][0], _fault(error, joined))]))
-        whole = None
-    except (ValueError, RecursionError):
-        whole = None
-    if isinstance(whole, list):
-        return ("entry", enumerate(whole, 1))
-    if isinstance(whole, dict):
-        return ("entry", iter([(1, whole)]))
-    return ("line", _lines(iter(lines)))
-
-
-def _bounded(text: IO[str], path: str) -> Iterator[str]:
-    """Its lines; RequestError at one that is too long to be read into memory with what is made of it."""
-    number = 0
-    while line := text.readline(LONGEST):
-        number += 1
-        if len(line) == LONGEST:
-            raise RequestError(
-                f"{path}: line {number} is longer than {LONGEST >> 20} Mi characters. Write one group a line.",
-                code="file",
-            )
-        yield line
+    whole = _parsed("".join(line for _, line in lines))
+    if not isinstance(whole, RequestError):
+        return "entry", enumerate(whole if isinstance(whole, list) else [whole], 1)
+    if whole.code in {"encoding", "duplicate_key"}:
+        raise RequestError(f"{path} is {whole.message}", code=whole.code)
+    if isinstance(whole.__cause__, json.JSONDecodeError) and _is_spread(lines):
+        number = lines[min(whole.__cause__.lineno, len(lines)) - 1][0]
+        return "line", iter([(number, whole)])
+    return "line", _lines(iter(lines))
 
 
 def _is_spread(numbered: list[tuple[int, str]]) -> bool:
@@ -284,22 +182,31 @@ def _lines(numbered: Iterator[tuple[int, str]]) -> Iterator[tuple[int, Any]]:
             yield number, one
 
 
-def _undecoded(text: str) -> bool:
-    """It holds bytes that the decoder could not read."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; RequestError where a key stands twice, since nobody could tell which of the two is meant."""
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise RequestError(
+            f"JSON in which the key {twice[:64]!r} stands twice. Keep one of them.", code="duplicate_key"
+        )
+    return out
 
 
 def _parsed(text: str) -> Any:
-    if _undecoded(text):
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # it holds bytes that the decoder could not read
         return RequestError(NOT_UTF8, code="encoding")
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_object)
+    except RequestError as error:
+        return error
     except json.JSONDecodeError as error:
-        return _fault(error, text)
+        fault = _fault(error, text)
+        fault.__cause__ = error
+        return fault
     except RecursionError:
         return RequestError("nested too deeply. Write one rollout or group a line.", code="json")
     except ValueError as error:
@@ -327,17 +234,10 @@ def _fault(error: json.JSONDecodeError, text: str) -> RequestError:
     return RequestError(f"not JSON{why}", code="json")
 
 
-def _guess(line: str) -> str:
-    """What the first line looks like, if it is not JSON."""
-    text = line.strip()
-    if text.startswith("<"):
-        return "is not JSON but a web page or XML. Download the file itself."
-    if text.startswith("version https://git-lfs"):
-        return "is not JSON but a pointer of Git LFS. Run git lfs pull."
-    for mark, kind, more in (("\t", "TSV", ", sep='\\t'"), (",", "CSV", "")):
-        if mark in text:
-            return (
-                f"is not JSON but looks like {kind}. Convert it with "
-                f"pandas.read_csv(FILE{more}).to_json(OUT, orient='records', lines=True)."
-            )
-    return "is not JSON. Write one JSON object a line, a JSON array, or Parquet."
+SPARE, RATIO = 16 << 20, 200  # bytes that any file may unpack to, and how much larger others may become
+SWOLLEN: Final = f"it unpacks to more than {RATIO} times its size, as rollouts never do"
+
+
+def swollen(packed: int, unpacked: int) -> bool:
+    """Whether so many bytes became so many more that they hold no rollouts; reading on would take time or memory."""
+    return unpacked > max(SPARE, RATIO * packed)

@@ -15,8 +15,8 @@ RUN_LOG_COMMANDS: Final = "calibrate or report"  # all others read rollouts
 GROUP_NAMES, ROLLOUT_NAMES = (
     {f.name: f.also for f in fields.values() if f.also} for fields in (GROUP_FIELDS, ROLLOUT_FIELDS)
 )
-# What tells the groups of a file with one rollout a line, the first that is there. `step` is always part of it.
-GROUPING: Final = ("group_id", "prompt_id", "uid", "question_id", "problem_id", "task_id", "prompt")
+# What tells the groups of a file with one rollout a line, the first that is there; without any the prompt does.
+GROUPING: Final = ("group_id", "prompt_id", "uid", "question_id", "problem_id", "task_id")
 
 
 def named(record: Mapping[str, Any], *, group: bool) -> tuple[dict[str, Any], dict[str, str], list[str]]:

@@ -3,22 +3,28 @@
 reader = Reader(path)
 for number, group in reader: ...        # a group, or the RequestError of what stands there
 reader.say(print)                       # what it took for what, and what it left out
+reader.ledger                           # where every record went
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..errors import RequestError, path
-from .content import Values, open_values
+from ..ledger import FATES, Fate, Ledger
+from ..membership import FormedGroup, Member, gather
+from .content import FileRecords, open_values
 from .entropy_estimates import EntropyEstimate, fill
 from .labels import LabelFile
-from .shapes import Loose, Notes, shaped
+from .shapes import Notes, UngroupedRollout, groups_in
 
+AGREED = frozenset({"label", "kind", "options", "group_size", "rollouts"})  # what membership looks at
 KINDS = 10  # of mistakes, after which a file is given up
 Item = tuple[int, "dict[str, Any] | RequestError"]
+Numbered = tuple[int, UngroupedRollout]
 
 
 class Reader:
@@ -26,55 +32,90 @@ class Reader:
 
     missing   how entropies are estimated where a group has none; its entropy_source then says so
     labels    of another file, joined by `group_id`
+    ledger    counts each group and each rollout that stands alone as one record
     """
 
     def __init__(self, file: str, *, missing: EntropyEstimate | None = None, labels: LabelFile | None = None) -> None:
-        self._values: Values = open_values(file)
+        self._records: FileRecords = open_values(file)
         self._missing = missing
         self._labels = labels
+        self._resumed = 0
         self.notes = Notes()
+        self.ledger = Ledger()
 
     @property
     def unit(self) -> str:
         """What groups are numbered by: line, row or entry."""
-        return self._values.unit
+        return self._records.unit
 
     def __iter__(self) -> Iterator[Item]:
         """A group without an id gets that of its place. Single rollouts become groups at the end of the file."""
         try:
-            yield from map(self._labelled, self._groups())
+            for number, group, records in self._groups():
+                yield number, self._counted(number, group, records)
         finally:
-            self._values.close()
+            self._records.close()
         if self._labels is not None:
             self._labels.check_joined()
 
-    def _labelled(self, item: Item) -> Item:
-        number, group = item
-        if self._labels is None or isinstance(group, RequestError):
-            return item
-        try:
-            return number, self._labels.join(group)
-        except RequestError as error:
-            return number, error
+    def _counted(
+        self, number: int, group: dict[str, Any] | RequestError, records: int
+    ) -> dict[str, Any] | RequestError:
+        """The group with its label, once its records are in the ledger."""
+        if self._labels is not None and not isinstance(group, RequestError):
+            try:
+                group = self._labels.join(group)
+            except RequestError as error:
+                group = error
+        if isinstance(group, RequestError):
+            fate: Fate = "unreadable" if group.code in {"json", "encoding"} else "refused"
+            self.ledger.count(fate, f"{self.unit} {number}: {_message(group)}", records)
+        else:
+            self.ledger.count("read")
+            if records > 1:
+                self.ledger.count("merged", records=records - 1)
+        return group
 
-    def _groups(self) -> Iterator[Item]:
-        loose: dict[str, tuple[int, dict[str, Any]]] = {}
-        for number, value in self._values.items:
+    def _groups(self) -> Iterator[tuple[int, dict[str, Any] | RequestError, int]]:
+        """Each group, or what is wrong with it, with its place and the number of its records."""
+        members: list[Member[Numbered]] = []
+        stretches: dict[str | None, tuple[Any, int]] = {}  # of each run the last step, and how often steps changed
+        for number, value in self._records.items:
             if isinstance(value, RequestError):
-                yield number, value
+                yield number, value, 1
                 continue
             try:
-                for place, shape in enumerate(shaped(value, self.notes, missing=self._missing)):
-                    if isinstance(shape, Loose):
-                        _join(loose.setdefault(shape.key, (number, shape.group))[1], shape)
+                for place, shape in enumerate(groups_in(value, self.notes, missing=self._missing)):
+                    if isinstance(shape, UngroupedRollout):
+                        run, step, *_ = shape.place
+                        last, stretch = stretches.get(run, (step, 0))
+                        stretches[run] = step, stretch + (step != last)
+                        members.append(_member(number, shape, stretches[run][1]))
                     else:
-                        yield number, {"group_id": self._name(number, place), **shape}
+                        yield number, {"group_id": self._name(number, place), **shape}, 1
             except RequestError as error:
-                yield number, error
-        for number, group in loose.values():
-            if self._missing is not None:
-                self.notes.estimated += fill(group, self._missing)
-            yield number, {"group_id": self._name(number, 0), **group}
+                yield number, error, 1
+        for formed in gather(members):
+            self._resumed += formed.repeated
+            if formed.merged:
+                self.ledger.count("dropped", "rollouts that stand twice, with one id and one content", formed.merged)
+            number, records = formed.items[0][0], len(formed.members)
+            yield number, formed.refusal or self._joined(number, formed), records
+
+    def _joined(self, number: int, formed: FormedGroup[Numbered]) -> dict[str, Any] | RequestError:
+        """The group of rollouts that stood alone. RequestError, as a value, where they disagree in what they share."""
+        rows = [row for _, row in formed.items]
+        group: dict[str, Any] = {}
+        for name, value in ((name, value) for row in rows for name, value in row.group.items() if name not in AGREED):
+            if group.setdefault(name, value) != value and name not in {"prompt", "meta"}:
+                return RequestError(f"its rollouts disagree in {name}", code=f"{name}_conflict")
+        rollouts = [row.rollout for row in rows]
+        group = {"group_id": self._name(number, 0), **group, **formed.fields(), "rollouts": rollouts}
+        try:
+            self.notes.estimated += self._missing is not None and fill(group, self._missing)
+        except RequestError as error:
+            return error
+        return group
 
     def _name(self, number: int, place: int) -> str:
         return f"{self.unit}-{number}" + (f".{place + 1}" if place else "")
@@ -84,7 +125,7 @@ class Reader:
         return re.fullmatch(rf"{self.unit}-\d+(\.\d+)?", name) is not None
 
     def say(self, tell: Callable[[str], None]) -> None:
-        """One line for names taken for ours, one for what was left out, one for empty labels, one for estimates."""
+        """One line for each kind of thing that it read as something else, merged, estimated or left out."""
         notes = self.notes
         if notes.taken:
             tell("read " + ", ".join(f"{other} as {ours}" for other, ours in notes.taken))
@@ -93,22 +134,48 @@ class Reader:
             more = f" and {len(notes.ignored) - 8} more" if len(notes.ignored) > 8 else ""
             tell(f"ignored {', '.join(names)}{more}, which nothing here reads")
         if notes.filtered:
-            tell(f"left out {notes.filtered:,} line{'s' * (notes.filtered != 1)}: samples read under another filter")
+            self.ledger.count("dropped", "samples that stood here before, as under another filter", notes.filtered)
+        if self._resumed:
+            tell(f"{_count(self._resumed, 'prompt')} came again at a step, as after a restart: each time is a group")
         if notes.unlabelled:
-            tell(f"read {notes.unlabelled:,} empty label{'s' * (notes.unlabelled != 1)} as no label")
+            tell(f"read {_count(notes.unlabelled, 'empty label')} as no label")
         if notes.estimated and self._missing is not None:
-            how, groups = self._missing, f"{notes.estimated:,} group{'s' * (notes.estimated != 1)}"
-            tell(f"estimated the entropies of {groups} by {how.words} ({how.source})")
+            how = self._missing
+            tell(f"estimated the entropies of {_count(notes.estimated, 'group')} by {how.words} ({how.source})")
         if self._labels is not None:
             self._labels.say(tell)
+        if self.ledger.lost or self.ledger["dropped"]:
+            tell(f"{self.unit}s: {self._fates()}")
+
+    def _fates(self) -> str:
+        """How many records met each fate; why some were lost has been said where they stand."""
+        known = [(fate, entry) for fate in FATES if (entry := self.ledger.entries.get(fate))]
+        return ", ".join(f"{e.count:,} {fate}" + (f" ({e.first})" if fate == "dropped" else "") for fate, e in known)
 
 
-def _join(group: dict[str, Any], loose: Loose) -> None:
-    one, other = loose.group.get("label"), group.get("label")
-    if one is not None and other is not None and one != other:
-        raise RequestError("its siblings have another label", code="conflict")
-    group.update({k: v for k, v in loose.group.items() if k != "rollouts" and group.get(k) is None})
-    group["rollouts"].append(loose.rollout)
+def _member(number: int, rollout: UngroupedRollout, stretch: int) -> Member[Numbered]:
+    group, own = rollout.group, rollout.rollout
+    label, size, name = group.get("label"), group.get("group_size"), own.get("id")
+    texts = label if isinstance(label, list) else [label]
+    if label is not None and not all(isinstance(text, str) for text in texts):
+        raise RequestError("must be a text, a number or a list of them", loc=("label",), code="type")
+    return Member(
+        (number, rollout),
+        key=rollout.key,
+        prompt=rollout.asked,
+        place=rollout.place,
+        kind=group.get("kind"),
+        options=group.get("options"),
+        label=label,
+        size=size if isinstance(size, int) else None,
+        index=name if isinstance(name, str) else None,
+        content=json.dumps(own, sort_keys=True, default=str),
+        stretch=stretch,
+    )
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 class Faults:

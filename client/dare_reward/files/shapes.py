@@ -10,21 +10,23 @@ verl                 a rollout dump: {"input", "output", "gts", "step", ...}, on
 lm-eval              a logged sample: {"doc_id", "target", "resps": [[text, ...]], "filter", ...}, a line a filter
 Qwen2.5-Math         a line of its evaluation: {"idx", "gt", "code": [text, ...], "score": [bool, ...], ...}
 inspect_ai           a sample of a log: {"id", "epoch", "input", "target", "output", "scores"}, an epoch a rollout; or
-                     the log as JSON: {"eval", "samples": [...]}
+                     the log as JSON (`inspect log convert --to json`): {"eval", "samples": [...]}
 a rollout            any object with a text or an answer
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from math import isnan
-from typing import Any
+from typing import Any, Final
 
 from ..errors import RequestError, unknown_name
 from ..inputs import ROLLOUT_FIELDS
+from ..membership import PLACE, Place, place_of, plain
 from .entropy_estimates import EntropyEstimate, fill
 from .names import GROUP_NAMES, GROUPING, ROLLOUT_NAMES, RUN_LOG_COMMANDS, named
 
@@ -39,7 +41,7 @@ ENGINE = frozenset(  # what vLLM and OpenAI say of a request beside its completi
     }
 )  # fmt: skip
 LOGGED = frozenset({"v", "group_id", "answers"})
-PLACE = frozenset({"run", "step", "global_step"})  # of a group in a training run: no input, kept as its `meta`
+PROMPTS: Final = ("prompt", *GROUP_NAMES["prompt"])
 
 
 @dataclass(slots=True)
@@ -52,23 +54,22 @@ class Notes:
     estimated: int = 0
     candidates: int = 0  # groups of an engine that lists several candidates for each token, which nobody asked for
     samples: set[str] = field(default_factory=set)  # of an evaluation that writes one again for each of its filters
-    filtered: int = 0  # samples that had been read under another filter
-
-
-class Chat(str):
-    """The text of a prompt that is messages, to show and to compare; and the messages, to train on."""
-
-    __slots__ = ("messages",)
-    messages: list[JSON]
+    filtered: int = 0  # samples that had been read before
 
 
 @dataclass(frozen=True, slots=True)
-class Loose:
-    """One rollout that stands alone; `key` is what it shares with its siblings."""
+class UngroupedRollout:
+    """One rollout that stands alone, and what it says of its group.
 
-    key: str
+    key      what its siblings share; None where the prompt tells them
+    asked    all that the row says of its prompt: rows of one system prompt differ in their questions
+    """
+
+    key: str | None
+    asked: tuple[str, ...] | None
+    place: Place
     group: dict[str, Any]
-    rollout: dict[str, Any]
+    rollout: Any
 
 
 def is_logged(value: Any) -> bool:
@@ -76,7 +77,9 @@ def is_logged(value: Any) -> bool:
     return isinstance(value, Mapping) and value.keys() >= LOGGED and "rollouts" not in value
 
 
-def shaped(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Iterator[dict[str, Any] | Loose]:
+def groups_in(
+    value: Any, notes: Notes, *, missing: EntropyEstimate | None
+) -> Iterator[dict[str, Any] | UngroupedRollout]:
     """The groups or the rollout that a value holds. RequestError if it holds none.
 
     missing   how entropies are estimated where a group has none
@@ -90,15 +93,15 @@ def shaped(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Iter
             code="run_log",
         )
     if isinstance(value.get("groups"), list):
-        place = {k: value[k] for k in value.keys() & PLACE}
+        place = {k: value[k] for k in value.keys() & set(PLACE)}
         notes.ignored.update(f"{k} of the request" for k in value if k not in {"groups", "meta", *PLACE})
         for group in value["groups"]:
-            placed = isinstance(group, Mapping) and {**({} if PLACE & group.keys() else place), **group}
-            yield from shaped(placed or group, notes, missing=missing)
+            placed = isinstance(group, Mapping) and {**({} if group.keys() & set(PLACE) else place), **group}
+            yield from groups_in(placed or group, notes, missing=missing)
         return
     if isinstance(value.get("samples"), list) and isinstance(value.get("eval"), Mapping):  # a log of inspect_ai
         for sample in value["samples"]:
-            yield from shaped(sample, notes, missing=missing)
+            yield from groups_in(sample, notes, missing=missing)
         return
     if (record := _evaluated(value, notes)) is None:
         return
@@ -113,7 +116,7 @@ def shaped(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Iter
     if "rollouts" in value or lists:
         yield _group(value, notes, missing=missing)
     else:
-        yield _loose(value, notes, missing=missing)
+        yield _ungrouped(value, notes)
 
 
 def _kind(value: Any) -> str:
@@ -146,7 +149,7 @@ def _choice(choice: Any, *, key: str, rows: int | None) -> dict[str, Any]:
     if not isinstance(choice, Mapping):
         raise RequestError("choices must hold objects", code="engine")
     message = choice.get("message")
-    text = message.get("content") if isinstance(message, Mapping) else choice.get("text")
+    text = _joined(message.get("content")) if isinstance(message, Mapping) else choice.get("text")
     out = {"text": text, "finish_reason": choice.get("finish_reason")}
     logprobs = choice.get("logprobs")
     if isinstance(logprobs, Mapping):
@@ -195,7 +198,8 @@ def _candidates(row: Any) -> list[Any]:
 def _evaluated(value: JSON, notes: Notes) -> JSON | None:
     """A line of an evaluation, or of a data set of verl, by our names; None for a sample that was read before."""
     if "resps" in value and "doc_id" in value:
-        if (sample := f"{value['doc_id']} {value.get('doc_hash')}") in notes.samples:
+        sample = json.dumps([value.get(name) for name in ("doc_id", "doc_hash", "target", "arguments", "resps")])
+        if sample in notes.samples:
             notes.filtered += 1
             return None
         notes.samples.add(sample)
@@ -238,15 +242,19 @@ def _inspect(value: JSON) -> dict[str, Any]:
         )
     content = (choice.get("message") or {}).get("content")
     cut = choice.get("stop_reason") in {"max_tokens", "model_length"}
-    reply = {"message": {"content": _joined(content)}, "logprobs": choice.get("logprobs")}
+    reply = {"message": {"content": content}, "logprobs": choice.get("logprobs")}
     rollout = _choice(reply | {"finish_reason": "length" if cut else "stop"}, key="topk_logprobs", rows=None)
     if not all(rollout.get("topk_logprobs") or (None,)):
         rollout.pop("topk_logprobs", None)
     score = next(iter((value.get("scores") or {}).values()), None) or {}
     right = {"C": True, "I": False}.get(str(score.get("value")))
-    facts = {"correct": right, "num_tokens": (output.get("usage") or {}).get("output_tokens")}
+    facts = {
+        "id": f"{value['epoch']}",
+        "correct": right,
+        "num_tokens": (output.get("usage") or {}).get("output_tokens"),
+    }
     options = {"kind": "choice", "options": len(value["choices"])} if value.get("choices") else {}
-    group = {"group_id": f"{value['id']}", "prompt": value.get("input"), "label": value["target"], **options}
+    group = {"group_id": value["id"], "prompt": value.get("input"), "label": value["target"], **options}
     return {**group, **rollout, **{name: known for name, known in facts.items() if known is not None}}
 
 
@@ -266,10 +274,10 @@ def _group(value: JSON, notes: Notes, *, missing: EntropyEstimate | None) -> dic
                 member.setdefault(name, entry)
     if "answer" in unknown and "label" not in group:
         group["label"], used["answer"] = value["answer"], "label"
-    _note(notes, used, [n for n in unknown if n not in columns and n not in used and n not in PLACE])
+    _note(notes, used, [n for n in unknown if n not in {*columns, *used, *PLACE, *PROMPTS}])
     group["rollouts"] = [_rollout(m, notes) for m in members]
-    _place(group, value)
-    return _finished(group, notes, missing=missing)
+    _keep_place(group, value)
+    return _finished(group, _asked(value), notes, missing=missing)
 
 
 def _is_column(name: str, value: Any, count: int) -> bool:
@@ -315,7 +323,9 @@ def _rollout(value: Any, notes: Notes) -> Any:
     return out
 
 
-def _finished(group: dict[str, Any], notes: Notes, *, missing: EntropyEstimate | None) -> dict[str, Any]:
+def _finished(
+    group: dict[str, Any], asked: Sequence[str] | None, notes: Notes, *, missing: EntropyEstimate | None
+) -> dict[str, Any]:
     for name in ("label", "group_id", "reference"):
         if name in group:
             group[name] = read_value(group[name], "" if name == "label" else None)
@@ -324,15 +334,14 @@ def _finished(group: dict[str, Any], notes: Notes, *, missing: EntropyEstimate |
         del group["label"]
     if group.get("group_id") is None:
         group.pop("group_id", None)
-    if _is_messages(group.get("prompt")):
-        group["prompt"], messages = Chat(text_of(group["prompt"])), group["prompt"]
-        group["prompt"].messages = messages
+    if asked is not None:
+        group["prompt"] = "\n".join(asked)
     if missing is not None:
         notes.estimated += fill(group, missing)
     return group
 
 
-def _loose(value: JSON, notes: Notes, *, missing: EntropyEstimate | None) -> Loose:
+def _ungrouped(value: JSON, notes: Notes) -> UngroupedRollout:
     rollout, used, unknown = named(value, group=False)
     shared, also, left = named(value, group=True)
     if not {"text", "answer"} & rollout.keys():
@@ -345,26 +354,50 @@ def _loose(value: JSON, notes: Notes, *, missing: EntropyEstimate | None) -> Loo
     if "answer" in rollout and "text" in used.values():  # beside somebody else's text, `answer` is the data set's
         shared["label"] = shared.get("label", rollout.pop("answer"))
         notes.taken["answer", "label"] += 1
-    name, key = _sibling_key(value, shared)
-    if name == "prompt" and rollout.keys() == {"answer"}:
+    asked = _asked(value)
+    name = next((name for name in GROUPING if value.get(name) not in (None, "")), None)
+    if name is None and asked is None:
+        names = ", ".join((*GROUPING, "prompt"))
+        raise RequestError(f"the rollout does not say which prompt it answers. Give it one of {names}.", code="missing")
+    if name is None and rollout.keys() == {"answer"}:
         raise RequestError(
             "a prompt with an answer and no text is a data set. Generate rollouts for it, and name their file.",
             code="data",
         )
     group = {k: v for k, v in shared.items() if k not in {"rollouts", "group_id", "id", "meta"}}
-    _place(group, value)
-    if name != "prompt":
-        group["group_id"] = key
-    if "id" in value and name != "id":
+    _keep_place(group, value)
+    key = None
+    if name is not None:
+        key = group["group_id"] = _key(value, name)
+    if "id" in value:
         rollout["id"] = value["id"]
         also.pop("id", None)
     _note(notes, used, [])
-    ignored = [n for n in unknown if n in left and n not in {name, "answer", *PLACE}]
+    ignored = [n for n in unknown if n in left and n not in {name, "answer", *PLACE, *PROMPTS}]
     _note(notes, {k: v for k, v in also.items() if v != "group_id"}, ignored)
-    step = value.get("step", value.get("global_step"))
-    return Loose(
-        f"{step}\0{key}", _finished({**group, "rollouts": []}, notes, missing=None), _rollout(rollout, Notes())
-    )
+    finished = _finished({**group, "rollouts": []}, asked, notes, missing=None)
+    return UngroupedRollout(key, asked, place_of(value), finished, _rollout(rollout, Notes()))
+
+
+def _key(value: JSON, name: str) -> str:
+    try:
+        return plain(value[name]) or ""
+    except RequestError as error:
+        raise RequestError(error.message, loc=(name,), code=error.code) from None
+
+
+def _asked(value: JSON) -> tuple[str, ...] | None:
+    """What a record asks: each of its prompt's fields that no other holds. None where it does not say."""
+    texts: list[str] = []
+    for name in PROMPTS:
+        said = value.get(name)
+        if isinstance(said, list) and _is_messages(said):
+            while name == "messages" and said and said[-1].get("role") == "assistant":  # a whole conversation
+                said = said[:-1]
+            said = "\n".join(_joined(m.get("content")) or "" for m in said)
+        if isinstance(said, str) and said and not any(said in text for text in texts):
+            texts = [*(text for text in texts if text not in said), said]
+    return tuple(texts) or None
 
 
 def _likely(value: JSON) -> str:
@@ -374,21 +407,11 @@ def _likely(value: JSON) -> str:
     return next((f" Did you mean {names[0]}?" for names in near if names), "")
 
 
-def _place(group: dict[str, Any], value: JSON) -> None:
+def _keep_place(group: dict[str, Any], value: JSON) -> None:
     """`run` and `step` of a line, for those who look at runs; a `meta` of the file's own stays as it is."""
     place = {"step": value.get("step", value.get("global_step")), "run": value.get("run")}
     if "meta" not in group and (known := {k: v for k, v in place.items() if v is not None}):
         group["meta"] = known
-
-
-def _sibling_key(value: JSON, shared: JSON) -> tuple[str, str]:
-    for name in GROUPING:
-        key = shared.get("prompt") if name == "prompt" else value.get(name)
-        if key is not None and key != "":
-            return name, key if isinstance(key, str) else _number_text(key)
-    raise RequestError(
-        f"the rollout does not say which prompt it answers. Give it one of {', '.join(GROUPING)}.", code="missing"
-    )
 
 
 def _note(notes: Notes, used: Mapping[str, str], unknown: Sequence[str]) -> None:
@@ -419,11 +442,6 @@ def _number_text(value: Any) -> str:
 
 def _is_messages(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(m, Mapping) and "role" in m for m in value)
-
-
-def text_of(messages: Sequence[JSON]) -> str:
-    """The prompt that messages write."""
-    return "\n".join(_joined(m.get("content")) or "" for m in messages)
 
 
 def _said(messages: Sequence[JSON]) -> str | None:

@@ -7,7 +7,7 @@ The body (every release; one rollout a request since 0.9.1, a whole step before)
 Beside these lists, of the same length, may stand what a plugin inside the rollout actor knows:
 
     "group_key":      [str]           one per call of generate_responses, new for every group; then siblings are known
-                                      by it instead of by prompt and label, and each carries its
+                                      by it instead of by their prompt, and each carries its
     "index":          [int]           place in the group, 0 to group_size - 1; both or neither
     "mean_entropy":   [float | null]  mean token entropy of the response in nats
     "num_tokens":     [int | null]    number of generated tokens; 0: no answer
@@ -37,9 +37,10 @@ from pydantic_core import to_json
 from dare_reward.answers.classes import listed
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
+from dare_reward.membership import FormedGroup
 from dare_reward.methods import find, scale_unseen
 from dare_reward.openrlhf import SCALE, Known, RolloutOutcome, late
-from dare_reward.scoring.score import ScoredGroups
+from dare_reward.scoring.score import LABEL_CONFLICT, ScoredGroups
 
 from ..problems import RefusalError
 from ..request_url import address, query_string
@@ -48,7 +49,7 @@ from ..workers import INLINE_BYTES, Watch, run, unless_gone
 from .held_request import HeldError, waited
 from .join import Scored
 from .openrlhf_body import BodyRollout, OpenRLHFBody, read_body, read_members
-from .openrlhf_reply import evaluate, reply, rules_of, score_groups
+from .openrlhf_reply import evaluate, groups_of, reply, rules_of, score_groups
 from .rendezvous import Arrival, Conflict, JoiningGroup
 from .route import JoinRoute
 from .url_options import RUN, TRIES, Configuration, openrlhf, pasteable
@@ -148,29 +149,39 @@ class OpenRLHF(JoinRoute):
             self._runs.say(run, "label_ignored", why)
 
     async def _batch(self, request: Request, question: Question) -> bytes:
-        """A whole step, or nothing: siblings are those with the same prompt and label, wherever they stand."""
+        """A whole step, or nothing: siblings are those with one key or prompt, wherever they stand."""
         config, members, limits = question.config, question.members, self._settings.limits
 
-        def work(watch: Watch) -> tuple[bytes, bool]:
+        def work(watch: Watch) -> tuple[bytes, bool, list[FormedGroup[int]]]:
             effort = Effort(limits.steps, watch)
-            groups: dict[str, list[int]] = {}
-            for i, member in enumerate(members):
-                groups.setdefault("" if member.label.split == "eval" else member.group, []).append(i)
+            graded = [i for i, member in enumerate(members) if member.label.split == "eval"]
             out: dict[int, RolloutOutcome] = {}
-            for i in groups.pop("", []):
+            for i in graded:
                 out[i] = evaluate(config, members[i])
                 effort.check(("query", i))
-            places = list(groups.values())
-            batch = [[members[i] for i in place] for place in places]
+            places = sorted(set(range(len(members))).difference(graded))
+            groups = groups_of(config, members, places, effort, size=config.group_size)
             observe = partial(self._observe, question.run, None, logged=question.recorded)
-            scored, entropies = score_groups(config, batch, limits, observe, effort) if batch else ([], True)
-            for place, found in zip(places, scored, strict=True):
-                out.update(zip(place, found, strict=True))
-            return to_json(reply(config, [out[i] for i in range(len(members))])), entropies
+            scored, entropies = score_groups(config, members, groups, limits, observe, effort=effort)
+            out.update(scored)
+            twins = {(members[i].group, members[i].index, members[i].identity): i for i in scored}
+            for i in set(places).difference(scored):  # a copy of another
+                out[i] = out[twins[members[i].group, members[i].index, members[i].identity]]
+            return to_json(reply(config, [out[i] for i in range(len(members))])), entropies, groups
 
-        content, entropies = await unless_gone(self._workers.groups, work, request.receive)
+        content, entropies, groups = await unless_gone(self._workers.groups, work, request.receive)
+        self._note_groups(question.run, groups)
         self._note_method(question.run, config, entropies)
         return content
+
+    def _note_groups(self, run: str, groups: Sequence[FormedGroup[int]]) -> None:
+        """What members of one group disagree about, by its name."""
+        for group in groups:
+            if group.refusal is not None:
+                why = f"{group.refusal.message}; until then the group's rewards are equal"
+                self._runs.warn(run, group.refusal.code, why)
+            if group.label_conflict:
+                self._runs.warn(run, "label_conflict", LABEL_CONFLICT.message)
 
     async def _joined(self, request: Request, question: Question, member: BodyRollout) -> bytes:
         """The reply to a rollout that comes alone, when its siblings are there."""
@@ -222,19 +233,23 @@ class OpenRLHF(JoinRoute):
         if group.fate == "neutral":
             config = replace(config, on_deadline="neutral")
 
-        def work() -> tuple[Scored[bytes], bool]:
+        def work() -> tuple[Scored[bytes], bool, list[FormedGroup[int]]]:
             early = group.reason != "full"
             given = not (early and config.on_deadline == "neutral")
             wanted = all(rollout.recorded for rollout in rollouts)
             observe = partial(self._observe, run_name, phase, logged=given and wanted)
             members = [rollout.member for rollout in rollouts]
-            (outcomes,), entropies = score_groups(
-                config, [members], self._settings.limits, observe, Effort(), early=early, known=known
+            effort = Effort()
+            groups = groups_of(config, members, range(len(members)), effort, size=None)
+            placed, entropies = score_groups(
+                config, members, groups, self._settings.limits, observe, effort=effort, early=early, known=known
             )
+            outcomes = [placed[i] for i in range(len(members))]
             replies = [to_json(reply(config, [outcome])) for outcome in outcomes]
-            return Scored(replies, to_json(reply(config, [late(outcomes)]))), entropies
+            return Scored(replies, to_json(reply(config, [late(outcomes)]))), entropies, groups
 
-        scored, entropies = await run(self._workers.joins, work)
+        scored, entropies, groups = await run(self._workers.joins, work)
+        self._note_groups(run_name, groups)
         self._note_method(run_name, config, entropies)
         return scored
 

@@ -24,7 +24,6 @@ from .response_start import response_start
 TEXTS = ("query", "prompts", "group_key", "finish_reason", "entropy_source", "entropy_mode")
 NUMBERS = ("mean_entropy", "num_tokens", "index")
 KEYS = (*TEXTS, *NUMBERS, "labels")
-LABEL = json.JSONEncoder(sort_keys=True)  # `json.dumps` makes one for each rollout
 OPENING_BYTES = 4096  # a body that begins with more white space is no client's
 OPENING = re.compile(rb'\s*\{\s*"(?:' + "|".join(KEYS).encode() + rb')"\s*:')
 
@@ -44,13 +43,15 @@ class OpenRLHFBody:
 class BodyRollout:
     """One rollout, ready to be scored.
 
-    group      what it shares with its siblings: the group key, or a digest of prompt and label
+    group      what it shares with its siblings: the group key, or a digest of its prompt; never a label
+    asked      digest of its prompt
     identity   digest of the content; a retry has the same
     rollout    in the form of `POST /reward`: answer, entropy, number of tokens
     found      the prompt stood in the query
     """
 
     group: str
+    asked: bytes
     identity: bytes
     index: int | None
     label: Label
@@ -128,8 +129,10 @@ def _member(
     # The answer stands at the end; a refused rollout would end the training run.
     raw = {"text": query[max(start, len(query) - max_text) :], "finish_reason": columns.get("finish_reason"), **numbers}
     kept = {"text": raw["text"]} if "texts" in logged else {}  # the answer is given beside it, and wins
+    asked = _digest(prompt)
     return BodyRollout(
-        group=columns.get("group_key") or _digest(prompt, LABEL.encode(body.labels[i])).hex(),
+        group=columns.get("group_key") or asked.hex(),
+        asked=asked,
         identity=_digest(query, repr(sorted(columns.items()))),
         index=columns.get("index"),
         label=label,

@@ -8,6 +8,7 @@ from typing import Any
 
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
+from dare_reward.membership import FormedGroup, Member, gather
 from dare_reward.methods import find
 from dare_reward.openrlhf import NOTHING, AnswerRules, Known, RolloutOutcome, evaluation, keys_of, neutral, outcomes
 from dare_reward.reply import GroupReply
@@ -43,26 +44,50 @@ def evaluate(config: Configuration, member: BodyRollout) -> RolloutOutcome:
     )
 
 
+def groups_of(
+    config: Configuration, members: Sequence[BodyRollout], places: Sequence[int], effort: Effort, *, size: int | None
+) -> list[FormedGroup[int]]:
+    """The groups that the members at `places` form, of which each was to have `size`; their items are places."""
+    rules = rules_of(config)
+
+    def member(i: int) -> Member[int]:
+        one = members[i]
+        key = None if one.index is None else one.group
+        said = rules.group(one.label)
+        return Member(
+            i, key, one.asked, kind=said["kind"], options=said["options"], label=said["label"], size=size,
+            index=one.index, content=one.identity,
+        )  # fmt: skip
+
+    return gather(map(member, places), rules=rules.comparing, after_each=partial(effort.check, ("labels",)))
+
+
 def score_groups(
     config: Configuration,
-    groups: Sequence[Sequence[BodyRollout]],
+    members: Sequence[BodyRollout],
+    groups: Sequence[FormedGroup[int]],
     limits: Limits,
     observe: Callable[[ScoredGroups, Sequence[Mapping[str, Any]]], None],
-    effort: Effort,
     *,
+    effort: Effort,
     early: bool = False,
     known: Known = NOTHING,
-) -> tuple[list[list[RolloutOutcome]], bool]:
-    """One outcome per member of each group, and whether entropies, if the method wants them, entered every reward.
+) -> tuple[dict[int, RolloutOutcome], bool]:
+    """The outcome of each place that is in a group, and whether entropies, if the method wants them, entered every
+    reward. A group that is refused gets equal rewards: a run does not end over it.
 
     observe is told each part of the groups, as bodies of `POST /reward`, and what came of it
     effort  what reading the answers may cost
     early   the groups closed before all of their rollouts were there
     known   values of the log that the join knows
     """
+    out: dict[int, RolloutOutcome] = {}
+    for refused in (group for group in groups if group.refusal is not None):
+        out.update(zip(refused.items, _neutral(config, len(refused.members), _known(known, refused)), strict=True))
+    agreed = [group for group in groups if group.refusal is None]
     replies: list[GroupReply] = []
-    for at in range(0, len(groups), limits.groups):
-        bodies = [_body(config, members) for members in groups[at : at + limits.groups]]
+    for at in range(0, len(agreed), limits.groups):
+        bodies = [_body(n, group, members) for n, group in enumerate(agreed[at : at + limits.groups])]
         part = score(
             bodies, dict(config.params), method=config.method, limits=limits, shadow=config.shadow, effort=effort
         )
@@ -70,21 +95,35 @@ def score_groups(
         replies.extend(part.reply.groups)
     wanted = "mean_entropy" in find(config.method).requires
     entropies = not wanted or all(g.entropy_source != "none" or not any(g.valid or ()) for g in replies)
-    return [_outcomes(config, *pair, early, known) for pair in zip(groups, replies, strict=True)], entropies
+    for group, found in zip(agreed, replies, strict=True):
+        own = [members[i] for i in group.items]
+        out.update(zip(group.items, _outcomes(config, own, found, early, _known(known, group)), strict=True))
+    return out, entropies
 
 
-def _body(config: Configuration, members: Sequence[BodyRollout]) -> dict[str, Any]:
+def _known(known: Known, group: FormedGroup[int]) -> Known:
+    """What the route knows, of the group's rollouts in their order."""
+    own = {name: [v[i] for i in group.items] if isinstance(v, Sequence) else v for name, v in known.items()}
+    return own | ({"repeated": 1.0} if group.repeated else {})
+
+
+def _neutral(config: Configuration, count: int, known: Known) -> list[RolloutOutcome]:
+    return neutral(count, votes=count, route="url", shadow=config.shadow, known={**known, "neutral": 1.0})
+
+
+def _body(place: int, group: FormedGroup[int], members: Sequence[BodyRollout]) -> dict[str, Any]:
     """A group of `POST /reward`."""
-    rollouts: list[Mapping[str, Any]] = [m.rollout for m in members]
-    kinds = {m.entropy for m in members if "mean_entropy" in m.rollout}
+    own = [members[i] for i in group.items]
+    rollouts: list[Mapping[str, Any]] = [m.rollout for m in own]
+    kinds = {m.entropy for m in own if "mean_entropy" in m.rollout}
     if len(kinds) > 1:  # entropies of two distributions do not compare
         rollouts = [{k: v for k, v in r.items() if k != "mean_entropy"} for r in rollouts]
     (source, mode), *_ = kinds or {("exact", "unknown")}
-    prompt = members[0].prompt
+    prompt, name = own[0].prompt, own[0].group[:240]
     return {
-        "group_id": members[0].group[:256],
+        "group_id": f"{name}-{place}" if group.repeated else name,
         **({} if prompt is None else {"prompt": prompt}),
-        **rules_of(config).group(members[0].label),
+        **group.fields(),
         "entropy_source": source,
         "entropy_mode": mode,
         "rollouts": rollouts,
@@ -95,10 +134,12 @@ def _outcomes(
     config: Configuration, members: Sequence[BodyRollout], group: GroupReply, early: bool, known: Known
 ) -> list[RolloutOutcome]:
     unscored = early and config.on_deadline == "neutral"
-    known = {**known, "partial": float(early), "neutral": float(unscored)}
-    if group.error is not None and members[0].label.answer is None and "label" in find(config.method).requires:
-        # A label never ends a run, and this method is made of labels.
-        return neutral(len(members), votes=len(members), route="url", shadow=config.shadow, known=known)
+    short = group.flags or ()
+    part, equal = early or "partial" in short, unscored or "neutral" in short
+    known = {**known, "partial": float(part), "neutral": float(equal)}
+    unlabelled = group.error is not None and group.error.code in {"label_conflict", "missing_input"}
+    if unlabelled and "label" in find(config.method).requires:
+        return _neutral(config, len(members), known)  # a label never ends a run, and this method is made of labels
     if group.error is not None:
         hint = f"; {INSTALL}" if group.error.code == "missing_entropy" else ""
         raise RequestError(group.error.message + hint, loc=("query",), code=group.error.code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 import random
@@ -647,3 +648,111 @@ def test_a_trainer_that_never_pauses_takes_no_more_memory():
             assert not runs.filled_again("r", str(i), phase)
         assert runs.filled_again("r", str(3 * FILLED - 1), phase)
     assert len(runs._run("r").filled) <= FILLED
+
+
+# --- which rollouts are one group (`tests/unit/test_membership.py` has the rule) ---------------------------------------
+
+ANSWERS = [1, 1, 2, 2, 2]
+# How a data set's column, a text of JSON and nothing at all write the label 4, and what only looks like it.
+SPELT = [
+    "4", "4.0", 4, 4.0, " 4", "\\boxed{4}", "four", ["4"], {"answer": "4"}, {"answer": 4}, '{"answer": "4"}',
+    '{"split": "train", "answer": "4"}', "", None,
+]  # fmt: skip
+
+
+def body(bodies):
+    """One body of several."""
+    return {key: [b[key][0] for b in bodies] for key in bodies[0]}
+
+
+def keyed(answer, index, *, key="k", **more):
+    return one(answer, group_key=key, index=index, **more)
+
+
+@pytest.mark.parametrize("method", ["ttrl", "dare"])
+async def test_no_spelling_of_the_siblings_labels_changes_a_reward(asgi, method):
+    wanted = expected(ANSWERS) if method == "dare" else [0.0, 0.0, 1.0, 1.0, 1.0]
+    pairs = list(itertools.combinations(SPELT, 2))
+    bodies = [step([(PROMPT, a, x if i < 2 else y) for i, a in enumerate(ANSWERS)]) for x, y in pairs]
+    async with asgi() as (client, _):
+        found = await together(client, f"/get_reward?method={method}&run=x", bodies)
+        singles = [one(a, label=SPELT[i % len(SPELT)]) for i, a in enumerate(ANSWERS)]
+        alone = await together(client, f"/reward?method={method}&run=y&group_size=5", singles)
+    assert [f["rewards"] for f in found] == [wanted] * 91
+    assert [f["rewards"][0] for f in alone] == wanted
+
+
+@pytest.mark.parametrize("url", ["/reward?run=r", "/reward?run=r&group_size=3"])
+async def test_labels_that_contradict_each_other_are_none_and_gt_rewards_nobody(asgi, url):
+    async with asgi() as (client, state):
+        for labels in itertools.permutations(("1", "2", "2")):
+            rows = [(PROMPT, a, label) for a, label in zip((1, 2, 2), labels, strict=True)]
+            (found, truth) = [(await together(client, f"{url}&method={m}", [step(rows)]))[0] for m in ("ttrl", "gt")]
+            assert found["rewards"] == [0.0, 1.0, 1.0]
+            assert found["extra_logs"]["label_accuracy"] == [-1.0] * 3
+            assert (truth["rewards"], truth["extra_logs"]["neutral"]) == ([0.0] * 3, [1.0] * 3)
+        assert "label_conflict" in [w["event"] for w in state.openrlhf._runs.warnings]
+
+
+@pytest.mark.parametrize(
+    ("rows", "event"),
+    [
+        ([keyed(1, 0), keyed(1, 1), keyed(2, 2, prompt="Another? ")], "prompt_conflict"),
+        ([keyed(1, 0), keyed(2, 0), keyed(2, 1)], "index_conflict"),
+        ([keyed(1, 0), keyed(2, 1), keyed(2, 7)], "size_conflict"),
+        ([one("A", label={"answer": "A", "kind": "choice"}), one("A"), one("B")], "kind_conflict"),
+        ([one("A", label={"kind": "choice", "options": n}) for n in (4, 5, 4)], "options_conflict"),
+    ],
+)
+async def test_a_group_whose_rollouts_disagree_is_refused_by_name_and_its_neighbours_are_not(asgi, rows, event):
+    others = [
+        keyed(a, i, key="other") if "group_key" in rows[0] else one(a, prompt="Other? ") for i, a in enumerate("112")
+    ]
+    async with asgi() as (client, state):
+        for order in itertools.permutations(rows):
+            (found,) = await together(client, "/reward?run=r&group_size=3&method=ttrl", [body([*order, *others])])
+            assert found["rewards"] == [0.0, 0.0, 0.0, 1.0, 1.0, 0.0]
+            assert found["extra_logs"]["neutral"] == [1.0] * 3 + [0.0] * 3
+        assert [w["event"] for w in state.openrlhf._runs.warnings] == [event]
+
+
+async def test_a_rollout_that_a_body_holds_twice_votes_once_and_is_rewarded_twice(asgi):
+    rows = [keyed(a, i) for i, a in enumerate((1, 1, 2))]
+    async with asgi() as (client, _):
+        (found,) = await together(client, "/reward?run=r&group_size=3&method=ttrl", [body([*rows, rows[2], rows[2]])])
+    assert found["rewards"] == [1.0, 1.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("there", range(1, 5))
+async def test_more_than_half_of_a_group_is_scored_and_less_gets_equal_rewards(asgi, there):
+    rest = [("Other? ", a, "") for a in (1, 1, 1, 2)]
+    async with asgi() as (client, _):
+        rows = [(PROMPT, a, "") for a in (1, 1, 2, 1)[:there]]
+        (found,) = await together(client, "/reward?run=r&group_size=4&method=ttrl", [step([*rows, *rest])])
+    logs = found["extra_logs"]
+    assert found["rewards"][:there] == ([0.0] * there if there <= 2 else [1.0, 1.0, 0.0, 1.0][:there])
+    assert set(logs["neutral"][:there]) == {float(there <= 2)}
+    assert set(logs["partial"][:there]) == {float(there == 3)}
+    assert found["rewards"][there:] == [1.0, 1.0, 1.0, 0.0]
+
+
+async def test_a_prompt_that_a_step_holds_twice_is_two_groups_of_the_stated_size(asgi):
+    rows = [(p, a, "") for p, answers in (("p? ", "1112"), ("q? ", "1111"), ("p? ", "2221")) for a in answers]
+    async with asgi() as (client, _):
+        (found,) = await together(client, "/reward?run=r&group_size=4&method=ttrl", [step(rows)])
+    assert found["rewards"] == [1.0, 1.0, 1.0, 0.0] + [1.0] * 4 + [1.0, 1.0, 1.0, 0.0]
+    assert found["extra_logs"]["repeated"] == [0.0] * 8 + [1.0] * 4
+
+
+async def test_any_order_of_a_step_gives_each_rollout_the_same_reward(asgi):
+    rng = random.Random(7)
+    rows = [keyed(a, i, key=key) for key, answers in (("a", "11223"), ("b", "45556")) for i, a in enumerate(answers)]
+    async with asgi() as (client, _):
+        first = (await together(client, "/reward?run=r&group_size=5", [body(rows)]))[0]["rewards"]
+        for _ in range(6):
+            order = rng.sample(range(10), 10)
+            (found,) = await together(client, "/reward?run=r&group_size=5", [body([rows[i] for i in order])])
+            assert found["rewards"] == [first[i] for i in order]
+        halves = [body([r for r in rows if r["group_key"] == [key]]) for key in "ab"]
+        apart = await together(client, "/reward?run=r&group_size=5", halves)
+    assert [r for half in apart for r in half["rewards"]] == first

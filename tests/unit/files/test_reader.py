@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -238,49 +237,6 @@ def test_a_list_of_another_length_is_refused_with_both_lengths(tmp_path):
     assert isinstance(error, RequestError)
     assert error.code == "length"
     assert {"2", "3"} <= set(error.message.split())
-
-
-def test_a_log_of_inspect_ai_is_read_by_its_own_reader(tmp_path):
-    """Written by its own writer: two epochs of two samples, one of which failed."""
-    log = pytest.importorskip("inspect_ai.log")
-    model = pytest.importorskip("inspect_ai.model")
-    scorer = pytest.importorskip("inspect_ai.scorer")
-
-    def sample(name, epoch, text):
-        output = (
-            model.ModelOutput.from_content("m", text, stop_reason="max_tokens")
-            if text
-            else model.ModelOutput(model="m")
-        )
-        scores = {"match": scorer.Score(value="C" if text == "4" else "I")}
-        return log.EvalSample(id=name, epoch=epoch, input="2+2?", target="4", output=output, scores=scores)
-
-    samples = [sample("a", 1, "4"), sample("b", 1, "5"), sample("a", 2, "6"), sample("b", 2, "")]
-    spec = log.EvalSpec(
-        created="2026-01-01T00:00:00+00:00",
-        task="t",
-        dataset=log.EvalDataset(sample_ids=["a", "b"]),
-        model="m",
-        config=log.EvalConfig(epochs=2),
-    )
-    file = str(tmp_path / "log.eval")
-    log.write_eval_log(log.EvalLog(eval=spec, samples=samples), file)
-    (_, failed), (_, a), (_, b) = Reader(file)
-    assert (failed.code, "eval-retry" in failed.message) == ("engine", True)
-    assert [[(r["text"], r["correct"], r["finish_reason"]) for r in g["rollouts"]] for g in (a, b)] == [
-        [("4", True, "length"), ("6", False, "length")],
-        [("5", False, "length")],
-    ]
-    assert (a["group_id"], a["label"], a["prompt"]) == ("a", "4", "2+2?")
-
-
-def test_a_log_of_inspect_ai_without_its_package_says_what_to_install(tmp_path, monkeypatch):
-    for module in ("inspect_ai", "inspect_ai.log"):
-        monkeypatch.setitem(sys.modules, module, None)
-    (tmp_path / "log.eval").write_bytes(b"PK\x03\x04" + bytes(100))
-    with pytest.raises(RequestError, match="pip install inspect_ai") as found:
-        list(Reader(str(tmp_path / "log.eval")))
-    assert found.value.code == "file"
 
 
 def test_likelihoods_of_lm_eval_are_no_texts(tmp_path):
@@ -550,13 +506,6 @@ def test_the_tables_of_names_speak_of_inputs_only():
         assert not set(every) & set(fields)
 
 
-def test_siblings_with_two_labels_are_named(tmp_path):
-    file = tmp_path / "x.jsonl"
-    file.write_text(lines({"uid": "a", "text": "\\boxed{1}", "label": label} for label in ("1", "2")))
-    errors = [g for _, g in Reader(str(file)) if isinstance(g, RequestError)]
-    assert [e.message for e in errors] == ["its siblings have another label"]
-
-
 def test_most_rollouts_without_an_answer_are_a_loud_warning(tmp_path, capsys):
     file = tmp_path / "x.jsonl"
     texts = ["<think>so 4", "the", "\\boxed{", "", "\\boxed{4}"]
@@ -580,3 +529,162 @@ def test_an_engines_file_keeps_candidates_of_its_own(tmp_path):
     file.write_text(lines([{"prompt": "p", "outputs": outputs}]))
     ((_, group),) = Reader(str(file))
     assert [r["topk_logprobs"] for r in group["rollouts"]] == [[[-0.1, -2.0]]] * 2
+
+
+# --- membership: which rows are one group (`tests/unit/test_membership.py` has the rule) ------------------------------
+
+
+def said(answer, **fields):
+    return {"text": f"\\boxed{{{answer}}}", **fields}
+
+
+def read(tmp_path, rows):
+    """What the reader makes of rows: of each group its answers, or the name of its refusal; what it says; its ledger."""
+    file = tmp_path / "rows.jsonl"
+    file.write_text(lines(rows))
+    reader, told = Reader(str(file)), []
+    found = [
+        g.code if isinstance(g, RequestError) else "".join(r["text"][-2] for r in g["rollouts"]) for _, g in reader
+    ]
+    reader.say(told.append)
+    return found, told, reader.ledger
+
+
+PLACES = ("run", "step", "global_step", "epoch", "policy_version", "weight_version")
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_rows_of_two_runs_steps_epochs_or_versions_are_two_groups(tmp_path, name):
+    rows = [said(a, prompt="p", **{name: v}) for a, v in (("1", 1), ("2", 2), ("3", "1"), ("4", 1.0), ("5", "2"))]
+    found, told, _ = read(tmp_path, rows)
+    assert found == ["134", "25"]
+    assert not any("ignored" in line for line in told)
+
+
+@pytest.mark.parametrize("name", ["question", "problem", "query", "messages"])
+def test_rows_of_one_system_prompt_are_told_apart_by_their_questions(tmp_path, name):
+    def asks(text):
+        return [{"role": "user", "content": text}] if name == "messages" else text
+
+    rows = [said(a, prompt="SYSTEM", **{name: asks(q)}) for a, q in (("1", "a?"), ("2", "b?"), ("3", "a?"))]
+    assert read(tmp_path, rows)[0] == ["13", "2"]
+    ((_, first), _) = Reader(str(tmp_path / "rows.jsonl"))
+    assert first["prompt"] == "SYSTEM\na?"
+    whole = [said(a, prompt="Solve: a?", **{name: asks("a?")}) for a in "12"]
+    assert read(tmp_path, whole)[0] == ["12"]
+    ((_, only),) = Reader(str(tmp_path / "rows.jsonl"))
+    assert only["prompt"] == "Solve: a?"
+
+
+def test_a_conversation_asks_what_stands_before_its_last_answer(tmp_path):
+    turns = [{"role": "user", "content": "a?"}, {"role": "assistant", "content": "so"}]
+    rows = [said(a, messages=[turns[0], {**turns[1], "content": a}]) for a in "12"]
+    assert read(tmp_path, rows)[0] == ["12"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "name"),
+    [
+        ({"prompt": "a"}, {"prompt": "b"}, "prompt_conflict"),
+        ({"kind": "choice"}, {"kind": "math"}, "kind_conflict"),
+        ({"kind": "choice", "options": 4}, {"kind": "choice", "options": 5}, "options_conflict"),
+        ({"group_size": 4}, {"group_size": 5}, "size_conflict"),
+        ({"entropy_source": "exact"}, {"entropy_source": "topk"}, "entropy_source_conflict"),
+        ({"id": "x"}, {"id": "x"}, "index_conflict"),
+    ],
+)
+def test_rows_of_one_key_that_disagree_are_refused_by_name_and_counted(tmp_path, one, other, name):
+    rows = [said("1", uid="u", **one), said("2", uid="u", **other), said("3", uid="v"), said("3", uid="v")]
+    for order in (rows, rows[::-1]):
+        found, told, ledger = read(tmp_path, order)
+        assert sorted(found) == ["33", name]
+        assert ledger.as_json() == {"read": 1, "merged": 1, "dropped": 0, "refused": 2, "unreadable": 0}
+        assert told[-1] == "lines: 1 read, 1 merged, 2 refused"
+
+
+def test_rows_whose_labels_contradict_each_other_have_none_and_gt_says_so(tmp_path, capsys):
+    file = tmp_path / "x.jsonl"
+    for labels in (["1", "1.0", "2"], ["2", 1, "1"], [None, "1", "2"]):
+        file.write_text(lines(said(a, uid="u", label=label) for a, label in zip("112", labels, strict=True)))
+        assert main(["score", str(file), "--method", "gt"]) == 1
+        out, err = capsys.readouterr()
+        assert json.loads(out)["error"]["code"] == "label_conflict"
+        assert "contradict each other" in err
+        assert main(["score", str(file), "--method", "ttrl"]) == 0
+        scored = json.loads(capsys.readouterr().out)
+        assert (scored["rewards"], "label_conflict" in scored["flags"]) == ([1.0, 1.0, 0.0], True)
+
+
+def test_one_name_in_several_types_is_one_name_and_no_other_prompt(tmp_path):
+    rows = [said("1", group_id=1), said("2", group_id="1"), said("3", group_id=1.0), said("4", group_id="1.0")]
+    rows += [said("5", prompt="1"), said("6", group_id="001"), said("7", group_id=True)]
+    assert read(tmp_path, rows)[0] == ["type", "1234", "5", "6"]
+
+
+def test_a_step_that_stands_twice_is_two_groups_and_mixed_rows_are_one(tmp_path):
+    blocks = [(3, "12"), (4, "33"), (3, "456"), (4, "7")]
+    rows = [said(a, step=step, prompt="p") for step, answers in blocks for a in answers]
+    found, told, _ = read(tmp_path, rows)
+    assert found == ["12", "456", "337"], "the last block holds a lone rollout"
+    assert told == ["1 prompt came again at a step, as after a restart: each time is a group"]
+    assert read(tmp_path, [said(a, step=int(a) % 2, prompt="p") for a in "1234"])[0] == ["13", "24"]
+    by_file = [said(a, step=step, prompt="p") for step in (1, 10, 2) for a in "12"]
+    assert read(tmp_path, by_file)[0] == ["12"] * 3, "as `cat *` orders a trainer's files"
+
+
+def test_a_rollout_that_stands_again_is_read_once_and_said(tmp_path):
+    found, told, ledger = read(tmp_path, [said("1", uid="u", id=7)] * 3 + [said("2", uid="u", id=8)])
+    assert found == ["12"]
+    assert ledger["dropped"] == 2
+    assert told[-1] == "lines: 1 read, 1 merged, 2 dropped (rollouts that stand twice, with one id and one content)"
+
+
+def test_a_part_of_a_group_with_a_size_is_partial_or_neutral(tmp_path, capsys):
+    file = tmp_path / "x.jsonl"
+    sizes = {"whole": "1122", "partial": "112", "neutral": "12"}
+    file.write_text(lines(said(a, uid=name, group_size=4) for name, answers in sizes.items() for a in answers))
+    assert main(["score", str(file), "-m", "ttrl"]) == 0
+    found = {g["group_id"]: g for g in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert {n: [f for f in g["flags"] if f in sizes] for n, g in found.items()} == {
+        "whole": [], "partial": ["partial"], "neutral": ["neutral"],
+    }  # fmt: skip
+    assert found["partial"]["rewards"] == [1.0, 1.0, 0.0]
+    assert found["neutral"]["rewards"] == [0.0, 0.0]
+
+
+def test_samples_of_lm_eval_are_dropped_as_the_same_only_if_they_are(tmp_path):
+    sample = {"doc_id": 0, "doc_hash": "h", "target": "1", "resps": [["\\boxed{1}"]], "arguments": [["q", {}]]}
+    rows = [
+        sample,
+        {**sample, "filter": "other"},
+        {**sample, "resps": [["\\boxed{2}"]]},
+        {**sample, "arguments": [["r", {}]]},
+    ]
+    found, told, ledger = read(tmp_path, rows)
+    assert found == ["1", "2", "1"]
+    assert ledger["dropped"] == 1
+    assert told[-1] == "lines: 3 read, 1 dropped (samples that stood here before, as under another filter)"
+
+
+def test_samples_of_inspect_ai_are_one_group_by_their_question_and_once_an_epoch(tmp_path):
+    first = inspected("q", "4", 0, 0, {"text": "\\boxed{1}", "correct": True})
+    again = inspected("q", "4", 0, 0, {"text": "\\boxed{2}", "correct": False})
+    other = inspected("r", "4", 0, 1, {"text": "\\boxed{2}", "correct": False})
+    assert read(tmp_path, [first, first, {**again, "epoch": 2}])[0] == ["12"]
+    assert read(tmp_path, [first, again])[0] == ["index_conflict"]
+    assert read(tmp_path, [first, other])[0] == ["prompt_conflict"]
+
+
+def test_content_parts_of_a_chat_reply_are_joined(tmp_path):
+    parts = [{"type": "text", "text": "so "}, {"type": "image"}, {"type": "text", "text": "\\boxed{1}"}]
+    assert read(tmp_path, [{"prompt": "p", "choices": [{"message": {"content": parts}}] * 2}])[0] == ["11"]
+
+
+@pytest.mark.parametrize(("module", "extra"), [("zstandard", "files"), ("pyarrow.parquet", "parquet")])
+def test_the_extra_that_reads_a_form_is_named(tmp_path, monkeypatch, module, extra):
+    file = tmp_path / "x"
+    file.write_bytes(zstd(PLAIN) if module == "zstandard" else parquet(GROUPS))
+    monkeypatch.setitem(__import__("sys").modules, module, None)
+    with pytest.raises(RequestError, match=rf"pip install '\.\[{extra}\]'") as found:
+        list(Reader(str(file)))
+    assert found.value.code == "file"
