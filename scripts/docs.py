@@ -209,13 +209,12 @@ def group_inputs_table() -> Iterator[tuple[str, ...]]:
 
 
 def waves_table() -> Iterator[tuple[str, ...]]:
-    """The options of `settled`, and the parameters of each rule."""
-    from dare_reward.stopping.waves import RULES, rule_specs, wave_specs  # noqa: PLC0415
+    """The options of adaptive voting."""
+    from dare_reward.votes import wave_specs  # noqa: PLC0415
 
-    yield "of", "name", "default", "accepts", "meaning", "source"
-    for name, specs in (("request", wave_specs()), *((f"`{rule}`", rule_specs(rule)) for rule in RULES)):
-        for s in specs:
-            yield name, f"`{s.name}`", str(s.default), s.accepts, s.doc, s.source or "-"
+    yield "name", "default", "accepts", "meaning", "source"
+    for s in wave_specs():
+        yield f"`{s.name}`", str(s.default), s.accepts, s.doc, s.source or "-"
 
 
 def metrics_table() -> Iterator[tuple[str, ...]]:

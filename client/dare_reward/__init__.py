@@ -30,7 +30,7 @@ from .inputs import AnsweredRollout, Group, Rollout
 from .methods import methods
 from .reply import GroupReply, Reply, Support
 from .scoring.score import estimate
-from .stopping.settled import GroupSettled, SettledReply, settled
+from .votes import Waves, votes_suffice
 
 if TYPE_CHECKING:
     from .client import AsyncClient, Client
@@ -45,7 +45,6 @@ __all__ = [
     "Group",
     "GroupError",
     "GroupReply",
-    "GroupSettled",
     "Groups",
     "LimitError",
     "Ragged",
@@ -55,13 +54,13 @@ __all__ = [
     "RequestError",
     "Rollout",
     "ServiceError",
-    "SettledReply",
     "Support",
     "UnavailableError",
+    "Waves",
     "__version__",
     "estimate",
     "methods",
-    "settled",
+    "votes_suffice",
 ]
 
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import orjson
 
-from dare_reward import Reply, SettledReply
+from dare_reward import Reply
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError, unknown_name
@@ -27,7 +27,7 @@ from .run_recorder import RunRecorder
 from .schema import REQUEST_KEYS, Parser
 from .settings import Settings
 
-R = TypeVar("R", Reply, SettledReply)
+R = TypeVar("R", bound=Reply)
 URL_KEYS = ("detail", "token", *QUERY)
 
 

@@ -20,7 +20,7 @@ SETTINGS = {"max_groups": 1024, "max_json_bytes": 1 << 26, "max_body_bytes": 1 <
 @pytest.fixture
 def service(monkeypatch):
     """Clients without a network; `service.bodies` is what was sent, `service.change` alters replies, `service.down` ends it."""
-    state = SimpleNamespace(bodies=[], asked=[], change=lambda reply: reply, down=False)
+    state = SimpleNamespace(bodies=[], change=lambda reply: reply, down=False)
 
     def answer(request):
         if state.down:

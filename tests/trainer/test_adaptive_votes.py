@@ -6,8 +6,8 @@ import httpx
 import pytest
 from fakes import Engine, SamplingParams, generate_responses, go, run
 
-from dare_reward import settled
 from dare_reward.errors import ConfigError, RequestError
+from dare_reward.votes import Waves, votes_suffice
 from dare_trainer.agent.config import AgentConfig
 from dare_trainer.agent.executor import Executor
 
@@ -21,7 +21,9 @@ def split(number):
 @pytest.fixture
 def make(live):
     def made(**settings):
-        return Executor(AgentConfig(url=live, **{"votes_per_prompt": 16, "adaptive": "auto", **settings}))
+        return Executor(
+            AgentConfig(url=live, **{"method": "ttrl", "votes_per_prompt": 16, "adaptive": "auto", **settings})
+        )
 
     return made
 
@@ -30,18 +32,16 @@ def logs(out, *names):
     return [{r["extra_logs"][name] for r in out} for name in names]
 
 
-@pytest.mark.parametrize("method", ["ttrl", "dare"])
-def test_a_settled_group_costs_no_further_wave(make, method):
+def test_a_group_whose_votes_suffice_costs_no_further_wave(make):
     engine = Engine(lambda n: SAME, delay=0)
-    out = go(make(method=method), engine, n=8)
+    out = go(make(), engine, n=8)
     assert len(engine.asked) == 8
     assert logs(out, "votes", "votes_saved", "settle_risk", "reward_fallback") == [{8.0}, {8.0}, {0.0}, {0.0}]
 
 
-@pytest.mark.parametrize("method", ["ttrl", "dare"])
-def test_an_open_group_gets_all_votes_in_waves(make, method):
+def test_an_open_group_gets_all_votes_in_waves(make):
     engine = Engine(split, delay=0)
-    out = go(make(method=method, adaptive="wave=4"), engine, n=4)
+    out = go(make(adaptive="wave=4"), engine, n=4)
     assert len(engine.asked) == 16
     assert logs(out, "votes", "votes_saved", "settle_risk") == [{16.0}, {0.0}, {0.0}]
     assert engine.running == 0
@@ -51,12 +51,12 @@ def test_waves_end_where_the_rule_says(make):
     """The engine gets as many requests as the rule asks for, wave by wave."""
     texts = [*(split(n) for n in range(8)), *[SAME.replace("7", "5")] * 24]
     rollouts = [{"answer": t[7:-1], "trained": i < 8} for i, t in enumerate(texts)]
-    votes = 8
-    while more := settled([{"rollouts": rollouts[:votes]}], method="ttrl", votes=32, wave=4).groups[0].more:
+    votes, waves = 8, Waves(votes=32, wave=4)
+    while more := votes_suffice({"rollouts": rollouts[:votes]}, {}, method="ttrl", waves=waves).more:
         votes += more
     assert 8 < votes < 32
     engine = Engine(lambda n: texts[n], delay=0)
-    out = go(make(method="ttrl", votes_per_prompt=32, adaptive="wave=4"), engine, n=8)
+    out = go(make(votes_per_prompt=32, adaptive="wave=4"), engine, n=8)
     assert len(engine.asked) == votes
     assert logs(out, "votes", "votes_saved") == [{float(votes)}, {32.0 - votes}]
     assert 0 < out[0]["extra_logs"]["settle_risk"] <= 0.05
@@ -72,14 +72,15 @@ def test_no_vote_begins_before_all_trained_rollouts_have_ended(make):
                 ended.append(self.running)
             return await super().generate(*args, **more)
 
-    go(make(method="ttrl", adaptive="wave=4"), Slow(split, delay=0.01), n=4)
+    go(make(adaptive="wave=4"), Slow(split, delay=0.01), n=4)
     assert ended == [0]
 
 
 def test_the_rewards_are_those_of_the_votes_that_were_cast(make):
-    with_waves = go(make(method="dare", adaptive="wave=4"), Engine(split, delay=0), n=4)
-    at_once = go(make(method="dare", adaptive=""), Engine(split, delay=0), n=4)
-    assert sorted(r["reward"] for r in with_waves) == sorted(r["reward"] for r in at_once)
+    """Three of the four trained rollouts say 5, and all votes 6."""
+    engine = Engine(lambda n: f"\\boxed{{{5 if n < 3 else 6}}}", delay=0)
+    out = go(make(adaptive="wave=4"), engine, n=4)
+    assert sorted(r["reward"] for r in out) == [0, 0, 0, 1]
 
 
 def test_an_evaluation_has_no_votes(make):
@@ -99,7 +100,7 @@ def test_a_lost_vote_is_a_vote_less(make):
         return split(number)
 
     engine = Engine(sometimes, delay=0)
-    out = go(make(method="ttrl", adaptive="wave=4"), engine, n=4)
+    out = go(make(adaptive="wave=4"), engine, n=4)
     assert logs(out, "votes") == [{15.0}]
     assert len(engine.asked) == 16
 
@@ -108,27 +109,18 @@ def test_a_rule_that_fails_costs_votes_and_no_reward(make, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("dare_trainer.agent.adaptive_votes.decide", broken)
+    monkeypatch.setattr("dare_trainer.agent.adaptive_votes.votes_suffice", broken)
     engine = Engine(lambda n: SAME, delay=0)
     out = go(make(method="ttrl"), engine, n=4)
     assert len(engine.asked) == 16
     assert logs(out, "votes", "reward_fallback") == [{16.0}, {0.0}]
 
 
-def test_a_group_that_cannot_be_judged_gets_all_votes(make):
-    """Without entropies dare has no rewards to look at: the group is scored as it always was."""
-    executor, engine = make(method="dare"), Engine(lambda n: SAME, plugin=False, delay=0)
-    executor._entropies_seen = True
-    out = go(executor, engine, n=4)
-    assert len(engine.asked) == 16
-    assert logs(out, "reward_fallback", "entropy_source") == [{1.0}, {0.0}]
-
-
 def test_without_a_service_votes_still_stop(make):
     async def nobody(request):
         raise httpx.ConnectError("nobody there")
 
-    executor, engine = make(method="ttrl", retries=0), Engine(lambda n: SAME, delay=0)
+    executor, engine = make(retries=0), Engine(lambda n: SAME, delay=0)
     executor._estimation._client._transport = httpx.MockTransport(nobody)
     out = go(executor, engine, n=8)
     assert len(engine.asked) == 8
@@ -180,7 +172,7 @@ def test_a_member_that_is_cancelled_stops_the_wave(make, who):
 def test_a_wave_that_can_change_nothing_is_cut_short(make):
     """6 to 2 and then 7s: long before the last request of the wave ends, which it never does, 5 cannot win."""
     texts = ["\\boxed{5}"] * 2 + [SAME] * 14
-    settings = {"method": "ttrl", "adaptive": "rule=predictive&delta=0.0001", "abort": "settled"}
+    settings = {"method": "ttrl", "adaptive": "delta=0.0001", "abort": "settled"}
     engine = Hanging(lambda n: texts[n], 15)
     out = go(make(**settings), engine, n=8)
     assert len(engine.asked) == 16
@@ -197,9 +189,8 @@ def test_a_wave_that_can_change_nothing_is_cut_short(make):
     ("settings", "words"),
     [
         ({"adaptive": "auto"}, "votes_per_prompt, which is not set"),
-        ({"adaptive": "rule=predictive", "votes_per_prompt": 8}, "use rule=rewards"),
-        ({"adaptive": "auto", "votes_per_prompt": 8, "method": "evol_rl"}, "embedding, which cannot be foreseen"),
-        ({"adaptive": "rule=magic", "votes_per_prompt": 8}, "rule must be one of"),
+        ({"adaptive": "auto", "votes_per_prompt": 8}, "dare may pay another one.*that pays it: ttrl"),
+        ({"adaptive": "rule=rewards", "votes_per_prompt": 8}, "unknown setting"),
         ({"adaptive": "wave=4&speed=2", "votes_per_prompt": 8}, "unknown setting"),
         ({"abort": "settled"}, "leave abort out"),
         ({"abort": "settled", "adaptive": "auto", "votes_per_prompt": 8}, "dare may pay others"),

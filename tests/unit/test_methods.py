@@ -57,8 +57,8 @@ def test_an_entry_says_what_people_need(method):
 
 
 def test_a_parameter_has_a_name_of_its_own(method):
-    """One that `estimate`, `settled` or their URLs take themselves could not be set there; `seed` means the same."""
-    calls = (dare_reward.estimate, dare_reward.settled, Client.reward, Client.rewards)
+    """One that `estimate`, a client or a URL takes themselves could not be set there; `seed` means the same."""
+    calls = (dare_reward.estimate, Client.reward, Client.rewards)
     taken = {*chain(*(inspect.signature(call).parameters for call in calls)), *REWARD_KEYS} - {"seed"}
     assert not taken & {spec.name for spec in specs(find(method))}
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
@@ -39,8 +38,8 @@ from ..openrlhf import AnswerRules
 from ..options import ADAPTER, CLIENT, Labelled, OnCollapse, OnError, TrainOn
 from ..params import Spec
 from ..runs.line import asked_for
-from ..scoring.request import LIMITS
 from ..scoring.update import Update
+from ..votes import Wanted, Waves, votes_suffice
 from .collapse import RunWatch, watch_of
 from .report import logger, say_once, watch_answers
 from .rollout import content_of, group, has_entropy, may_vote
@@ -48,8 +47,6 @@ from .rollout import content_of, group, has_entropy, may_vote
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client
     from ..reply import Reply
-    from ..stopping.settled import GroupSettled
-    from ..stopping.waves import Waves
 
 JSON = Mapping[str, Any]
 # What a stack or its adapter may lack: rollouts without a reward, masks of tokens, a way to end the training.
@@ -130,17 +127,14 @@ class Scorer:
             return self._without(groups, error), None
         return self._with(groups, reply), reply
 
-    def settled(self, groups: Sequence[Group], waves: Waves) -> list[Wanted]:
-        """Votes of each group's next wave, and the risk of doing without; decided in this process."""
-        from ..stopping.settled import decide
-
-        whole = replace(LIMITS, groups=sys.maxsize)
+    def votes_suffice(self, group: Group, waves: Waves) -> Wanted:
+        """Votes of the group's next wave, and the risk of doing without. What fails costs votes, never a label."""
         try:
-            params = self._params(groups)
-            reply = decide(self._sent(groups), params, method=self.method, waves=waves, limits=whole, seed=self.seed)
+            (sent,) = self._sent([group])
+            return votes_suffice(sent, dict(self.params), method=self.method, waves=waves)
         except DareError as error:
-            return _every(groups, waves, error)
-        return [_wanted(g, waves) for g in reply.groups]
+            logger.warning("group %r gets all of its votes: %s", group.get("group_id"), error)
+            return Wanted(max(waves.votes - len(group["rollouts"]), 0))
 
     def _sent(self, groups: Sequence[Group]) -> Sequence[Group]:
         """The groups, each with the kind of its answers."""
@@ -153,13 +147,10 @@ class Scorer:
             return sent
         return [cast("Group", {**g, "method": "gt"}) if _is_labelled(g) else g for g in sent]
 
-    def _judged(self, groups: Sequence[JSON]) -> dict[str, Any]:
-        """The method, its parameters and its seed: what decides rewards."""
-        return {"method": self.method, "seed": self.seed, **self._params(groups)}
-
     def _asked(self, groups: Sequence[JSON]) -> dict[str, Any]:
-        """That, and what the reply says beside rewards."""
-        return self._judged(groups) | dict(self.update) | {"shadow": self.shadow, "run": self.run}
+        """The method, its parameters and its seed, which decide rewards, and what the reply says beside them."""
+        asked = {"method": self.method, "seed": self.seed, **self._params(groups), **dict(self.update)}
+        return asked | {"shadow": self.shadow, "run": self.run}
 
     @property
     def reads_answers(self) -> bool:
@@ -285,27 +276,6 @@ class Scorer:
 def _value(spec: Spec, value: Any) -> Any:
     """Of a setting, which a URL and an environment write as text."""
     return spec.parse(value) if isinstance(value, str) else spec.check(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Votes that a group still needs, and the probability that its label differs from that of all votes."""
-
-    more: int
-    risk: float = 0.0
-
-
-def _wanted(group: GroupSettled, waves: Waves) -> Wanted:
-    if group.error is not None:
-        logger.warning("group %r gets all of its votes: %s", group.group_id, group.error.message)
-        return Wanted(max(waves.votes - group.votes, 0))
-    return Wanted(group.more or 0, group.risk or 0.0)
-
-
-def _every(groups: Sequence[JSON], waves: Waves, error: DareError) -> list[Wanted]:
-    """What fails costs votes, never a label."""
-    logger.warning("%d groups get all of their votes: %s", len(groups), error)
-    return [Wanted(max(waves.votes - len(g["rollouts"]), 0)) for g in groups]
 
 
 def from_environment(stack: str, **defaults: Any) -> Scorer:

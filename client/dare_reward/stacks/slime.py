@@ -6,7 +6,8 @@ Advantages and selections need the whole step: `--custom-reward-post-process-pat
 with `&advantage=...` (and `&selection=...`) in the URL. Groups that carry nothing are sampled again with
 `--dynamic-sampling-filter-path dare_reward.stacks.slime.dynamic_filter`.
 
-`&adaptive=auto&votes=64` in the URL generates further rollouts that only vote, in waves, while a group is not settled.
+`&adaptive=auto&votes=64` in the URL generates further rollouts that only vote, in waves, while those so far do not
+suffice (docs/stopping.md).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from ..errors import ConfigError, RequestError
 from ..methods import find, require_every_rollout
-from ..stopping.waves import Waves
+from ..votes import Waves, require_ballots
 from . import slime_votes
 from .report import shadow_numbers
 from .rollout import label_of
@@ -147,7 +148,7 @@ def _waves(args: Any) -> Waves | None:
     if not asked.get("votes", "").isdecimal():
         raise ConfigError("adaptive needs votes=..., the rollouts of a prompt that vote in full, in --rm-url")
     waves = Waves.read(asked.get("adaptive", ""), votes=int(asked["votes"]))
-    waves.resolved(waves.rule_of(find(scorer.method)))
+    require_ballots(find(scorer.method))
     return waves
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from ..errors import RequestError
 from ..methods import find
 from ..openrlhf import AnswerRules
-from ..stopping.waves import Waves
+from ..votes import Waves, require_ballots
 from .answer_tokens import outside_answer
 from .rollout import content_of
 from .scorer import Scorer
@@ -29,8 +29,8 @@ class VoteRollout:
 
     Args:
         entropy: forward: by one more forward of the trainer; logprob: estimated by the log-probabilities of vLLM
-        adaptive: votes in waves, and only for prompts that are not settled: auto, or a line such as
-            rule=predictive&delta=0.02&wave=4 (docs/stopping.md); on one process
+        adaptive: votes in waves, and only for prompts whose votes do not suffice: auto, or a line such as
+            delta=0.02&wave=4 (docs/stopping.md); on one process, and for methods that pay the most voted answer
         url: with adaptive: the reward service, as DareReward gets it, with method and parameters; `settings` likewise
     """
 
@@ -48,8 +48,8 @@ class VoteRollout:
         self.extra, self.entropy, self.adaptive = extra, entropy, adaptive
         self.scorer = None if url is None else Scorer.of(url, **settings)
         if self.scorer is not None:
-            waves, method = Waves.read(adaptive), find(self.scorer.method)
-            waves.resolved(waves.rule_of(method))
+            Waves.read(adaptive)
+            require_ballots(find(self.scorer.method))
 
     def __call__(self, prompts: Sequence[Any], trainer: Any) -> dict[str, list[Any]]:
         ids = prompt_ids_of(trainer, prompts)
@@ -64,7 +64,7 @@ class VoteRollout:
         return columns | loss_masks(trainer, completions)
 
     def _in_waves(self, trainer: Any, scorer: Scorer, ids: list[list[int]], size: int) -> dict[str, list[Any]]:
-        """The trained completions of all prompts, then votes for the prompts that are not settled."""
+        """The trained completions of all prompts, then votes for the prompts whose votes do not suffice."""
         if trainer.accelerator.num_processes > 1 or len(ids) % size:
             raise RequestError("VoteRollout(adaptive=...) needs whole groups, and so one process: leave adaptive out")
         self._check_same(trainer, scorer)
@@ -77,7 +77,7 @@ class VoteRollout:
         while still and asked < waves.votes:
             members = [trained[p * size : (p + 1) * size] + [{**v, "trained": False} for v in votes[p]] for p in still]
             sent = [scorer.group(str(p), rows) for p, rows in zip(still, members, strict=True)]
-            wanted = dict(zip(still, scorer.settled(sent, waves), strict=True))
+            wanted = {p: scorer.votes_suffice(one, waves) for p, one in zip(still, sent, strict=True)}
             risk |= {p: w.risk for p, w in wanted.items() if not w.more}
             still = [p for p in still if wanted[p].more]
             # All groups have as many votes, so a wave is as long for each: one call of the trainer's own generation.

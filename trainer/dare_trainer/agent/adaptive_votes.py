@@ -1,4 +1,4 @@
-"""Votes in waves: after the trained rollouts, more votes only while the group is not settled (docs/stopping.md).
+"""Votes in waves: after the trained rollouts, more votes only while those so far do not suffice (docs/stopping.md).
 
 The decision is made in this process: no request, so nothing on the way to the service can change how many votes a group
 has. Whatever fails here costs generation, never a label: the group then gets all of its votes.
@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dare_reward.methods import find
-from dare_reward.stopping.settled import certain, decide
-from dare_reward.stopping.waves import Waves
+from dare_reward.votes import Waves, label_is_certain, votes_suffice
 
 from .config import AgentConfig
 from .rollout_reader import ReadRollout
@@ -60,15 +59,12 @@ class AdaptiveVotes:
         """Votes of the next wave, and the risk of doing without."""
         waves = self._waves
         try:
-            reply = await asyncio.to_thread(decide, [group], self._params, method=self._config.method, waves=waves)
-            (settled,) = reply.groups
+            options: dict[str, Any] = {"method": self._config.method, "waves": waves}
+            wanted = await asyncio.to_thread(votes_suffice, group, self._params, **options)
         except Exception:
             logger.exception("group %s: how many votes it needs cannot be told; it gets all", group.get("group_id"))
             return waves.votes, 0.0
-        if settled.error is not None:
-            logger.warning("group %s gets all of its votes: %s", settled.group_id, settled.error.message)
-            return waves.votes, 0.0
-        return settled.more or 0, settled.risk or 0.0
+        return wanted.more, wanted.risk
 
     async def _wave(
         self,
@@ -111,7 +107,7 @@ class AdaptiveVotes:
     async def _certain(self, group: Group) -> bool:
         options: dict[str, Any] = {"method": self._config.method, "votes": self._waves.votes}
         try:
-            return await asyncio.to_thread(certain, group, self._params, **options)
+            return await asyncio.to_thread(label_is_certain, group, self._params, **options)
         except Exception:
             logger.exception("group %s: its wave is not cut short", group.get("group_id"))
             return False

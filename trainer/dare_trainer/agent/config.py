@@ -25,7 +25,7 @@ from dare_reward.options import TrainOn
 from dare_reward.params import Param, Spec, parameters
 from dare_reward.runs.line import asked_for
 from dare_reward.scoring.shadow_methods import needs
-from dare_reward.stopping.waves import Waves
+from dare_reward.votes import Waves, require_ballots
 
 logger = logging.getLogger("dare_trainer")
 
@@ -70,8 +70,8 @@ class AgentConfig:
     adaptive: Annotated[
         str,
         Param(
-            "votes in waves, while the group is not settled (docs/stopping.md): auto, or a line such as "
-            "`rule=predictive&delta=0.02&wave=4`; empty: all at once"
+            "votes in waves, while those of the group do not suffice (docs/stopping.md): auto, or a line such as "
+            "`delta=0.02&wave=4`; empty: all at once"
         ),
     ] = ""
     abort: Annotated[
@@ -140,9 +140,8 @@ class AgentConfig:
             return
         if self.votes_per_prompt <= 0:
             raise ConfigError("adaptive asks for votes in waves up to votes_per_prompt, which is not set: say 64")
-        waves = self.waves
-        assert waves is not None
-        waves.resolved(waves.rule_of(find(self.method)))
+        Waves.read(self.adaptive, votes=self.votes_per_prompt)
+        require_ballots(find(self.method))
 
     @property
     def waves(self) -> Waves | None:

@@ -1,0 +1,212 @@
+"""When votes suffice: published cases, exact probabilities by enumeration, and calibration on real votes."""
+
+import gzip
+import json
+import math
+from itertools import pairwise, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dare_reward.errors import RequestError
+from dare_reward.groups import Groups
+from dare_reward.methods import find, methods
+from dare_reward.scoring.request import prepare
+from dare_reward.votes import (
+    Tally,
+    Waves,
+    flip_risk,
+    label_is_certain,
+    locked,
+    require_ballots,
+    tallies,
+    votes_suffice,
+)
+
+TTRL = {"tie": "first", "no_answer": "clean"}
+
+
+def tallied(rows, **params):
+    return tallies(find("ttrl").ballots(Groups.of(rows), TTRL | params))
+
+
+def tally(votes, **params):
+    return tallied([votes], **params)[0]
+
+
+# --- the finite horizon ----------------------------------------------------------------------------------------------
+
+
+def enumerated(votes, to_come, prior=0.5):
+    """P(another label) over all sequences of votes to come; the last answer is one not seen yet."""
+    kinds = list(dict.fromkeys(votes))
+    label = max(kinds, key=votes.count)
+    weights = [votes.count(k) + prior for k in kinds] + [prior]
+    flipped = 0.0
+    for draws in product(range(len(weights)), repeat=to_come):
+        now, p = list(weights), 1.0
+        for d in draws:
+            p *= now[d] / sum(now)
+            now[d] += 1
+        more = [*votes, *([*kinds, "new"][d] for d in draws)]
+        flipped += p * (max(dict.fromkeys(more), key=more.count) != label)
+    return flipped
+
+
+@pytest.mark.parametrize(
+    ("votes", "to_come"), [("aab", 4), ("aabb", 3), ("abb", 4), ("abbb", 5), ("aaabb", 5), ("aaaa", 5)]
+)
+def test_the_risk_is_that_of_all_sequences(votes, to_come):
+    """With one rival besides a new answer, the bound is above by what both could do at once."""
+    exact = enumerated(list(votes), to_come)
+    assert exact - 1e-12 <= flip_risk(tally(list(votes)), to_come) <= 1.05 * exact + 1e-12
+
+
+def test_the_risk_bounds_that_of_many_rivals():
+    exact = enumerated(list("aabcd"), 4)
+    assert exact < flip_risk(tally(list("aabcd")), 4) < 1.2 * exact
+
+
+def test_risk_falls_with_the_lead_and_with_the_votes_to_come():
+    leads = [flip_risk(Tally(16 + k, ((16 - k, False),)), 32) for k in range(0, 16, 3)]
+    assert all(a > b for a, b in pairwise(leads))
+    horizons = [flip_risk(Tally(18, ((14, False),)), to_come) for to_come in (32, 16, 8, 4, 0)]
+    assert all(a >= b for a, b in pairwise(horizons))
+    assert horizons[-1] == 0
+
+
+def test_ties():
+    """At equal votes the answer seen first has the label: a later rival needs one vote more."""
+    late, early = tally(list("aab")), tally(list("baa"))
+    assert (late.rivals, early.rivals) == (((1, False),), ((1, True),))
+    assert flip_risk(late, 1) == 0 < flip_risk(early, 1)
+    assert locked(late, 1)
+    assert not locked(early, 1)
+    assert tally(list("ab"), tie="none").leader is None
+    assert flip_risk(tally(list("ab"), tie="all"), 3) == 1
+    assert tally(list("aab"), tie="none").rivals == ((1, True),)
+
+
+def test_nobody_answered():
+    assert flip_risk(tally([None, None]), 4) == 1
+    assert flip_risk(tally([None, None]), 0) == 0
+
+
+@pytest.mark.parametrize("to_come", [0, 1, 5, 8])
+def test_locked_is_risk_zero(to_come):
+    for lead, rival in product(range(1, 9), range(4)):
+        one = Tally(lead, ((rival, False),) if rival else ())
+        assert locked(one, to_come) == (flip_risk(one, to_come) == 0)
+
+
+# --- calibration -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def game():
+    """Real votes as numbers, a row a group: GPT-4's on the game of 24, half of whose groups have no clear leader."""
+    with gzip.open(Path(__file__).parents[1] / "data" / "game24_gpt4_m100.jsonl.gz", "rt") as lines:
+        groups = prepare([json.loads(line) for line in lines]).groups
+    return groups.answer_R.reshape(len(groups.sizes_P), -1)
+
+
+def orders(rows, count, votes=64, seed=5):
+    """Random orders of each group's votes, cut to as many as vote."""
+    rng = np.random.default_rng(seed)
+    return [[None if a < 0 else a for a in rng.permutation(row)[:votes].tolist()] for _ in range(count) for row in rows]
+
+
+def labels(rows):
+    groups = Groups.of(rows)
+    lead = find("ttrl").ballots(groups, TTRL).leader_A
+    text = dict(zip(groups.group_A[lead].tolist(), np.array(groups.text_A, object)[lead], strict=True))
+    return [text.get(p) for p in range(len(rows))]
+
+
+def played(rows, delta, *, first=32, wave=8):
+    """For each group that stopped early: the risk that was named, and whether its label differs at the end."""
+    open_, final, out = list(range(len(rows))), labels(rows), []
+    for n in range(first, len(rows[0]), wave):
+        now = [rows[i][:n] for i in open_]
+        risk = np.array([flip_risk(t, len(rows[0]) - n) for t in tallied(now)])
+        label = labels(now)
+        out += [(risk[j], label[j] != final[i]) for j, i in enumerate(open_) if risk[j] <= delta]
+        open_ = [i for j, i in enumerate(open_) if risk[j] > delta]
+    return np.array(out)
+
+
+def at_least(flips, count, share):
+    """P(X >= flips) of `count` draws: small where more labels flip than `share` allows."""
+    return 1 - sum(math.comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(flips))
+
+
+@pytest.mark.parametrize("delta", [0.02, 0.05, 0.1])
+def test_of_the_groups_stopped_at_delta_at_most_delta_flip(game, delta):
+    stopped = played(orders(game, 6), delta)
+    assert len(stopped) > 80
+    assert stopped[:, 0].max() <= delta
+    assert at_least(int(stopped[:, 1].sum()), len(stopped), delta) > 0.025
+
+
+def test_the_risk_that_is_named_is_the_share_that_flips(game):
+    stopped = played(orders(game, 6, seed=8), 0.5)
+    assert at_least(int(stopped[:, 1].sum()), len(stopped), max(stopped[:, 0].mean(), 1e-3)) > 0.025
+
+
+def test_the_test_of_calibration_can_fail(game):
+    """Without any rule, as many labels flip as no delta allows."""
+    rows = orders(game, 6)
+    flips = sum(a != b for a, b in zip(labels([r[:32] for r in rows]), labels(rows), strict=True))
+    assert at_least(flips, len(rows), 0.1) < 1e-6
+
+
+# --- a group ---------------------------------------------------------------------------------------------------------
+
+
+def asked(answers, **options):
+    group = {"rollouts": [{"answer": a} for a in answers]}
+    return votes_suffice(group, {}, method="ttrl", waves=Waves(**options))
+
+
+def test_a_group_asks_for_a_wave_while_its_votes_do_not_suffice():
+    assert asked("11112222", votes=64, wave=8).more == 8
+    assert asked("11112222", votes=10, wave=8).more == 2
+    whole = asked("1122", votes=4)
+    assert (whole.more, whole.risk) == (0, 0.0)
+    sure, unsure = (asked("1" * 22 + "2" * 10, votes=64, delta=delta) for delta in (0.03, 1e-4))
+    assert (sure.more, unsure.more) == (0, 8)
+    assert 0 < sure.risk == unsure.risk < 0.03
+
+
+def test_rollouts_that_a_group_lost_do_not_matter():
+    """Votes are counted, not planned: a group that lost some has as many more to come."""
+    assert asked("1" * 31, votes=33).more == 0
+    assert asked([*"1" * 10, *"2" * 10, *[None] * 11], votes=33, wave=8).more == 2
+
+
+def test_a_label_is_certain_in_any_order_of_votes():
+    """With tie=first a rival that is begun earlier and comes later may win the tie: 3 of 6 votes are in, and all say C."""
+    votes = [{"answer": None}, {"answer": None}, *[{"answer": "C"}] * 3]
+    assert not label_is_certain({"rollouts": votes}, {"tie": "first"}, method="ttrl", votes=8)
+    assert label_is_certain({"rollouts": [*votes, {"answer": "C"}]}, {"tie": "first"}, method="ttrl", votes=8)
+
+
+def test_a_method_that_does_not_pay_the_most_voted_answer_is_refused_before_a_run():
+    for name, method in methods().items():
+        if method.ballots is None:
+            with pytest.raises(RequestError, match=f"{name} may pay another one.*that pays it: ttrl") as caught:
+                require_ballots(method)
+            assert caught.value.code == "rule"
+        else:
+            require_ballots(method)
+    with pytest.raises(RequestError, match="leave adaptive out"):
+        votes_suffice({"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}, {}, method="dare", waves=Waves())
+
+
+def test_a_line_says_what_the_options_say():
+    assert Waves.read("auto") == Waves.read("") == Waves()
+    assert Waves.read("delta=0.02&wave=4", votes=32) == Waves(votes=32, wave=4, delta=0.02)
+    for line in ("wave=x", "wave=0", "votes=0", "delta=2", "wave=2&wave=4", "yes", "rule=predictive", "draws=30"):
+        with pytest.raises(RequestError):
+            Waves.read(line)
