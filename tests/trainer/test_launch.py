@@ -392,6 +392,39 @@ def test_a_prompt_that_comes_again_with_its_id_is_dropped(tmp_path):
     assert prepare("mine", source, tmp_path) == {"mine.jsonl": 2, "mine-eval.jsonl": 2}
 
 
+@pytest.mark.parametrize("name", ["mine", "gsm8k"])
+def test_a_question_with_two_answers_is_in_neither_set_and_is_counted(tmp_path, capsys, name):
+    rows = [("2+2?", "4"), ("3+3?", "6"), ("2+2?", "5"), ("3+3?", "6.0"), ("4+4?", "8"), ("2+2?", "4")]
+    for order in (rows, rows[::-1]):
+        source = tmp_path / "in.jsonl"
+        source.write_text("".join(json.dumps({"question": q, "answer": f"#### {a}"}) + "\n" for q, a in order))
+        out = tmp_path / "data"
+        command = ["data", "prepare", name, "--from", str(source), "--out", str(out), "--force"]
+        assert main(command) == 1
+        said = capsys.readouterr().out
+        assert "questions: 2 read; 1 dropped (question " in said
+        assert "3 refused (question " in said
+        assert "'2+2?' comes again with another answer)" in said
+        for file in (f"{name}.jsonl", f"{name}-eval.jsonl"):
+            asked = sorted(line["input"][:4] for line in lines(out / file))
+            assert asked == ["3+3?", "4+4?"]
+
+
+def test_one_system_prompt_beside_many_questions_is_many_questions(tmp_path):
+    source = tmp_path / "in.json"
+    rows = [{"prompt": "SYSTEM", "question": f"{i}+1?", "answer": str(i + 1)} for i in range(3)]
+    source.write_text(json.dumps([*rows, {"prompt": "Solve: 7+7?", "question": "7+7?", "answer": "14"}]))
+    assert prepare("mine", source, tmp_path)["mine.jsonl"] == 4
+    asked = [line["input"].partition("\nPlease")[0] for line in lines(tmp_path / "mine.jsonl")]
+    assert asked == [*(f"SYSTEM\n{i}+1?" for i in range(3)), "Solve: 7+7?"]
+
+
+def test_a_question_that_comes_again_without_its_answer_keeps_it(tmp_path):
+    source = tmp_path / "in.json"
+    source.write_text(json.dumps([{"question": "a?"}, {"question": "a?", "answer": "1"}]))
+    assert prepare("mine", source, tmp_path) == {"mine.jsonl": 1, "mine-eval.jsonl": 1}
+
+
 def test_an_evaluation_set_of_ones_own_is_part_of_the_command_to_paste(tmp_path, capsys):
     source = tmp_path / "mine.jsonl"
     source.write_text(json.dumps({"question": "1 + 1?", "answer": 2}))

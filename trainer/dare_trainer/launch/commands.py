@@ -18,6 +18,7 @@ from dare_reward.commands.help_index import TRAINING
 from dare_reward.commands.shared_arguments import warn
 from dare_reward.commands.tables import table
 from dare_reward.errors import ConfigError, DareError
+from dare_reward.ledger import Ledger
 
 from ..agent.config import parse_setting, read_config, with_line
 from ..agent.scoring import handshake
@@ -277,6 +278,7 @@ def doctor(arguments: argparse.Namespace) -> int:
 
 
 def data(arguments: argparse.Namespace) -> int:
+    ledger = Ledger()
     try:
         written = prepare(
             arguments.name,
@@ -285,9 +287,12 @@ def data(arguments: argparse.Namespace) -> int:
             kind=arguments.kind,
             as_is=arguments.as_is,
             force=arguments.force,
+            ledger=ledger,
         )
     except (DareError, OSError) as error:
         raise ConfigError(str(error)) from None
+    if ledger.lost or ledger["dropped"]:
+        _say(f"questions: {ledger.sentence}")
     _say(*(f"{arguments.out / name}: {count} prompt{'s' * (count != 1)}" for name, count in written.items()))
     if benchmark_facts(arguments.name) is None:
         stem, evaluation = arguments.out / arguments.name, f"{arguments.name}-eval.jsonl"
@@ -297,7 +302,7 @@ def data(arguments: argparse.Namespace) -> int:
         else:
             _say(f"{evaluation} was not written: not every row has an answer ({', '.join(OWN['answer'])}).")
         _say(f"{arguments.name} is a set of your own. Train on it with `dare-reward train --recipe ... {flags}`.")
-    return 0
+    return ledger.exit_code
 
 
 def _say(*lines: str) -> None:

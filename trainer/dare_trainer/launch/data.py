@@ -3,26 +3,37 @@
     NAME.jsonl           training: {"input", "label": {"answer", "split": "train", ...}, "datasource"}
     NAME-eval.jsonl      the same prompts, whose label says that a rollout is graded
 
-Duplicate prompts are dropped: two groups of one prompt in one batch would share their votes on the URL route. A label
-that means nothing is an error here, because in a run it counts as none.
+A prompt that comes again is dropped: two groups of one prompt in one batch would share their votes on the URL route.
+With another answer it is refused altogether, since nobody can tell which of the two is right. A label that means
+nothing is an error here, because in a run it counts as none.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from dare_reward.errors import ConfigError
 from dare_reward.files.output import write_files
+from dare_reward.ledger import Ledger
+from dare_reward.membership import Member, gather
 from dare_reward.openrlhf import AnswerRules, Label, read_label, write_label
 
 from .questions import LabelledQuestion, benchmark_facts, load, load_own, read_rows
 
 
 def prepare(
-    name: str, source: Path, out: Path, *, kind: str | None = None, as_is: bool = False, force: bool = False
+    name: str,
+    source: Path,
+    out: Path,
+    *,
+    kind: str | None = None,
+    as_is: bool = False,
+    force: bool = False,
+    ledger: Ledger | None = None,
 ) -> dict[str, int]:
     """Write all files, or none if one of them holds something else; their names with the number of lines.
 
@@ -30,6 +41,7 @@ def prepare(
 
     kind    how answers compare; that of a benchmark is known
     as_is   do not ask for an answer in a box
+    ledger  is told what became of each question
     """
     if not re.fullmatch(r"[\w.+-]+", name):
         raise ConfigError(f"{name!r} becomes the name of a file: use letters, digits, dots, dashes and underscores")
@@ -37,10 +49,9 @@ def prepare(
     if facts is not None and kind not in {None, facts["kind"]}:
         raise ConfigError(f"{name} is a benchmark of kind {facts['kind']}: leave --kind out")
     questions = load_own(source, kind=kind, labelled=False) if facts is None else load(name, source)
-    unique: dict[str, LabelledQuestion] = {}
-    for question in questions:
-        unique.setdefault(question.prompt(), question)
-    questions = list(unique.values())
+    questions = _unique(questions, Ledger() if ledger is None else ledger)
+    if not questions:
+        raise ConfigError(f"{source}: every question comes again with another answer")
     out.mkdir(parents=True, exist_ok=True)
     files: dict[Literal["train", "eval"], str] = {"train": f"{name}.jsonl"}
     if all(q.label for q in questions):
@@ -51,6 +62,25 @@ def prepare(
         texts[out / file] = "\n".join(lines) + "\n"
     write_files(texts, force=force)
     return dict.fromkeys(files.values(), len(questions))
+
+
+def _unique(questions: Sequence[LabelledQuestion], ledger: Ledger) -> list[LabelledQuestion]:
+    """Each question once, with its answer where one of the rows has it; without those of two answers."""
+    out = []
+    for group in gather(
+        Member(i, prompt=q.prompt(), kind=q.kind, options=q.options and len(q.options), label=q.labels or None)
+        for i, q in enumerate(questions)
+    ):
+        same = [questions[i] for i in group.items]
+        if group.refusal is not None or group.label_conflict:
+            why = f"question {group.items[-1] + 1}: {same[0].text[:40]!r} comes again with another answer"
+            ledger.count("refused", why, len(same))
+            continue
+        out.append(next((q for q in same if q.label), same[0]))
+        ledger.count("read")
+        if len(same) > 1:
+            ledger.count("dropped", f"question {group.items[1] + 1} comes again", len(same) - 1)
+    return out
 
 
 def _line(question: LabelledQuestion, split: Literal["train", "eval"], name: str, *, as_is: bool) -> dict[str, str]:

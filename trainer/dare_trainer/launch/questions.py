@@ -172,7 +172,7 @@ def _own(row: JSON, place: str, kind: Any, labelled: bool) -> LabelledQuestion:
         raise ConfigError("accepted must be a list of texts")
     if asked is not None and not (isinstance(asked, str) and asked):
         raise ConfigError("asked must be the text that the model is sent")
-    text = _prompt_text(_first(row, OWN["question"], "question"))
+    text = _question(row)
     answer = _first(row, OWN["answer"], "answer", needed=labelled)
     listed = tuple(str(o).strip() for o in options) if isinstance(options, list) else None
     more: list[str] = []
@@ -236,6 +236,17 @@ def _letter_of(answer: Any, texts: Sequence[str]) -> str:
     if value in texts:
         return letters[texts.index(value)]
     raise ConfigError(f"the answer {value[:40]!r} is none of {len(texts)} options")
+
+
+def _question(row: JSON) -> str:
+    """All that a row asks: behind one system prompt, it is the other column that tells its questions apart."""
+    _first(row, OWN["question"], "question")
+    texts: list[str] = []
+    for name in OWN["question"]:
+        text = "" if row.get(name) in (None, "") else _prompt_text(row[name])
+        if not any(text in other for other in texts):
+            texts = [*(other for other in texts if other not in text), text]
+    return "\n".join(filter(None, texts))
 
 
 def _prompt_text(value: Any) -> str:
