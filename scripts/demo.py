@@ -63,8 +63,8 @@ def main() -> int:
 def verdict(command: str, file: str) -> str:
     """What `calibrate` says of the file against the vote; a file without labels has no verdict."""
     said = subprocess.run([command, "calibrate", file], check=False, cwd=_venv.ROOT, capture_output=True, text=True)
-    lines = [line for line in said.stdout.splitlines() if line.startswith("verdict: ")]
-    return f"DARE against the vote, by the labels of this file: {lines[0][9:]}\n" if lines else ""
+    headline, _, rest = said.stdout.partition("\n")
+    return f"By the labels of this file: {headline}. {rest.partition(chr(10))[0]}\n" if said.stdout else ""
 
 
 if __name__ == "__main__":

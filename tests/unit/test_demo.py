@@ -28,7 +28,7 @@ def test_the_demo_gives_an_address_only_while_it_serves(demo, monkeypatch):
     assert demo.main() == 0
     assert "http://" in said[0]
     assert "http://" not in said[-1]
-    assert said[-2].startswith("DARE against the vote, by the labels of this file: undecided")
+    assert said[-2].startswith("By the labels of this file: Not decided: label ")
     with pytest.raises(httpx.ConnectError):
         httpx.get(said[0].partition("POST ")[2].split()[0])
 

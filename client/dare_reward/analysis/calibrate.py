@@ -116,13 +116,14 @@ class Calibration:
     auroc           within-prompt P(entropy of a right rollout < entropy of a wrong one), over prompts that have both
     auroc_right, auroc_wrong   the same where the vote is right, and where it is wrong
     equally_long    the same over pairs whose lengths differ by at most a tenth, which are `pairs` of all
-    accuracy        share of prompts whose label is right, by exponent of GRID
-    above_vote      the same minus that of the vote, paired by prompt
+    accuracy        right labels by exponent of GRID on the prompts of the fit themselves, which no surface shows
+    above_vote      the same less those of the vote, paired by prompt
     flips, gain     share of prompts whose label differs from the vote's, and change of label accuracy, each prompt by
                     the exponent that all other prompts choose: what to expect of prompts without a label
     more            further labelled prompts that would pass the gate with a probability of 80% if entropy tells as much
                     as it seems to, and enough of them; None: no number of them
     params          method and parameters in one line (`dare_reward.methods.read_line`)
+    exponents_of_others   of each prompt, what all other prompts choose
     """
 
     certainty: str
@@ -151,6 +152,7 @@ class Calibration:
     gain: Interval
     more: int | None
     params: str
+    exponents_of_others: tuple[float, ...]
 
     @property
     def informative(self) -> bool:
@@ -245,7 +247,8 @@ def calibrate(
     to_pass = bars(int(e.usable_P.sum()), e.mixed, tried=tried, chosen=chosen)
     own = choose(e, e.totals(), to_pass)
     exponent, fitted, statistic = float(own.exponent_S[0]), float(own.fitted_S[0]), float(own.t_S[0])
-    others = np.searchsorted(GRID, choose(e, e.without_own(), to_pass).exponent_S)
+    without_own = choose(e, e.without_own(), to_pass).exponent_S
+    others = np.searchsorted(GRID, without_own)
     truth_R = np.where(e.usable_P[groups.group_R], correct_R, np.nan)
     unsure_R = certainty.of_R(groups)
     auroc = entropy_auroc(groups, truth_R, unsure_R=unsure_R, level=level, seed=seed)
@@ -285,6 +288,7 @@ def calibrate(
         gain=over(e.right_PB[rows, others] - e.right_PB[:, VOTE]),
         more=0 if exponent else _more(e, statistic, to_pass.gate, chosen),
         params=line.line(exponent, {**changed(line, weight), **reading}),
+        exponents_of_others=tuple(without_own.tolist()),
     )
 
 
@@ -312,8 +316,8 @@ class Tables:
         """p_b(y) at any exponent."""
         return _shares(groups, _weights(groups, self.value_A, exponent)[:, None])[:, 0]
 
-    def winners(self, groups: Groups, exponent: float) -> Bools:
-        """The label at any exponent."""
+    def winners(self, groups: Groups, exponent: float | Floats) -> Bools:
+        """The label at any exponent, which may be one for each answer."""
         return groups.first_max(_weights(groups, self.value_A, exponent))
 
     def labels(self, groups: Groups) -> Ints:
@@ -344,7 +348,7 @@ def tables(groups: Groups, certainty: Certainty, weight: Mapping[str, Any] = NOT
     )
 
 
-def _weights(groups: Groups, value_A: Floats, exponent: float) -> Floats:
+def _weights(groups: Groups, value_A: Floats, exponent: float | Floats) -> Floats:
     """n exp(b c) over the greatest exp(b c) of the group."""
     power_A = exponent * value_A
     with np.errstate(under="ignore"):

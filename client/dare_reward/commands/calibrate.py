@@ -13,13 +13,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from dare_reward.analysis.bootstrap import Interval, mean_interval
-from dare_reward.analysis.calibrate import LEVEL, Calibration
+from dare_reward.analysis.calibrate import LABELS, LEVEL, Calibration
 from dare_reward.analysis.certainty import ENTROPY
 from dare_reward.analysis.group_size import BySize, Labeller, by_size
 from dare_reward.analysis.labels import known_groups
 from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval, powers
-from dare_reward.analysis.power import Power
-from dare_reward.analysis.preflight import Preflight, agreement, preflight, row_of
+from dare_reward.analysis.verdict import Verdict, agreement, judge, percent
 from dare_reward.commands.tables import (
     PAPER,
     Screen,
@@ -33,6 +32,7 @@ from dare_reward.commands.tables import (
 )
 from dare_reward.errors import RequestError
 from dare_reward.estimators.method import Estimate, Method
+from dare_reward.files.entropy_estimates import estimate_of
 from dare_reward.groups import Groups
 from dare_reward.methods import find
 from dare_reward.report.lines import is_run, run_lines
@@ -43,7 +43,6 @@ from dare_reward.scoring.score import pseudo_label
 from .command import add_command, add_seed
 from .labelled import Labelled, interval, read_labelled, refuse_repeats
 from .shared_arguments import add_file, add_param, missing_entropies, own_params, read_labels, warn
-from .sizes import by_rollouts, sentence
 
 UNMEASURED = (
     "no labelled prompt can be scored: each rollout with an answer needs mean_entropy or token_entropies. Estimate "
@@ -53,6 +52,7 @@ UNMEASURED = (
 UNKNOWN = (
     "no group says of every rollout whether it is right. Add a `label` to each group, or `correct` to each rollout"
 )
+RIGHT = "% of right labels, by rollouts of a prompt"
 WEIGHT = ("eps", "eps_scale", "u_floor")
 NOTES = """Your labels decide the line that you train with. During training no reward sees them. Label prompts of the
 kind that you will train on, and sample their rollouts from the model that you will train. Calibrate again when the
@@ -114,7 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
     if np.isnan(data.correct_R).all():
         _unlabelled(data, methods, weight, arguments)
     refuse_repeats(data)
-    found = preflight(
+    found = judge(
         data.groups,
         data.correct_R,
         level=arguments.level,
@@ -130,11 +130,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(_json(found, methods=methods and asdict(methods), accuracy=_accuracy(data)))
     else:
-        print(report(found, screen_of(arguments), methods=methods, accuracy=_accuracy(data)))
+        warning = _other_estimate(arguments, found, weight, reading)
+        print(report(found, screen_of(arguments), methods=methods, accuracy=_accuracy(data), warning=warning))
     data.summary.say()
     if found.calibration.left_out:
         data.summary.ledger.count("refused", f"{found.calibration.certainty} is missing", found.calibration.left_out)
-    return data.summary.exit_code(int(found.verdict != "use"), refused=3)
+    return data.summary.exit_code(int(found.use != "line"), refused=3)
 
 
 def _by_method(data: Labelled, names: str, reading: Mapping[str, Any]) -> BySize | None:
@@ -179,7 +180,7 @@ def _accuracy(data: Labelled) -> dict[str, dict[int, Any]]:
     majority = {k: mean_interval(majority_at_k(data.groups, data.correct_R, k)) for k in ks}
     return {
         "pass@k": {k: asdict(pass_at_k_interval(n_P, c_P, k)) for k in ks},
-        "maj@k": {k: asdict(v) for k, v in majority.items()},
+        "maj@k, ties by chance": {k: asdict(v) for k, v in majority.items()},
     }
 
 
@@ -192,13 +193,43 @@ def _unlabelled(
     if arguments.json:
         print(json.dumps({"rollouts": asdict(rows)}, indent=1))
     elif rows.prompts:
-        print("\n".join([*(wrapped(line, on, indent="  ") for line in sentence(rows)), "", by_rollouts(rows, on)]))
+        print(by_rollouts(rows, on))
         _show_methods(methods, arguments)
-    raise RequestError(f"{data.file}: no group has a label or `correct` flags. Add a `label` to each.", code="label")
+    raise RequestError(
+        f"{data.file}: no group has a label or `correct` flags, so nothing is decided. Label {LABELS} prompts: "
+        f"dare-reward label {data.file}",
+        code="label",
+    )
 
 
-def _json(found: Preflight, **more: Any) -> str:
-    return json.dumps(finite({**asdict(found), **more}), indent=1)
+def _other_estimate(
+    arguments: argparse.Namespace, found: Verdict, weight: Mapping[str, Any], reading: Mapping[str, Any]
+) -> str:
+    """A warning where the other way to estimate entropies would decide otherwise; standard input is read once only."""
+    other = {"topk": "logprob", "logprob": "topk"}.get(arguments.entropy)
+    if other is None or arguments.file == "-" or (other == "topk" and arguments.vocab_size is None):
+        return ""
+    try:
+        data = read_labelled(
+            arguments.file,
+            missing=estimate_of(other, arguments.vocab_size),
+            labels=read_labels(arguments),
+            reading=reading,
+            tell=lambda *_: None,
+        )
+    except RequestError:  # the file has not what it is made of
+        return ""
+    shown = judge(data.groups, data.correct_R, reading=reading, chosen=arguments.chosen, **weight)
+    if not shown.calibration.prompts or (shown.use, shown.line) == (found.use, found.line):
+        return ""
+    return f"With --entropy {other} the verdict is another: {shown.headline} ({shown.line})."
+
+
+def _json(found: Verdict, **more: Any) -> str:
+    content = {"shown": asdict(found.shown()), **asdict(found), **more}
+    for one in (content["calibration"], *content["calibrations"]):
+        del one["exponents_of_others"], one["accuracy"], one["above_vote"]  # in sample
+    return json.dumps(finite(content), indent=1)
 
 
 def _of_run(
@@ -266,78 +297,39 @@ def _unknown(window: Window) -> str:
 
 
 def report(
-    found: Preflight,
+    found: Verdict,
     on: Screen = PAPER,
     *,
     methods: BySize | None = None,
     accuracy: Mapping[str, Mapping[int, Any]] = MappingProxyType({}),
+    warning: str = "",
 ) -> str:
     """Everything that `dare-reward calibrate` prints."""
+    shown = found.shown()
+    notes = [*shown.notes, *([warning] if warning else [])]
     parts = [
-        "\n".join(first_lines(found, on)),
-        by_rollouts(found.rollouts, on),
+        "\n".join([wrapped(line, on, indent="  ") for line in (shown.headline, shown.why)]),
+        "\n".join([wrapped(f"- {line}", on, indent="  ") for line in notes]),
+        table((RIGHT, *shown.sizes), shown.rows, right=True, on=on),
         *([] if methods is None else [by_rollouts(methods, on)]),
-        _measures(found.calibrations, on),
         *([_of_k(accuracy, on)] if accuracy else []),
-        found.calibration.params,  # last, so that `tail -1` reads it
+        _measures(found.calibrations, on),
+        shown.line,  # last, so that `tail -1` reads it
     ]
     return "\n\n".join(parts)
 
 
+def by_rollouts(found: BySize, on: Screen) -> str:
+    """A row a method, a column a size."""
+    what = RIGHT if found.truth else "% of labels that agree with those of all rollouts, by rollouts of a prompt"
+    rows = [[row.name, *map(percent, row.share)] for row in found.rows]
+    return table((what, *map(str, found.sizes)), rows, right=True, on=on)
+
+
 def _of_k(accuracy: Mapping[str, Mapping[int, Any]], on: Screen) -> str:
     ks = next(iter(accuracy.values()))
-    rows = [[name, *(number(values[k]["estimate"]) for k in ks)] for name, values in accuracy.items()]
-    return table(("of k rollouts", *map(str, ks)), rows, right=True, on=on)
-
-
-def first_lines(found: Preflight, on: Screen) -> list[str]:
-    """The verdict, what to know of it, and what these labels could show."""
-    c = found.calibration
-    left = f"; {c.left_out} left out: {c.certainty} is missing" if c.left_out else ""
-    lines = [
-        f"verdict: {_what(found)} ({found.reason})",
-        *(f"warning: {text}" for text in found.warnings),
-        *sentence(found.rollouts, row_of(c.certainty, c.exponent) if c.exponent else ""),
-        f"{counted(c.prompts, 'labelled prompt')}, {c.mixed} with right and wrong answers{left}",
-        *_power(c, found.power),
-    ]
-    return [wrapped(line, on, indent="  ") for line in lines]
-
-
-def _what(found: Preflight) -> str:
-    c = found.calibration
-    if found.verdict == "use":
-        return f"use {c.certainty} with exponent {c.exponent:g}{_fewer(found)}"
-    if found.verdict == "informative":
-        return f"{c.certainty} is informative, but changes no label: vote"
-    return found.verdict
-
-
-def _fewer(found: Preflight) -> str:
-    """With how many rollouts the line labels as well as the vote with all of them."""
-    c, sizes = found.calibration, found.rollouts
-    row = next((r for r in sizes.rows if r.name == row_of(c.certainty, c.exponent)), None)
-    enough = sizes.reaches(row, sizes.rows[0].share[-1]) if row and sizes.sizes else None
-    return (
-        f", {enough} rollouts for what the vote labels with {sizes.sizes[-1]}"
-        if enough and enough < sizes.sizes[-1]
-        else ""
-    )
-
-
-def _power(c: Calibration, power: Power) -> list[str]:
-    if not c.mixed or not (c.enough or power.more):
-        return []
-    if isnan(power.share):
-        return [f"on these prompts no exponent gives {c.certainty} an AUROC of {power.auroc:g}"]
-    own = (
-        f"with these {counted(c.prompts, 'label')}, {c.mixed} of them mixed, an AUROC of {power.auroc:g} "
-        f"(votes alone give {power.votes:.2f}) would have passed the test in {100 * power.tested:.0f}% "
-        f'and led to "use" in {100 * power.share:.0f}%'
-    )
-    if power.more:
-        return [f"{own}; with {power.more} chosen labels more (dare-reward label) in {100 * power.with_more:.0f}%"]
-    return [own]
+    rows = [[name, *(percent(values[k]["estimate"]) for k in ks)] for name, values in accuracy.items()]
+    return table(("% of prompts, by k rollouts", *map(str, ks)), rows, right=True, on=on)
 
 
 def _measures(calibrations: Sequence[Calibration], on: Screen) -> str:
@@ -351,8 +343,6 @@ def _measures(calibrations: Sequence[Calibration], on: Screen) -> str:
         (f"t of those that could win ({calibrations[0].rival_gate:.3g} needed)", lambda c: number(c.contended, 2)),
         ("likeliest exponent", lambda c: f"{c.fitted:g}"),
         ("exponent to use", lambda c: f"{c.exponent:g}" + (" (the vote)" if not c.exponent else "")),
-        ("expected flips of the label", lambda c: interval(asdict(c.flips))),
-        ("expected gain in label accuracy", lambda c: interval(asdict(c.gain))),
     ]
     head = ("measure", *(c.certainty for c in calibrations))
     return table(head, [[name, *(cell(c) for c in calibrations)] for name, cell in rows], on=on)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from dare_reward._version import __version__
-from dare_reward.analysis.preflight import preflight
+from dare_reward.analysis.verdict import Shown, judge
 from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.answers.unanswered import Unanswered
 from dare_reward.errors import RequestError
@@ -25,7 +26,7 @@ from dare_reward.report.lines import is_run, read_lines
 from dare_reward.report.ties import Ties
 from dare_reward.report.view import VOTE, view
 
-from .calibrate import WEIGHT, first_lines
+from .calibrate import WEIGHT
 from .command import add_command
 from .labelled import read_labelled, refuse_repeats
 from .mismatched_labels import MismatchedLabels
@@ -41,7 +42,6 @@ from .shared_arguments import (
     unscored,
     warn,
 )
-from .tables import PAPER
 
 
 def register(subparsers: Any) -> None:
@@ -76,7 +76,10 @@ def run(arguments: argparse.Namespace) -> int:
     book = book_of(arguments)
     if book is None:
         return 1
-    data = {"calibration": _calibration(arguments, book), **view(book)}
+    verdict = _calibration(arguments, book)
+    data = {"calibration": verdict and asdict(verdict), **view(book)}
+    if verdict:  # of labelled prompts it is the one thing to know
+        data["runs"][0]["headline"] = {"text": verdict.why, "word": verdict.headline, "tone": "quiet"}
     shown = sum(len(r["cards"]) for r in data["runs"])
     groups = sum(r["groups"] for r in data["runs"])
     head = {
@@ -138,7 +141,7 @@ def book_of(arguments: argparse.Namespace) -> RunBook | None:
     return book
 
 
-def _calibration(arguments: argparse.Namespace, book: RunBook) -> dict[str, Any] | None:
+def _calibration(arguments: argparse.Namespace, book: RunBook) -> Shown | None:
     """What `dare-reward calibrate` says of a labelled file of rollouts; None of anything else."""
     (run, *others), file = book.runs.values(), arguments.file
     if others or not run.one_set or file == "-" or not any("pass@1" in step.sums for step in run.steps.values()):
@@ -156,14 +159,8 @@ def _calibration(arguments: argparse.Namespace, book: RunBook) -> dict[str, Any]
         )
         refuse_repeats(data)
     except RequestError as error:
-        return {"lines": [str(error)], "sizes": [], "rows": [], "params": ""}
-    found = preflight(data.groups, data.correct_R, reading=reading, **weight)
-    return {
-        "lines": first_lines(found, PAPER),
-        "sizes": found.rollouts.sizes,
-        "rows": [[row.name, *row.share] for row in found.rollouts.rows],
-        "params": found.calibration.params,
-    }
+        return Shown("These labels give no verdict", str(error), (), "", (), ())
+    return judge(data.groups, data.correct_R, reading=reading, **weight).shown()
 
 
 def _first_groups(path: str) -> tuple[list[Mapping[str, Any]], int]:

@@ -5,12 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from functools import lru_cache
 from typing import Any, Final
 
-import numpy as np
-
-from ..analysis.bootstrap import RESAMPLES
 from ..errors import RequestError
 from ..methods import find
 from ..numbers import CHARTS, LABELLED, NUMBERS, shadow_charts
@@ -20,7 +16,6 @@ from .verdict import (
     ONE_SET,
     READING,
     RULES,
-    Headline,
     RunVerdict,
     Word,
     accuracy_verdict,
@@ -152,10 +147,7 @@ class RunView:
             accuracy = replace(accuracy, since=bisect_right(run.steps.places, accuracy.since) - 1)
         if reading:
             state = entropy = accuracy = READING
-        vote = next((row for row in shadows if row["method"] == VOTE and row["labelled"]), None)
         worst = headline(self.states, state, entropy, accuracy)
-        if run.one_set and vote and not reading:
-            worst = _against_vote(run.methods.most_common(1)[0][0][0], vote)
         return {
             "run": run.name,
             "unit": run.unit,
@@ -212,10 +204,7 @@ def _names(run: RunTotals) -> list[str]:
 
 
 def _shadows(run: RunTotals) -> list[JSON]:
-    """Of each shadow method over the run: how often it would have chosen otherwise, and who was right then.
-
-    gain    right labels of the run's method less its own, in points, with a 95% interval over groups
-    """
+    """Of each shadow method over the run: how often it would have chosen otherwise, and who was right then."""
 
     def total(name: str) -> tuple[float, float]:
         value, weight = run.whole.sums.get(name, (0.0, 0.0))
@@ -238,36 +227,9 @@ def _shadows(run: RunTotals) -> list[JSON]:
                 "labelled": int(labelled),
                 "right": int(right),
                 "right_ours": int(right + ours - theirs),
-                "gain": _gain(int(ours), int(theirs), int(labelled)),
             }
         )
     return out
-
-
-@lru_cache(maxsize=1 << 10)
-def _gain(ours: int, theirs: int, labelled: int) -> list[float]:
-    """Points of right labels: `ours` groups where the run's method alone is right, `theirs` where the other is.
-
-    The interval is the percentile bootstrap over groups, whose resamples are draws of these three counts.
-    """
-    if not labelled:
-        return []
-    shares = np.array([ours, theirs, max(labelled - ours - theirs, 0)]) / max(labelled, ours + theirs)
-    drawn = np.random.default_rng(0).multinomial(labelled, shares, RESAMPLES)
-    ends = np.quantile(drawn[:, 0] - drawn[:, 1], [0.025, 0.975])
-    return [round(100 * float(x) / labelled, 1) for x in (ours - theirs, *ends)]
-
-
-def _against_vote(method: str, vote: JSON) -> Headline:
-    """The headline of a labelled file."""
-    gain, low, high = vote["gain"]
-    text = (
-        f"{method} labels {vote['right_ours']:,} of {vote['labelled']:,} prompts right, the vote {vote['right']:,} "
-        f"({gain:+.0f} point{'s' * (abs(round(gain)) != 1)}, 95% {low:.0f} to {high:.0f})"
-    )
-    if low <= 0 <= high:
-        return Headline(text, "no difference seen", "quiet")
-    return Headline(text, "above the vote" if low > 0 else "below the vote", "good" if low > 0 else "bad")
 
 
 def _within(run: RunTotals, size: int) -> Iterator[JSON]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ..analysis.calibrate import LABELS
 from ..analysis.certainty import ENTROPY, GRID
-from ..analysis.preflight import Preflight, preflight
+from ..analysis.verdict import Verdict, judge
 from ..answers.classes import listed
 from ..errors import RequestError
 from ..methods import settle
@@ -45,7 +45,7 @@ class Window:
     groups: tuple[int, int]
     exponents: tuple[float | None, ...]
     repeated: int
-    found: Preflight
+    found: Verdict
 
     @property
     def exponent(self) -> float | None:
@@ -66,7 +66,7 @@ def last_window(
 
     lines     of one run
     scoring   how the run read answers, where it was told
-    options   those of `analysis.preflight.preflight`
+    options   those of `analysis.verdict.judge`
     """
     steps, held, count = deque[list[JSON]](), 0, 0
     for batch in by_step({k: line.get(k) for k in KEPT} for line in lines if _is_labelled(line)):
@@ -83,7 +83,7 @@ def last_window(
     weight = {k: v for k, v in options.items() if k not in {"level", "seed"}}
     latest = {_key(line): line for step in steps for line in step}
     prepared = prepare([stored_group(line, i) for i, line in enumerate(latest.values())], limits=UNLIMITED)
-    verdict = preflight(prepared.groups, correctness(prepared), reading=scoring, **options)
+    verdict = judge(prepared.groups, correctness(prepared), reading=scoring, **options)
     last = (line for line in steps[-1] if line["method"] != "gt")
     scored = {(line["method"], line["config_id"]): exponent_of(line, **weight, **scoring) for line in last}
     exponents = tuple(sorted(set(scored.values()), key=lambda b: (b is None, b)))
@@ -122,18 +122,18 @@ def fits(exponent: float, window: Window) -> tuple[bool | None, str]:
 def _fits(exponent: float, window: Window) -> tuple[bool | None, str]:
     c = window.found.calibration
     if c.exponent and c.exponent * exponent <= 0:
-        return False, f"the labels choose {c.exponent:g} ({window.found.reason})"
-    if window.found.verdict == "undecided" and not c.enough:
-        return None, window.found.reason
+        return False, f"the labels choose {c.exponent:g} ({window.found.why})"
+    if window.found.use == "open" and not c.enough:
+        return None, window.found.why
     if exponent in GRID and (above := c.above_vote[GRID.index(exponent)]).high < 0:
         low, high = (f"{100 * x:+.1f}" for x in (above.low, above.high))
         return False, f"it names fewer right labels than the vote ({low} to {high} points)"
-    if window.found.verdict == "undecided":
-        return None, window.found.reason
+    if window.found.use == "open":
+        return None, window.found.why
     if exponent and not c.exponent:
-        return False, f"the labels choose the vote ({window.found.reason})"
+        return False, f"the labels choose the vote ({window.found.why})"
     better = "" if c.exponent == exponent else f"the sign is right, and {c.exponent:g} fits better; "
-    return True, f"{better}{window.found.reason}"
+    return True, f"{better}{window.found.why}"
 
 
 def _is_labelled(line: JSON) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from dare_reward.analysis.auroc import group_auroc
 from dare_reward.analysis.labels import right_answers
 from dare_reward.analysis.passk import majority_at_k
-from dare_reward.analysis.preflight import preflight
+from dare_reward.analysis.verdict import judge as verdict_of
 from dare_reward.groups import Groups
 from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import UNLIMITED, prepare
@@ -151,17 +151,17 @@ def treatments(graded: Graded, arms: Sequence[str] = COMPARED) -> dict[str, Mapp
 
 
 def preflights(graded: Graded, *, prompts: int = 50, tries: int = 4) -> list[dict[str, Any]]:
-    """What `dare-reward preflight` says from `prompts` of these problems, drawn anew each time."""
+    """What `dare-reward calibrate` says from `prompts` of these problems, drawn anew each time."""
     groups, correct_R, out = graded.groups, graded.correct_R, []
     for seed in range(tries):
         order = np.random.default_rng(seed).permutation(len(groups.sizes_P))
         chosen_P = np.isin(np.arange(len(order)), order[:prompts])
-        found = preflight(groups, np.where(np.repeat(chosen_P, groups.sizes_P), correct_R, np.nan), seed=seed)
+        found = verdict_of(groups, np.where(np.repeat(chosen_P, groups.sizes_P), correct_R, np.nan), seed=seed)
         c = found.calibration
         out.append(
             {
                 "prompts": c.prompts,
-                "verdict": found.verdict,
+                "verdict": found.use,
                 "auroc": c.auroc.estimate,
                 "exponent": c.exponent,
                 "statistic": c.statistic,

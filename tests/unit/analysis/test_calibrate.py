@@ -32,7 +32,7 @@ from dare_reward.analysis.calibrate import (
     tables,
 )
 from dare_reward.analysis.certainty import ENTROPY
-from dare_reward.analysis.preflight import decide, preflight, warnings
+from dare_reward.analysis.verdict import decide, judge, points, warnings
 from dare_reward.cli import main
 from dare_reward.groups import Groups
 from dare_reward.methods import read_line
@@ -226,8 +226,9 @@ def test_what_cannot_win_decides_nothing():
     found = calibrate(*arrays(groups))
     assert found.statistic > GATE
     assert (found.exponent, found.contests) == (0.0, 0)
-    assert decide(found)[0] == "informative"
-    assert preflight(*arrays(groups)).verdict == "informative"
+    use, why, _ = decide(found)
+    assert (use, "informative here, but" in why) == ("vote", True)
+    assert judge(*arrays(groups)).headline == "Use the plain vote"
 
 
 def test_a_fit_against_the_sign_of_its_test_is_the_vote():
@@ -256,6 +257,7 @@ def test_groups_without_truth_or_entropy_are_left_out():
     assert found.statistic == pytest.approx(alone.statistic)
     assert found.left_out == 3
     same = replace(found, statistic=alone.statistic, contended=alone.contended, left_out=0)
+    same = replace(same, exponents_of_others=alone.exponents_of_others)
     assert repr(same) == repr(alone)
     assert found.contended == pytest.approx(alone.contended)
     assert alone.exponent > 0
@@ -265,7 +267,7 @@ def test_nothing_measurable():
     groups, correct_R = arrays(labelled(3))
     found = calibrate(groups, np.full(len(correct_R), np.nan))
     assert (found.prompts, found.mixed, found.exponent, found.more) == (0, 0, 0.0, None)
-    assert decide(found)[0] == "undecided"
+    assert decide(found)[0] == "open"
 
 
 def numbers(text):
@@ -276,48 +278,39 @@ def test_the_verdicts():
     base = calibrate(*arrays(labelled(60, gap=0.0, right=0.4, seed=3)))
     flat = replace(base, exponent=0.0, prompts=100, mixed=90, enough=True)
     assert decide(replace(flat, statistic=0.1))[0] == "vote"
-    verdict, reason = decide(replace(flat, statistic=2.6, more=20))
-    assert (verdict, numbers(reason)) == ("undecided", ["2.6", f"{base.gate:.2g}", "20"])
-    assert decide(replace(flat, prompts=34, mixed=22, statistic=1.0, more=5000))[0] == "undecided"
+    assert decide(replace(flat, statistic=2.6, more=20))[::2] == ("open", 20)
+    assert decide(replace(flat, prompts=34, mixed=22, statistic=1.0, more=5000))[::2] == ("open", 200 - 34)
     few = replace(flat, prompts=16, mixed=12, statistic=5.0, enough=False)
-    assert decide(few)[0] == "undecided"
-    assert numbers(decide(few)[1])[:4] == ["16", "12", "32", "16"]
-    assert numbers(decide(replace(few, chosen=True))[1])[-2:] == ["16", "8"]
-    assert decide(replace(flat, mixed=0, telling=0, statistic=math.nan))[0] == "undecided"
+    use, why, more = decide(few)
+    assert (use, numbers(why), more) == ("open", ["32", "16"], 16)
+    assert numbers(decide(replace(few, chosen=True))[1]) == ["16", "8"]
+    assert decide(replace(few, prompts=40, mixed=6))[2] == 10, "mixed ones are missing"
+    assert decide(replace(flat, mixed=0, telling=0, statistic=math.nan))[0] == "open"
     assert "contradict" in decide(replace(flat, statistic=3.5, fitted=-1.0))[1]
     idle = replace(flat, statistic=3.5, fitted=1.0, contended=0.4, contests=9)
-    assert decide(idle)[0] == "informative"
-    assert numbers(decide(idle)[1])[-3:] == ["9", "0.4", f"{base.rival_gate:.3g}"]
-    assert decide(replace(idle, contended=2.0))[0] == "informative"
-    assert (
-        f"{base.rival_gate:.3g}" not in decide(replace(idle, contended=2.0))[1]
-    )  # another reason: no more labels are right
-    verdict, reason = decide(replace(flat, exponent=-2.0, statistic=-4.0))
-    assert (verdict, "unsure" in reason) == ("use", True)
+    use, why, _ = decide(idle)
+    assert (use, "those that could win" in why) == ("vote", True)
+    use, why, _ = decide(replace(idle, contended=2.0))
+    assert (use, points(idle.gain) in why) == ("vote", True)  # another reason: no more labels are right
+    use, why, _ = decide(replace(flat, exponent=-2.0, statistic=-4.0))
+    assert (use, "less sure" in why) == ("line", True)
 
 
 def test_the_warning_is_of_the_fixed_weight():
-    weak = preflight(*arrays(labelled(30, gap=0.0, right=0.4)))
-    strong = preflight(*arrays(labelled(30, gap=0.3, right=0.3)))
+    weak = judge(*arrays(labelled(30, gap=0.0, right=0.4)))
+    strong = judge(*arrays(labelled(30, gap=0.3, right=0.3)))
     assert weak.calibration.auroc.estimate < 0.6
     assert len(weak.warnings) == 1
     assert "0.60" in weak.warnings[0]
     assert strong.warnings == warnings(strong.calibration) == ()
 
 
-def test_an_exponent_without_an_expected_gain_is_used_and_warned_of():
-    found = replace(calibrate(*arrays(labelled(40, gap=0.3, right=0.3))), gain=Interval(0.0, -0.1, 0.1, 40))
-    assert len(warnings(found)) == 1
-    verdict, reason = decide(found)
-    assert verdict == "use"
-    assert re.search(r"\+0\.0 .*-10\.0 to \+10\.0", reason)
-
-
-def test_the_interval_of_the_expected_gain_is_in_the_reason():
+def test_the_expected_gain_and_its_interval_are_in_the_reason():
     found = calibrate(*arrays(labelled(32, gap=0.3, right=0.3)))
     assert 0 < found.gain.low < found.gain.estimate < found.gain.high
-    low, high = (f"{100 * x:+.1f}" for x in (found.gain.low, found.gain.high))
-    assert decide(found)[1].endswith(f"{low} to {high}")
+    middle, low, high = (f"{100 * x:+.1f}" for x in (found.gain.estimate, found.gain.low, found.gain.high))
+    assert f"expect {middle} points ({low} to {high}) of label accuracy" in decide(found)[1]
+    assert points(Interval(-0.0, -0.0125, 0.0125, 40)) == "+0.0 points (-1.2 to +1.2)"
 
 
 @pytest.mark.parametrize("size", [31, 32])
@@ -350,10 +343,9 @@ def test_a_test_that_passes_without_an_exponent_is_no_contradiction(scale, hint)
         found = replace(found, fitted=0.0, exponent=0.0)
     assert found.statistic > GATE
     assert found.fitted == 0
-    verdict, reason = decide(found)
-    assert verdict == "vote"
-    assert f"t = {found.statistic:.1f}" in reason
-    assert ("eps_scale=0.5" in reason) == hint
+    use, why, _ = decide(found)
+    assert (use, "informative here, but" in why) == ("vote", True)
+    assert ("eps_scale=0.5" in why) == hint
     assert calibrate(*arrays(groups), eps_scale=0.5).exponent > 0
     assert not calibrate(*arrays(groups), eps_scale=0.5).small
 
@@ -411,26 +403,25 @@ def test_the_command(tmp_path, capsys, gap, right, word, code):
     assert main(["calibrate", path, "--json"]) == code
     found = json.loads(capsys.readouterr().out)
     c = found["calibration"]
-    assert (found["verdict"] == "use") == (word == "use")
+    assert (found["use"] == "line") == (word == "use")
     assert main(["calibrate", path]) == code
     out = capsys.readouterr().out
     assert out.splitlines()[-1] == c["params"] == f"method=calibrated_vote&exponent={c['exponent']:g}"
     assert "nan" not in out
-    assert (f"verdict: use entropy with exponent {c['exponent']:g}" in out) == (word == "use")
-    assert all(words in out for words in ("t = ", "flips", "gain"))
-    assert ("passed the test in" in out) == (found["power"]["share"] is not None)
+    assert (out.splitlines()[0] == "Use this line") == (word == "use")
+    assert ("would have noticed in" in out) == (found["power"]["tested"] is not None)
 
 
 def test_what_cannot_be_tested_has_no_t(tmp_path, capsys):
     assert main(["calibrate", file_of(tmp_path, labelled(1, gap=0.2))]) == 1
     out = capsys.readouterr().out
-    assert "\n1 labelled prompt, 1 with " in out
+    assert "\n- 1 labelled prompt, 1 with " in out
     assert "nan" not in out
     assert "(1 prompts)" not in out
     assert main(["calibrate", file_of(tmp_path, labelled(10, right=1.0))]) == 1
     out = capsys.readouterr().out
     assert "nan" not in out
-    assert "verdict: undecided (" in out
+    assert out.startswith("Not decided: label ")
 
 
 def test_what_is_lacking_is_named(tmp_path, capsys):
@@ -448,7 +439,7 @@ def test_labelled_groups_without_an_entropy_are_counted(tmp_path, capsys):
     for group in groups[:6]:
         group["rollouts"][3]["mean_entropy"] = None
     assert main(["calibrate", file_of(tmp_path, groups)]) == 3
-    assert re.search("\n34 labelled prompts, 34 .* 6 left out: entropy", capsys.readouterr().out)
+    assert re.search("\n- 34 labelled prompts, 34 .* 6 more lack entropy", capsys.readouterr().out)
 
 
 def test_an_empty_label_is_none(tmp_path, capsys):
@@ -457,7 +448,7 @@ def test_an_empty_label_is_none(tmp_path, capsys):
         group["label"] = " "
     assert main(["calibrate", file_of(tmp_path, groups)]) == 0
     found = capsys.readouterr()
-    assert "\n34 labelled prompts, " in found.out
+    assert "\n- 34 labelled prompts, " in found.out
     assert "10 empty labels" in found.err
     assert main(["calibrate", file_of(tmp_path, [{**g, "label": ""} for g in groups])]) == 2
     assert "label" in capsys.readouterr().err
@@ -482,13 +473,13 @@ def test_ids_that_begin_anew_are_other_prompts(tmp_path, capsys):
     """Each step of a training counts from 0; another label under the same id is another prompt."""
     groups = [{**g, "group_id": "0", "label": str(i)} for i, g in enumerate(labelled(10))]
     assert main(["calibrate", file_of(tmp_path, groups)]) == 1
-    assert "\n10 labelled prompts, " in capsys.readouterr().out
+    assert "\n- 10 labelled prompts, " in capsys.readouterr().out
     stepped = [{**g, "group_id": str(i % 2), "step": i // 2} for i, g in enumerate(labelled(10))]
     assert main(["calibrate", file_of(tmp_path, stepped)]) == 1, "their labels are all the same"
-    assert "\n10 labelled prompts, " in capsys.readouterr().out
+    assert "\n- 10 labelled prompts, " in capsys.readouterr().out
     one_stem = [{**g, "prompt": "Which is right?", "label": str(i)} for i, g in enumerate(labelled(10))]
     assert main(["calibrate", file_of(tmp_path, one_stem)]) == 1
-    assert "\n10 labelled prompts, " in capsys.readouterr().out
+    assert "\n- 10 labelled prompts, " in capsys.readouterr().out
 
 
 def test_other_weights_are_fitted_and_written(tmp_path, capsys):

@@ -2,21 +2,20 @@
 
 import json
 import math
+import re
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import dare_reward
-from dare_reward.analysis.bootstrap import Interval
 from dare_reward.analysis.calibrate import bars, calibrate, evidence, tables
 from dare_reward.analysis.certainty import ENTROPY, GRID, KNOWN, available
-from dare_reward.analysis.group_size import BySize, SizeRow, by_size, dealt, sizes_of
+from dare_reward.analysis.group_size import by_size, dealt, sizes_of
 from dare_reward.analysis.label_choice import information
 from dare_reward.analysis.power import power
-from dare_reward.analysis.preflight import _best, _right, preflight
+from dare_reward.analysis.verdict import LINE, _best, _right, judge
 from dare_reward.cli import main
-from dare_reward.commands.sizes import sentence
 from dare_reward.groups import Groups
 from dare_reward.methods import read_line
 
@@ -139,8 +138,8 @@ def test_a_certainty_with_exponent_1_labels_as_its_method_does(certainty):
 def test_entropy_of_the_answer_is_used_where_only_it_tells():
     groups, correct_R = drawn(prompts=60, right=0.3, answers_only=True)
     groups = groups.with_column("mean_entropy", np.full(len(correct_R), 0.5))
-    found = preflight(groups, correct_R)
-    assert (found.verdict, found.calibration.certainty) == ("use", "entropy of the answer")
+    found = judge(groups, correct_R)
+    assert (found.use, found.calibration.certainty) == ("line", "entropy of the answer")
     method, params = read_line(found.calibration.params)
     assert (method, params["over"]) == ("calibrated_vote", "answer")
     assert params["exponent"] == found.calibration.exponent > 0
@@ -148,15 +147,15 @@ def test_entropy_of_the_answer_is_used_where_only_it_tells():
 
 def test_among_several_the_gate_rises_and_the_best_is_used():
     groups, correct_R = drawn(prompts=60, gap=0.0, right=0.3, logprobs=True)
-    found = preflight(groups, correct_R)
-    assert found.verdict == "use"
+    found = judge(groups, correct_R)
+    assert found.use == "line"
     assert found.calibration.certainty != ENTROPY.name
     assert found.calibration.params == next(k for k in KNOWN if k.name == found.calibration.certainty).line(1.0)
     assert {c.gate for c in found.calibrations} == {bars(60, 60, tried=len(KNOWN)).gate}
     gates = [bars(32, 32, tried=n).gate for n in (1, 2, 3, 5)]
     assert gates == sorted(set(gates))
     assert (gates[0], gates[-1]) == (3, pytest.approx(3.46, abs=0.01))
-    assert [row.name for row in found.rollouts.rows][:2] == ["vote", "ties by entropy"]
+    assert [row.name for row in found.rollouts.rows][::6] == ["plain vote", LINE]
 
 
 def test_truth_reaches_no_label():
@@ -198,44 +197,8 @@ def test_without_labels_the_agreement_is_shown(tmp_path, capsys):
     assert vote["share"] == pytest.approx([1 - least - tied, 1.0], abs=0.03)
     assert main(["calibrate", str(path)]) == 2
     found = capsys.readouterr()
-    assert f"all 8: vote {100 * vote['share'][1]:.0f}%" in found.out
-    assert "no group has a label" in found.err
-
-
-def sizes(**rows):
-    """Hand-made: shares at 4, 8, 16 and 32, each clearly above the first row's or not."""
-    above = {name: Interval(0.1, -0.01 if name == "vague" else 0.05, 0.2, 9) for name in rows}
-    own = tuple(SizeRow(name, share, (above[name],) * 4) for name, share in rows.items())
-    return BySize((4, 8, 16, 32), 9, True, own)
-
-
-@pytest.mark.parametrize(
-    ("chosen", "end"),
-    [
-        ("", "the vote does not reach 0.900 with 32"),
-        ("used", "the vote needs 16 for 0.500"),
-        ("vague", "vague is not clearly above the vote"),
-    ],
-)
-def test_the_vote_s_size_for_what_the_chosen_certainty_has_with_8(chosen, end):
-    found = sizes(
-        vote=(0.3, 0.4, 0.5, 0.6), used=(0.4, 0.5, 0.6, 0.7), best=(0.4, 0.9, 0.9, 0.9), vague=(0.4, 0.41, 0.6, 0.7)
-    )
-    (line,) = sentence(found, chosen)
-    assert line.startswith("with 8 rollouts: vote 0.400; used 0.500")
-    assert line.endswith(end)
-
-
-def test_commands_say_how_many_the_vote_needs_for_what_they_choose(tmp_path, capsys):
-    path = file_of(tmp_path, gap=0.02, right=0.42, size=32, prompts=80)
-    assert main(["calibrate", path, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    rows, own = found["rollouts"]["rows"], found["calibration"]
-    at = found["rollouts"]["sizes"].index(8)
-    chosen = next(r["share"][at] for r in rows if r["name"].endswith(f"exponent {own['exponent']:g}"))
-    reached = next(m for m, share in zip(found["rollouts"]["sizes"], rows[0]["share"], strict=True) if share >= chosen)
-    assert main(["calibrate", path]) == 0
-    assert f"the vote needs {reached} for {chosen:.3f}" in " ".join(capsys.readouterr().out.split())
+    assert re.search(rf"\nplain vote +{100 * vote['share'][0]:.1f} +100.0\n", found.out)
+    assert "dare-reward label" in found.err
 
 
 def test_the_tokens_of_answers_give_their_entropy_a_line(tmp_path, capsys):
@@ -253,13 +216,6 @@ def test_the_tokens_of_answers_give_their_entropy_a_line(tmp_path, capsys):
     assert "over=answer" in capsys.readouterr().out.splitlines()[-1]
 
 
-def test_the_verdict_names_the_rollouts(tmp_path, capsys):
-    assert main(["calibrate", file_of(tmp_path)]) == 0
-    out = capsys.readouterr().out
-    assert "rollouts for what the vote labels with 16" in out.splitlines()[0]
-    assert "the weight of dare" in out
-
-
 def test_labels_that_equal_no_answer_are_warned_of_by_every_command(tmp_path, capsys):
     path = file_of(tmp_path, label="Paris", prompts=8)
     assert main(["calibrate", path]) == 2
@@ -272,7 +228,7 @@ def test_labels_that_equal_no_answer_are_warned_of_by_every_command(tmp_path, ca
 def test_certainties_are_compared_on_prompts_that_lack_none():
     right_CB = np.zeros((2, len(GRID)))
     right_CB[1, GRID.index(1.0)] = 0.6
-    assert _best([SimpleNamespace(exponent=1.0)] * 2, list(right_CB)) == 1
+    assert _best([SimpleNamespace(exponent=1.0, informative=True)] * 2, list(right_CB)) == 1
     groups, correct_R = drawn(prompts=40, gap=0.3)
     found = tables(groups, ENTROPY)
     half_P = np.arange(len(groups.sizes_P)) % 2 == 0
@@ -315,4 +271,16 @@ def test_pass_and_majority_of_k_of_the_file_are_shown(tmp_path, capsys):
     assert found["pass@k"]["1"]["estimate"] == pytest.approx(correct_R.mean())
     votes = groups.first_max(groups.votes_A)
     right = [groups.text_A[a] == "7" for a in np.flatnonzero(votes)]
-    assert found["maj@k"]["16"]["estimate"] == pytest.approx(np.mean(right), abs=0.02), "ties share the chance"
+    assert found["maj@k, ties by chance"]["16"]["estimate"] == pytest.approx(np.mean(right), abs=0.02), (
+        "ties share the chance"
+    )
+
+
+def test_the_line_s_figures_are_of_prompts_that_took_no_part_in_its_fit():
+    groups, correct_R = drawn(prompts=60, gap=0.05, right=0.4)
+    found = judge(groups, correct_R)
+    assert found.use == "line"
+    by_name = {row.name: row for row in found.rollouts.rows}
+    gain = by_name[LINE].share[-1] - by_name["plain vote"].share[-1]
+    assert gain == pytest.approx(found.calibration.gain.estimate)
+    assert f"expect {100 * gain:+.1f} points" in found.why

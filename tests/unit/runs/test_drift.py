@@ -150,8 +150,8 @@ def test_nothing_is_compared_without_one_known_exponent(tmp_path, capsys):
 def test_what_fits(tmp_path):
     lines = list(read_run(log_of(tmp_path / "log", drifting(0.3, 0.0, prompts=60), exponent=4)))
     told, flat = (last_window(line for line in lines if line["step"] == step) for step in (0, 1))
-    none = replace(flat, found=replace(flat.found, verdict="vote", reason="too small"))
-    dark = replace(flat, found=replace(flat.found, verdict="undecided", reason="too few"))
+    none = replace(flat, found=replace(flat.found, use="vote", why="too small"))
+    dark = replace(flat, found=replace(flat.found, use="open", why="too few"))
     best = told.found.calibration.exponent
     assert best > 0 == flat.found.calibration.exponent
     loses = replace(flat.found.calibration.above_vote[-1], low=-0.4, high=-0.1)
@@ -165,7 +165,7 @@ def test_what_fits(tmp_path):
         (1.0, dark, None),
         (4.0, replace(dark, found=replace(dark.found, calibration=lost)), False),
     ):
-        assert fits(exponent, window)[0] is still, (exponent, window.found.verdict)
+        assert fits(exponent, window)[0] is still, (exponent, window.found.use)
 
 
 def test_a_run_log_that_cannot_be_calibrated(tmp_path, capsys):

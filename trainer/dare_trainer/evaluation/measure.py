@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final
 
 import numpy as np
 
-from dare_reward.analysis.preflight import preflight
+from dare_reward.analysis.verdict import judge
 from dare_reward.answers import option_letters
 from dare_reward.commands.calibrate import report
 from dare_reward.commands.command import add_command, add_flags, add_seed
@@ -119,12 +119,12 @@ def run(arguments: argparse.Namespace) -> int:
     file.join()  # a line that a cut run left torn is no refused group
     data = read_labelled(str(arguments.out), only={p.id for p in chosen})
     refuse_repeats(data)
-    result = preflight(data.groups, data.correct_R, seed=arguments.seed)
+    result = judge(data.groups, data.correct_R, seed=arguments.seed)
     if not result.calibration.prompts:
         print("no prompt can be scored: no rollout has an answer, or the labels mean nothing")  # noqa: T201
         return 2
     print(report(result))  # noqa: T201
-    return data.summary.exit_code(int(result.verdict != "use"), refused=3)
+    return data.summary.exit_code(int(result.use != "line"), refused=3)
 
 
 def _loaded(data: str) -> tuple[str, list[LabelledQuestion]]:

@@ -313,14 +313,13 @@ window.dareReport = (() => {
   /** In words: what each would have chosen otherwise, and who was right. */
   function shadows(run) {
     if (!run.shadows.length) return null;
-    const own = run.methods.length ? run.methods[0][0] : "the run's method", once = run.verdict.rule === "one-set";
+    const own = run.methods.length ? run.methods[0][0] : "the run's method";
     const item = (s) => {
       const name = s.method === "ttrl" ? ["The vote (", el("b", {}, s.method), ")"] : el("b", {}, s.method);
-      const [gain, low, high] = s.gain, points = (x) => `${x > 0 ? "+" : ""}${num(x, 0)}`;
       return el("li", {}, el("p", {}, name, s.differs ? ` chooses another label in ${count(s.differs)} of ${plural(s.groups, "group")}` : ` chooses the same label in all ${plural(s.groups, "group")}`,
         s.judged ? `. Where the truth is known, it is right in ${count(s.theirs)} of these and ${own} in ${count(s.ours)}` : "", "."),
       s.labelled || known(s.flipped) ? el("p", { class: "note" },
-        s.labelled ? `Right labels: ${s.method} ${count(s.right)} of ${count(s.labelled)}, ${own} ${count(s.right_ours)} (${points(gain)} points for ${own}${once ? `, 95% ${points(low)} to ${points(high)}` : ""}). ` : "",
+        s.labelled ? `Right labels: ${s.method} ${count(s.right)} of ${count(s.labelled)}, ${own} ${count(s.right_ours)}. ` : "",
         known(s.flipped) ? `It would give ${num(100 * s.flipped, 0)}% of the rollouts an advantage of the other sign.` : "") : null);
     };
     return el("section", {}, el("h2", {}, "What other methods would have said"),
@@ -328,12 +327,11 @@ window.dareReport = (() => {
   }
 
   /** What `dare-reward calibrate` says of a labelled file. */
-  function calibration({ lines, sizes, rows, params }) {
-    const [verdict, ...more] = lines;
-    return el("section", { class: "card calibration" }, el("h2", {}, "Calibration on these labels"),
-      el("p", {}, el("b", {}, sentence(verdict))), more.map((line) => el("p", { class: "note" }, sentence(line))),
-      params ? command(params) : null,
-      rows.length ? el("div", { class: "scroll" }, table(["right labels, by rollouts of a prompt", ...sizes], rows.map(([name, ...shares]) => [name, ...shares.map((x) => num(x))]),
+  function calibration({ headline, why, notes, line, sizes, rows }) {
+    return el("section", { class: "card calibration" }, el("h2", {}, headline),
+      el("p", {}, el("b", {}, why)), notes.map((note) => el("p", { class: "note" }, note)),
+      line ? command(line) : null,
+      rows.length ? el("div", { class: "scroll" }, table(["% of right labels, by rollouts of a prompt", ...sizes], rows,
         { caption: "Right labels by number of rollouts", numeric: (i) => i > 0 })) : null);
   }
 

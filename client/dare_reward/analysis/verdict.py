@@ -1,0 +1,324 @@
+"""One verdict from labels: the plain vote, a line that weighs it, or how many labels are missing.
+
+`judge` makes one frozen object. Terminal, report, `measure` and demo show its `Shown`, which holds every figure as
+text: none of them computes or rounds one. Every certainty of the file is calibrated (`calibrate`), with a gate that
+rises with their number; of those that pass, the one that names most right labels is used, for the share of prompts
+whose label is right is what training follows (research/docs/training.md).
+
+    line    train with `line`: it labels more prompts right, on prompts that took no part in its fit
+    vote    train with the vote: certainty tells nothing here, or changes no label for the better
+    open    the vote for now: more labels would decide
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isnan
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+
+from ..groups import Groups
+from ..segments import Bools, Floats
+from .bootstrap import Interval
+from .calibrate import (
+    CHOSEN,
+    CHOSEN_MIXED,
+    LABELS,
+    LEVEL,
+    MIXED,
+    WORTH,
+    Calibration,
+    Tables,
+    calibrate,
+    changed,
+    evidence,
+    tables,
+)
+from .certainty import ENTROPY, GRID, Certainty, available
+from .group_size import BySize, Labeller, by_size
+from .label_choice import calibration_worth
+from .labels import known_groups
+from .power import Power, power
+
+Use = Literal["line", "vote", "open"]
+# Within-prompt AUROC at which `dare` broke even with the vote in trained models: the estimate, and its interval's end.
+EVEN, WEAK = 0.57, 0.60
+SHORTER = 0.5  # of the distance from .5: an AUROC that keeps less of it among equally long answers is one of length
+FEW_PAIRS = 0.05
+VOTES = "plain vote"
+LINE = "this line"
+OWN = "exponent"  # the column of the exponent that a prompt's label is made by
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to train with, why, and what that rests on.
+
+    use            what to do
+    why            one sentence
+    more           labels that are missing; 0 unless `use` is open
+    calibration    of the certainty to use; of entropy (or the first there is) where none is
+    calibrations   of every certainty of the file
+    rollouts       right labels by group size; of the line each prompt by the exponent that all other prompts choose
+    power          what these labels could have found
+    """
+
+    use: Use
+    why: str
+    more: int
+    warnings: tuple[str, ...]
+    calibration: Calibration
+    calibrations: tuple[Calibration, ...]
+    rollouts: BySize
+    power: Power
+
+    @property
+    def line(self) -> str:
+        """Method and parameters as `dare_reward.methods.read_line` reads them."""
+        return self.calibration.params
+
+    @property
+    def headline(self) -> str:
+        if self.use == "open":
+            return f"Not decided: label {self.more} more"
+        return "Use this line" if self.use == "line" else "Use the plain vote"
+
+    def shown(self) -> Shown:
+        """Everything as text."""
+        c = self.calibration
+        left = f" {c.left_out:,} more {'lacks' if c.left_out == 1 else 'lack'} {c.certainty}." if c.left_out else ""
+        notes = [
+            f"{c.prompts:,} labelled prompt{'s' * (c.prompts != 1)}, {c.mixed} with right and wrong answers.{left}",
+            *self.warnings,
+        ]
+        if c.mixed and c.enough and not isnan(self.power.tested):
+            notes.append(
+                f"Had {c.certainty} been moderately good (AUROC {self.power.auroc:.2f}), these labels would have "
+                f"noticed in {100 * self.power.tested:.0f}% of cases."
+            )
+        notes.append("The table describes these prompts; the verdict alone tests a difference.")
+        rows = [(row.name, *map(percent, row.share)) for row in self.rollouts.rows]
+        return Shown(
+            self.headline, self.why, tuple(notes), self.line, tuple(map(str, self.rollouts.sizes)), tuple(rows)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A verdict as text, figures included.
+
+    sizes, rows   percent of right labels by rollouts of a prompt: each row begins with its name
+    """
+
+    headline: str
+    why: str
+    notes: tuple[str, ...]
+    line: str
+    sizes: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def percent(share: float) -> str:
+    """A share of prompts as `70.0`."""
+    return f"{100 * share:.1f}"
+
+
+def points(difference: Interval) -> str:
+    """A difference of shares in points, with its interval: `+2.5 points (0.0 to +5.0)`."""
+    middle, low, high = (
+        f"{round(100 * x, 1) + 0.0:+.1f}" for x in (difference.estimate, difference.low, difference.high)
+    )
+    return f"{middle} points ({low} to {high})"
+
+
+def judge(
+    groups: Groups,
+    correct_R: Floats,
+    *,
+    eps: float = 0.05,
+    eps_scale: float | None = None,
+    u_floor: float = 0.0,
+    level: float = LEVEL,
+    seed: int = 0,
+    reading: Mapping[str, Any] = MappingProxyType({}),
+    chosen: bool = False,
+) -> Verdict:
+    """Calibrate and decide; the arguments are those of `calibrate`."""
+    weight = {"eps": eps, "eps_scale": eps_scale, "u_floor": u_floor}
+    certainties = available(groups, weight)
+    calibrations = tuple(
+        _of_use(
+            calibrate(
+                groups,
+                correct_R,
+                eps=eps,
+                eps_scale=eps_scale,
+                u_floor=u_floor,
+                level=level,
+                seed=seed,
+                reading=reading,
+                certainty=certainty,
+                tried=len(certainties),
+                chosen=chosen,
+            ),
+            ENTROPY.line(0.0, {**changed(ENTROPY, weight), **reading}),
+        )
+        for certainty in certainties
+    )
+    common_P = _whole(groups, certainties, weight) & known_groups(groups, correct_R)
+    best = _best(calibrations, [_right(groups, correct_R, tables(groups, c, weight), common_P) for c in certainties])
+    certainty, own = certainties[best], calibrations[best]
+    use, why, more = decide(own)
+    by_exponent = tables(groups, certainty, weight)
+    e = evidence(groups, correct_R, by_exponent)
+    labellers = _labellers(certainties, weight)
+    if use == "line":
+        groups = replace(groups, columns_P={**groups.columns_P, OWN: np.array(own.exponents_of_others)})
+        labellers[LINE] = lambda part: tables(part, certainty, weight).winners(part, part.columns_P[OWN][part.group_A])
+    return Verdict(
+        use,
+        why,
+        more,
+        warnings(own),
+        own,
+        calibrations,
+        by_size(groups, correct_R, labellers, usable_P=common_P, level=level, seed=seed),
+        power(
+            groups,
+            certainty.of_R(groups),
+            by_exponent,
+            e,
+            calibration_worth(groups, eps=eps),
+            tried=len(certainties),
+            chosen=chosen,
+            seed=seed,
+        ),
+    )
+
+
+def agreement(groups: Groups, *, weight: Mapping[str, Any], seed: int = 0) -> BySize:
+    """Without labels: how far labels of a few rollouts agree with those of all."""
+    certainties = available(groups, weight)
+    usable_P = _whole(groups, certainties, weight) & (groups.support_P > 0)
+    return by_size(groups, None, _labellers(certainties, weight), usable_P=usable_P, seed=seed)
+
+
+def _whole(groups: Groups, certainties: Sequence[Certainty], weight: Mapping[str, Any]) -> Bools:
+    """Groups that lack no certainty."""
+    usable_P: Bools = groups.sizes_P > 0
+    for certainty in certainties:
+        usable_P = usable_P & ~certainty.values(groups, weight)[1]
+    return usable_P
+
+
+def _labellers(certainties: Sequence[Certainty], weight: Mapping[str, Any]) -> dict[str, Labeller]:
+    """The vote, and each certainty with exponent 1, which no label of the file chose."""
+
+    def labeller(certainty: Certainty) -> Labeller:
+        return lambda groups: tables(groups, certainty, weight).winners(groups, 1.0)
+
+    found: dict[str, Labeller] = {VOTES: lambda groups: groups.first_max(groups.votes_A)}
+    for certainty in certainties:
+        found[certainty.name + (" (the weight of dare)" if certainty is ENTROPY else "")] = labeller(certainty)
+    return found
+
+
+def _of_use(c: Calibration, vote: str) -> Calibration:
+    """The vote, where prompts that are left out of the fit gain nothing by the exponent that the others choose."""
+    return replace(c, exponent=0.0, params=vote) if c.exponent and not c.gain.estimate > 0 else c
+
+
+def decide(c: Calibration) -> tuple[Use, str, int]:
+    """Of one certainty: what to use, why in a sentence, and how many labels are missing."""
+    if c.exponent:
+        sure = "more" if c.exponent > 0 else "less"
+        return "line", f"Answers that the model is {sure} sure of are right more often, and {_expected(c)}.", 0
+    labels, mixed = (CHOSEN, CHOSEN_MIXED) if c.chosen else (LABELS, MIXED)
+    if not c.mixed:
+        return (
+            "open",
+            f"Every labelled prompt is all right or all wrong, where {c.certainty} can change nothing.",
+            labels,
+        )
+    if not c.enough:
+        return (
+            "open",
+            f"{labels} labelled prompts are needed, {mixed} of them with right and wrong answers.",
+            max(labels - c.prompts, mixed - c.mixed),
+        )
+    if c.informative:
+        return "vote", f"{c.certainty.capitalize()} is informative here, but {_in_vain(c)}.", 0
+    if not c.telling:
+        return (
+            "vote",
+            f"{c.certainty.capitalize()} weighs right and wrong answers alike, so no line changes a label.",
+            0,
+        )
+    if abs(c.statistic) >= c.gate:
+        return "vote", _contradiction(c), 0
+    if not c.undecided:
+        return (
+            "vote",
+            f"If {c.certainty} tells anything here, it is too little for {WORTH} labelled prompts to show.",
+            0,
+        )
+    wanted = c.more if c.more is not None and c.prompts + c.more <= WORTH else max(WORTH - c.prompts, 1)
+    return "open", f"These labels are too few to tell a small effect of {c.certainty} from none.", wanted
+
+
+def _best(calibrations: Sequence[Calibration], right_CB: Sequence[Floats]) -> int:
+    """Of those to use the one that names most right labels, by certainty and exponent of GRID; else the first that is
+    informative; else the first."""
+    used = [i for i, c in enumerate(calibrations) if c.exponent]
+    if used:
+        return max(used, key=lambda i: right_CB[i][GRID.index(calibrations[i].exponent)])
+    return next((i for i, c in enumerate(calibrations) if c.informative), 0)
+
+
+def _right(groups: Groups, correct_R: Floats, found: Tables, common_P: Bools) -> Floats:
+    """The share of right labels by exponent of GRID, over the prompts that lack no certainty: the same for each."""
+    right_PB: Floats = evidence(groups, correct_R, found).right_PB[common_P]
+    return right_PB.mean(axis=0) if len(right_PB) else np.zeros(len(GRID))
+
+
+def _expected(c: Calibration) -> str:
+    """The gain, which no prompt takes part in that the exponent was fitted on."""
+    change = f"expect {points(c.gain)} of label accuracy over the vote"
+    return f"{change} on prompts without a label"
+
+
+def _in_vain(c: Calibration) -> str:
+    """Why what is informative changes no label."""
+    sign = 1 if c.fitted > 0 else -1
+    vain = "we could not show that it labels more prompts right"
+    if not c.contended * sign >= c.rival_gate:
+        return f"{vain}: it tells the leading answer from rare ones, not from those that could win"
+    return f"{vain}: {_expected(c)}"
+
+
+def _contradiction(c: Calibration) -> str:
+    """Why a test that passes leads to no exponent."""
+    if c.statistic * c.fitted < 0:
+        return f"Two measures of {c.certainty} contradict each other: its test (t) and its likeliest exponent."
+    hint = " The entropies are small beside eps: try -p eps_scale=0.5." if c.small else ""
+    return f"{c.certainty.capitalize()} is informative here, but no exponent is likelier than the vote's.{hint}"
+
+
+def warnings(c: Calibration) -> tuple[str, ...]:
+    """What to know before the line is used, and of methods with a fixed weight."""
+    found = []
+    away, kept = c.auroc.estimate - 0.5, c.equally_long.estimate - 0.5
+    if c.pairs >= FEW_PAIRS and abs(c.auroc.estimate - 0.5) >= WEAK - 0.5 and kept / away < SHORTER:
+        found.append(
+            f"Length explains much of it: the AUROC of {c.auroc.estimate:.3f} is {c.equally_long.estimate:.3f} among "
+            "answers of equal length."
+        )
+    if c.certainty == ENTROPY.name and c.auroc.estimate < WEAK:
+        found.append(
+            f"The AUROC within prompts is {c.auroc.estimate:.3f}. In trained models `dare`, whose exponent is 1, broke "
+            f"even with the vote at {EVEN:.2f} (0.54 to {WEAK:.2f})."
+        )
+    return tuple(found)

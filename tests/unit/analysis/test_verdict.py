@@ -1,0 +1,99 @@
+"""One verdict, one figure: every surface shows the same object, and no surface computes one."""
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dare_reward.cli import main
+
+ROOT = Path(__file__).parents[3]
+
+
+def vllm_dump(path, *, gap, prompts=40, size=16):
+    """Labelled replies of vLLM with the log-probabilities of their tokens: right ones are surer by `gap`."""
+    rng = np.random.default_rng(7)
+    with path.open("w") as file:
+        for p in range(prompts):
+            outputs = []
+            for right in rng.random(size) < rng.choice([0.9, 0.5, 0.35, 0.2]):
+                answer = "7" if right else str(rng.choice(["8", "9"], p=[0.7, 0.3]))
+                logprobs = -rng.exponential(0.6 - gap * right, 12)
+                outputs.append({
+                    "text": f"so \\boxed{{{answer}}}", "token_ids": list(range(12)), "finish_reason": "stop",
+                    "logprobs": [{str(i): {"logprob": float(x)}} for i, x in enumerate(logprobs)],
+                })  # fmt: skip
+            row = {"request_id": str(p), "prompt": f"q{p}", "label": "7", "outputs": outputs, "finished": True}
+            file.write(json.dumps(row) + "\n")
+    return str(path)
+
+
+def figures(text):
+    """Gains and shares, as they stand."""
+    return re.findall(r"[+-]?\d+\.\d+", text)
+
+
+def squeezed(text):
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.1, 0.4], ids=["nothing", "little", "much"])
+def test_every_surface_shows_one_verdict_to_the_letter(tmp_path, capsys, gap):
+    file, page = vllm_dump(tmp_path / "dump.jsonl", gap=gap), tmp_path / "out.html"
+    read = [file, "--entropy", "logprob"]
+    code = main(["calibrate", *read, "--json"])
+    shown = json.loads(capsys.readouterr().out)["shown"]
+    assert main(["calibrate", *read]) == code
+    terminal = capsys.readouterr().out
+    assert main(["report", *read, "-o", str(page)]) == 0
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text())[1])
+    assert data["calibration"] == shown
+    assert data["runs"][0]["headline"]["text"] == shown["why"]
+    assert terminal.splitlines()[0] == shown["headline"]
+    assert terminal.splitlines()[-1] == shown["line"]
+    for text in (shown["why"], *shown["notes"], *map(" ".join, shown["rows"])):
+        assert squeezed(text) in squeezed(terminal)
+    gains = {figure for text in (terminal, page.read_text()) for figure in re.findall(r"\S+ points \(.*?\)", text)}
+    assert len(gains) == (" points (" in shown["why"]), "one gain, or none"
+    assert (shown["headline"] == "Use this line") == (code == 0)
+    assert figures(" ".join(shown["rows"][0])) == figures(next(x for x in terminal.splitlines() if "plain vote " in x))
+
+
+def test_the_demo_says_the_same(tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    spec = importlib.util.spec_from_file_location("demo", ROOT / "scripts" / "demo.py")
+    demo = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(demo)
+    file = str(ROOT / "examples" / "smollm2_m64.jsonl")
+    main(["calibrate", file, "--json"])
+    shown = json.loads(capsys.readouterr().out)["shown"]
+    said = demo.verdict(str(Path(sys.executable).with_name("dare-reward")), file)
+    assert said == f"By the labels of this file: {shown['headline']}. {shown['why']}\n"
+
+
+def test_without_labels_the_command_that_makes_them_is_named(tmp_path, capsys):
+    path = tmp_path / "in.jsonl"
+    path.write_text(json.dumps({"rollouts": [{"answer": a, "mean_entropy": 0.2} for a in "1122"]}) + "\n")
+    assert main(["calibrate", str(path)]) == 2
+    assert f"Label 32 prompts: dare-reward label {path}" in capsys.readouterr().err
+
+
+def test_another_estimate_of_entropy_that_would_decide_otherwise_is_said(tmp_path, capsys):
+    """The sampled tokens say nothing here, and the candidates of each token say everything."""
+    rng, path = np.random.default_rng(0), tmp_path / "in.jsonl"
+    rows = []
+    for p in range(40):
+        rollouts = []
+        for right in rng.random(16) < 0.4:
+            first, second = (-0.01, -5.0) if right else (-0.7, -0.8)
+            tokens = [[first, second, -9.0]] * 6
+            answer = "7" if right else "8"
+            rollouts.append({"answer": answer, "token_logprobs": [-0.3] * 6, "topk_logprobs": tokens})
+        rows.append({"group_id": str(p), "prompt": f"q{p}", "label": "7", "rollouts": rollouts})
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["calibrate", str(path), "--entropy", "topk", "--vocab-size", "100"]) == 0
+    assert "With --entropy logprob the verdict is another: Use the plain vote" in squeezed(capsys.readouterr().out)
