@@ -126,6 +126,11 @@ REFUSED = {
     "broken JSON": [row for group in half() for row in (group, '{"group_id": "x", "rollouts": [{"answ')][1:],
     "an unknown kind": half(kind="nonsense"),
     "no rollouts": half(rollouts=[]),
+    "members that disagree": [
+        {"uid": str(i), "prompt": f"q{i}{j % 2 * (i % 2)}", "label": "45"[i % 3 == 0], "answer": a, "mean_entropy": e}
+        for i in range(40)
+        for j, (a, e) in enumerate((("4", 0.2), ("4", 0.3), ("5", 0.6), ("4", 0.1)))
+    ],
     "an impossible entropy": half(rollouts=[{"answer": "4", "mean_entropy": -1.0}]),
 }
 READ_GROUPS = {  # what each command that reads groups is called with, and its code where nothing is refused
