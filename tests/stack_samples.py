@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+import types
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Any, TypedDict
+
+STACKS = Path(__file__).parents[1] / "examples" / "stacks"
+
+
+def example(name: str, as_name: str = "", **modules: dict[str, Any]) -> Any:
+    """A file of examples/stacks, loaded by its path, over stand-ins of the stack's modules that it imports (a__b for a.b)."""
+    for module, members in modules.items():
+        parts = module.split("__")
+        for n in range(1, len(parts) + 1):
+            sys.modules.setdefault(".".join(parts[:n]), types.ModuleType(".".join(parts[:n])))
+        vars(sys.modules[".".join(parts)]).update(members)
+    spec = importlib.util.spec_from_file_location(as_name or name, STACKS / f"{name}.py")
+    loaded = sys.modules[as_name or name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
 
 
 @dataclass
@@ -96,6 +115,27 @@ class RewardInput(TypedDict):
     response: str
     response_length: int
     ground_truth: str
+
+
+class BatchFunctionRewardManagerMixin:
+    """Its manager: what it hands to a reward function, and what it writes. Tensors are arrays here."""
+
+    def __init__(self, reward: Any, tokenizer: Any) -> None:
+        self.reward_fn, self.tokenizer = reward, tokenizer
+
+    def compute_reward_batch(self, data: Any) -> tuple[list[list[float]], dict[str, list[float]]]:
+        inputs, metrics = [], {}
+        lengths = [sum(mask) for mask in data.batch["response_mask"]]
+        for i, length in enumerate(lengths):
+            text = self.tokenizer.decode(data.batch["responses"][i][:length], skip_special_tokens=True)
+            truth = data.non_tensor_batch["ground_truth"][i]
+            inputs.append(RewardInput(response=text, response_length=length, ground_truth=truth))
+        rewards = [[0.0] * len(row) for row in data.batch["responses"]]
+        for i, score in enumerate(self.reward_fn(inputs)):
+            rewards[i][lengths[i] - 1] = score["overall"]
+            for key, value in score.items():
+                metrics.setdefault(key, []).append(value)
+        return rewards, metrics
 
 
 class Words:

@@ -13,7 +13,7 @@ export DARE_URL="${SERVICE:-http://127.0.0.1:8000}?method=${METHOD:-ttrl}"
 export DARE_TRAINED=32
 export VERL_USE_EXTERNAL_MODULES=dare_reward.stacks.verl
 "$PYTHON" -m verl.trainer.main_ppo \
-  reward.custom_reward_function.path="$(python3 -m dare_reward.stacks.verl)" \
+  reward.custom_reward_function.path=pkg://dare_reward.stacks.verl \
   data.train_files="${TRAIN:-train.parquet}" \
   data.val_files="${TEST:-test.parquet}" \
   data.train_batch_size=8 \

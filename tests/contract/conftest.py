@@ -7,14 +7,18 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
+from stack_samples import example
 
 import dare_reward
 from dare_reward.scoring.update import update_specs
-from dare_reward.stacks import easyr1, slime
 from dare_reward.stacks import scorer as common
+from dare_reward.stacks import report, slime
 
 OPTIONS = {s.name for s in update_specs()}
 SETTINGS = {"max_groups": 1024, "max_json_bytes": 1 << 26, "max_body_bytes": 1 << 27}
+
+easyr1 = example("easyr1")
+swift = example("ms_swift", swift__rewards={"orms": {}})
 
 
 @pytest.fixture
@@ -47,6 +51,7 @@ def service(monkeypatch):
             lambda *a, _original=original, **k: _original(*a, **{"retries": 0, **k}, transport=Quiet(answer)),
         )
     common._client.cache_clear()
+    report._seen.clear()
     slime._parsed.cache_clear()
     easyr1._scorer.cache_clear()
     yield state

@@ -31,7 +31,7 @@ from dare_reward.options import ADAPTER
 from dare_reward.runs import read_run
 from dare_reward.runs.line import asked_for
 from dare_reward.runs.log import run_log_of
-from dare_reward.stacks import easyr1, report, rollout, slime, swift, trl, verl, verl_filter
+from dare_reward.stacks import report, rollout, slime, trl, verl, verl_filter
 from dare_reward.stacks import scorer as common
 from dare_reward.stacks.answer_tokens import outside_answer
 from dare_reward.stacks.ranks import scored_together
@@ -41,6 +41,7 @@ from dare_reward.stacks.trl_rollout import VoteRollout, text_of
 
 pytestmark = pytest.mark.usefixtures("plugins")
 
+easyr1, swift = sys.modules["easyr1"], sys.modules["ms_swift"]  # conftest.py loads them by their paths
 URL = "http://service"
 
 
@@ -94,7 +95,7 @@ def test_errors_cross_processes(error):
 
 def test_importing_an_adapter_loads_no_stack():
     code = (
-        "import sys; from dare_reward.stacks import trl, verl, slime, swift, easyr1; "
+        "import sys; from dare_reward.stacks import trl, verl, slime; "
         "print(sorted(set(sys.modules) & {'torch', 'trl', 'verl', 'swift', 'slime', 'accelerate', 'httpx', 'transfer_queue'}))"
     )
     assert (

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import json
 import sys
 import types
-from pathlib import Path
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from stack_samples import GeneratorOutput, RewardInput, Sample, TrajectoryID, Words
+from stack_samples import BatchFunctionRewardManagerMixin, GeneratorOutput, Sample, TrajectoryID, Words, example
 
 import dare_reward
-from dare_reward.errors import ConfigError, ReplyError, RequestError
+from dare_reward.errors import ConfigError, ReplyError, RequestError, UnavailableError
 from dare_reward.stacks import slime, verl, verl_filter, verl_rows
 from dare_reward.stacks.rollout import group, label_of, read_rollout
 from dare_reward.stacks.scorer import Scorer
@@ -336,21 +334,7 @@ def test_the_answers_tokens_are_counted_among_the_policys_own():
     assert (moved["answer_tokens"], moved["step_ends"]) == ([3, 4], [2, 5])
 
 
-# --- SkyRL and EasyR1 ------------------------------------------------------------------------------------------------
-
-
-def recipe(name, **modules):
-    """A recipe of examples/stacks over stand-ins of the modules that it imports."""
-    for module, members in modules.items():
-        parts = module.split("__")
-        for n in range(1, len(parts) + 1):
-            sys.modules.setdefault(".".join(parts[:n]), types.ModuleType(".".join(parts[:n])))
-        vars(sys.modules[".".join(parts)]).update(members)
-    file = Path(__file__).parents[2] / "examples" / "stacks" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"recipe_{name}", file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+# --- SkyRL ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("logprobs", [True, False], ids=["log-probabilities", "none"])
@@ -371,7 +355,7 @@ def test_skyrls_output_is_rewarded(service, monkeypatch, logprobs):
             return Generator()
 
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
-    module = recipe("skyrl", skyrl__train__entrypoints__main_base={"BasePPOExp": Base})
+    module = example("skyrl", skyrl__train__entrypoints__main_base={"BasePPOExp": Base})
     module.scorer = Scorer.of(f"{URL}?method=dare")
     generator = module.DareExp().get_generator(None, words, None)
     assert type(generator) is Generator, "a generator for pictures stays one"
@@ -506,7 +490,10 @@ def test_a_column_of_another_length_is_one_error_that_names_it(service):
         ("choice", "The answer is B.", '{"answer": "B"}'), ("choice", "The answer is B.", {"label": 1}),
     ],
 )  # fmt: skip
-def test_labels_are_read_as_data_sets_write_them(service, kind, text, truth):
+def test_labels_are_read_as_data_sets_write_them(service, monkeypatch, kind, text, truth):
+    monkeypatch.setenv("DARE_URL", f"{URL}?kind={kind}")
+    assert verl.compute_score("any", text, truth) == 1.0
+    assert verl.compute_score("any", "nothing", truth) == 0.0
     scorer = Scorer.of(f"{URL}?method=gt&kind={kind}")
     _, reply = scorer.score([scorer.group("g", [{"text": text}, {"text": "nothing"}], label=label_of(truth, kind))])
     assert reply.groups[0].rewards == (1.0, 0.0)
@@ -538,9 +525,47 @@ def test_verls_rows_without_a_truth_are_label_free():
     assert verl_rows.truth_of({"reward_model": [{"ground_truth": '["34"]'}]}, 0) == '["34"]'
 
 
-def test_a_reward_input_of_easyr1_is_graded(service):
-    from dare_reward.stacks import easyr1
+# --- EasyR1 ----------------------------------------------------------------------------------------------------------
 
-    rows = [RewardInput(response=f"\\boxed{{{a}}}", response_length=3, ground_truth='["34"]') for a in ("34", "35")]
-    assert [row["overall"] for row in easyr1.reward(rows, url=URL)] == [1.0, 0.0]
-    assert json.dumps(rows)
+
+@pytest.fixture
+def easyr1_pays(monkeypatch):
+    """Rewards and metrics by EasyR1's manager, which loads the file as EasyR1 does."""
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    own = {"compute_reward_batch": BatchFunctionRewardManagerMixin.compute_reward_batch}  # wrapped in this test alone
+    Manager = type("Manager", (BatchFunctionRewardManagerMixin,), own)
+    function = {"verl__workers__reward__function": {"BatchFunctionRewardManagerMixin": Manager}}
+    module = example("easyr1", "custom_reward_fn", **function)
+    words = Words()
+
+    def pay(url, answers, *, uids=None, truths=None):
+        ids = [words.ids(f"so \\boxed{{{a}}} <pad>") for a in answers]
+        batch = {"responses": ids, "response_mask": [[1] * (len(row) - 1) + [0] for row in ids]}
+        more = {"ground_truth": truths or ["5"] * len(ids)} | ({"uid": uids} if uids else {})
+        manager = Manager(partial(module.reward, url=url), words)
+        rewards, metrics = manager.compute_reward_batch(SimpleNamespace(batch=batch, non_tensor_batch=more))
+        assert not any(any(row[:-2]) or row[-1] for row in rewards), "on the last token alone"
+        return [row[-2] for row in rewards], metrics
+
+    return pay
+
+
+def test_easyr1_groups_by_uid(service, easyr1_pays):
+    uids = ["b", "a", "a", "b", "a", "b", "b", "a"]  # shuffled, as _balance_batch leaves them
+    rewards, metrics = easyr1_pays(f"{URL}?method=ttrl", "15625225", uids=uids)
+    assert rewards == metrics["overall"] == [0, 1, 0, 1, 1, 1, 1, 1]
+    assert [len(g["rollouts"]) for g in service.bodies[0]["groups"]] == [4, 4]
+
+
+def test_easyr1_validates_by_the_truth(service, easyr1_pays):
+    rewards, metrics = easyr1_pays(URL, ["34", "35"], truths=['["34"]', 35])
+    assert rewards == metrics["accuracy"] == [1.0, 1.0]
+    assert not service.bodies
+
+
+def test_easyr1_without_the_service(service, easyr1_pays):
+    service.down = True
+    with pytest.raises(UnavailableError):
+        easyr1_pays(f"{URL}?method=ttrl", "12", uids=["a", "a"])
+    assert easyr1_pays(f"{URL}?method=ttrl&on_error=zero", "12", uids=["a", "a"])[0] == [0.0, 0.0]
+    assert easyr1_pays(f"{URL}?method=ttrl&fallback=local", "122", uids=["a"] * 3)[0] == [0.0, 1.0, 1.0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from dare_reward.errors import UnavailableError
 sys.path.insert(0, str(Path(__file__).parent))
 import servers
 
+FILE = Path(__file__).parents[2] / "examples" / "stacks" / "easyr1.py"
 pytestmark = [pytest.mark.easyr1, pytest.mark.filterwarnings("default")]
 
 # Shuffled, as _balance_batch leaves them.
@@ -53,9 +53,7 @@ def compute(reward_module, tokenizer):
     """compute(url, data): through EasyR1's loader and manager."""
     from verl.workers.reward.config import RewardConfig
 
-    path = subprocess.run(
-        [sys.executable, "-m", "dare_reward.stacks.easyr1"], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    path = str(FILE)
 
     def run(url, given):
         config = RewardConfig(reward_function=f"{path}:reward", reward_function_kwargs={"url": url})
@@ -129,9 +127,7 @@ def test_in_a_ray_actor(service, tokenizer, reward_module, monkeypatch):
     ray = pytest.importorskip("ray")
     from verl.workers.reward.config import RewardConfig
 
-    path = subprocess.run(
-        [sys.executable, "-m", "dare_reward.stacks.easyr1"], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    path = str(FILE)
     config = RewardConfig(
         reward_function=f"{path}:reward", reward_function_kwargs={"url": f"{service.url}?method=ttrl"}
     )

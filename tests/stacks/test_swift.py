@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ import dare_reward
 sys.path.insert(0, str(Path(__file__).parent))
 import servers
 
+FILE = Path(__file__).parents[2] / "examples" / "stacks" / "ms_swift.py"
 pytestmark = [pytest.mark.swift, pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("plugins")]
 
 # Rows as ms-swift has them after its shuffle: the groups are not contiguous.
@@ -30,11 +30,9 @@ def service():
 
 @pytest.fixture(scope="module")
 def plugin():
-    """The plugin as `--external_plugins $(python -m dare_reward.stacks.swift)` loads it."""
+    """The plugin as `--external_plugins` loads it."""
     pytest.importorskip("swift", reason="needs ms-swift (python scripts/test_stack.py swift)")
-    path = subprocess.run(
-        [sys.executable, "-m", "dare_reward.stacks.swift"], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    path = str(FILE)
     from swift.utils.utils import import_external_file
 
     import_external_file(path)
@@ -136,14 +134,14 @@ def test_service_down_is_nan_and_never_zero(reward):
 
 
 def test_the_plugin_shadows_no_package():
-    """ms-swift puts the plugin's folder first on sys.path; stacks/trl.py there would be imported as trl."""
+    """ms-swift puts the plugin's folder first on sys.path: a trl.py or a swift.py there would be imported for these."""
     code = (
-        "import subprocess, sys; from swift.utils.utils import import_external_file; "
-        "import_external_file(subprocess.run([sys.executable, '-m', 'dare_reward.stacks.swift'], capture_output=True, text=True).stdout.strip()); "
+        "import sys; from swift.utils.utils import import_external_file; "
+        "import_external_file(sys.argv[1]); "
         "import importlib.util as u; print(*[u.find_spec(n).origin for n in ('trl', 'swift')])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env={**os.environ})
-    assert "dare_reward" not in done.stdout.splitlines()[-1]
+    done = subprocess.run([sys.executable, "-c", code, str(FILE)], capture_output=True, text=True, timeout=120)
+    assert "examples" not in done.stdout.splitlines()[-1]
     assert done.returncode == 0
 
 

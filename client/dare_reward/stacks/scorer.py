@@ -34,7 +34,7 @@ from ..errors import (
 from ..estimators.certainty import reads_answers
 from ..inputs import Group
 from ..methods import find, other_scale, require_every_rollout, require_scale, require_steps, scale_unseen, specs
-from ..openrlhf import AnswerRules
+from ..openrlhf import AnswerRules, Label
 from ..options import ADAPTER, CLIENT, Labelled, OnCollapse, OnError, TrainOn
 from ..params import Spec
 from ..runs.line import asked_for
@@ -42,7 +42,7 @@ from ..scoring.update import Update
 from ..votes import Wanted, Waves, votes_suffice
 from .collapse import RunWatch, watch_of
 from .report import logger, say_once, watch_answers
-from .rollout import content_of, group, has_entropy, may_vote
+from .rollout import content_of, group, has_entropy, label_of, may_vote
 
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client
@@ -161,6 +161,13 @@ class Scorer:
         """One group of the request, of rollouts as the stack has them (`rollout.group`)."""
         rules = AnswerRules(dict(self.params), self.kind) if self.reads_answers else None
         return group(group_id, rollouts, tokenizer=tokenizer, rules=rules, kind=self.kind, **more)
+
+    def grade(self, rollout: JSON, truth: Any) -> float:
+        """1.0 if the rollout's answer, read as in training, equals the data set's `truth`, else 0.0: for validation."""
+        accepted = label_of(truth, self.kind) or ()
+        label = Label(accepted if isinstance(accepted, str) else tuple(accepted))
+        rules = AnswerRules(dict(self.params), self.kind)
+        return float(rules.right(rules.read(rollout, label), label) or False)
 
     def watch(self, reply: Reply | None, step: int | None, trainer: Any = None) -> RunWatch | None:
         """The state of the trainer's run with this reply; None where nobody asked for it. It never raises."""

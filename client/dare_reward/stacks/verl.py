@@ -20,7 +20,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ConfigError
@@ -260,7 +260,18 @@ def _load() -> None:
             raise SystemExit(f"dare-reward: {error}") from error
 
 
-_load()
+def compute_score(data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **_: Any) -> float:
+    """1.0 if the answer in `solution_str` equals `ground_truth`, else 0.0: what validation needs.
 
-if __name__ == "__main__":
-    print(Path(__file__).parent / "plugins" / "verl_score.py")
+    `reward.custom_reward_function.path=pkg://dare_reward.stacks.verl`. The answer is read as DARE_URL says. In training
+    the hook replaces what this returns.
+    """
+    return _scorer(os.environ.get("DARE_URL") or "http://127.0.0.1:8000").grade({"text": solution_str}, ground_truth)
+
+
+@cache
+def _scorer(url: str) -> Scorer:
+    return Scorer.of(url)
+
+
+_load()

@@ -1,17 +1,20 @@
-"""ms-swift:
+"""ms-swift 4.6:
 
-DARE_URL=http://127.0.0.1:8000 swift rlhf --external_plugins $(python -m dare_reward.stacks.swift) --reward_funcs dare
+DARE_URL=http://127.0.0.1:8000 swift rlhf --external_plugins examples/stacks/ms_swift.py --reward_funcs dare
+
+ms-swift puts a plugin's folder first on sys.path, so no file here may be called swift.py or trl.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from ..errors import RequestError
-from .ranks import scored_together
-from .scorer import Scorer, from_environment, groups_by, scatter_to_rows, zero_dropped
+from swift.rewards import orms
+
+from dare_reward.errors import RequestError
+from dare_reward.stacks.ranks import scored_together
+from dare_reward.stacks.scorer import Scorer, from_environment, groups_by, scatter_to_rows, zero_dropped
 
 CARRIED = {"token_entropies", "logprobs", "token_mask", "answer_tokens", "token_offsets"}
 DIVIDE = (True, "group", "gdpo")  # values of scale_rewards by which a group's deviation divides; gdpo: of each function
@@ -34,7 +37,7 @@ class DareORM:
 
     async def __call__(self, completions: Sequence[str], **columns: Any) -> list[float | None]:
         """It does not yield: ms-swift makes an event loop per step, and ranks must gather in one order."""
-        from accelerate import PartialState
+        from accelerate import PartialState  # noqa: PLC0415  (ms-swift brings it)
 
         if missing := {"prompt_id", "request_id"} - columns.keys():
             raise RequestError(f"ms-swift did not pass {min(missing)}; version 4.6 or later is needed")
@@ -63,12 +66,4 @@ def _row(text: str, prompt_id: Any, request_id: Any, *fields: Any) -> dict[str, 
     return {"prompt_id": prompt_id, "request_id": request_id, "rollout": rollout}
 
 
-def register() -> None:
-    """Make `--reward_funcs dare` known."""
-    from swift.rewards import orms
-
-    orms["dare"] = DareORM
-
-
-if __name__ == "__main__":
-    print(Path(__file__).parent / "plugins" / "dare_swift.py")
+orms["dare"] = DareORM

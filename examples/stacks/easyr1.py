@@ -1,6 +1,6 @@
 """EasyR1:
 
-    worker.reward.reward_function=$(python -m dare_reward.stacks.easyr1):reward
+    worker.reward.reward_function=examples/stacks/easyr1.py:reward
     worker.reward.reward_function_kwargs.url=http://127.0.0.1:8000
 
 EasyR1 reorders rows before it calls a reward function and does not tell it which row is whose, so the manager's call is
@@ -16,7 +16,6 @@ from functools import cache, wraps
 from typing import Any
 
 from dare_reward.errors import RequestError
-from dare_reward.openrlhf import AnswerRules, Label
 from dare_reward.stacks.report import shadow_numbers
 from dare_reward.stacks.rollout import label_of
 from dare_reward.stacks.scorer import Scorer, groups_by, require_complete, scatter_to_rows, zero_dropped
@@ -33,7 +32,8 @@ def reward(inputs: Sequence[dict[str, Any]], *, url: str, **settings: Any) -> li
     scorer = _scorer(url, **{k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()})
     uids = UIDS.get()
     if uids is None:
-        return [{"overall": right, "accuracy": right} for right in (_accuracy(scorer, row) for row in inputs)]
+        grades = [scorer.grade(_rollout(row), row["ground_truth"]) for row in inputs]
+        return [{"overall": right, "accuracy": right} for right in grades]
     if len(uids) != len(inputs):
         raise RequestError(f"EasyR1 passed {len(inputs)} rows for {len(uids)} uids", code="length")
     members = groups_by(uids)
@@ -62,13 +62,6 @@ def _rollout(row: dict[str, Any]) -> dict[str, Any]:
     return {"text": row["response"], "num_tokens": int(row["response_length"])}
 
 
-def _accuracy(scorer: Scorer, row: dict[str, Any]) -> float:
-    accepted = label_of(row["ground_truth"], scorer.kind) or ()
-    label = Label(accepted if isinstance(accepted, str) else tuple(accepted))
-    rules = AnswerRules(dict(scorer.params), scorer.kind)
-    return float(rules.right(rules.read(_rollout(row), label), label) or False)
-
-
 def _remembering(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     @wraps(original)
     def compute_reward_batch(self: Any, data: Any) -> Any:
@@ -87,7 +80,7 @@ def install() -> None:
 
     Ray makes a class of its own from the manager, with copies of its methods: those are wrapped too.
     """
-    from verl.workers.reward.function import BatchFunctionRewardManagerMixin as Manager
+    from verl.workers.reward.function import BatchFunctionRewardManagerMixin as Manager  # noqa: PLC0415  (EasyR1)
 
     for kind in _family(Manager):
         if "compute_reward_batch" in vars(kind):
@@ -101,5 +94,3 @@ def _family(kind: type) -> list[type]:
 
 if __name__ == "custom_reward_fn":  # the name under which EasyR1 loads it
     install()
-elif __name__ == "__main__":
-    print(__file__)

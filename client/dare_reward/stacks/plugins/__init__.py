@@ -1,1 +1,0 @@
-"""Files that a stack loads by their path."""
