@@ -84,17 +84,16 @@ class Reader:
             if isinstance(value, RequestError):
                 yield number, value, 1
                 continue
-            try:
-                for place, shape in enumerate(groups_in(value, self.notes, missing=self._missing)):
-                    if isinstance(shape, UngroupedRollout):
-                        run, step, *_ = shape.place
-                        last, stretch = stretches.get(run, (step, 0))
-                        stretches[run] = step, stretch + (step != last)
-                        members.append(_member(number, shape, stretches[run][1]))
-                    else:
-                        yield number, {"group_id": self._name(number, place), **shape}, 1
-            except RequestError as error:
-                yield number, error, 1
+            for place, shape in enumerate(groups_in(value, self.notes, missing=self._missing)):
+                if isinstance(shape, RequestError):
+                    yield number, shape, 1
+                elif isinstance(shape, UngroupedRollout):
+                    run, step, *_ = shape.place
+                    last, stretch = stretches.get(run, (step, 0))
+                    stretches[run] = step, stretch + (step != last)
+                    members.append(_member(number, shape, stretches[run][1]))
+                else:
+                    yield number, {"group_id": self._name(number, place), **shape}, 1
         for formed in gather(members):
             self._resumed += formed.repeated
             if formed.merged:
@@ -156,9 +155,6 @@ class Reader:
 def _member(number: int, rollout: UngroupedRollout, stretch: int) -> Member[Numbered]:
     group, own = rollout.group, rollout.rollout
     label, size, name = group.get("label"), group.get("group_size"), own.get("id")
-    texts = label if isinstance(label, list) else [label]
-    if label is not None and not all(isinstance(text, str) for text in texts):
-        raise RequestError("must be a text, a number or a list of them", loc=("label",), code="type")
     return Member(
         (number, rollout),
         key=rollout.key,

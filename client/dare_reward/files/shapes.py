@@ -77,13 +77,38 @@ def is_logged(value: Any) -> bool:
     return isinstance(value, Mapping) and value.keys() >= LOGGED and "rollouts" not in value
 
 
-def groups_in(
-    value: Any, notes: Notes, *, missing: EntropyEstimate | None
-) -> Iterator[dict[str, Any] | UngroupedRollout]:
-    """The groups or the rollout that a value holds. RequestError if it holds none.
+Shape = dict[str, Any] | UngroupedRollout
+
+
+def groups_in(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Iterator[Shape | RequestError]:
+    """The groups or the rollout that a value holds, or what is wrong with each of them.
 
     missing   how entropies are estimated where a group has none
     """
+    for record in _contents(value, notes):
+        try:
+            if (shape := _shape(record, notes, missing=missing)) is not None:
+                yield shape
+        except RequestError as error:
+            yield error
+
+
+def _contents(value: Any, notes: Notes) -> Iterator[Any]:
+    """The groups of a request, the samples of a log of inspect_ai, or the value itself."""
+    if isinstance(value, Mapping) and isinstance(value.get("groups"), list):
+        place = {k: value[k] for k in value.keys() & set(PLACE)}
+        notes.ignored.update(f"{k} of the request" for k in value if k not in {"groups", "meta", *PLACE})
+        for group in value["groups"]:
+            placed = isinstance(group, Mapping) and {**({} if group.keys() & set(PLACE) else place), **group}
+            yield placed or group
+    elif isinstance(value, Mapping) and isinstance(value.get("samples"), list) and isinstance(value.get("eval"), dict):
+        yield from value["samples"]
+    else:
+        yield value
+
+
+def _shape(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Shape | None:
+    """A group or a rollout; None for a sample that was read before. RequestError if it is neither."""
     if not isinstance(value, Mapping):
         raise RequestError(f"must be an object with a rollout or a group, not {_kind(value)}", code="type")
     if is_logged(value):
@@ -92,31 +117,18 @@ def groups_in(
             "its folder or file: a run log cannot come from a pipe.",
             code="run_log",
         )
-    if isinstance(value.get("groups"), list):
-        place = {k: value[k] for k in value.keys() & set(PLACE)}
-        notes.ignored.update(f"{k} of the request" for k in value if k not in {"groups", "meta", *PLACE})
-        for group in value["groups"]:
-            placed = isinstance(group, Mapping) and {**({} if group.keys() & set(PLACE) else place), **group}
-            yield from groups_in(placed or group, notes, missing=missing)
-        return
-    if isinstance(value.get("samples"), list) and isinstance(value.get("eval"), Mapping):  # a log of inspect_ai
-        for sample in value["samples"]:
-            yield from groups_in(sample, notes, missing=missing)
-        return
     if (record := _evaluated(value, notes)) is None:
-        return
-    value = record
+        return None
     top = missing is not None and missing.source == "topk"
-    reply = _engine(value, key="topk_logprobs" if top else SEEN, rows=None if top else GLANCE)
-    if reply is not value and not top:
-        glances = [r.pop(SEEN, ()) for r in reply["rollouts"]]
-        notes.candidates += all(rows and min(map(len, rows)) > 1 for rows in glances)
-    value = reply
-    lists = [n for n in ("rollouts", *GROUP_NAMES["rollouts"]) if isinstance(value.get(n), list)]
-    if "rollouts" in value or lists:
-        yield _group(value, notes, missing=missing)
-    else:
-        yield _ungrouped(value, notes)
+    reply = _engine(record, key="topk_logprobs" if top else SEEN, rows=None if top else GLANCE)
+    if reply is not record:
+        if not top:
+            glances = [r.pop(SEEN, ()) for r in reply["rollouts"]]
+            notes.candidates += all(rows and min(map(len, rows)) > 1 for rows in glances)
+        if len(reply["rollouts"]) == 1 and ("custom_id" in reply or _asked(reply)):
+            return _ungrouped(_alone(reply, notes), notes)
+    lists = [n for n in ("rollouts", *GROUP_NAMES["rollouts"]) if isinstance(reply.get(n), list)]
+    return _group(reply, notes, missing=missing) if "rollouts" in reply or lists else _ungrouped(reply, notes)
 
 
 def _kind(value: Any) -> str:
@@ -142,6 +154,17 @@ def _engine(value: JSON, *, key: str, rows: int | None) -> JSON:
     if isinstance(outputs, list) and outputs and all(isinstance(o, Mapping) and "text" in o for o in outputs):
         return {**others, "rollouts": [_completion(o, key=key, rows=rows) for o in outputs]}
     return value
+
+
+def _alone(reply: JSON, notes: Notes) -> JSON:
+    """A reply with one completion as a rollout: its siblings are in other requests of its prompt."""
+    row = {k: v for k, v in reply.items() if k not in {"rollouts", "id", "request_id"}}
+    if "answer" in row:
+        row["label"] = row.get("label", row.pop("answer"))
+        notes.taken["answer", "label"] += 1
+    if "custom_id" in row:
+        row["prompt_id"] = row.pop("custom_id")
+    return {**row, **reply["rollouts"][0]}
 
 
 def _choice(choice: Any, *, key: str, rows: int | None) -> dict[str, Any]:
@@ -376,6 +399,9 @@ def _ungrouped(value: JSON, notes: Notes) -> UngroupedRollout:
     ignored = [n for n in unknown if n in left and n not in {name, "answer", *PLACE, *PROMPTS}]
     _note(notes, {k: v for k, v in also.items() if v != "group_id"}, ignored)
     finished = _finished({**group, "rollouts": []}, asked, notes, missing=None)
+    label = finished.get("label")
+    if label is not None and not all(isinstance(text, str) for text in (label if isinstance(label, list) else [label])):
+        raise RequestError("must be a text, a number or a list of them", loc=("label",), code="type")
     return UngroupedRollout(key, asked, place_of(value), finished, _rollout(rollout, Notes()))
 
 

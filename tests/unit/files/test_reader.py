@@ -292,6 +292,19 @@ def test_what_stands_beside_an_engine_s_completions_is_read_or_told(tmp_path, re
     assert dict(reader.notes.ignored) == {"difficulty": 1}
 
 
+def test_a_group_that_is_wrong_takes_no_other_of_its_line_with_it(tmp_path):
+    good, bad = {"rollouts": [{"answer": "1"}]}, {"rollouts": [{"answr": "1"}]}
+    file = tmp_path / "x.jsonl"
+    file.write_text(lines([{"groups": [bad, good, 7, good]}]))
+    found = [g if isinstance(g, RequestError) else g["group_id"] for _, g in Reader(str(file))]
+    assert [g.code if isinstance(g, RequestError) else g for g in found] == [
+        "unknown_field",
+        "line-1.2",
+        "type",
+        "line-1.4",
+    ]
+
+
 def test_what_a_request_says_beside_its_groups_is_told_and_its_step_kept(tmp_path, capsys):
     file = tmp_path / "request.json"
     rollouts = [{"answer": "1"}, {"answer": "2"}]
@@ -673,6 +686,18 @@ def test_samples_of_inspect_ai_are_one_group_by_their_question_and_once_an_epoch
     assert read(tmp_path, [first, first, {**again, "epoch": 2}])[0] == ["12"]
     assert read(tmp_path, [first, again])[0] == ["index_conflict"]
     assert read(tmp_path, [first, other])[0] == ["prompt_conflict"]
+
+
+def test_replies_with_one_completion_are_siblings_by_their_prompt_or_their_custom_id(tmp_path):
+    def reply(answer, **fields):
+        return {"choices": [{"message": {"content": f"\\boxed{{{answer}}}"}}], **fields}
+
+    batch = [{"custom_id": i, "response": {"body": reply(a)}} for i, a in (("q", "1"), ("r", "2"), ("q", "3"))]
+    assert read(tmp_path, batch)[0] == ["13", "2"]
+    engine = [{"request_id": i, "prompt": p, "outputs": [said(a)]} for i, (p, a) in enumerate(("p1", "q2", "p3"))]
+    assert read(tmp_path, engine)[0] == ["13", "2"]
+    assert read(tmp_path, [reply("1", prompt="p", id="x"), reply("2", prompt="p", id="y")])[0] == ["12"]
+    assert read(tmp_path, [reply("1"), reply("2")])[0] == ["1", "2"], "nothing says what they answer"
 
 
 def test_content_parts_of_a_chat_reply_are_joined(tmp_path):
