@@ -20,7 +20,8 @@ from dare_research.simulation.model import Scenario, draw_prompts, draw_sample, 
 from dare_research.simulation.simulate import QUICK, simulate
 from dare_research.simulation.tabular import Training, _softmax, _step, train, train_arms
 from dare_reward.analysis.auroc import entropy_auroc, group_auroc
-from dare_reward.analysis.calibrate import GRID, fit_exponent
+from dare_reward.analysis.calibrate import fit_exponent
+from dare_reward.analysis.certainty import GRID
 from dare_reward.cli import main
 from dare_reward.groups import Groups
 from dare_reward.methods import find, methods

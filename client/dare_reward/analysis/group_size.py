@@ -41,10 +41,6 @@ class BySize:
     truth: bool
     rows: tuple[SizeRow, ...]
 
-    def reaches(self, row: SizeRow, share: float) -> int | None:
-        """The least size at which the row has that share; None if it has it at none."""
-        return next((m for m, own in zip(self.sizes, row.share, strict=True) if own >= share), None)
-
 
 def sizes_of(groups: Groups, usable_P: Bools) -> tuple[int, ...]:
     """4, 8, 16, ... and the size that nine of ten of these prompts have; empty without prompts."""

@@ -10,10 +10,6 @@ E and Var are taken:
                                            label. `dare-reward label` ranks by it
     contested     p of the second answer   where the two leading answers hold half of the votes or more, else 0: here a
                                            label, as a reward, can turn a prompt
-    direction     Q = sum U^2 / sum V      over labelled groups with right and wrong answers, U = E ln(u + eps) less the
-                                           same mean over the right answers, V their information. Above 1 where entropy
-                                           is informative, in one direction or in several: compare it with its value
-                                           under permuted kinds, as votes that are not calibrated move it too
 
 A group without two distinct answers has no information and is not contested. `tests/golden/labels.json` holds values of
 another implementation.
@@ -21,30 +17,13 @@ another implementation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..estimators.common import share_of
 from ..groups import Groups
 from ..segments import Bools, Floats, positions
-from .labels import known_groups, right_answers
 
 EPS = 0.05  # of the weight, as in `calibrated_vote`
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Direction:
-    """Of each group: U and V, NaN unless its right answer is known and it has wrong ones too; `q`, NaN without any."""
-
-    score_P: Floats
-    variance_P: Floats
-
-    @property
-    def q(self) -> float:
-        known_P = ~np.isnan(self.score_P)
-        total = float(self.variance_P[known_P].sum())
-        return float((self.score_P[known_P] ** 2).sum()) / total if total else float("nan")
 
 
 def information(groups: Groups, *, eps: float = EPS) -> Floats:
@@ -59,7 +38,7 @@ def calibration_worth(groups: Groups, *, eps: float = EPS) -> Floats:
 
 
 def _variance(groups: Groups, share_A: Floats, eps: float) -> Floats:
-    log_A = _log_uncertainty(groups, eps)
+    log_A = log_uncertainty(groups, eps)
     mean_P = groups.sum_by_group(share_A * log_A)
     variance_P = groups.sum_by_group(share_A * (log_A - mean_P[groups.group_A]) ** 2)
     return np.where(groups.support_P > 1, variance_P, 0.0)
@@ -74,17 +53,6 @@ def contested(groups: Groups) -> Floats:
     return np.where(first_P + second_P >= 0.5, second_P, 0.0)
 
 
-def direction(groups: Groups, correct_R: Floats, *, eps: float = EPS) -> Direction:
-    """U and V of each labelled group. `correct_R`: 1 right, 0 wrong, NaN unknown, per rollout."""
-    log_A, share_A = _log_uncertainty(groups, eps), share_of(groups, groups.votes_A)
-    right_A = share_A * (right_answers(groups, correct_R) > 0.5)
-    share_P = groups.sum_by_group(right_A)
-    mixed_P = known_groups(groups, correct_R) & (share_P > 0) & (groups.sum_by_group(share_A - right_A) > 0)
-    right_P = groups.sum_by_group(right_A * log_A) / np.where(mixed_P, share_P, 1.0)
-    score_P = groups.sum_by_group(share_A * log_A) - right_P
-    return Direction(np.where(mixed_P, score_P, np.nan), np.where(mixed_P, information(groups, eps=eps), np.nan))
-
-
 def most(worth_P: Floats, count: int) -> Bools:
     """The `count` groups that are worth most, the first of equals first; fewer where fewer are worth more than 0."""
     order = np.argsort(-np.nan_to_num(worth_P), kind="stable")[:count]
@@ -93,6 +61,6 @@ def most(worth_P: Floats, count: int) -> Bools:
     return chosen_P
 
 
-def _log_uncertainty(groups: Groups, eps: float) -> Floats:
+def log_uncertainty(groups: Groups, eps: float) -> Floats:
     """ln(u(y) + eps), NaN where a rollout of the answer lacks an entropy."""
     return np.log(groups.sum_by_answer(groups.column("mean_entropy")) / np.maximum(groups.votes_A, 1) + eps)

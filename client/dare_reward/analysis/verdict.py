@@ -39,7 +39,6 @@ from .calibrate import (
 )
 from .certainty import ENTROPY, GRID, Certainty, available
 from .group_size import BySize, Labeller, by_size
-from .label_choice import calibration_worth
 from .labels import known_groups
 from .power import Power, power
 
@@ -191,7 +190,6 @@ def judge(
             certainty.of_R(groups),
             by_exponent,
             e,
-            calibration_worth(groups, eps=eps),
             tried=len(certainties),
             chosen=chosen,
             seed=seed,

@@ -25,7 +25,7 @@ from dare_reward.scoring.request import UNLIMITED, Prepared, prepare
 from dare_reward.segments import Floats, offsets
 
 from .mismatched_labels import MismatchedLabels
-from .shared_arguments import warn
+from .shared_arguments import warn, watched
 from .summary import ReadSummary
 from .tables import number
 
@@ -68,7 +68,7 @@ def read_labelled(
     reader = Reader(file, missing=missing, labels=labels)
     placed: list[Placed] = []
     summary = ReadSummary(reader.unit, done="read", tell=tell)
-    for number_, item in reader:
+    for number_, item in watched(reader, file) if tell is warn else reader:
         if isinstance(item, RequestError):
             summary.refuse(number_, item, item)
         elif only is None or item.get("group_id") in only:

@@ -41,6 +41,7 @@ from .shared_arguments import (
     remedies,
     unscored,
     warn,
+    watched,
 )
 
 
@@ -112,7 +113,7 @@ def book_of(arguments: argparse.Namespace) -> RunBook | None:
     )
     book, failed, count, seen = RunBook(loose=not is_run(arguments.file)), list[Problem](), 0, Unanswered()
     mismatch, ties = MismatchedLabels(), Ties()
-    for line in lines:
+    for line in watched(lines, arguments.file):
         if arguments.only in {None, line.get("run") or ""}:
             book.add(line)
             ties.add(line)

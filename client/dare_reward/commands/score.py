@@ -14,7 +14,6 @@ from typing import Any
 
 from dare_reward.commands.tables import add_wide, group_table, screen_of
 from dare_reward.errors import DareError, RefusedError, RequestError, misspelt_variables
-from dare_reward.files.content import line_count
 from dare_reward.files.output import text_file
 from dare_reward.reply import GroupReply, Reply, group_json
 from dare_reward.scoring.score import estimate
@@ -30,6 +29,7 @@ from .shared_arguments import (
     read_groups,
     say_remedy,
     warn,
+    watched,
 )
 from .summary import ReadSummary
 
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         summary, done = ReadSummary(reader.unit), 0
         lacking: list[Any] = []
         results = score_all(reader, ask)
-        for number, group, reply in results if tables and out.isatty() else _progress(results, arguments.file):
+        for number, group, reply in results if tables and out.isatty() else watched(results, arguments.file):
             if isinstance(reply, DareError):
                 summary.refuse(number, group, reply)
                 continue
@@ -98,18 +98,6 @@ def run(arguments: argparse.Namespace) -> int:
     summary.say()
     say_remedy(arguments, lacking, reader)
     return summary.exit_code()
-
-
-def _progress(results: Iterator[Any], path: str) -> Iterator[Any]:
-    """A bar on a terminal, if the extra that brings it is installed and the input is longer than a batch."""
-    if not sys.stderr.isatty() or path == "-":
-        return results
-    try:
-        from tqdm import tqdm  # noqa: PLC0415
-    except ModuleNotFoundError:
-        return results
-    total = line_count(path)
-    return iter(tqdm(results, total=total, unit="group", file=sys.stderr)) if total > BATCH else results
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:

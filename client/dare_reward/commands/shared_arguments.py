@@ -6,10 +6,12 @@ import argparse
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.errors import RequestError, printable, unknown_name
+from dare_reward.files.content import line_count
 from dare_reward.files.entropy_estimates import EntropyEstimate, estimate_of
 from dare_reward.files.labels import LabelFile
 from dare_reward.files.opened import opened
@@ -20,6 +22,8 @@ from dare_reward.params import Spec
 from dare_reward.reply import Problem
 
 MISSING = "missing_entropy"
+SHORT = 64  # groups that are done before anybody would look at a bar
+T = TypeVar("T")
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
@@ -136,6 +140,18 @@ def read_labels(arguments: argparse.Namespace) -> LabelFile | None:
 def missing_entropies(arguments: argparse.Namespace) -> EntropyEstimate | None:
     """How `--entropy` estimates those that the file does not have."""
     return estimate_of(arguments.entropy, arguments.vocab_size)
+
+
+def watched(items: Iterable[T], path: str) -> Iterable[T]:
+    """The groups of a file, with a bar on a terminal that has the time left, if its library is here."""
+    if not sys.stderr.isatty() or path == "-" or not Path(path).is_file():
+        return items
+    try:
+        from tqdm import tqdm  # noqa: PLC0415
+    except ModuleNotFoundError:
+        return items
+    total = line_count(path)
+    return iter(tqdm(items, total=total, unit="group", file=sys.stderr)) if total > SHORT else items
 
 
 def unscored(error: Problem) -> RequestError:

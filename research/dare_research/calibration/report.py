@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dare_reward.analysis.calibrate import GATE, GRID, PRIOR
+from dare_reward.analysis.calibrate import GATE, PRIOR
+from dare_reward.analysis.certainty import GRID
 from dare_reward.commands.methods import markdown
 
 from ..page.words import interval, percent, points

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward.analysis.calibrate import GRID, fit_exponent
+from dare_reward.analysis.calibrate import fit_exponent
+from dare_reward.analysis.certainty import GRID
 from dare_reward.analysis.label_choice import information, most
 from dare_reward.groups import Groups
 from dare_reward.segments import Floats, Ints

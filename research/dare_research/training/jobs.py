@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -14,7 +14,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dare_reward.analysis.calibrate import calibrate
-from dare_reward.analysis.label_choice import contested, direction, information, most
+from dare_reward.analysis.label_choice import EPS, contested, information, log_uncertainty, most
+from dare_reward.analysis.labels import known_groups, right_answers
+from dare_reward.estimators.common import share_of
 from dare_reward.groups import Groups
 from dare_reward.segments import Bools, Floats
 
@@ -229,6 +231,31 @@ def _fit(design: Design, cell: Cell, model: Any, tokenizer: Any, labelled: Exerc
     """What `calibrate` says of labelled prompts, from rollouts of the base."""
     graded = examine(model, tokenizer, labelled, each=design.each, seed=CALIBRATED + cell.base)
     return _figures(graded.groups, graded.correct_R)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Direction:
+    """Of each group: U and V, NaN unless its right answer is known and it has wrong ones too; `q`, NaN without any."""
+
+    score_P: Floats
+    variance_P: Floats
+
+    @property
+    def q(self) -> float:
+        known_P = ~np.isnan(self.score_P)
+        total = float(self.variance_P[known_P].sum())
+        return float((self.score_P[known_P] ** 2).sum()) / total if total else float("nan")
+
+
+def direction(groups: Groups, correct_R: Floats, *, eps: float = EPS) -> Direction:
+    """U and V of each labelled group. `correct_R`: 1 right, 0 wrong, NaN unknown, per rollout."""
+    log_A, share_A = log_uncertainty(groups, eps), share_of(groups, groups.votes_A)
+    right_A = share_A * (right_answers(groups, correct_R) > 0.5)
+    share_P = groups.sum_by_group(right_A)
+    mixed_P = known_groups(groups, correct_R) & (share_P > 0) & (groups.sum_by_group(share_A - right_A) > 0)
+    right_P = groups.sum_by_group(right_A * log_A) / np.where(mixed_P, share_P, 1.0)
+    score_P = groups.sum_by_group(share_A * log_A) - right_P
+    return Direction(np.where(mixed_P, score_P, np.nan), np.where(mixed_P, information(groups, eps=eps), np.nan))
 
 
 def _figures(groups: Groups, correct_R: Floats, *, chosen: bool = False) -> JSON:

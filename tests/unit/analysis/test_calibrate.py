@@ -16,13 +16,11 @@ from dare_reward.analysis.bootstrap import Interval
 from dare_reward.analysis.calibrate import (
     CHOSEN,
     GATE,
-    GRID,
     LABELS,
     MIXED,
     PRIOR,
     SMALLEST,
     TELLING,
-    VOTE,
     Bars,
     bars,
     calibrate,
@@ -31,7 +29,7 @@ from dare_reward.analysis.calibrate import (
     fit_exponent,
     tables,
 )
-from dare_reward.analysis.certainty import ENTROPY
+from dare_reward.analysis.certainty import ENTROPY, GRID, VOTE
 from dare_reward.analysis.verdict import decide, judge, points, warnings
 from dare_reward.cli import main
 from dare_reward.groups import Groups

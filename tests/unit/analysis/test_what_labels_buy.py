@@ -12,7 +12,6 @@ import dare_reward
 from dare_reward.analysis.calibrate import bars, calibrate, evidence, tables
 from dare_reward.analysis.certainty import ENTROPY, GRID, KNOWN, available
 from dare_reward.analysis.group_size import by_size, dealt, sizes_of
-from dare_reward.analysis.label_choice import information
 from dare_reward.analysis.power import power
 from dare_reward.analysis.verdict import LINE, _best, _right, judge
 from dare_reward.cli import main
@@ -72,31 +71,24 @@ def test_the_share_at_the_file_s_own_size_is_that_of_the_method():
     c = calibrate(groups, correct_R)
     assert [row.share[-1] for row in found.rows] == pytest.approx([c.accuracy[3].estimate, c.accuracy[4].estimate])
     assert found.rows[1].above[-1].estimate == pytest.approx(c.above_vote[4].estimate)
-    vote = found.rows[0]
-    assert found.reaches(vote, 0.0) == 4
-    assert found.reaches(vote, 1.1) is None
     alone = by_size(groups, None, {"vote": lambda g: g.first_max(g.votes_A)}).rows[0].share
     assert alone[0] < alone[1] < alone[-1] == 1.0
 
 
-def test_power_grows_with_the_effect_the_labels_and_the_choice():
+def test_power_grows_with_the_effect_and_the_labels():
     groups, correct_R = drawn(prompts=120, gap=0.1)
     known_R = np.where(groups.group_R < 40, correct_R, np.nan)
-    unsure_R, worth_P = groups.column("mean_entropy"), information(groups)
-    found = tables(groups, ENTROPY)
+    unsure_R, found = groups.column("mean_entropy"), tables(groups, ENTROPY)
 
     def of(truth_R, auroc):
-        return power(groups, unsure_R, found, evidence(groups, truth_R, found), worth_P, auroc=auroc)
+        return power(groups, unsure_R, found, evidence(groups, truth_R, found), auroc=auroc)
 
     few, many = of(known_R, 0.58), of(correct_R, 0.58)
     assert few.share < many.share
     assert few.tested >= few.share
     assert few.share < of(known_R, 0.62).share
-    assert (few.more, many.more) == (16, 0)
-    assert few.with_more > few.share
     assert of(known_R, 0.5).share <= 0.02
     assert math.isnan(of(known_R, 0.9999).share)
-    assert math.isnan(many.with_more)
 
 
 def test_power_is_the_share_of_worlds_in_which_the_rule_says_use():
@@ -112,7 +104,7 @@ def test_power_is_the_share_of_worlds_in_which_the_rule_says_use():
         aurocs.append(c.auroc.estimate)
     truth_R = groups.spread(right_A.astype(np.float64), fill=0.0)
     e = evidence(groups, truth_R, found)
-    own = power(groups, groups.column("mean_entropy"), found, e, information(groups), auroc=float(np.mean(aurocs)))
+    own = power(groups, groups.column("mean_entropy"), found, e, auroc=float(np.mean(aurocs)))
     assert own.share == pytest.approx(np.mean(used), abs=0.2)
     assert 0.1 < own.share < 0.999
 
