@@ -295,7 +295,7 @@ def openrlhf_like(url: str, post: Any) -> type:
             done = (await llm_engine.generate(ids, deepcopy(sampling_params))).outputs[0]
             query = hf_tokenizer.decode(ids + done.token_ids, skip_special_tokens=False)
             (found,) = await self._fetch_rewards_via_http([query], [prompt], [label])
-            return {"reward": found["rewards"], "scores": found["scores"], "extra_logs": found["extra_logs"]}
+            return {"reward": found["rewards"], "scores": found["scores"], "extra_logs": found["extra_logs"], "action_ranges": [(len(ids), len(ids) + len(done.token_ids))]}
 
         async def _fetch_rewards_via_http(self, queries_list, prompts_list, labels_list):
             return [await post(url, {"query": queries_list, "prompts": prompts_list, "labels": labels_list})]

@@ -1,0 +1,1 @@
+"""Inside OpenRLHF's rollout actor: the rollouts of a prompt become one `POST /reward`."""

@@ -1,0 +1,371 @@
+"""What a prompt's group gets: from a service, or, while that is away, from the same estimator in this process.
+
+Before the first rollout the service tells its defaults, and both sides score a group that is made up: a version or a
+configuration that differs ends the run there. After that nothing here ends a run. A service that stays away, or comes
+back as another one, is replaced by the next URL, and at last by this process, under the configuration of the start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import math
+import os
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import cycle
+from typing import Any, Final
+
+import httpx
+
+from dare_reward import AsyncClient, Client, GroupReply, Reply, __version__, estimate
+from dare_reward.errors import ConfigError, DareError, ReplyError
+from dare_reward.methods import config_id, find, scale_unseen, write_line
+from dare_reward.openrlhf import SCALE, AnswerRules, Known, Label, Pruned, RolloutOutcome, evaluation, neutral, outcomes
+from dare_reward.stacks.collapse import RunWatch
+
+from ..vllm import plugin
+from ..vllm.token_entropy import SWITCH
+from .adaptive_votes import AdaptiveVotes, Spent
+from .rollout_reader import ReadRollout, RolloutReader
+from .settings import GroupSettings, RewardUrls, job_name, read_urls, service_defaults, setting_specs
+
+logger = logging.getLogger("dare_trainer")
+
+Group = Any  # a dictionary, as `POST /reward` takes it
+TRY: Final = 30.0  # seconds; the settings bound all tries together
+RETRIES: Final = 3
+UNLOGGED: Final = 1024  # groups that wait for a service to write them into its run log
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Delivery:
+    """What one member brings into its group. The first of `rollouts` trains, the others vote; `one` makes another."""
+
+    prompt: str
+    images: Any
+    label: Label
+    rollouts: tuple[ReadRollout, ...]
+    one: Callable[[], Awaitable[tuple[Any, ReadRollout]]]
+    sampling: Mapping[str, Any]
+
+
+# --- before the first rollout ----------------------------------------------------------------------------------------
+
+
+def service_info(urls: RewardUrls, patience: float) -> Mapping[str, Any] | None:
+    """What the first service that answers says of itself; None where it is another's.
+
+    Any vLLM of the environment loads this package, also where the reward is another server's.
+    """
+    until, names = time.monotonic() + patience, cycle(urls.services)
+    while True:
+        url = next(names)
+        try:
+            reply = httpx.get(f"{url}/info", timeout=10)
+            info = reply.json() if reply.is_success else None
+        except httpx.TransportError as error:
+            if time.monotonic() > until:
+                logger.warning("%s does not answer (%s)", url, error)
+                return None
+            time.sleep(1)
+        except ValueError:
+            return None
+        else:
+            return info if isinstance(info, dict) and "answers_version" in info else None
+
+
+def made_up_group() -> Group:
+    """Four rollouts, two answers, and every number that a method may read."""
+    rows = [("7", 0.2), ("7", 0.3), ("7", 0.25), ("5", 0.4)]
+    known = {"num_tokens": 10, "sum_logprob": -2.0, "answer_logprob": -0.5}
+    rollouts = [
+        {"answer": a, "mean_entropy": h, "answer_entropy": h, "path": str(i), **known} for i, (a, h) in enumerate(rows)
+    ]
+    return {"group_id": "handshake", "kind": "exact", "rollouts": rollouts}
+
+
+def handshake(url: str, token: str, settings: GroupSettings) -> None:
+    """ConfigError where the service would score otherwise than this process, which stands in for it in an outage."""
+    group, options = made_up_group(), {"method": settings.method, "shadow": settings.shadow, **settings.params}
+    with Client(url, token=token or None, timeout=TRY, retries=RETRIES, record=False) as client:
+        client.wait_ready(settings.start_timeout)
+        there = client.reward([group], **options)
+    here = config_id(settings.method, settings.params)
+    if (there.config_id, there.version) != (here, __version__):
+        raise ConfigError(
+            f"{url} runs dare-reward {there.version} and scores by {there.config_id[:12]}; this process is "
+            f"{__version__} and would stand in for it by {here[:12]}. Install the same version on both sides"
+        )
+    local = estimate([group], **options)
+    if not _agree(there.groups[0], local.groups[0]):
+        raise ConfigError(f"{url} and this process score the same group as {there.groups[0]} and {local.groups[0]}")
+
+
+def _agree(one: GroupReply, other: GroupReply) -> bool:
+    if one.rewards is None or other.rewards is None:
+        return one.rewards is other.rewards
+    return all(math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12) for a, b in zip(one.rewards, other.rewards, strict=True))
+
+
+async def switch_entropies_on(actor: Any, settings: GroupSettings) -> None:
+    """The plugin of the engine's workers, which started without it; PluginError says what to set by hand."""
+    if settings.entropy != "plugin" or plugin.mode() or os.environ.get(SWITCH):
+        return
+    try:  # OpenRLHF allows vLLM to send functions to its workers (VLLM_ALLOW_INSECURE_SERIALIZATION)
+        await actor.llm.collective_rpc(plugin.switch_on, args=(settings.entropy_mode,))
+    except Exception as error:
+        raise plugin.PluginError(
+            f"vLLM's workers could not switch entropies on ({error}): set {SWITCH}={settings.entropy_mode} in the "
+            "environment of the rollout actors; or put entropy=topk (estimates) or entropy=none (votes alone) into the "
+            "reward URL"
+        ) from error
+    plugin.turn_on(settings.entropy_mode)
+
+
+# --- the service, or this process ------------------------------------------------------------------------------------
+
+
+class Scorer:
+    """Scores groups by the services in turn, and in process where none is there. It never raises."""
+
+    def __init__(self, urls: RewardUrls, settings: GroupSettings, run: str) -> None:
+        self._settings = settings
+        self._options: dict[str, Any] = {"method": settings.method, "shadow": settings.shadow, **settings.params}
+        if settings.labelled != "method":
+            self._options["labelled"] = settings.labelled
+        self._pinned = (config_id(settings.method, settings.params), __version__)
+        self._run = run
+        tokens = settings.send == "tokens"
+        self._clients = deque(
+            AsyncClient(
+                url, token=urls.token or None, timeout=min(TRY, settings.timeout), retries=RETRIES, send_tokens=tokens
+            )
+            for url in urls.services
+        )
+        self._watch = RunWatch() if settings.on_collapse == "warn" else None
+        self._unlogged: deque[Group] = deque(maxlen=UNLOGGED)
+        self._logging: asyncio.Future[None] | None = None
+
+    async def score(self, group: Group) -> tuple[GroupReply | None, float]:
+        """The group's reply, and how it was got: 0 from a service, 1 in process, 2 not at all (None)."""
+        self._clients.rotate()
+        for client in list(self._clients):
+            try:
+                async with asyncio.timeout(self._settings.timeout):
+                    reply = await self._ask(client, [group])
+            except Exception as error:  # noqa: BLE001  (a training run does not die of its rewards)
+                logger.warning("%s: group %s: %s: %s", client.url, group["group_id"], type(error).__name__, error)
+                continue
+            self._see(reply)
+            self._log_what_was_missed(client)
+            return reply.groups[0], 0.0
+        if len(self._unlogged) == UNLOGGED:
+            logger.warning("%d groups wait for the service's run log; the oldest will be missing there", UNLOGGED)
+        self._unlogged.append(group)
+        return self._in_process(group)
+
+    async def _ask(self, client: AsyncClient, groups: Sequence[Group]) -> Reply:
+        reply: Reply = await client.reward(groups, run=self._run, **self._options)
+        if (reply.config_id, reply.version) != self._pinned:
+            raise ConfigError("the service scores by another version or configuration than at the start")
+        if (error := reply.groups[0].error) is not None:
+            raise ReplyError(f"{error.code}: {error.message}")
+        return reply
+
+    def _in_process(self, group: Group) -> tuple[GroupReply | None, float]:
+        attempts = [self._options]
+        if "missing_entropy" in self._options:  # a rollout whose entropy is missing costs the weights, not the votes
+            attempts.append({**self._options, "missing_entropy": "frequency"})
+        for options in attempts:
+            try:
+                reply = estimate([group], **options)
+            except DareError as error:
+                logger.error("group %s could not be scored in process: %s", group["group_id"], error)  # noqa: TRY400
+                continue
+            if reply.groups[0].error is None:
+                self._see(reply)
+                return reply.groups[0], 1.0
+            logger.error("group %s: %s", group["group_id"], reply.groups[0].error.message)
+        return None, 2.0
+
+    def _log_what_was_missed(self, client: AsyncClient) -> None:
+        """Post the groups that were scored here, so that the service's run log has them too. Beside the training."""
+        if self._unlogged and (self._logging is None or self._logging.done()):
+            missed = [self._unlogged.popleft() for _ in range(len(self._unlogged))]
+            self._logging = asyncio.ensure_future(self._post_missed(client, missed))
+
+    async def _post_missed(self, client: AsyncClient, missed: Sequence[Group]) -> None:
+        try:
+            await client.reward(missed, run=self._run, **self._options)
+        except Exception as error:  # noqa: BLE001
+            logger.warning("%d groups are missing in the service's run log: %s", len(missed), error)
+
+    def _see(self, reply: Reply) -> None:
+        """Say where the run collapses, if that was asked for; 64 groups count as a step."""
+        if self._watch is None:
+            return
+        try:
+            self._watch.see(reply)
+        except Exception:
+            logger.exception("the state of the run is not known")
+            self._watch = None
+
+
+# --- rollouts and their rewards --------------------------------------------------------------------------------------
+
+
+class GroupReward:
+    """What the rollouts of one executor are rewarded with, and which of their tokens train."""
+
+    settings: GroupSettings
+    _rules: AnswerRules
+    reader: RolloutReader
+    _scorer: Scorer
+    _adaptive: AdaptiveVotes | None
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        self._urls = read_urls(urls)
+        self._said: set[str] = set()
+
+    async def begin(self, actor: Any) -> bool:
+        """Settle what the run does; False where another's reward model answers, which this executor leaves alone.
+
+        ConfigError or PluginError where the URL, the service and this process do not go together: the run ends there.
+        """
+        patience = setting_specs()["start_timeout"].default
+        info = await asyncio.to_thread(service_info, self._urls, patience)
+        if info is None:
+            logger.warning(
+                "%s is no dare-reward service: OpenRLHF posts as without this package", self._urls.services[0]
+            )
+            return False
+        self.settings = settings = GroupSettings.read(self._urls.query, **service_defaults(info))
+        for url in self._urls.services:
+            await asyncio.to_thread(handshake, url, self._urls.token, settings)
+        await switch_entropies_on(actor, settings)
+        run = settings.run or job_name()
+        self._rules = AnswerRules(settings.params, settings.kind, settings.options or None)
+        self.reader = RolloutReader(settings, self._rules)
+        self._scorer = Scorer(self._urls, settings, run)
+        self._adaptive = None if settings.waves is None else AdaptiveVotes(settings, settings.waves)
+        logger.warning(
+            "rewards of run %s: %s, entropy=%s", run, write_line(settings.method, settings.params), settings.entropy
+        )
+        if words := scale_unseen(find(settings.method), consumer="OpenRLHF", remedy=SCALE):
+            logger.warning("%s", words)
+        return True
+
+    def label(self, value: Any) -> Label:
+        """What OpenRLHF's label says. One that means nothing is none, which the log says once."""
+        label = self._rules.label(value, policy=self.settings.label_policy)
+        if label.problem:
+            self._say_once("label", "a label means nothing, and its rollouts train without one: %s", label.problem)
+        return label
+
+    def votes_each(self, members: int) -> int:
+        """How many continuations each of a group's members generates."""
+        votes = self.settings.votes_per_prompt or members
+        if votes % members:
+            raise ConfigError(f"votes_per_prompt={votes} is not a multiple of the {members} rollouts that train")
+        if votes == 1:
+            self._say_once(
+                "votes", "a prompt has one rollout, and a vote of one is no vote%s: raise n_samples_per_prompt, or put "
+                "votes_per_prompt=16 into the reward URL", "",
+            )  # fmt: skip
+        return 1 if self._adaptive is not None else votes // members
+
+    def actions(self, ranges: Any, outcome: RolloutOutcome, delivery: Delivery) -> Any:
+        """The tokens that train: of a masked rollout its last one alone; with train_on=reasoning not the answer's."""
+        rollout, ((start, end), *_) = delivery.rollouts[0], ranges
+        if outcome.masked and end > start:
+            return [(end - 1, end)]
+        if self.settings.train_on != "reasoning" or rollout.answer is None:
+            return ranges
+        first, last = (start + at for at in rollout.answer)
+        return [part for part in ((start, min(first, end)), (min(last, end), end)) if part[0] < part[1]] or ranges
+
+    async def score(self, deliveries: Sequence[Delivery]) -> list[RolloutOutcome]:
+        """One outcome per member. Whatever fails here costs a reward, never the run."""
+        try:
+            if deliveries[0].label.split == "eval":
+                return [self._accuracy(delivery) for delivery in deliveries]
+            return await self._estimated(deliveries)
+        except Exception:
+            logger.exception("a group of %d could not be scored; its rewards are equal", len(deliveries))
+            return self.neutral(deliveries)
+
+    def neutral(self, deliveries: Sequence[Delivery]) -> list[RolloutOutcome]:
+        """Equal rewards, which move nothing."""
+        votes = sum(len(d.rollouts) for d in deliveries)
+        known = {"reward_fallback": 2.0}
+        return neutral(len(deliveries), votes=votes, route="agent", shadow=self.settings.shadow, known=known)
+
+    async def _estimated(self, deliveries: Sequence[Delivery]) -> list[RolloutOutcome]:
+        began = time.perf_counter()
+        votes = [d.rollouts[0] for d in deliveries] + [r for d in deliveries for r in d.rollouts[1:]]
+        spent, group_of = Spent(), partial(self._group, deliveries[0], trained=len(deliveries))
+        if self._adaptive is not None:
+            votes, spent = await self._adaptive.complete(votes, [_vote_of(d) for d in deliveries], group_of)
+            began = time.perf_counter()
+        reply, fallback = await self._scorer.score(group_of(votes))
+        if reply is None:
+            return self.neutral(deliveries)
+        known: Known = {
+            "reward_fallback": fallback,
+            "reward_wait_ms": 1e3 * (time.perf_counter() - began),
+            "votes_saved": float(spent.saved),
+            "settle_risk": spent.risk,
+            "no_span": [float(self._unmasked(d.rollouts[0])) for d in deliveries],
+        }
+        return outcomes(
+            reply, route="agent", entropies=[r.entropy for r in votes], trained=range(len(deliveries)),
+            pruned=self._pruned, shadow=self.settings.shadow, known=known,
+        )  # fmt: skip
+
+    def _group(self, of: Delivery, votes: Sequence[ReadRollout], *, trained: int) -> Group:
+        """The group as `POST /reward` takes it, named after its prompt, so that the report knows a prompt again."""
+        asked = of.prompt if of.images is None else repr((of.prompt, of.images))
+        name = hashlib.blake2b(asked.encode("utf-8", "replace"), digest_size=6).hexdigest()
+        group: Group = {"group_id": name, "prompt": of.prompt, **of.sampling}
+        group |= {k: v for k, v in self._rules.group(of.label).items() if v is not None}
+        if self.settings.entropy != "none":
+            exact = self.settings.entropy == "plugin"
+            mode = self.settings.entropy_mode if exact else "raw"
+            group |= {"entropy_source": "exact" if exact else "topk", "entropy_mode": mode}
+        group["rollouts"] = [{**r.entry, "trained": i < trained} for i, r in enumerate(votes)]
+        return group
+
+    def _accuracy(self, delivery: Delivery) -> RolloutOutcome:
+        rollout, shadow = delivery.rollouts[0], self.settings.shadow
+        return evaluation(
+            self._rules, rollout.entry, delivery.label, route="agent", entropy=rollout.entropy, shadow=shadow
+        )
+
+    def _unmasked(self, rollout: ReadRollout) -> bool:
+        """Its answer's tokens should not train, and do, because they could not be told."""
+        answered = rollout.entry.get("answer") is not None or "text" in rollout.entry
+        return self.settings.train_on == "reasoning" and answered and rollout.answer is None
+
+    @property
+    def _pruned(self) -> Pruned:
+        """The setting; else the method's parameter of the same name."""
+        asked: Pruned = self.settings.params.get("pruned", "zero")
+        return asked if self.settings.pruned == "zero" else self.settings.pruned
+
+    def _say_once(self, what: str, words: str, *values: object) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            logger.warning(words, *values)
+
+
+def _vote_of(delivery: Delivery) -> Callable[[], Any]:
+    async def vote() -> ReadRollout:
+        _, rollout = await delivery.one()
+        return rollout
+
+    return vote

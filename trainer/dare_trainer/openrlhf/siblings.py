@@ -1,0 +1,120 @@
+"""The members of one prompt's group inside one actor, and the results that they wait for together.
+
+OpenRLHF runs the n samples of a prompt as n concurrent calls with one `sampling_params` object, and Ray unpickles a
+fresh one for each prompt. So that object is the group's identity: equal prompts of a batch, and two jobs, stay apart.
+All members enter before any of them waits for anything; after one turn of the event loop their number is final.
+
+A member that fails takes its group along: siblings that wait get None, siblings that still generate are stopped, so
+that nothing generates on for a group that is dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Any, Generic, TypeVar
+
+from dare_reward.errors import DareError
+
+T = TypeVar("T")
+D = TypeVar("D")
+R = TypeVar("R")
+
+
+class SiblingError(DareError, RuntimeError):
+    """Another member of the group failed before this one was done."""
+
+
+class OpenGroup(Generic[D, R]):
+    """A group some of whose members still run; `results` is None where one of them failed."""
+
+    def __init__(self, anchor: object) -> None:
+        self.anchor = anchor  # keeps id(anchor) from being used again while the group lives
+        self.members = 0
+        self.delivered: dict[int, D] = {}
+        self.running: set[asyncio.Future[Any]] = set()
+        self.results: asyncio.Future[Sequence[R] | None] = asyncio.get_running_loop().create_future()
+
+    def fail(self) -> None:
+        """Wake the members that wait, and stop those that generate."""
+        if not self.results.done():
+            self.results.set_result(None)
+        for task in self.running:
+            task.cancel()
+
+
+class Member(Generic[D, R]):
+    """One call of OpenRLHF's executor, from `Siblings.enter` to `Siblings.leave`."""
+
+    def __init__(self, group: OpenGroup[D, R], place: tuple[Hashable, ...]) -> None:
+        self.group, self.place, self.index = group, place, group.members
+        self.served = False
+        group.members += 1
+
+    async def run(self, work: Callable[[], Awaitable[T]]) -> T:
+        """What `work` returns; SiblingError where it was stopped because another member failed."""
+        await asyncio.sleep(0)  # until all members have entered
+        if self.group.results.done():
+            raise SiblingError("another rollout of the group failed")
+        task: asyncio.Future[T] = asyncio.ensure_future(work())
+        self.group.running.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if self.group.results.done() and current is not None and not current.cancelling():
+                raise SiblingError("another rollout of the group failed; this one was stopped") from None
+            raise
+        finally:
+            self.group.running.discard(task)
+            await stop(task)
+
+
+class Siblings(Generic[D, R]):
+    """The groups of one executor. `score` returns one result per delivery, in the members' order, and never fails."""
+
+    def __init__(self, score: Callable[[Sequence[D]], Awaitable[Sequence[R]]]) -> None:
+        self._score = score
+        self._open: dict[tuple[Hashable, ...], OpenGroup[D, R]] = {}
+
+    def __len__(self) -> int:
+        """Groups that are open; 0 between two steps."""
+        return len(self._open)
+
+    def enter(self, anchor: object, *key: Hashable) -> Member[D, R]:
+        """The next member of the group that shares the object `anchor`; to be called before anything is awaited."""
+        place = (id(anchor), *key)
+        if place not in self._open:
+            self._open[place] = OpenGroup(anchor)
+        return Member(self._open[place], place)
+
+    def leave(self, member: Member[D, R]) -> None:
+        """The end of a member's call. One that was not served takes its group along."""
+        if self._open.get(member.place) is member.group:
+            del self._open[member.place]
+        if not member.served:
+            member.group.fail()
+
+    async def result(self, member: Member[D, R], delivery: D) -> R | None:
+        """The member's result, None where a sibling failed. The last one to deliver has the group scored."""
+        group = member.group
+        group.delivered[member.index] = delivery
+        if len(group.delivered) == group.members and not group.results.done():
+            deliveries = [group.delivered[i] for i in range(group.members)]
+            try:
+                # Of the group, and stopped with it: scoring may generate further votes.
+                found: Sequence[R] | None = await member.run(lambda: self._score(deliveries))
+            except SiblingError:
+                found = None
+            if not group.results.done():
+                group.results.set_result(found)
+        results = await asyncio.shield(group.results)
+        member.served = True
+        return None if results is None else results[member.index]
+
+
+async def stop(task: asyncio.Future[T]) -> None:
+    """Nothing of `task` runs on after this."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait([task])
