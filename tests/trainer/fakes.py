@@ -2,9 +2,11 @@
 
 import asyncio
 import random
+from copy import deepcopy
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
+from dare_trainer.openrlhf import patch
 from dare_trainer.vllm.token_entropy import encode
 
 END = 1
@@ -69,21 +71,65 @@ class Engine:
             self.running -= 1
 
 
+def released():
+    """A fresh class of the shape of OpenRLHF's SingleTurnAgentExecutor; `posts` are the rollouts that it sends alone."""
+
+    class SingleTurnAgentExecutor:
+        reward_func = None
+
+        def __init__(self, *urls):
+            self.reward_endpoints, self.posts = list(urls), []
+
+        async def execute(self, prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, images=None):
+            ids, params = hf_tokenizer(text=prompt, add_special_tokens=False)["input_ids"], deepcopy(sampling_params)
+            if params.max_tokens is None:
+                params.max_tokens = max_length - len(ids)
+            done = (await llm_engine.generate(ids, params)).outputs[0]
+            whole = ids + done.token_ids
+            query = hf_tokenizer.decode(whole, skip_special_tokens=False)
+            (found,) = await self._fetch_rewards_via_http([query], [prompt], [label])
+            asked = sampling_params.logprobs is not None and done.logprobs is not None
+            return {
+                "prompt": prompt,
+                "label": label,
+                "observation_tokens": whole,
+                "action_ranges": [(len(ids), len(whole))],
+                "rollout_log_probs": [0.0] * len(ids) + [-0.5] * len(done.token_ids) if asked else None,
+                "reward": found["rewards"][0],
+                "scores": found["scores"][0],
+                "extra_logs": {name: value for name, (value,) in found.get("extra_logs", {}).items()},
+            }
+
+        async def _fetch_rewards_via_http(self, queries_list, prompts_list, labels_list):
+            self.posts.append(queries_list)
+            return [{"rewards": [0.25], "scores": [0.0]}]
+
+    return SingleTurnAgentExecutor
+
+
+def patched(*urls):
+    """OpenRLHF's executor as the rollout actor has it with this package."""
+    kind = released()
+    assert patch.patch_class(kind)
+    return kind(*urls)
+
+
+def route(executor):
+    """What the patch keeps of an executor."""
+    return vars(executor)[patch.ROUTE]
+
+
 async def generate_responses(executor, engine, *, prompt="What is 3 + 4?", label="7", n=4, params=None, **gather):
     """As RolloutRayActor has it: n executions with one sampling_params object."""
     shared = params or SamplingParams()
-    calls = [
-        executor.execute(
-            prompt=prompt,
-            label=label,
-            sampling_params=shared,
-            max_length=200,
-            hf_tokenizer=Tokenizer(),
-            llm_engine=engine,
-        )
-        for _ in range(n)
-    ]
+    calls = [executor.execute(prompt, label, shared, 200, Tokenizer(), engine) for _ in range(n)]
     return await asyncio.gather(*calls, **gather)
+
+
+async def close(executor):
+    """Connections do not outlive the event loop."""
+    if (known := vars(executor).get(patch.ROUTE)) is not None and hasattr(known.reward, "_scorer"):
+        await known.reward._scorer.close()
 
 
 def run(coroutine, seconds=60):
@@ -99,12 +145,12 @@ def run(coroutine, seconds=60):
 
 
 def go(executor, engine, **options):
-    """The rollouts of one prompt; connections do not outlive the event loop."""
+    """The rollouts of one prompt."""
 
     async def main():
         try:
             return await generate_responses(executor, engine, **options)
         finally:
-            await executor.close()
+            await close(executor)
 
     return run(main())

@@ -205,6 +205,11 @@ class Scorer:
         except Exception as error:  # noqa: BLE001
             logger.warning("%d groups are missing in the service's run log: %s", len(missed), error)
 
+    async def close(self) -> None:
+        """Close the connections of this event loop; the next group opens new ones."""
+        for client in self._clients:
+            await client.close()
+
     def _see(self, reply: Reply) -> None:
         """Say where the run collapses, if that was asked for; 64 groups count as a step."""
         if self._watch is None:

@@ -45,7 +45,7 @@ def register() -> None:
 
 def patch_class(executor: Any) -> bool:
     """Wrap OpenRLHF's executor; False, with the reason in the log, if it has another shape."""
-    if ROUTE in vars(executor):
+    if ROUTE in getattr(executor, "__dict__", ()):
         return True
     for name, arguments in ARGUMENTS.items():
         function = getattr(executor, name, None)

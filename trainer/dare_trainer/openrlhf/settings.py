@@ -165,18 +165,11 @@ def setting_specs() -> Mapping[str, Spec]:
 def job_name() -> str:
     """A run's name where the URL has none: the same in all rollout actors of a Ray job, unlike any other job's."""
     try:
-        ray = import_module("ray")
-        context = ray.get_runtime_context()
-        said = (
-            f"{context.get_job_id()} {ray.get_gcs_address() if hasattr(ray, 'get_gcs_address') else ''} {_session(ray)}"
-        )
-    except Exception:  # noqa: BLE001  (no Ray, or outside of a job: this process is all there is of the run)
+        context = import_module("ray").get_runtime_context()
+        said = f"{context.get_session_name()} {context.get_job_id()}"
+    except Exception:  # noqa: BLE001  (no Ray, or none that runs: this process is all there is of the run)
         said = uuid.uuid4().hex
     return f"openrlhf-{blake2b(said.encode(), digest_size=6).hexdigest()}"
-
-
-def _session(ray: Any) -> str:
-    return str(ray._private.worker.global_worker.node.session_name)  # noqa: SLF001  (the public API has no name of it)
 
 
 def _once(query: str) -> dict[str, str]:

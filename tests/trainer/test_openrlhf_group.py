@@ -1,0 +1,589 @@
+"""OpenRLHF's executor with our additions, a fake engine and a live service: groups, votes, failures of everything around.
+
+The executor has the shape of the released one (`fakes.released`); the released ones: tests/openrlhf, tests/e2e.
+"""
+
+import asyncio
+import json
+import math
+import sys
+import types
+
+import httpx
+import pytest
+from fakes import Engine, SamplingParams, close, generate_responses, go, patched, released, route, run
+
+from dare_reward import estimate
+from dare_reward.errors import ConfigError, UnavailableError
+from dare_trainer.openrlhf import group as group_module
+from dare_trainer.openrlhf import patch
+from dare_trainer.vllm import plugin
+from dare_trainer.vllm.token_entropy import EntropyError
+
+TEXTS = ["so \\boxed{7}", "so \\boxed{7}", "so \\boxed{5}", "no answer"]
+
+
+def say(number):
+    return TEXTS[number % len(TEXTS)]
+
+
+def said(rollout):
+    """The text that a rollout trains on, without its end."""
+    (start, _), *_ = rollout["action_ranges"]
+    return "".join(chr(token - 10) for token in rollout["observation_tokens"][start:-1])
+
+
+def logs(out, *names):
+    return [{r["extra_logs"][name] for r in out} for name in names]
+
+
+@pytest.fixture
+def make(live, monkeypatch):
+    """OpenRLHF's executor of the live service; entropies are on, as `switch_on` leaves them."""
+    monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
+    return lambda query="", url=live: patched(f"{url}/reward?{query}")
+
+
+@pytest.fixture
+def stubborn(monkeypatch):
+    """One try, so that an outage is over at once."""
+    monkeypatch.setattr(group_module, "RETRIES", 0)
+
+
+# --- groups ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_group_gets_the_rewards_of_the_estimator(make):
+    executor = make()
+    out = go(executor, Engine(say), n=4)
+    wanted = estimate([{"rollouts": [{"text": said(r), "mean_entropy": 0.25} for r in out]}]).groups[0].rewards
+    assert [r["reward"] for r in out] == pytest.approx(wanted, abs=2**-16)
+    assert {r["scores"] for r in out} == {0.0, 1.0}
+    assert logs(out, "votes", "reward_fallback", "label_accuracy") == [{4.0}, {0.0}, {1.0}]
+    assert executor.posts == []
+    assert len(route(executor).siblings) == 0
+
+
+def test_many_groups_at_once_each_one_post(make):
+    executor = make("votes_per_prompt=16")
+
+    async def main():
+        engine = Engine(say, delay=0.05)
+        groups = [generate_responses(executor, engine, n=8, prompt=f"prompt {i % 5}") for i in range(16)]
+        try:
+            return await asyncio.gather(*groups)
+        finally:
+            await close(executor)
+
+    out = run(main())
+    assert [len(g) for g in out] == [8] * 16
+    assert all(r["extra_logs"]["votes"] == 16.0 for g in out for r in g)
+
+
+def test_a_group_is_named_after_its_prompt_so_that_a_report_knows_it_again(make, monkeypatch):
+    """Whichever actor a prompt falls to at its next visit."""
+    sent = []
+
+    async def noted(self, group):
+        sent.append(group)
+        return None, 2.0
+
+    monkeypatch.setattr(group_module.Scorer, "score", noted)
+    for prompts in (("one", "two"), ("two", "one")):
+        executor = make("run=r")
+        for prompt in prompts:
+            go(executor, Engine(say, delay=0), n=2, prompt=prompt)
+    assert [g["prompt"] for g in sent] == ["one", "two", "two", "one"]
+    names = [g["group_id"] for g in sent]
+    assert names == names[::-1]
+    assert names[0] != names[1]
+
+
+def test_the_shared_parameters_are_left_alone(make):
+    shared = SamplingParams(max_tokens=None)
+    engine = Engine(say)
+    out = go(make(), engine, n=4, params=shared)
+    assert (shared.logprobs, shared.max_tokens) == (None, None)
+    assert all(p is not shared and p.logprobs == 0 and p.max_tokens == 200 - 14 for p in engine.asked)
+    assert all(r["rollout_log_probs"] is None for r in out)
+    out = go(make(), Engine(say), n=2, params=SamplingParams(logprobs=1))
+    assert all(len(r["rollout_log_probs"]) == len(r["observation_tokens"]) for r in out)
+
+
+def test_votes_beyond_the_trained(make):
+    engine = Engine(say)
+    out = go(make("votes_per_prompt=12"), engine, n=4)
+    assert len(out) == 4
+    assert len(engine.asked) == 12
+    assert logs(out, "votes") == [{12.0}]
+    assert engine.running == 0
+    with pytest.raises(ConfigError, match="votes_per_prompt=10 is not a multiple of the 4"):
+        go(make("votes_per_prompt=10"), Engine(say), n=4)
+
+
+def test_a_lost_vote_is_a_vote_less(make):
+    def sometimes(number):
+        if number == 7:
+            raise RuntimeError("engine")
+        return "\\boxed{7}"
+
+    out = go(make("votes_per_prompt=8"), Engine(sometimes, delay=0), n=4)
+    assert logs(out, "votes") == [{7.0}]
+
+
+def test_one_rollout_is_no_vote_and_the_log_says_so_once(make, caplog):
+    executor = make()
+    for _ in range(2):
+        go(executor, Engine(say, delay=0), n=1)
+    (line,) = [r.message for r in caplog.records if "no vote" in r.message]
+    assert "votes_per_prompt=16" in line
+    caplog.clear()
+    go(make("votes_per_prompt=8"), Engine(say, delay=0), n=1)
+    assert "no vote" not in caplog.text
+
+
+def test_evaluation_is_accuracy_without_a_group(make):
+    engine = Engine(say, delay=0)
+    out = go(make("votes_per_prompt=64"), engine, n=3, label='{"answer": "7", "split": "eval"}')
+    assert [(r["reward"], r["scores"]) for r in out] == [(1.0, 1.0), (1.0, 1.0), (0.0, 0.0)]
+    assert len(engine.asked) == 3
+    assert logs(out, "evaluation") == [{1.0}]
+    out = go(make("label_policy=eval"), Engine(say, delay=0), n=2, label="7")
+    assert logs(out, "evaluation") == [{1.0}]
+
+
+@pytest.mark.parametrize("label", [{"answer": "7", "split": "test"}, '{"answer": "\\ud800", "split": "eval"}'], ids=str)
+def test_a_label_that_means_nothing_is_none_and_is_logged_once(make, caplog, label):
+    executor = make()
+    for _ in range(2):
+        out = go(executor, Engine(say, delay=0), n=4, label=label)
+        assert logs(out, "label_accuracy") == [{-1.0}]
+    assert [r["reward"] for r in out] == [r["reward"] for r in go(make(), Engine(say, delay=0), n=4, label="")]
+    (line,) = [r.message for r in caplog.records if "label" in r.message]
+    assert line.startswith("a label means nothing, and its rollouts train without one: ")
+
+
+def test_the_gold_answer_never_reaches_a_training_reward(make):
+    rewards = set()
+    for label in ("7", "5", "none of them", "", '{"answer": "5", "split": "train"}'):
+        out = go(make(), Engine(say, seed=3), n=8, label=label)
+        rewards.add(tuple((r["reward"], r["scores"]) for r in out))
+    assert len(rewards) == 1
+
+
+def test_pruned_modes(make):
+    """One odd answer of high entropy among many."""
+
+    def odd(number):
+        return "\\boxed{99}" if number == 0 else "\\boxed{7}" if number % 2 else "\\boxed{5}"
+
+    rewards, ranges = {}, {}
+    for mode in ("zero", "neutral", "mask"):
+        engine = Engine(odd, entropy=lambda n: 0.1 if n else 3.0, delay=0)
+        out = go(make(f"pruned={mode}"), engine, n=16)
+        assert logs(out, "pruned") == [{1 / 16}]
+        gone, *others = out
+        rewards[mode] = (gone["reward"], sum(r["reward"] for r in others) / len(others))
+        ((start, end),) = gone["action_ranges"]
+        ranges[mode] = (end - start, end == len(gone["observation_tokens"]))
+    assert rewards["zero"][0] == 0.0
+    assert rewards["neutral"][0] == pytest.approx(rewards["neutral"][1], abs=2**-16)
+    assert rewards["mask"] == rewards["neutral"]
+    assert ranges["zero"] == ranges["neutral"] == (11, True)
+    assert ranges["mask"] == (1, True)
+
+
+def test_the_answers_tokens_are_no_actions(make):
+    """Loss and KL see what lies in the ranges: all that was generated but the answer, characters of several bytes too."""
+    texts = ["so 7: \\boxed{7}, 7", "ответ: \\boxed{½π}🙂", "no answer", "\\boxed{5}"]
+    found = go(make("train_on=reasoning"), Engine(lambda n: texts[n]), n=4)
+    plain = go(make(), Engine(lambda n: texts[n]), n=4)
+    seen = {}
+    for masked, whole in zip(found, plain, strict=True):
+        end = len(masked["observation_tokens"])
+        actions = [i for low, high in masked["action_ranges"] for i in range(low, high)]
+        seen[said(whole)] = "".join(chr(masked["observation_tokens"][i] - 10) for i in actions if i < end - 1)
+        assert actions[-1] == end - 1, "the end token stays, which OpenRLHF puts the reward on"
+        assert masked["reward"] == whole["reward"]
+        assert masked["extra_logs"]["no_span"] == 0.0
+    assert seen == {
+        "so 7: \\boxed{7}, 7": "so 7: \\boxed{}, 7",
+        "ответ: \\boxed{½π}🙂": "ответ: \\boxed{}🙂",
+        "no answer": "no answer",
+        "\\boxed{5}": "\\boxed{}",
+    }
+
+
+def test_an_answer_that_cannot_be_told_is_flagged_and_trained(make, monkeypatch):
+    monkeypatch.setattr("dare_reward.stacks.answer_tokens.answer_span", lambda text, read: None)
+    found = go(make("train_on=reasoning"), Engine(say), n=4)
+    assert all(len(r["action_ranges"]) == 1 for r in found)
+    assert sorted(r["extra_logs"]["no_span"] for r in found) == [0.0, 1.0, 1.0, 1.0]
+
+
+# --- entropies -------------------------------------------------------------------------------------------------------
+
+
+def test_no_entropies_at_the_start_is_an_error(make):
+    with pytest.raises(EntropyError, match=r"at the start of the run.*plugin is not active"):
+        go(make(), Engine(say, plugin=False), n=2)
+
+
+def test_lost_entropies_later_fall_back_to_votes(make):
+    executor = make()
+    go(executor, Engine(say), n=2)
+    out = go(executor, Engine(say, plugin=False, delay=0), n=4)
+    assert logs(out, "entropy_source", "reward_fallback") == [{0.0}, {1.0}]
+    assert out[0]["reward"] > 0
+
+
+def test_topk_is_said_to_be_an_estimate(make):
+    out = go(make("entropy=topk"), TopK(say), n=4)
+    assert logs(out, "entropy_source") == [{2.0}]
+    assert all(r["extra_logs"]["entropy"] > 0 for r in out)
+
+
+class TopK(Engine):
+    """An engine without the plugin that returns 20 log-probabilities."""
+
+    async def generate(self, prompt_token_ids, sampling_params, **more):
+        assert sampling_params.logprobs == 20
+        out = await super().generate(prompt_token_ids, sampling_params, **more)
+        for row in out.outputs[0].logprobs:
+            (entry,) = row.values()
+            row.update({1000 + i: type(entry)(logprob=-2.5 - 0.3 * i, rank=i + 2) for i in range(19)})
+        return out
+
+
+def test_without_entropies_votes_decide(make):
+    out = go(make("entropy=none"), Engine(say, plugin=False), n=4)
+    assert logs(out, "entropy_source", "reward_fallback") == [{0.0}, {0.0}]
+
+
+class Workers:
+    """`AsyncLLM` for the switch: what its workers are asked to call."""
+
+    def __init__(self, monkeypatch, *, speculative=None):
+        self.calls, self.speculative = [], speculative
+        monkeypatch.delenv("VLLM_TOKEN_ENTROPY")
+        monkeypatch.setattr(plugin, "patch", self.calls.append)
+
+    async def collective_rpc(self, method, args=()):
+        await asyncio.sleep(0.01)
+        config = types.SimpleNamespace(speculative_config=self.speculative)
+        return [method(types.SimpleNamespace(vllm_config=config), *args)]
+
+
+def test_the_workers_are_asked_once_before_the_first_rollout(make, monkeypatch):
+    """OpenRLHF makes the executor before the engine, whose arguments load the plugin: only the executor has the URL."""
+    workers, executor, engine = Workers(monkeypatch), make(), Engine(say, delay=0)
+    engine.llm.collective_rpc = workers.collective_rpc
+    for _ in range(2):
+        go(executor, engine, n=4)
+    assert (workers.calls, plugin.mode()) == (["temperature"], "temperature")
+    assert {p.logprobs for p in engine.asked} == {0}
+
+
+def test_workers_that_cannot_end_the_run_at_its_first_rollout(make, monkeypatch):
+    workers, executor, engine = Workers(monkeypatch, speculative="draft"), make(), Engine(say, delay=0)
+    engine.llm.collective_rpc = workers.collective_rpc
+    out = go(executor, engine, n=4, return_exceptions=True)
+    assert all(isinstance(e, plugin.PluginError) for e in out)
+    assert "speculative decoding gives no token entropies" in str(out[0])
+    assert "VLLM_TOKEN_ENTROPY=temperature" in str(out[0])
+    assert (workers.calls, engine.asked, executor.posts) == ([], [], [])
+
+
+# --- whose URL it is -------------------------------------------------------------------------------------------------
+
+
+def test_another_shape_is_left_alone(caplog):
+    class Other:
+        async def execute(self, request): ...
+
+        async def _fetch_rewards_via_http(self, queries_list, prompts_list, labels_list): ...
+
+    before = Other.execute
+    assert not patch.patch_class(Other)
+    assert Other.execute is before
+    assert "it posts rollouts one by one, without entropies" in caplog.text
+    assert not patch.patch_class(None)
+
+
+def test_vllm_finds_openrlhfs_executor_in_its_actor(monkeypatch):
+    kind = released()
+    before = kind.execute
+    monkeypatch.delitem(sys.modules, patch.MODULE, raising=False)
+    patch.register()
+    agent = types.ModuleType("agent")
+    agent.SingleTurnAgentExecutor = kind
+    monkeypatch.setitem(sys.modules, patch.MODULE, agent)
+    assert kind.execute is before
+    patch.register()
+    wrapped = kind.execute
+    assert wrapped is not before
+    patch.register()
+    assert kind.execute is wrapped
+
+
+@pytest.mark.parametrize("reply", [b"<html>hello</html>", b"{}", b"[1]", b'{"settings": {}}'])
+def test_another_servers_url_is_left_alone_bodies_included(monkeypatch, reply):
+    monkeypatch.setattr(group_module.httpx, "get", lambda url, **_: httpx.Response(200, content=reply))
+    executor, engine = patched("http://other:8000/score?key=1"), Engine(say, delay=0)
+    out = go(executor, engine, n=4)
+    assert [r["reward"] for r in out] == [0.25] * 4
+    assert len(executor.posts) == 4
+    assert {p.logprobs for p in engine.asked} == {None}
+
+
+def test_a_reward_file_is_left_alone():
+    executor = patched("reward_func.py")
+    executor.reward_func = lambda *_: None
+    assert go(executor, Engine(say, delay=0), n=2)[0]["reward"] == 0.25
+
+
+def test_a_service_that_does_not_answer_at_the_start_is_left_to_openrlhf(monkeypatch, caplog):
+    def refused(url, **_):
+        raise httpx.ConnectError("refused")
+
+    clock = iter([0.0, 60.0, 200.0])
+    monkeypatch.setattr(group_module.httpx, "get", refused)
+    monkeypatch.setattr(group_module.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(group_module.time, "sleep", lambda _: None)
+    found = group_module.service_info(group_module.read_urls(["http://gone:8000/reward"]), 120.0)
+    assert found is None
+    assert "http://gone:8000 does not answer" in caplog.text
+
+
+# --- the start -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("alhpa=0.2", "unknown parameter of the reward URL 'alhpa'. Did you mean alpha"),
+        ("votes_per_promt=64", "Did you mean votes_per_prompt"),
+        ("alpha=many", "alpha must be a finite number"),
+        ("alpha=0.1&alpha=0.2", "names 'alpha' twice"),
+        ("pruned=gone", "pruned must be one of zero, neutral, mask"),
+        ("method=nosuch", "unknown method"),
+        ("method=ddrl", "ddrl trains on a selection of rollouts"),
+        ("method=cocov", "cocov returns advantages|unknown method"),
+        ("shadow=evol_rl", "shadow: evol_rl needs embedding"),
+        ("adaptive=auto", "votes_per_prompt, which is not set"),
+        ("adaptive=wave%3D4%26speed%3D2&votes_per_prompt=8", "unknown setting"),
+    ],
+)
+def test_what_does_not_go_ends_the_run_by_name_before_the_first_rollout(make, query, words):
+    engine = Engine(say)
+    with pytest.raises(ConfigError, match=words):
+        go(make(query), engine, n=2)
+    assert engine.asked == []
+
+
+def test_two_urls_that_say_different_things_end_the_run(live):
+    with pytest.raises(ConfigError, match="different queries"):
+        go(patched(f"{live}/reward?alpha=0.1", f"{live}/reward"), Engine(say), n=2)
+
+
+def test_another_version_at_the_start_ends_the_run(make, monkeypatch):
+    monkeypatch.setattr(group_module, "__version__", "0.0.0")
+    with pytest.raises(ConfigError, match="same version on both sides"):
+        go(make(), Engine(say), n=2)
+
+
+def test_what_the_url_leaves_out_is_the_services_default_and_pinned(start_service, monkeypatch, caplog):
+    """So that one URL names one method with this package and without it; the log names it."""
+    monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
+    caplog.set_level("WARNING")
+    rollouts = [{"text": t, "mean_entropy": 0.25} for t in TEXTS]
+    with start_service(DARE_PARAMS='{"alpha": 0.9}', DARE_TOKEN="hush") as (url, _):
+        executor = patched(f"{url}/reward?token=hush")
+        out = go(executor, Engine(say, delay=0), n=4)
+        named = go(patched(f"{url}/reward?token=hush&alpha=0.1"), Engine(say, delay=0), n=4)
+        other = go(patched(f"{url}/reward?token=hush&method=ttrl"), Engine(say, delay=0), n=4)
+    for found, options in ((out, {"alpha": 0.9}), (named, {"alpha": 0.1}), (other, {"method": "ttrl"})):
+        wanted = estimate([{"rollouts": rollouts}], **options).groups[0].rewards
+        assert [r["reward"] for r in found] == pytest.approx(wanted, abs=2**-16)
+        assert logs(found, "reward_fallback") == [{0.0}]
+    lines = [r.message for r in caplog.records if r.message.startswith("rewards of run")]
+    assert len(lines) == 3
+    assert "method=dare" in lines[0]
+    assert "alpha=0.9" in lines[0]
+    assert "hush" not in caplog.text
+
+
+def test_a_run_without_a_name_has_one_of_its_own(make, monkeypatch):
+    """The same in all actors of a Ray job, and unlike any other job's."""
+    jobs = {"a": ("session_1", "01000000"), "b": ("session_1", "02000000"), "c": ("session_2", "01000000")}
+
+    def name(job):
+        context = types.SimpleNamespace(get_session_name=lambda: jobs[job][0], get_job_id=lambda: jobs[job][1])
+        ray = types.ModuleType("ray")
+        ray.get_runtime_context = lambda: context
+        monkeypatch.setitem(sys.modules, "ray", ray)
+        return group_module.job_name()
+
+    assert name("a") == name("a")
+    assert len({name(job) for job in jobs}) == 3
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert group_module.job_name() != group_module.job_name()
+
+
+# --- a service that is away ------------------------------------------------------------------------------------------
+
+
+def test_a_dead_service_costs_no_reward(start_service, monkeypatch, stubborn):
+    monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
+    with start_service() as (url, process):
+        executor = patched(f"{url}/reward")
+        alive = go(executor, Engine(say, delay=0), n=4)
+        process.kill()
+        process.wait()
+        dead = go(executor, Engine(say, delay=0), n=4)
+    assert [r["reward"] for r in dead] == [r["reward"] for r in alive]
+    assert logs(alive, "reward_fallback") == [{0.0}]
+    assert logs(dead, "reward_fallback") == [{1.0}]
+
+
+def test_the_next_url_scores_where_one_is_away(live, start_service, monkeypatch, stubborn):
+    monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
+    with start_service() as (url, process):
+        executor = patched(f"{url}/reward", f"{live}/reward")
+        go(executor, Engine(say, delay=0), n=4)
+        process.kill()
+        process.wait()
+        for _ in range(4):
+            assert logs(go(executor, Engine(say, delay=0), n=4), "reward_fallback") == [{0.0}]
+
+
+def answering(executor, handle):
+    """The executor's services answer by `handle(request)` from now on."""
+    for client in route(executor).reward._scorer._clients:
+        client._transport = httpx.MockTransport(handle)
+        client._connections.clear()
+
+
+def begun(executor):
+    """After its handshake."""
+    go(executor, Engine(say, delay=0), n=4)
+    return executor
+
+
+def test_a_service_that_hangs_is_left_after_the_timeout(make):
+    async def never(request):
+        await asyncio.sleep(60)
+
+    executor = begun(make("timeout=0.2"))
+    answering(executor, never)
+    out = go(executor, Engine(say, delay=0), n=4)
+    assert logs(out, "reward_fallback") == [{1.0}]
+    assert out[0]["reward"] > 0
+
+
+def test_a_service_that_comes_back_as_another_one_counts_as_away(make, monkeypatch, caplog):
+    executor = make()
+    before = go(executor, Engine(say, delay=0), n=4)
+    scorer = route(executor).reward._scorer
+    monkeypatch.setattr(scorer, "_pinned", (scorer._pinned[0], "9.9.9"))
+    after = go(executor, Engine(say, delay=0), n=4)
+    assert logs(after, "reward_fallback") == [{1.0}]
+    assert [r["reward"] for r in after] == [r["reward"] for r in before]
+    assert "another version or configuration than at the start" in caplog.text
+
+
+@pytest.mark.parametrize("status", [200, 413, 422, 500])
+def test_nonsense_from_the_service_is_replaced(make, stubborn, status):
+    async def nonsense(request):
+        limits = {"max_body_bytes": 10**9, "max_json_bytes": 10**9, "max_groups": 9}
+        return httpx.Response(status, json={"settings": limits, "groups": 3})
+
+    executor = begun(make())
+    answering(executor, nonsense)
+    assert logs(go(executor, Engine(say, delay=0), n=4), "reward_fallback") == [{1.0}]
+
+
+def test_groups_that_were_scored_here_reach_the_services_run_log_with_the_next_post(make, stubborn):
+    executor, up, seen = begun(make("run=r")), [], []
+    real = httpx.AsyncHTTPTransport()
+
+    async def sometimes(request):
+        if not up:
+            raise httpx.ConnectError("away")
+        if request.method == "POST":
+            seen.append(json.loads(request.content))
+        return await real.handle_async_request(request)
+
+    answering(executor, sometimes)
+    for prompt in ("one", "two"):
+        go(executor, Engine(say, delay=0), n=4, prompt=prompt)
+
+    async def again():
+        out = await generate_responses(executor, Engine(say, delay=0), n=4, prompt="three")
+        await route(executor).reward._scorer._logging
+        await close(executor)
+        await real.aclose()
+        return out
+
+    up.append(1)
+    assert logs(run(again()), "reward_fallback") == [{0.0}]
+    names = [[g["group_id"] for g in body["groups"]] for body in seen]
+    assert list(map(len, names)) == [1, 2]
+    assert len({name for post in names for name in post}) == 3
+    assert {body["run"] for body in seen} == {"r"}
+
+
+def test_even_without_any_estimator_there_is_a_reward(make, monkeypatch):
+    async def broken(self, group):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(group_module.Scorer, "score", broken)
+    out = go(make(), Engine(say, delay=0), n=4)
+    assert {r["reward"] for r in out} == {0.0}
+    assert logs(out, "reward_fallback") == [{2.0}]
+
+
+def test_a_failing_engine_takes_its_group_along_and_nobody_hangs(make):
+    def broken(number):
+        if number == 2:
+            raise RuntimeError("engine died")
+        return "\\boxed{7}"
+
+    executor, engine = make(), Engine(broken, delay=0.01)
+    out = go(executor, engine, n=6, return_exceptions=True)
+    assert sum(isinstance(r, RuntimeError) and "engine died" in str(r) for r in out) == 1
+    for r in out:
+        if isinstance(r, dict):
+            assert math.isfinite(r["reward"])
+            assert r["extra_logs"]["reward_fallback"] == 2.0
+    assert engine.running == 0
+    assert len(route(executor).siblings) == 0
+
+
+def test_shadow_methods_are_told_by_the_service_and_in_process(start_service, monkeypatch, stubborn):
+    monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
+    with start_service() as (url, process):
+        plain = go(patched(f"{url}/reward"), Engine(say, delay=0), n=4)
+        executor = patched(f"{url}/reward?shadow=ttrl+scrl+rent")
+        alive = go(executor, Engine(say, delay=0), n=4)
+        graded = go(executor, Engine(say, delay=0), n=4, label='{"answer": "7", "split": "eval"}')
+        process.kill()
+        process.wait()
+        dead = go(executor, Engine(say, delay=0), n=4)
+    assert [r["reward"] for r in plain] == [r["reward"] for r in alive] == [r["reward"] for r in dead]
+    assert logs(alive, "reward_fallback") == [{0.0}]
+    assert logs(dead, "reward_fallback") == [{1.0}]
+    assert len({tuple(r["extra_logs"]) for r in (*alive, *graded, *dead)}) == 1
+    rollouts = [{"text": t, "mean_entropy": 0.25} for t in TEXTS]
+    told = estimate([{"label": "7", "rollouts": rollouts}], shadow=["ttrl", "scrl", "rent"]).groups[0].diagnostics
+    for found in (alive[0]["extra_logs"], dead[0]["extra_logs"]):
+        for name, wanted in told["shadow"].items():
+            for key in ("flipped", "label_agreement", "label_accuracy"):
+                assert found[f"shadow_{name}_{key}"] == pytest.approx(wanted[key]), (name, key)
+    assert logs(graded, "shadow_ttrl_flipped") == [{-1.0}]
+
+
+def test_the_service_must_be_there_for_the_handshake(make, live):
+    settings = group_module.GroupSettings(start_timeout=0.1)
+    with pytest.raises(UnavailableError, match="not ready"):
+        group_module.handshake("http://127.0.0.1:9", "", settings)
