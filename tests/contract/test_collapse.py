@@ -2,7 +2,6 @@
 
 import logging
 from itertools import zip_longest
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,8 +12,8 @@ from dare_reward.stacks import scorer as common
 from dare_reward.stacks import trl, verl
 from dare_reward.stacks.collapse import RunWatch
 from dare_reward.stacks.trl import DareReward
-from dare_trainer.agent.config import AgentConfig, read_config
-from dare_trainer.agent.scoring import Estimation
+from dare_trainer.openrlhf.group import Scorer
+from dare_trainer.openrlhf.settings import GroupSettings, RewardUrls
 
 PROMPTS, SIZE = 8, 4
 
@@ -193,17 +192,19 @@ def test_an_alarm_that_breaks_ends_no_training(monkeypatch):
 def test_who_cannot_stop_says_so(monkeypatch):
     with pytest.raises(dare_reward.RequestError, match="on_collapse must be one of off, warn, stop"):
         common.Scorer.of("http://h", on_collapse="yes")
-    with pytest.raises(ConfigError, match="on_collapse must be one of off, warn"):
-        AgentConfig(on_collapse="yes")
-    with pytest.raises(ConfigError, match="nothing that ends a training with a checkpoint"):
-        read_config(Path("nowhere"), {"DARE_AGENT_ON_COLLAPSE": "stop"})
+    with pytest.raises(ConfigError, match=r"one of off, warn.*nothing that ends a training with a checkpoint"):
+        GroupSettings.read("on_collapse=stop")
 
 
-def test_the_agent_warns(caplog):
-    estimation = Estimation(AgentConfig(on_collapse="warn", method="ttrl"))
+def test_the_rollout_actor_warns(caplog):
+    def scorer(query):
+        settings = GroupSettings.read(f"method=ttrl&entropy=none{query}")
+        return Scorer(RewardUrls(("http://h",), "", ""), settings, "r")
+
+    watching = scorer("&on_collapse=warn")
     with caplog.at_level(logging.WARNING, "dare_reward.stacks"):
         for step in range(16):
             for group in batch(step, collapsed=step >= 6) * 8:
-                estimation._see(dare_reward.estimate([group], method="ttrl"))
+                watching._see(dare_reward.estimate([group], method="ttrl"))
     assert any("the run is collapsing" in r.getMessage() for r in caplog.records)
-    assert Estimation(AgentConfig())._watch is None
+    assert scorer("")._watch is None

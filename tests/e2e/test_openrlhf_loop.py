@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from dare_reward.openrlhf import keys_of, rounded
 from dare_trainer.agent.config import AgentConfig
 from dare_trainer.launch.compose import prepare_folder
 from dare_trainer.launch.flags import arguments
+
+from dare_reward.openrlhf import keys_of, rounded
 
 pytestmark = pytest.mark.openrlhf_loop
 

@@ -11,12 +11,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
-from dare_reward import estimate
-from dare_reward.openrlhf import keys_of
 from dare_trainer.agent.config import AgentConfig
 from dare_trainer.launch.compose import Launch, plan, prepare_folder
 from dare_trainer.launch.flags import NEWEST, RELEASE, arguments, dialect, flags_of, translate
+
+from dare_reward import estimate
+from dare_reward.openrlhf import keys_of
 from dare_trainer.launch.recipes import find_recipe, names
 
 pytestmark = pytest.mark.openrlhf_loop

@@ -1,4 +1,4 @@
-"""Why the agent has no `on_collapse=stop`: how a training of the released trainer ends, and what an agent can do to it.
+"""Why there is no `on_collapse=stop`: how a training of the released trainer ends, and what a rollout can do to it.
 
 If one of these fails, OpenRLHF has a new way out; docs/openrlhf.md says that it has none.
 """
@@ -64,7 +64,7 @@ def test_it_ends_with_its_data_whatever_the_rollouts_say(train):
     assert train(lambda step: stop) == (6, [1, 2, 3, 4, 5, 6], True)
 
 
-def test_an_error_of_the_agent_ends_it_without_a_save(train):
+def test_an_error_of_a_rollout_ends_it_without_a_save(train):
     """In `cli/train_ppo_ray.py`, `ray.get(fit.remote())` raises it again, before the model is saved."""
 
     def collapses(step):

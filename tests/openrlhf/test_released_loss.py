@@ -1,4 +1,4 @@
-"""`train_on=reasoning` in the release's own tensors: what the agent returns, through its experience and its loss."""
+"""`train_on=reasoning` in the release's own tensors: what the executor returns, through its experience and its loss."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from dare_reward.openrlhf import AnswerRules, Label
-from dare_trainer.agent.config import AgentConfig
-from dare_trainer.agent.openrlhf_io import response
-from dare_trainer.agent.rollout_reader import RolloutReader
+from dare_trainer.openrlhf.group import Delivery, GroupReward
+from dare_trainer.openrlhf.rollout_reader import RolloutReader
+from dare_trainer.openrlhf.settings import GroupSettings
 
 pytestmark = [pytest.mark.openrlhf, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 END = 0
@@ -32,11 +32,17 @@ class Bytes:
 )
 def test_the_answers_tokens_have_no_gradient(release, text, trained):
     torch = pytest.importorskip("torch")
-    config = AgentConfig(method="ttrl", entropy="none", train_on="reasoning")
+    reward = GroupReward(["http://h"])
+    reward.settings = GroupSettings.read("method=ttrl&entropy=none&train_on=reasoning")
     completion = SimpleNamespace(token_ids=[*text.encode(), END], finish_reason="stop", logprobs=None)
-    answer = RolloutReader(config, AnswerRules({})).answer_tokens(completion, text, Label(), Bytes())
-    outcome = SimpleNamespace(masked=False, reward=1.0, score=1.0, logs={})
-    made = response([1, 2, 3], completion, outcome, SimpleNamespace(logprobs=None), answer=answer)
+    completion.text = ""
+    read = RolloutReader(reward.settings, AnswerRules({})).read(completion, Label(), Bytes(), None)
+    delivery = Delivery(prompt="p", images=None, label=Label(), rollouts=(read,), one=None, sampling={})
+    whole = [1, 2, 3, *completion.token_ids]
+    made = {
+        "observation_tokens": whole, "rollout_log_probs": None, "truncated": False, "reward": 1.0, "scores": 1.0,
+        "extra_logs": {}, "action_ranges": reward.actions([(3, len(whole))], SimpleNamespace(masked=False), delivery),
+    }  # fmt: skip
     generator = release.module("trainer.ppo_utils.samples_generator").SamplesGenerator
     experience = generator._process_response_into_experience(
         SimpleNamespace(), {"prompt": "p", "label": "", **made}, max_len=4096

@@ -1,7 +1,7 @@
-"""Generated groups, and both of OpenRLHF's routes for them: the reward URL and the agent.
+"""Generated groups, and both of OpenRLHF's ways for them: with this package in the rollout actor, and without.
 
-A route is a function that runs one group as OpenRLHF runs it (`generate_responses`) and returns what each rollout got.
-The engine is a fake that says what the group says; everything behind it is the code that trains.
+An executor runs a group as OpenRLHF runs it (`generate_responses`); each rollout gets what trains. The engine is a fake
+that says what the group says; everything behind it is the code that trains.
 """
 
 from __future__ import annotations
@@ -9,20 +9,19 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import threading
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
 
-import httpx
 from fakes import SamplingParams, Tokenizer, completion
 
 from dare_reward import estimate
-from dare_trainer.agent import url_route_patch
-from dare_trainer.agent.config import AgentConfig
+from dare_reward.methods import settle
+from dare_reward.openrlhf import AnswerRules, evaluation, outcomes
+from dare_reward.scoring.token_sums import without_tokens
+from dare_trainer.vllm.token_entropy import token_arrays, token_entropies
 
 GROUPS = 200
 UNIT = 2.0**-16
@@ -56,7 +55,7 @@ class Case:
 
     @property
     def query(self) -> str:
-        """The URL's query."""
+        """The URL's query; what only OpenRLHF without this package needs is in it too."""
         values = {
             "group_size": len(self.texts),
             "run": f"{self.name}-000000001",
@@ -66,19 +65,6 @@ class Case:
         pruned = {"pruned": self.pruned} if self.pruned != "zero" else {}
         shadow = {"shadow": "+".join(self.shadow)} if self.shadow else {}
         return urlencode({**values, **self._params, **pruned, **shadow}, safe="+")
-
-    def agent(self, url: str) -> AgentConfig:
-        """The agent's settings that say the same."""
-        return AgentConfig(
-            url=url,
-            run=f"{self.name}-000000001",
-            method=self.method,
-            params=self._params,
-            shadow=self.shadow,
-            kind=self.kind,
-            pruned=self.pruned,
-            entropy="plugin" if self.sends else "none",
-        )
 
     @property
     def _params(self) -> dict[str, Any]:
@@ -267,9 +253,9 @@ class Engine:
         return SimpleNamespace(outputs=[done])
 
 
-async def group(executor: Any, case: Case) -> list[dict[str, Any]]:
+async def group(executor: Any, case: Case, shared: Any = None) -> list[dict[str, Any]]:
     """As RolloutRayActor has it: n executions with one sampling_params object."""
-    shared, engine = SamplingParams(max_tokens=64), Engine(case)
+    shared, engine = shared or SamplingParams(max_tokens=64), Engine(case)
     calls = [
         executor.execute(
             prompt=case.prompt,
@@ -284,68 +270,60 @@ async def group(executor: Any, case: Case) -> list[dict[str, Any]]:
     return await asyncio.gather(*calls)
 
 
-def openrlhf_like(url: str, post: Any) -> type:
-    """A class of the shape of OpenRLHF's SingleTurnAgentExecutor, which posts by `post(url, body)`."""
-
-    class SingleTurnAgentExecutor:
-        reward_endpoints = (url,)
-
-        async def execute(self, prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, images=None):
-            ids = hf_tokenizer(prompt, add_special_tokens=False, return_tensors="pt")["input_ids"][0].tolist()
-            done = (await llm_engine.generate(ids, deepcopy(sampling_params))).outputs[0]
-            query = hf_tokenizer.decode(ids + done.token_ids, skip_special_tokens=False)
-            (found,) = await self._fetch_rewards_via_http([query], [prompt], [label])
-            return {"reward": found["rewards"], "scores": found["scores"], "extra_logs": found["extra_logs"], "action_ranges": [(len(ids), len(ids) + len(done.token_ids))]}
-
-        async def _fetch_rewards_via_http(self, queries_list, prompts_list, labels_list):
-            return [await post(url, {"query": queries_list, "prompts": prompts_list, "labels": labels_list})]
-
-    return SingleTurnAgentExecutor
-
-
 def request_bytes(body: dict[str, Any]) -> bytes:
     """As aiohttp writes it, to the byte (tests/golden/openrlhf_requests.json)."""
     return json.dumps(body).encode()
 
 
-class InProcess(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """An ASGI application for the agent's two clients: the one of its start is synchronous."""
-
-    def __init__(self, app: Any) -> None:
-        self._app = httpx.ASGITransport(app)
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        reply = await self._app.handle_async_request(request)
-        return httpx.Response(reply.status_code, headers=reply.headers, content=await reply.aread())
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        found: list[httpx.Response] = []
-        again = httpx.Request(request.method, request.url, headers=request.headers, content=request.read())
-        thread = threading.Thread(target=lambda: found.append(asyncio.run(self.handle_async_request(again))))
-        thread.start()
-        thread.join()
-        return found[0]
-
-
-def patched(executor: type) -> type:
-    """With what our package adds to it on the rollout nodes."""
-    assert url_route_patch.patch_class(executor)
-    return executor
-
-
 # --- what must be equal ----------------------------------------------------------------------------------------------
 
 
-def differences(case: Case, by_url: list[dict[str, Any]], by_agent: list[dict[str, Any]]) -> list[str]:
-    """Where the two routes disagree; empty where they mean the same."""
+def alone(case: Case) -> list[dict[str, Any]]:
+    """What a group with entropies gets by the estimator and the meaning of its reply, and by nothing else of ours."""
+    rules = AnswerRules(settle(case.method, case.params).values, case.kind)
+    label = rules.label(case.label)
+    rollouts = [_rollout(*of) for of in zip(case.texts, case.entropies, case.cut, strict=True)]
+    if label.split == "eval":
+        made = [
+            evaluation(rules, r, label, route="agent", entropy=r.get("mean_entropy"), shadow=case.shadow)
+            for r in rollouts
+        ]
+    else:
+        group = {
+            **{k: v for k, v in rules.group(label).items() if v is not None},
+            "entropy_source": "exact",
+            "rollouts": rollouts,
+        }
+        reply = estimate([group], method=case.method, shadow=case.shadow, **case._params).groups[0]
+        entropies = [r.get("mean_entropy") for r in rollouts]
+        made = outcomes(reply, route="agent", entropies=entropies, pruned=case.pruned, shadow=case.shadow)
+    return [{"reward": o.reward, "scores": o.score, "extra_logs": dict(o.logs)} for o in made]
+
+
+def _rollout(text: str, entropy: float, cut: bool) -> dict[str, Any]:
+    done = completion(text, entropy, finish="length" if cut else "stop")
+    tokens = token_arrays(done, token_entropies(done)) if done.token_ids else {}
+    numbers = {"num_tokens": len(done.token_ids), **(without_tokens(tokens) if tokens else {})}
+    return {"text": text, "finish_reason": done.finish_reason, **numbers}
+
+
+def differences(case: Case, one: list[dict[str, Any]], other: list[dict[str, Any]]) -> list[str]:
+    """Where the two disagree; empty where they mean the same. OpenRLHF keeps lists of a reply in some releases."""
     out = []
-    for i, (url, agent) in enumerate(zip(by_url, by_agent, strict=True)):
-        logs = {k: v[0] for k, v in url["extra_logs"].items()}
-        found = [("reward", url["reward"][0], agent["reward"]), ("score", url["scores"][0], agent["scores"])]
-        names = [*SHARED, *(k for k in agent["extra_logs"] if k.startswith("shadow_"))]
-        found += [(name, logs[name], agent["extra_logs"][name]) for name in names]
+    for i, (a, b) in enumerate(zip(map(_flat, one), map(_flat, other), strict=True)):
+        found = [("reward", a["reward"], b["reward"]), ("score", a["scores"], b["scores"])]
+        names = [*SHARED, *(k for k in b["extra_logs"] if k.startswith("shadow_"))]
+        found += [(name, a["extra_logs"][name], b["extra_logs"][name]) for name in names]
         exact = {"reward", "score"}
-        for name, one, other in found:
-            if one != other if name in exact else abs(one - other) > 1e-9:
-                out.append(f"{case.name}[{i}] {name}: URL {one}, agent {other}")
+        for name, x, y in found:
+            if x != y if name in exact else abs(x - y) > 1e-9:
+                out.append(f"{case.name}[{i}] {name}: {x}, {y}")
     return out
+
+
+def _flat(rollout: dict[str, Any]) -> dict[str, Any]:
+    def first(value: Any) -> Any:
+        return value[0] if isinstance(value, list) else value
+
+    logs = {name: first(value) for name, value in rollout["extra_logs"].items()}
+    return {"reward": first(rollout["reward"]), "scores": first(rollout["scores"]), "extra_logs": logs}

@@ -1,15 +1,15 @@
 """Votes in waves, counted at the engine: a settled group costs no further wave, and faults stay what they were."""
 
 import asyncio
+from urllib.parse import urlencode
 
 import httpx
 import pytest
-from fakes import Engine, SamplingParams, generate_responses, go, run
+from fakes import Engine, SamplingParams, close, generate_responses, go, patched, route, run
 
-from dare_reward.errors import ConfigError, RequestError
+from dare_reward.errors import ConfigError
 from dare_reward.votes import Waves, votes_suffice
-from dare_trainer.agent.config import AgentConfig
-from dare_trainer.agent.executor import Executor
+from dare_trainer.openrlhf.settings import GroupSettings
 
 SAME = "\\boxed{7}"
 
@@ -19,11 +19,12 @@ def split(number):
 
 
 @pytest.fixture
-def make(live):
+def make(live, monkeypatch):
+    monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
+
     def made(**settings):
-        return Executor(
-            AgentConfig(url=live, **{"method": "ttrl", "votes_per_prompt": 16, "adaptive": "auto", **settings})
-        )
+        query = urlencode({'method': 'ttrl', 'votes_per_prompt': 16, 'adaptive': 'auto', **settings})
+        return patched(f"{live}/reward?{query}")
 
     return made
 
@@ -109,7 +110,7 @@ def test_a_rule_that_fails_costs_votes_and_no_reward(make, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("dare_trainer.agent.adaptive_votes.votes_suffice", broken)
+    monkeypatch.setattr("dare_trainer.openrlhf.adaptive_votes.votes_suffice", broken)
     engine = Engine(lambda n: SAME, delay=0)
     out = go(make(method="ttrl"), engine, n=4)
     assert len(engine.asked) == 16
@@ -120,8 +121,10 @@ def test_without_a_service_votes_still_stop(make):
     async def nobody(request):
         raise httpx.ConnectError("nobody there")
 
-    executor, engine = make(retries=0), Engine(lambda n: SAME, delay=0)
-    executor._estimation._client._transport = httpx.MockTransport(nobody)
+    executor, engine = make(timeout=0.1), Engine(lambda n: SAME, delay=0)
+    go(executor, Engine(lambda n: SAME, delay=0), n=4)
+    for client in route(executor).reward._scorer._clients:
+        client._transport = httpx.MockTransport(nobody)
     out = go(executor, engine, n=8)
     assert len(engine.asked) == 8
     assert logs(out, "reward_fallback", "votes_saved") == [{1.0}, {8.0}]
@@ -157,29 +160,13 @@ def test_a_member_that_is_cancelled_stops_the_wave(make, who):
         await engine.begun.wait()
         members[who].cancel()
         out = await asyncio.gather(*members, return_exceptions=True)
-        await executor.close()
+        await close(executor)
         assert engine.running == 0
-        assert len(executor._siblings) == 0
+        assert len(route(executor).siblings) == 0
         assert [isinstance(r, asyncio.CancelledError) for r in out] == [i == who for i in range(4)]
         assert {r[0]["extra_logs"]["reward_fallback"] for i, r in enumerate(out) if i != who} == {2.0}
 
     run(main())
-
-
-# --- cutting a wave short --------------------------------------------------------------------------------------------
-
-
-def test_a_wave_that_can_change_nothing_is_cut_short(make):
-    """6 to 2 and then 7s: long before the last request of the wave ends, which it never does, 5 cannot win."""
-    texts = ["\\boxed{5}"] * 2 + [SAME] * 14
-    settings = {"method": "ttrl", "adaptive": "delta=0.0001", "abort": "settled"}
-    engine = Hanging(lambda n: texts[n], 15)
-    out = go(make(**settings), engine, n=8)
-    assert len(engine.asked) == 16
-    assert engine.running == 0
-    assert logs(out, "reward_fallback", "settle_risk") == [{0.0}, {0.0}]
-    assert 10 <= out[0]["extra_logs"]["votes"] <= 15
-    assert {r["scores"] for r in out} == {0.0, 1.0}
 
 
 # --- settings --------------------------------------------------------------------------------------------------------
@@ -192,11 +179,8 @@ def test_a_wave_that_can_change_nothing_is_cut_short(make):
         ({"adaptive": "auto", "votes_per_prompt": 8}, "dare may pay another one.*that pays it: ttrl"),
         ({"adaptive": "rule=rewards", "votes_per_prompt": 8}, "unknown setting"),
         ({"adaptive": "wave=4&speed=2", "votes_per_prompt": 8}, "unknown setting"),
-        ({"abort": "settled"}, "leave abort out"),
-        ({"abort": "settled", "adaptive": "auto", "votes_per_prompt": 8}, "dare may pay others"),
-        ({"abort": "now"}, "abort must be one of never, settled"),
     ],
 )
 def test_settings_that_do_not_go_together(settings, words):
-    with pytest.raises((ConfigError, RequestError), match=words):
-        AgentConfig(**settings)
+    with pytest.raises(ConfigError, match=words):
+        GroupSettings.read(urlencode(settings))

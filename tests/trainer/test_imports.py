@@ -7,13 +7,13 @@ import sys
 
 import dare_trainer
 
-INSIDE = {"dare_trainer.agent.agent", "dare_trainer.vllm.entropy_torch", "dare_trainer.vllm.entropy_triton"}
+INSIDE = {"dare_trainer.vllm.entropy_torch", "dare_trainer.vllm.entropy_triton"}
 STACKS = {"torch", "vllm", "openrlhf", "ray", "transformers", "deepspeed", "aiohttp", "fastapi", "dare_service"}
 
 
 def test_no_module_needs_a_stack():
     names = [m.name for m in pkgutil.walk_packages(dare_trainer.__path__, "dare_trainer.") if m.name not in INSIDE]
-    assert {"dare_trainer.agent.executor", "dare_trainer.vllm.plugin", "dare_trainer.launch.compose"} <= set(names)
+    assert {"dare_trainer.openrlhf.group", "dare_trainer.vllm.plugin", "dare_trainer.launch.doctor"} <= set(names)
     code = (
         "import importlib, json, sys\n"
         f"for stack in {sorted(STACKS)!r}: sys.modules[stack] = None\n"
@@ -32,6 +32,6 @@ def test_the_package_itself_loads_nothing():
 
 def test_what_vllm_loads_at_every_start_is_small():
     """The entry point is imported by each vLLM process of the environment, used or not."""
-    code = "import sys, dare_trainer.agent.url_route_patch; print(sorted(m for m in sys.modules if m.startswith(('httpx', 'dare_reward'))))"
+    code = "import sys, dare_trainer.openrlhf.patch; print(sorted(m for m in sys.modules if m.startswith(('httpx', 'dare_reward'))))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

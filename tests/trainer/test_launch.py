@@ -1,270 +1,54 @@
-"""Recipes, commands in both dialects, doctor and data preparation."""
+"""Doctor and data preparation."""
 
 import csv
 import json
 import re
-import shlex
-import subprocess
 import time
-import types
-from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
 
 from dare_reward.cli import main
-from dare_reward.errors import ConfigError, RequestError
+from dare_reward.errors import ConfigError
 from dare_reward.openrlhf import read_label
 from dare_reward.runs import read_run
-from dare_trainer.agent.config import parse_setting, read_config
-from dare_trainer.launch.compose import JOB, Launch, command, plan, prepare_folder, shell
 from dare_trainer.launch.data import prepare
-from dare_trainer.launch.doctor import asked, examine
-from dare_trainer.launch.flags import FLAT, dialect, flags_of, translate
+from dare_trainer.launch.doctor import examine
 from dare_trainer.launch.questions import read_rows
-from dare_trainer.launch.recipes import find_recipe, names, recipe_file
-
-pytestmark = pytest.mark.usefixtures("plugins")
-
-
-def test_every_recipe_composes():
-    assert len(names()) == 5 * 4 * (8 + 24)
-    for name in names():
-        recipe = find_recipe(name)
-        assert recipe.name == name
-        flags, config = plan(recipe, Launch("http://r:8000"))
-        assert set(flags) <= set(FLAT) | {"algo.advantage.no_std_norm"}
-        assert config.run == name
-        assert recipe.data in {recipe.benchmark, recipe_file("benchmarks")[recipe.benchmark]["labelled"]}
-
-
-def test_the_papers_set_up():
-    flags, config = plan(find_recipe("aime24-qwen2.5-math-1.5b"), Launch("http://r:8000"))
-    paper = {
-        "rollout.n_samples_per_prompt": 32,
-        "rollout.temperature": 1.0,
-        "rollout.top_p": 0.95,
-        "rollout.max_new_tokens": 3072,
-        "actor.adam.lr": 5e-7,
-        "actor.lr_scheduler": "cosine",
-        "algo.advantage.estimator": "group_norm",
-        "train.colocate_all": True,
-    }
-    assert {k: flags[k] for k in paper} == paper
-    assert (config.votes_per_prompt, config.every_param["alpha"], config.entropy_mode) == (64, 0.1, "temperature")
-
-
-def test_functional_forms():
-    recipe = find_recipe("amc-qwen3-1.7b-form-sqrt-log_inv")
-    assert dict(recipe.params) == {"weight": "sqrt", "bonus": "log_inv"}
-    assert "--" not in recipe.title
-
-
-@pytest.mark.parametrize("name", ["aime25-qwen3-1.7b", "aime24-llama", "aime24-qwen3-1.7b-mystery", ""])
-def test_unknown_recipes_list_the_known(name):
-    with pytest.raises(ConfigError, match="mmlu-pro"):
-        find_recipe(name)
-
-
-def test_dialects():
-    assert [dialect(v) for v in ("0.9.1", "0.9.10", "0.10.0", "0.10.1", "0.10.2", "0.11.2")] == ["flat"] * 4 + [
-        "nested"
-    ] * 2
-    with pytest.raises(ConfigError, match=r"0.9.1 or later"):
-        dialect("0.8.11")
-    flags = {"rollout.batch_size": 8, "reward.remote_url": "u", "data.max_len": 4096, "rollout.max_new_tokens": 3072}
-    assert translate(flags, "0.11.2") == flags
-    assert translate(flags, "0.9.10") == {
-        "rollout_batch_size": 8,
-        "remote_rm_url": "u",
-        "max_len": 4096,
-        "max_new_tokens": 3072,
-    }
-    old = frozenset({"rollout_batch_size", "remote_rm_url", "generate_max_len", "prompt_max_len", "bf16"})
-    assert translate(flags, "0.9.1", old) == {
-        "rollout_batch_size": 8, "remote_rm_url": "u", "generate_max_len": 3072, "prompt_max_len": 1024, "bf16": True,
-    }  # fmt: skip
-    with pytest.raises(ConfigError, match=r"'data.max_len"):
-        translate(flags, "0.11.2", frozenset({"reward.remote_url"}))
-    with pytest.raises(ConfigError, match=r"ds\.param_dtype"):
-        translate({"ds.param_dtype": "bf16"}, "0.9.10")
-
-
-def test_flags_are_read_from_source():
-    source = 'p.add_argument("--a.b", type=int)\nfor prefix in X:\n    p.add_argument(f"--{prefix}.adam.lr")\np.add_argument("x")\n'
-    assert flags_of(source) == {"a.b", "actor.adam.lr", "critic.adam.lr", "x"}
-
-
-def test_the_url_route_names_shadow_methods_without_a_comma():
-    """OpenRLHF splits the flag at commas."""
-    launch = Launch("http://r:8000/", route="url", agent={"shadow": parse_setting("shadow", "ttrl,scrl")})
-    url = plan(find_recipe("aime24-qwen3-1.7b"), launch)[0]["reward.remote_url"]
-    assert "," not in url
-    assert parse_qs(urlsplit(url).query)["shadow"] == ["ttrl scrl"]
-
-
-def test_the_url_route_is_one_flag():
-    recipe = find_recipe("aime24-qwen3-1.7b")
-    flags, config = plan(recipe, Launch("http://r:8000/", route="url"))
-    url = flags["reward.remote_url"]
-    assert re.match(r"http://r:8000/reward\?group_size=32&run=aime24-qwen3-1.7b-\d+-\d+&method=dare", url)
-    shown = shell(
-        ["--reward.remote_url", plan(recipe, Launch("http://r:8000/", route="url", job=JOB))[0]["reward.remote_url"]]
-    )
-    names = [subprocess.run(["sh", "-c", f"echo {shown}"], capture_output=True, text=True).stdout for _ in range(2)]
-    assert all(re.search(r"run=aime24-qwen3-1.7b-\d+-\d+&", name) for name in names)
-    assert names[0] != names[1]
-    assert "missing_entropy=error" in url
-    assert "train.agent_func_path" not in flags
-    words = command(flags, Launch("http://r:8000", route="url", release="0.10.0"))
-    assert words[words.index("--remote_rm_url") + 1] == url
-    assert prepare_folder(flags, config) is None
-
-
-def test_parameters_of_the_user_win_in_the_address():
-    launch = Launch("http://r:8000", route="url", agent={"params": {"missing_entropy": "frequency"}})
-    url = plan(find_recipe("aime24-qwen3-1.7b"), launch)[0]["reward.remote_url"]
-    assert parse_qs(urlsplit(url).query)["missing_entropy"] == ["frequency"]
-
-
-@pytest.mark.parametrize(
-    "given", ["http://r:8000", "http://r:8000/", "http://r:8000/reward", "http://r:8000?token=hush"]
-)
-def test_the_token_rides_in_the_address_and_is_not_printed(capsys, monkeypatch, given):
-    """OpenRLHF sends a reward model nothing but the address."""
-    monkeypatch.setenv("DARE_TOKEN", "hush old")
-    main(["train", "--recipe", "aime24-qwen3-1.7b", "--reward-url", given, "--route", "url", "--dry-run"])
-    out, err = capsys.readouterr()
-    words = shlex.split(out, comments=True)
-    url = urlsplit(words[words.index("--reward.remote_url") + 1])
-    assert (url.netloc, url.path, parse_qs(url.query)["token"]) == ("r:8000", "/reward", ["TOKEN"])
-    assert "hush" not in out + err
-    flags, _ = plan(find_recipe("aime24-qwen3-1.7b"), Launch("http://r:8000", route="url", agent={"token": "hush"}))
-    assert "&token=hush" in flags["reward.remote_url"]
-
-
-def test_mistakes_are_found_before_the_gpus_are():
-    recipe = find_recipe("aime24-qwen3-1.7b")
-    for changes, words in (
-        ({"rollout.n_samples_per_prompt": 48}, "48"),
-        ({"train.batch_size": 100}, "100"),
-        ({"data.max_len": 3072}, "data.max_len"),
-    ):
-        with pytest.raises(ConfigError, match=words):
-            plan(recipe, Launch("http://r", changes=changes))
-
-
-def test_the_agents_folder_is_complete(tmp_path):
-    recipe = find_recipe("gpqa-qwen3-4b-dare-dist")
-    flags, config = plan(recipe, Launch("http://r:8000", out=tmp_path, agent={"pruned": "neutral"}))
-    folder = prepare_folder(flags, config)
-    assert (folder / "agent.py").read_text().count("class AgentExecutor") == 1
-    found = read_config(folder, {})
-    assert (found.method, found.kind, found.pruned, found.votes_per_prompt) == ("dare_dist", "choice", "neutral", 64)
-    assert found == config
-
-
-def test_the_command_line(capsys):
-    url = ["--reward-url", "http://r:8000"]
-    train = ["train", "--recipe", "aime24-qwen2.5-math-1.5b", "--dry-run"]
-    assert main([*train, *url, "--set", "rollout.batch_size=16"]) == 0
-    out, err = capsys.readouterr()
-    assert out.splitlines()[2].startswith("  --")  # a flag a line, which a shell reads as one command
-    assert "0.11.2" in err
-    words = shlex.split(out, comments=True)
-    assert words[:3] == ["python", "-m", "openrlhf.cli.train_ppo_ray"]
-    assert words[words.index("--rollout.batch_size") + 1] == "16"
-    assert words[words.index("--train.agent_func_path") + 1].endswith("agent.py")
-    assert main(train) == 2
-    assert "--reward-url" in capsys.readouterr().err
-    assert main(["train", "--list"]) == 0
-    out = capsys.readouterr().out
-    assert "640 recipes" in out
-    assert "qwen3-1.7b" in out
-    assert len(out.splitlines()) < 40
-    assert main(["train", "--list", "aime24", "qwen3-1.7b", "ttrl"]) == 0
-    assert capsys.readouterr().out.splitlines()[2].startswith("aime24-qwen3-1.7b-ttrl  Qwen3-1.7B | TTRL | AIME 2024")
-    assert main(["train", "--list", "aime25"]) == 2
-    assert main(["train", "--recipe", "aime24-qwen3-1.7b", *url]) == 2  # no OpenRLHF here
-    assert "OpenRLHF" in capsys.readouterr().err
-
-
-def test_a_run_is_prepared_and_started(live, tmp_path, monkeypatch, capsys):
-    """All but OpenRLHF itself, which is asked for by `python -m`."""
-    started = []
-
-    def run(words, **options):
-        started.append((words, options))
-        return types.SimpleNamespace(returncode=7)
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DARE_TOKEN", "secret")
-    monkeypatch.setattr("dare_trainer.launch.commands.installed", lambda: "0.11.2")
-    monkeypatch.setattr("dare_trainer.launch.commands.subprocess.run", run)
-    words = ["train", "--recipe", "aime24-qwen3-1.7b", "--reward-url", live, "--agent", "votes_per_prompt=32"]
-    assert main(words) == 2
-    assert re.search("aime24.jsonl .*dare-reward data prepare aime24 --from FILE", capsys.readouterr().err)
-    source = tmp_path / "aime.json"
-    source.write_text(json.dumps([{"problem": "1 + 1?", "answer": 2}]))
-    assert main(["data", "prepare", "aime24", "--from", str(source)]) == 0
-    assert main([*words, "--", "--train.seed", "7"]) == 7
-    ((command_line, options),) = started
-    assert command_line[1:3] == ["-m", "openrlhf.cli.train_ppo_ray"]
-    assert command_line[-2:] == ["--train.seed", "7"]
-    assert options["env"]["DARE_TOKEN"] == "secret"
-    agent = tmp_path / "runs" / "aime24-qwen3-1.7b" / "agent"
-    assert command_line[command_line.index("--train.agent_func_path") + 1] == str(agent / "agent.py")
-    found = read_config(agent, {})
-    assert (found.votes_per_prompt, found.url, found.token) == (32, live, "")
-
-
-@pytest.mark.parametrize(
-    ("words", "names"),
-    [
-        (["--set", "rollout.n_samples_per_promt=8"], "--rollout.n_samples_per_prompt"),
-        (["--set", "nonsense=8", "--openrlhf", "1.0"], "'--nonsense'"),
-        (["--reward-url", "127.0.0.1:8000"], "http://127.0.0.1:8000"),
-        (["--reward-url", "http://r:8000/reward?group_size=8"], "address"),
-        (["--set", "rollout.n_samples_per_prompt=eight"], "--set rollout.n_samples_per_prompt: "),
-        (["--set", "actor.adam.lr=abc"], "--set actor.adam.lr: "),
-        (["--set", "reward.remote_url=http://x"], "reward.remote_url"),
-        (["--agent", "votes_per_promt=8"], "votes_per_prompt?"),
-        (["--recipe", "aime24"], "'aime24'"),
-    ],
-)
-def test_what_no_release_has_is_refused_before_the_run(capsys, words, names):
-    url = ["--reward-url", "http://r:8000"]
-    assert main(["train", "--recipe", "aime24-qwen3-1.7b", *url, "--dry-run", *words]) == 2
-    out, err = capsys.readouterr()
-    assert names in err
-    assert not out
-
 
 # --- doctor ---------------------------------------------------------------------------------------------------------
 
 
-def findings(config, **options):
-    return {f.what: f for f in examine(config, **options)}
+def findings(url, **options):
+    return {f.what: f for f in examine(url, **options)}
 
 
-def test_the_doctor_finds_a_service(live, tmp_path):
-    found = findings(read_config(tmp_path, {"DARE_AGENT_URL": live}), waiters=1, environment={})
+AWAY = "http://127.0.0.1:9/reward"
+
+
+def test_the_doctor_finds_a_service(live):
+    found = findings(f"{live}/reward?group_size=4&run=r-000000001&alpha=0.2", waiters=1, environment={})
     assert found["reward service"].good
+    assert "alpha=0.2" in found["reward service"].detail
     assert found["entropy plugin"].good
+    assert found["run name"].good
     assert found["open files"].good
+    assert "open files" not in findings(live, environment={})  # with the package nobody waits on a connection
 
 
-def test_the_doctor_names_what_is_wrong(tmp_path):
-    config = read_config(tmp_path, {"DARE_AGENT_URL": "http://127.0.0.1:9", "DARE_AGENT_START_TIMEOUT": "0.1"})
-    found = findings(config, waiters=10**7, environment={"VLLM_PLUGINS": "other", "VLLM_TOKEN_ENTROPY": "raw"})
-    assert {w for w, f in found.items() if f.good is False} == {"reward service", "entropy plugin", "open files"}
+def test_the_doctor_names_what_is_wrong():
+    url, environment = f"{AWAY}?group_size=4&run=exp1", {"VLLM_PLUGINS": "other", "VLLM_TOKEN_ENTROPY": "raw"}
+    found = findings(url, waiters=10**7, timeout=0.1, environment=environment)
+    wrong = {w for w, f in found.items() if f.good is False}
+    assert wrong == {"reward service", "run name", "entropy plugin", "open files"}
     assert "ulimit -n" in found["open files"].detail
+    with pytest.raises(ConfigError, match="alhpa"):
+        findings(f"{AWAY}?alhpa=1")
 
 
 @pytest.mark.parametrize("allowed", ["other", "", "other,token_entropy"])
-def test_the_doctor_sees_whether_vllm_loads_the_plugin(tmp_path, allowed):
-    config = read_config(tmp_path, {"DARE_AGENT_URL": "http://127.0.0.1:9", "DARE_AGENT_START_TIMEOUT": "0.1"})
-    plugin = findings(config, waiters=1, environment={"VLLM_PLUGINS": allowed})["entropy plugin"]
+def test_the_doctor_sees_whether_vllm_loads_the_plugin(allowed):
+    plugin = findings(AWAY, timeout=0.1, environment={"VLLM_PLUGINS": allowed})["entropy plugin"]
     assert plugin.good == ("token_entropy" in allowed)
     assert plugin.good or f"VLLM_PLUGINS={allowed} " in plugin.detail
 
@@ -278,32 +62,27 @@ def test_the_doctor_sees_whether_vllm_loads_the_plugin(tmp_path, allowed):
         (None, "0.11.0", "plugin", None, ()),
     ],
 )
-def test_the_doctor_says_which_entropies_the_installed_pair_has(
-    vllm, openrlhf, entropy, good, words, tmp_path, monkeypatch
-):
+def test_the_doctor_says_which_entropies_the_installed_pair_has(vllm, openrlhf, entropy, good, words, monkeypatch):
     installed = {"vllm": vllm, "openrlhf": openrlhf}
     monkeypatch.setattr("dare_trainer.launch.doctor.installed", lambda name="openrlhf": installed.get(name))
-    environment = {
-        "DARE_AGENT_URL": "http://127.0.0.1:9",
-        "DARE_AGENT_START_TIMEOUT": "0.1",
-        "DARE_AGENT_ENTROPY": entropy,
-    }
-    found = findings(read_config(tmp_path, environment), waiters=1, environment={})["vLLM"]
-    assert found.good is good
-    assert all(word in found.detail for word in words)
+    found = findings(f"{AWAY}?entropy={entropy}", timeout=0.1, environment={})
+    assert found["vLLM"].good is good
+    assert all(word in found["vLLM"].detail for word in words)
+    flag = "reward.remote_url" if openrlhf >= "0.10.2" else "remote_rm_url"
+    assert flag in found["OpenRLHF"].detail
 
 
 def test_the_doctors_command(live, capsys):
-    assert main(["doctor", "--reward-url", live, "--waiters", "10"]) == 0
+    assert main(["doctor", "--reward-url", live]) == 0
     assert "reward service" in capsys.readouterr().out
-    assert main(["doctor", "--reward-url", "http://127.0.0.1:9", "--timeout", "0.1", "--waiters", "10"]) == 2
+    assert main(["doctor", "--reward-url", "http://127.0.0.1:9", "--timeout", "0.1"]) == 2
     assert "FAIL reward service" in capsys.readouterr().out
 
 
 def test_what_the_doctor_asks_is_no_part_of_a_run(start_service, tmp_path):
     """The group that every actor sends at its start is this one too."""
     with start_service(DARE_RUN_LOG=tmp_path) as (url, _):
-        assert main(["doctor", "--reward-url", url, "--waiters", "10"]) == 0
+        assert main(["doctor", "--reward-url", url]) == 0
         own = {"groups": [{"group_id": "own", "rollouts": [{"answer": "1", "mean_entropy": 0.1}]}]}
         assert httpx.post(f"{url}/reward", json=own).status_code == 200
         for _ in range(600):
@@ -311,17 +90,6 @@ def test_what_the_doctor_asks_is_no_part_of_a_run(start_service, tmp_path):
                 break
             time.sleep(0.05)
         assert [line["group_id"] for line in read_run(tmp_path)] == ["own"]
-
-
-def test_the_doctor_takes_the_address_of_openrlhfs_flag(tmp_path):
-    config = read_config(tmp_path, {})
-    found = asked(config, "http://h:8000/reward?group_size=32&run=exp1&token=hush&method=dare&alpha=0.2")
-    assert (found.url, found.token, found.method) == ("http://h:8000/reward", "hush", "dare")
-    assert dict(found.params) == {"alpha": 0.2}
-    with pytest.raises(ConfigError, match="alhpa"):
-        asked(config, "http://h:8000?alhpa=1")
-    with pytest.raises(ConfigError, match="dare"):
-        asked(config, "http://h:8000?method=ttrl", "dare")
 
 
 def test_the_doctor_prints_no_token(live, capsys):
@@ -378,7 +146,8 @@ def test_prompts_of_ones_own(tmp_path, capsys, key):
     )
     assert main(["data", "prepare", "mine", "--from", str(source), "--out", str(tmp_path / "data")]) == 0
     out = capsys.readouterr().out
-    assert "--set data.prompt_dataset=" in out
+    assert "--data.prompt_dataset" in out
+    assert "--eval.dataset" not in out
     assert sorted(p.name for p in (tmp_path / "data").iterdir()) == ["mine.jsonl"]
     first, second = lines(tmp_path / "data" / "mine.jsonl")
     assert first["input"].startswith("What is 1 + 1?\nPlease reason")
@@ -430,7 +199,7 @@ def test_an_evaluation_set_of_ones_own_is_part_of_the_command_to_paste(tmp_path,
     source.write_text(json.dumps({"question": "1 + 1?", "answer": 2}))
     assert main(["data", "prepare", "mine", "--from", str(source), "--out", str(tmp_path / "data")]) == 0
     out = capsys.readouterr().out
-    assert f"mine.jsonl --set eval.dataset={tmp_path / 'data' / 'mine-eval.jsonl'}`" in out
+    assert f"mine.jsonl --eval.dataset {tmp_path / 'data' / 'mine-eval.jsonl'} " in out
     assert "mine.jsonl: 1 prompt\n" in out
 
 
@@ -531,25 +300,6 @@ def test_files_that_do_not_fit_are_named(tmp_path, capsys, name, rows, words):
     assert words in capsys.readouterr().err
 
 
-def test_an_estimator_that_undoes_the_method_is_refused_with_what_to_set():
-    agent = {"method": "gmae", "params": {"calibration": "none"}}
-    recipe = find_recipe("aime24-qwen3-1.7b")
-    with pytest.raises(RequestError, match=r"group_norm.*algo\.advantage\.estimator=dr_grpo"):
-        plan(recipe, Launch("http://r:8000", agent=agent))
-    changes = {"algo.advantage.estimator": "dr_grpo"}
-    flags, config = plan(recipe, Launch("http://r:8000", agent=agent, changes=changes))
-    assert (config.method, flags["algo.advantage.estimator"]) == ("gmae", "dr_grpo")
-
-
-def test_a_parameter_of_the_urls_own_name_keeps_its_method():
-    agent = {"method": "gmae", "params": {"calibration": "none", "group_size": 16}}
-    changes = {"algo.advantage.estimator": "dr_grpo"}
-    launch = Launch("http://r:8000", route="url", agent=agent, changes=changes)
-    url = plan(find_recipe("aime24-qwen3-1.7b"), launch)[0]["reward.remote_url"]
-    query = parse_qs(urlsplit(url).query)
-    assert (query["group_size"], query["gmae.group_size"]) == (["32"], ["16"])
-
-
 def test_prepared_files_are_not_replaced_unless_it_is_said(tmp_path, capsys):
     source, out = tmp_path / "aime.json", tmp_path / "data"
     source.write_text(json.dumps([{"problem": "1+1?", "answer": "2"}]))
@@ -566,12 +316,3 @@ def test_prepared_files_are_not_replaced_unless_it_is_said(tmp_path, capsys):
     assert (out / "aime24-eval.jsonl").read_text() == "edited by hand"
     assert main([*command, "--force"]) == 0
     assert "1+2?" in (out / "aime24-eval.jsonl").read_text()
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("train_on", "reasoning"), ("adaptive", "auto"), ("votes_per_prompt", "64")]
-)
-def test_the_url_route_refuses_what_only_the_agent_can_do(name, value):
-    launch = Launch("http://r:8000", route="url", agent={name: parse_setting(name, value)})
-    with pytest.raises(ConfigError, match=f"{name}: "):
-        plan(find_recipe("aime24-qwen3-1.7b"), launch)

@@ -1,21 +1,21 @@
-"""Both of OpenRLHF's routes mean the same: reward, score, log and evaluation of 200 generated groups.
+"""OpenRLHF's rollouts mean the same with this package and without: reward, score, log and evaluation of 200 groups.
 
-Here with classes of OpenRLHF's shape and a service in process; tests/openrlhf/test_released_parity.py has the released
-ones and sockets.
+Here with a class of OpenRLHF's shape; tests/openrlhf/test_released_parity.py has the released ones.
 """
 
 import asyncio
 import json
 from pathlib import Path
 
+import fakes
 import httpx
 import parity
 import pytest
+import serving
 
 from dare_service.app import create_app
 from dare_service.settings import Settings
-from dare_trainer.agent import url_route_patch
-from dare_trainer.agent.executor import Executor
+from dare_trainer.openrlhf import group
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden/openrlhf_requests.json").read_text())
 CASES = parity.cases()
@@ -23,46 +23,56 @@ KINDS = sorted({c.name.partition("-")[0] for c in CASES})
 
 
 @pytest.fixture(scope="module")
+def service():
+    with serving.Live() as live:
+        yield live.url
+
+
+@pytest.fixture(scope="module")
 def app():
+    """Without sockets, single posts arrive in the order in which they were sent: the first seen wins a tie."""
     return create_app(Settings(log="off", page="off"))
 
 
-@pytest.fixture
-def both(app, monkeypatch):
-    """`await both(case)`: where the rollouts of a group get something else by the URL than by the agent."""
-    monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
+async def without_package(case, app):
+    """As unmodified OpenRLHF posts: each rollout alone, as text."""
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as client:
 
-    async def post(url, body):
-        content, headers = parity.request_bytes(body), {"content-type": GOLDEN["media"]}
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as client:
-            reply = await client.post(url, content=content, headers=headers)
-        assert reply.status_code == 200, reply.text
-        return reply.json()
+        class Plain(fakes.released()):
+            async def _fetch_rewards_via_http(self, queries_list, prompts_list, labels_list):
+                body = {"query": queries_list, "prompts": prompts_list, "labels": labels_list}
+                content, headers = parity.request_bytes(body), {"content-type": GOLDEN["media"]}
+                reply = await client.post(self.reward_endpoints[0], content=content, headers=headers)
+                assert reply.status_code == 200, reply.text
+                return [reply.json()]
 
-    monkeypatch.setattr(url_route_patch, "_post", post)
+        return await parity.group(Plain(f"http://service/reward?{case.query}"), case)
 
-    async def run(case):
-        kind = parity.openrlhf_like(f"http://service/reward?{case.query}", post)
-        executor = (parity.patched(kind) if case.sends else kind)()
-        agent = Executor(case.agent("http://service"), transport=parity.InProcess(app))
-        try:
-            return parity.differences(case, await parity.group(executor, case), await parity.group(agent, case))
-        except AssertionError as error:
-            return [f"{case.name}: {error}"]
-        finally:
-            await agent.close()
 
-    return run
+async def with_package(case, url):
+    executor = fakes.patched(f"{url}/reward?{case.query}{'' if case.sends else '&entropy=none'}")
+    try:
+        return await parity.group(executor, case)
+    finally:
+        await fakes.close(executor)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_both_routes_mean_the_same(both, kind):
+def test_a_group_means_the_same_with_and_without_the_package(service, app, monkeypatch, kind):
+    """Where entropies count, which only the package has, by the estimator in process."""
+    monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
+    info = httpx.get(f"{service}/info").json()
+    monkeypatch.setattr(group, "service_info", lambda *_: info)  # what is asked at a start is other tests' business
+    monkeypatch.setattr(group, "handshake", lambda *_: None)
     chosen = [c for c in CASES if c.name.startswith(f"{kind}-")]
     assert len(chosen) >= 20
 
     async def main():
-        async with asyncio.timeout(120):
-            return [line for case in chosen for line in await both(case)]
+        out = []
+        for case in chosen:
+            other = parity.alone(case) if case.sends else await without_package(case, app)
+            out += parity.differences(case, await with_package(case, service), other)
+        return out
 
     wrong = asyncio.run(main())
     assert not wrong, "\n".join(wrong[:40])

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from dare_trainer.agent import url_route_patch
+from dare_trainer.openrlhf import patch
 from dare_trainer.vllm import plugin
 from dare_trainer.vllm.token_entropy import SWITCH, EntropyError, decode, encode
 
@@ -79,7 +79,7 @@ def metadata(count=0, temperature=(0.5, 1.0)):
 
 def test_the_entry_point_is_ours():
     (entry,) = [e for e in entry_points(group="vllm.general_plugins") if e.name == "token_entropy"]
-    assert entry.load() is url_route_patch.register
+    assert entry.load() is patch.register
 
 
 @pytest.mark.parametrize("value", ["", "off", "0", "OFF"])

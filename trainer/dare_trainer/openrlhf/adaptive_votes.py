@@ -1,4 +1,4 @@
-"""Votes in waves: after the trained rollouts, more votes only while the group is not settled (docs/stopping.md).
+"""Votes in waves: after the trained rollouts, more votes only while those so far do not suffice (docs/stopping.md).
 
 The decision is made in this process: no request, so nothing on the way to the service can change how many votes a group
 has. Whatever fails here costs generation, never a label: the group then gets all of its votes.
@@ -12,8 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dare_reward.stopping.settled import decide
-from dare_reward.stopping.waves import Waves
+from dare_reward.votes import Waves, votes_suffice
 
 from .rollout_reader import ReadRollout
 from .settings import GroupSettings
@@ -56,19 +55,13 @@ class AdaptiveVotes:
 
     async def _wanted(self, group: Group) -> tuple[int, float]:
         """Votes of the next wave, and the risk of doing without."""
-        waves = self._waves
+        options: dict[str, Any] = {"method": self._settings.method, "waves": self._waves}
         try:
-            reply = await asyncio.to_thread(
-                decide, [group], self._settings.params, method=self._settings.method, waves=waves
-            )
-            (settled,) = reply.groups
+            wanted = await asyncio.to_thread(votes_suffice, group, self._settings.params, **options)
         except Exception:
             logger.exception("group %s: how many votes it needs cannot be told; it gets all", group.get("group_id"))
-            return waves.votes, 0.0
-        if settled.error is not None:
-            logger.warning("group %s gets all of its votes: %s", settled.group_id, settled.error.message)
-            return waves.votes, 0.0
-        return settled.more or 0, settled.risk or 0.0
+            return self._waves.votes, 0.0
+        return wanted.more, wanted.risk
 
     async def _wave(self, wave: Sequence[Coroutine[Any, Any, ReadRollout]]) -> list[ReadRollout]:
         """The rollouts of one wave, in the order in which they were begun. Nothing runs on afterwards."""

@@ -16,14 +16,16 @@ import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from copy import deepcopy
-from typing import Any, Final
-
-from dare_reward.openrlhf import RolloutOutcome
+from typing import TYPE_CHECKING, Any, Final
 
 from ..vllm import plugin
-from .group import Delivery, GroupReward
-from .rollout_reader import ReadRollout, sampled_with
-from .siblings import Member, Siblings, stop
+
+if TYPE_CHECKING:
+    from dare_reward.openrlhf import RolloutOutcome
+
+    from .group import Delivery
+    from .rollout_reader import ReadRollout
+    from .siblings import Member
 
 logger = logging.getLogger("dare_trainer")
 
@@ -67,6 +69,10 @@ class Route:
     """What one executor's reward URLs say, and the groups that are open."""
 
     def __init__(self, urls: Sequence[str]) -> None:
+        # Each vLLM process of the environment imports this file, and few of them ever get here.
+        from .group import GroupReward  # noqa: PLC0415
+        from .siblings import Siblings  # noqa: PLC0415
+
         self.reward = GroupReward(urls)
         self.siblings: Siblings[Delivery, RolloutOutcome] = Siblings(self.reward.score)
         self._begun: asyncio.Future[bool] | None = None
@@ -113,19 +119,15 @@ class _Call:
             return 1 if label.split == "eval" else reward.votes_each(self.member.group.members)
 
         (output, first), *others = await self.member.run(lambda: _together(one, votes()))
-        self.delivery = Delivery(
-            prompt=self.bound["prompt"],
-            images=self.bound.get("images"),
-            label=label,
-            rollouts=(first, *(rollout for _, rollout in others)),
-            one=one,
-            sampling=sampled_with(sampling_params, self.actor),
-        )
+        rollouts = (first, *(rollout for _, rollout in others))
+        self.delivery = reward.delivery(self.bound, label, rollouts, one, sampling_params)
         return output
 
 
 async def _together(one: Callable[[], Any], count: int) -> list[tuple[Any, ReadRollout]]:
     """The first continuation, whose failure is raised, and those of `count` - 1 others that did not fail."""
+    from .siblings import stop  # noqa: PLC0415  as in Route
+
     tasks = [asyncio.ensure_future(one()) for _ in range(count)]
     try:
         first = await tasks[0]

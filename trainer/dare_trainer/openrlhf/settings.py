@@ -27,12 +27,15 @@ from dare_reward.methods import specs as method_specs
 from dare_reward.options import Labelled, TrainOn
 from dare_reward.params import Param, Spec, parameters
 from dare_reward.scoring.shadow_methods import needs
-from dare_reward.stopping.waves import Waves
+from dare_reward.votes import Waves, require_ballots
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 WITHOUT_PACKAGE: Final = frozenset(
     {"group_size", "extra_logs"}
 )  # the actor knows the group, and OpenRLHF is new enough
+NO_STOP: Final = (
+    ": OpenRLHF gives a reward nothing that ends a training with a checkpoint. Set warn, and stop the run yourself"
+)
 CARRIED: Final = frozenset(
     {
         "answer", "mean_entropy", "token_entropies", "token_mask", "num_tokens", "label", "sum_logprob",
@@ -58,7 +61,7 @@ class GroupSettings:
         int, Param("votes of a prompt, a multiple of n_samples_per_prompt; 0: as many. The others never train", ge=0)
     ] = 0
     adaptive: Annotated[
-        str, Param("votes in waves while a group is not settled: auto, or a line as delta=0.02&wave=4, escaped")
+        str, Param("votes in waves while those so far do not suffice: auto, or an escaped line, as delta%3D0.02%26wave%3D4")
     ] = ""
     entropy: Annotated[
         Literal["plugin", "topk", "none"],
@@ -103,7 +106,7 @@ class GroupSettings:
             made = cls(**own, params=MappingProxyType(dict(settle(chosen, asked, shadow=own.get("shadow", ())).values)))
             made._check()
         except RequestError as error:
-            raise ConfigError(f"the reward URL: {error}") from None
+            raise ConfigError(f"the reward URL: {error}{NO_STOP if 'on_collapse' in error.message else ''}") from None
         return made
 
     def _check(self) -> None:
@@ -118,8 +121,8 @@ class GroupSettings:
                 raise ConfigError(f"shadow: {name} needs {', '.join(lacking)}, which OpenRLHF's rollouts do not carry")
         if self.adaptive and self.votes_per_prompt <= 0:
             raise ConfigError("adaptive asks for votes in waves up to votes_per_prompt, which is not set: say 64")
-        if (waves := self.waves) is not None:
-            waves.resolved(waves.rule_of(method))
+        if self.waves is not None:
+            require_ballots(method)
 
     @property
     def waves(self) -> Waves | None:

@@ -1,1 +1,0 @@
-"""The agent: what runs in each of OpenRLHF's rollout actors."""
