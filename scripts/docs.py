@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"<!-- output of: (?P<command>.+?) -->\n(?P<fence>```\w*\n)(?P<body>.*?)(?P<end>\n?```)", re.DOTALL)
@@ -116,15 +116,13 @@ def adapter_table() -> Iterator[tuple[str, ...]]:
         yield f"`{name}`", spec.accepts.removesuffix(" or null"), default, spec.doc
 
 
-def agent_settings_table() -> Iterator[tuple[str, ...]]:
-    """The settings of OpenRLHF's agent."""
-    from dare_trainer.agent.config import AgentConfig, specs  # noqa: PLC0415
+def group_settings_table() -> Iterator[tuple[str, ...]]:
+    """What OpenRLHF's reward URL can say."""
+    from dare_trainer.openrlhf.settings import setting_specs  # noqa: PLC0415
 
-    yield "setting", "accepts", "default", "meaning"
-    for name, hint in get_type_hints(AgentConfig, include_extras=True).items():
-        spec = specs().get(name)  # none of params
-        accepts, default = (spec.accepts, spec.default) if spec else ("an object or a line", "")
-        yield f"`{name}`", accepts, "" if default in ("", ()) else str(default), hint.__metadata__[0].doc
+    yield "parameter", "accepts", "default", "meaning"
+    for name, spec in setting_specs().items():
+        yield f"`{name}`", spec.accepts, "" if spec.default in ("", ()) else str(spec.default), spec.doc
 
 
 def logs_table(route: Literal["url", "agent"]) -> Iterator[tuple[str, ...]]:
@@ -298,7 +296,7 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "adapter": adapter_table,
     "logs": partial(logs_table, "url"),
     "agent": partial(logs_table, "agent"),
-    "agent-settings": agent_settings_table,
+    "group-settings": group_settings_table,
     "shadow": partial(meanings, "dare_reward.scoring.shadow_methods:LOGS", "key", "meaning", form="`shadow_METHOD_{}`"),
     "names": names_table,
     "charts": charts_table,

@@ -3,8 +3,8 @@
     python openrlhf_steps.py MODEL QUESTIONS FOLDER STEPS
 
 It runs in the environment of scripts/test_openrlhf_loop.py, with the stand-in for CUDA that its tests have. OpenRLHF
-has no stop strings, so this model ends at a line break, by its generation config. vLLM's entropies arrive by the
-additions that dare-reward makes to the URL route.
+has no stop strings, so this model ends at a line break, by its generation config. vLLM's entropies arrive by what
+dare-reward adds to OpenRLHF's executor.
 """
 
 import importlib.util
@@ -13,10 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
-
-from dare_trainer.launch.flags import arguments
 
 TESTS = Path(__file__).resolve().parents[2] / "tests" / "e2e" / "openrlhf" / "loop.py"
 LINE_BREAK = 198  # token of SmolLM2
@@ -41,10 +38,10 @@ def main(model: Path, questions: Path, folder: Path, steps: int) -> int:
             "data.prompt_dataset": str(folder / "asked.jsonl"),
             "data.apply_chat_template": False,
             "rollout.max_new_tokens": 16,
-            "reward.remote_url": f"{service.url}/reward?group_size={SAMPLES}&run=real-model-{time.time_ns()}&kind=text",
+            "reward.remote_url": f"{service.url}/reward?run=real-model&kind=text&entropy_mode=raw",
         }
-        environment = {"VLLM_TOKEN_ENTROPY": "raw", "TORCH_EXTENSIONS_DIR": str(built(folder.parent / "extensions"))}
-        run = loop.run_loop(arguments(flags), folder, folder / "none.jsonl", environment=environment, limit=3600)
+        environment = {"TORCH_EXTENSIONS_DIR": str(built(folder.parent / "extensions"))}
+        run = loop.run_loop(loop.arguments(flags), folder, folder / "none.jsonl", environment=environment, limit=3600)
     finally:
         service.kill()
     for number, step in enumerate(run.steps, 1):

@@ -18,6 +18,10 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+from dare_trainer.agent.config import AgentConfig
+from dare_trainer.launch.compose import prepare_folder
+from dare_trainer.launch.flags import arguments
+
 from dare_research.results import Place
 from dare_research.training.arms import ARMS
 from dare_research.training.examine import LONGEST, examine, summary
@@ -25,9 +29,6 @@ from dare_research.training.jobs import EXAMINED, load
 from dare_research.training.plan import DEFAULT, Cell, Design, problems_of
 from dare_research.training.records import append, unpack
 from dare_reward.openrlhf import Label, write_label
-from dare_trainer.agent.config import AgentConfig
-from dare_trainer.launch.compose import prepare_folder
-from dare_trainer.launch.flags import arguments
 
 ROOT = Path(__file__).resolve().parents[2]
 

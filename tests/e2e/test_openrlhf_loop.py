@@ -1,10 +1,11 @@
-"""The whole loop: released OpenRLHF 0.11.2, Ray, DeepSpeed, vLLM, our plugin, our agent, our service, no GPU.
+"""The whole loop by one flag: released OpenRLHF 0.11.2, Ray, DeepSpeed, vLLM, our plugin, our service, no GPU.
 
 Needs the environment of `scripts/test_openrlhf_loop.py`, which runs this file. The only thing that is not as released
 is the shim beside it, which stands in for CUDA.
 """
 
 import importlib.util
+import itertools
 import math
 import sys
 import time
@@ -13,9 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dare_trainer.agent.config import AgentConfig
-from dare_trainer.launch.compose import prepare_folder
-from dare_trainer.launch.flags import arguments
 
 from dare_reward.openrlhf import keys_of, rounded
 
@@ -30,9 +28,9 @@ BATCH, SAMPLES, VOTES, STEPS = 8, 4, 8, 4
 
 
 @pytest.fixture(scope="module")
-def agent_run(tiny, tmp_path_factory):
-    """Four steps with the agent, twice as many votes as trained rollouts, evaluations; the service dies after the second."""
-    folder = tmp_path_factory.mktemp("agent")
+def grouped_run(tiny, tmp_path_factory):
+    """Four steps, twice as many votes as trained rollouts, evaluations; the service dies after the second."""
+    folder = tmp_path_factory.mktemp("grouped")
     record, service = folder / "exchanges.jsonl", loop.Service().start()
     gone = []
 
@@ -53,30 +51,46 @@ def agent_run(tiny, tmp_path_factory):
             "eval.steps": 2,
             "eval.n_samples_per_prompt": 2,
             "eval.temperature": 1.0,
-            "train.agent_func_path": str(folder / "agent" / "agent.py"),
+            "reward.remote_url": f"{url}/reward?votes_per_prompt={VOTES}&send=tokens",
         }
-        config = AgentConfig(
-            url=url, run="loop", votes_per_prompt=VOTES, send="tokens", retries=8, patience=120.0, temperature=1.0
-        )
-        prepare_folder(flags, config)
-        run = loop.run_loop(arguments(flags), folder, record, meanwhile=kill_and_restart)
+        run = loop.run_loop(loop.arguments(flags), folder, record, meanwhile=kill_and_restart)
     service.kill()
     assert run.code == 0, run.log[-6000:]
-    print(f"\nagent route: {len(run.steps)} steps in {run.seconds:.0f} s")
+    print(f"\none flag: {len(run.steps)} steps in {run.seconds:.0f} s")
     return run, gone
 
 
-def test_all_steps_are_reached_although_the_service_died(agent_run):
-    run, gone = agent_run
+def test_all_steps_are_reached_although_the_service_died(grouped_run):
+    run, gone = grouped_run
     assert len(run.steps) == STEPS
     assert gone, "the service was not killed: the test has lost its point"
     assert any(x.status == 502 for x in run.exchanges), "no request met the dead service"
 
 
-def test_every_request_is_a_whole_group_with_an_entropy_per_token(agent_run):
-    run, _ = agent_run
-    assert len(run.scored) == BATCH * STEPS
-    for x in run.scored:
+def alone(run):
+    """The requests in which a group was scored; those that were scored in the actor come later, for the run log."""
+    return [x for x in run.scored if len(x.body["groups"]) == 1]
+
+
+def undisturbed(run):
+    """The steps before the outage, each with its requests."""
+    steps = list(itertools.takewhile(lambda step: step["reward_fallback"] == 0, run.steps))
+    assert len(steps) >= 2
+    return [(step, alone(run)[i * BATCH : (i + 1) * BATCH]) for i, step in enumerate(steps)]
+
+
+def test_every_group_reaches_the_service_in_one_run_although_it_died(grouped_run):
+    run, _ = grouped_run
+    names = {g["group_id"] for x in run.scored for g in x.body["groups"]}
+    assert len(names) == BATCH * STEPS
+    (name,) = {x.body["run"] for x in run.scored}
+    assert name.startswith("openrlhf-")
+    assert {step["reward_fallback"] for step in run.steps} <= {0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0}
+
+
+def test_every_request_is_a_whole_group_with_an_entropy_per_token(grouped_run):
+    run, _ = grouped_run
+    for x in alone(run):
         (group,) = x.body["groups"]
         assert (len(group["rollouts"]), group["entropy_source"], group["entropy_mode"]) == (
             VOTES,
@@ -90,29 +104,28 @@ def test_every_request_is_a_whole_group_with_an_entropy_per_token(agent_run):
         assert entropies.values.max() > 0.1
 
 
-def test_openrlhf_trains_on_the_rewards_of_the_service(agent_run):
-    run, _ = agent_run
-    for i, step in enumerate(run.steps):
-        groups = [x.reply["groups"][0] for x in run.scored[i * BATCH : (i + 1) * BATCH]]
+def test_openrlhf_trains_on_the_rewards_of_the_service(grouped_run):
+    run, _ = grouped_run
+    for step, requests in undisturbed(run):
+        groups = [x.reply["groups"][0] for x in requests]
         rewards = [r for g in groups for r in rounded(g["rewards"][:SAMPLES])]
         assert step["rollout/reward_mean"] == pytest.approx(np.mean(rewards), abs=1e-6)
         assert step["rollout/reward_std"] == pytest.approx(np.std(rewards, ddof=1), abs=1e-5)
         assert step["rollout/num_samples"] == BATCH * SAMPLES
         assert step["votes"] == VOTES
-        assert step["reward_fallback"] == 0
         assert step["majority_ratio"] == pytest.approx(
             np.mean([g["diagnostics"]["majority_ratio"] for g in groups]), abs=1e-5
         )
 
 
-def test_weights_really_reach_vllm(agent_run):
+def test_weights_really_reach_vllm(grouped_run):
     """vLLM and the trainer agree on log-probabilities and on entropies, while the policy moves."""
-    run, _ = agent_run
+    run, _ = grouped_run
     kl = [s["vllm_kl"] for s in run.steps]
-    ours, theirs = [], [s["entropy_loss"] for s in run.steps]
-    for i in range(STEPS):
+    ours, theirs = [], [step["entropy_loss"] for step, _ in undisturbed(run)]
+    for _, requests in undisturbed(run):
         total = count = 0.0
-        for x in run.scored[i * BATCH : (i + 1) * BATCH]:
+        for x in requests:
             column = x.columns["token_entropies"]
             trained = int(column.lengths[:SAMPLES].sum())
             total, count = total + float(column.values[:trained].sum()), count + trained
@@ -124,19 +137,20 @@ def test_weights_really_reach_vllm(agent_run):
     assert max(ours) - min(ours) > 0.02
 
 
-def test_no_number_is_nan_and_all_logs_are_there(agent_run):
-    run, _ = agent_run
-    for i, step in enumerate(run.steps):
+def test_no_number_is_nan_and_all_logs_are_there(grouped_run):
+    run, _ = grouped_run
+    for step in run.steps:
         assert set(keys_of("agent")) <= step.keys()
         assert all(math.isfinite(v) for v in step.values() if isinstance(v, float | int))
-        groups = [x.reply["groups"][0] for x in run.scored[i * BATCH : (i + 1) * BATCH]]
+    for step, requests in undisturbed(run):
+        groups = [x.reply["groups"][0] for x in requests]
         answered = [any(g["valid"]) for g in groups]  # entropies weigh answers: a group without any uses none
         assert step["entropy_source"] == pytest.approx(np.mean(answered))
         assert any(answered)
 
 
-def test_evaluation_is_accuracy(agent_run):
-    run, _ = agent_run
+def test_evaluation_is_accuracy(grouped_run):
+    run, _ = grouped_run
     assert len(run.evaluations) == STEPS // 2
     for found in run.evaluations:
         assert found["eval_num_samples"] == 12 * 2 or found["eval_num_samples"] == 12
@@ -144,35 +158,27 @@ def test_evaluation_is_accuracy(agent_run):
         assert (found["eval_sums_pass1"] * 24) == pytest.approx(round(found["eval_sums_pass1"] * 24), abs=1e-4)
 
 
-def test_the_url_route(tiny, tmp_path):
-    """One flag; with the package installed and `missing_entropy=error` in it, entropies travel too."""
+def test_without_the_package_votes_count(tiny, tmp_path):
+    """The plain flag: `VLLM_PLUGINS` keeps our additions out, as where nothing of ours is installed."""
     samples = 8
     record, service = tmp_path / "exchanges.jsonl", loop.Service().start()
     with loop.recording(service.url, record) as url:
         flags = loop.flags(tiny, tmp_path, prompts=16, samples=samples, batch=BATCH) | {
-            "reward.remote_url": f"{url}/reward?group_size={samples}&run=url-000000001&missing_entropy=error"
+            "reward.remote_url": f"{url}/reward?group_size={samples}&run=url-000000001"
         }
-        run = loop.run_loop(arguments(flags), tmp_path, record)
+        run = loop.run_loop(loop.arguments(flags), tmp_path, record, environment={"VLLM_PLUGINS": ""})
     service.kill()
     assert run.code == 0, run.log[-6000:]
-    print(f"\nURL route: {len(run.steps)} steps in {run.seconds:.0f} s")
+    print(f"\nplain flag: {len(run.steps)} steps in {run.seconds:.0f} s")
     assert len(run.steps) == 2
     scored = [x for x in run.scored if "query" in x.body]
     assert len(scored) == 2 * BATCH * samples
     for i, step in enumerate(run.steps):
         part = scored[i * BATCH * samples : (i + 1) * BATCH * samples]
         assert step["rollout/reward_mean"] == pytest.approx(np.mean([x.reply["rewards"][0] for x in part]), abs=1e-6)
-        answered = [x.reply["extra_logs"]["majority_ratio"][0] > 0 for x in part]
-        assert step["entropy_source"] == pytest.approx(np.mean(answered))
-        assert any(answered)
+        assert step["entropy_source"] == 0
         assert step["votes"] == samples
-    keys = {}
-    for x in scored:
-        keys.setdefault(x.body["group_key"][0], []).append(x.body["index"][0])
-        assert x.body["mean_entropy"][0] >= 0
-        assert x.body["entropy_mode"] == ["temperature"]
-    assert len(keys) == 2 * BATCH
-    assert all(sorted(v) == list(range(samples)) for v in keys.values())
+    assert all(set(x.body) == {"query", "prompts", "labels"} for x in scored)
 
 
 def test_votes_in_waves(tiny, tmp_path):
@@ -181,11 +187,9 @@ def test_votes_in_waves(tiny, tmp_path):
     record, requests, service = tmp_path / "exchanges.jsonl", tmp_path / "requests.txt", loop.Service().start()
     with loop.recording(service.url, record) as url:
         flags = loop.flags(tiny, tmp_path, prompts=2 * BATCH, samples=SAMPLES, batch=BATCH) | {
-            "train.agent_func_path": str(tmp_path / "agent" / "agent.py")
+            "reward.remote_url": f"{url}/reward?method=ttrl&votes_per_prompt={votes}&adaptive=wave%3D{wave}"
         }
-        settings = {"votes_per_prompt": votes, "adaptive": f"wave={wave}", "method": "ttrl", "temperature": 1.0}
-        prepare_folder(flags, AgentConfig(url=url, run="waves", **settings))
-        run = loop.run_loop(arguments(flags), tmp_path, record, environment={"DARE_TEST_REQUESTS": str(requests)})
+        run = loop.run_loop(loop.arguments(flags), tmp_path, record, environment={"DARE_TEST_REQUESTS": str(requests)})
     service.kill()
     assert run.code == 0, run.log[-6000:]
     sizes = [len(x.body["groups"][0]["rollouts"]) for x in run.scored]

@@ -1,4 +1,4 @@
-"""Contracts with OpenRLHF's released client code: 0.9.10, 0.10.4, 0.11.2 (and the oldest, 0.9.1, on the URL route).
+"""Contracts with OpenRLHF's released client code: 0.9.10, 0.10.4, 0.11.2 and the oldest, 0.9.1.
 
 DARE_TEST_OPENRLHF names a folder of `openrlhf-VERSION*.whl`; `scripts/test_openrlhf_loop.py` fills one.
 """
@@ -11,13 +11,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from dare_trainer.agent.config import AgentConfig
-from dare_trainer.launch.compose import Launch, plan, prepare_folder
-from dare_trainer.launch.flags import NEWEST, RELEASE, arguments, dialect, flags_of, translate
 
 from dare_reward import estimate
+from dare_reward.cli import command_line
 from dare_reward.openrlhf import keys_of
-from dare_trainer.launch.recipes import find_recipe, names
+from dare_trainer.openrlhf.settings import GroupSettings
 
 pytestmark = pytest.mark.openrlhf_loop
 HERE = Path(__file__).parent
@@ -54,15 +52,11 @@ def live(quiet):
     service.kill()
 
 
-def test_the_flags_that_are_checked_against_are_the_newest_releases(released):
-    assert flags_of((released(RELEASE) / "openrlhf" / "cli" / "train_ppo_ray.py").read_text()) == NEWEST
-
-
-def call(source, what, url, folder):
+def call(source, script, *words, **environment):
     path = [str(source), str(HERE.parent / "trainer"), str(HERE / "openrlhf" / "shim")]
     done = subprocess.run(
-        [sys.executable, str(HERE / "openrlhf" / "contract.py"), what, url, str(folder)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path), "DS_ACCELERATOR": "cpu"},
+        [sys.executable, str(HERE / "openrlhf" / script), *words],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path), "DS_ACCELERATOR": "cpu", **environment},
         capture_output=True,
         text=True,
         timeout=600,
@@ -72,11 +66,12 @@ def call(source, what, url, folder):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("version", RELEASES[1:])
-def test_the_agent_inside_the_release(released, live, tmp_path, version):
-    config = AgentConfig(url=live, run="contract", timeout=60.0)
-    folder = prepare_folder({"train.agent_func_path": str(tmp_path / "agent" / "agent.py")}, config)
-    found = call(released(version), "agent", live, folder)
+@pytest.mark.parametrize("version", RELEASES)
+def test_groups_inside_the_release(released, live, version):
+    found = call(released(version), "contract.py", live)
+    assert found["asked"] == [[True, "temperature"]]
+    assert found["logprobs"] == [0]
+    assert found["shared"] is None
     assert found["sizes"] == [64] * 8
     assert found["votes"] == [64.0]
     assert found["fallbacks"] == 0
@@ -96,37 +91,37 @@ def test_the_agent_inside_the_release(released, live, tmp_path, version):
     assert e["real_advantages"] < 1e-5
 
 
-@pytest.mark.parametrize("version", RELEASES)
-def test_the_url_route_of_the_release_carries_entropies(released, tmp_path, version):
-    found = call(released(version), "url", "-", tmp_path)
-    assert found["asked"] == [[True, "temperature"]]
-    assert found["logprobs"] == [0] * 8
-    assert found["shared"] is None
-    assert found["log_probs"] == [None] * 8
-    assert found["rewards"] == [[0.5]] * 8
-    assert found["left"] == 0
-    bodies = found["bodies"]
-    assert len(bodies) == 9  # one came back after its 503
-    assert sum(b == bodies[2] for b in bodies) == 2
-    for b in bodies:
-        assert set(b) == {
-            "query", "prompts", "labels", "group_key", "index", "num_tokens", "finish_reason", "mean_entropy", "entropy_source", "entropy_mode",
-        }  # fmt: skip
-        assert all(isinstance(v, list) and len(v) == 1 for v in b.values())
-        assert (b["prompts"], b["labels"], b["entropy_source"]) == (["p"], ["7"], ["exact"])
-    groups = {}
-    for b in bodies:
-        groups.setdefault(b["group_key"][0], set()).add(b["index"][0])
-    assert list(groups.values()) == [{0, 1, 2, 3}] * 2
-    assert {b["mean_entropy"][0] for b in bodies} == {0.125 * (i + 1) for i in range(8)}
+SCRIPTS = sorted((HERE.parents[1] / "examples" / "openrlhf").glob("*.sh"))
 
 
-@pytest.mark.parametrize("version", RELEASES)
-def test_every_command_is_one_that_the_release_understands(released, tmp_path, version):
-    known = flags_of((released(version) / "openrlhf" / "cli" / "train_ppo_ray.py").read_text())
-    for recipe in (find_recipe(name) for name in names() if "-form-" not in name):
-        for route in ("agent", "url"):
-            flags, _ = plan(recipe, Launch("http://reward:8000", route=route, release=version, out=tmp_path))
-            words = arguments(translate(flags, version, known))
-            assert {w.removeprefix("--") for w in words if w.startswith("--")} <= known
-    assert dialect(version) == ("nested" if version >= "0.10.2" and not version.startswith("0.9") else "flat")
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_each_script_has_flags_that_the_releases_own_parser_takes(released, tmp_path, script):
+    """What it would run is written down by stand-ins for python, ray and dare-reward."""
+    stand_in = '#!/bin/sh\nfor word in "$(basename "$0")" "$@"; do printf "%s\\0" "$word"; done >> "$RECORD"; printf "\\n" >> "$RECORD"\n'
+    for name in ("python", "ray", "dare-reward"):
+        (tmp_path / name).write_text(stand_in)
+        (tmp_path / name).chmod(0o755)
+    record, url = tmp_path / "record", "http://HOST:8000/reward"
+    environment = {
+        **os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "RECORD": str(record), "REWARD_URL": url,
+        "RAY_ADDRESS": "http://HEAD:8265", "ADAPTIVE": "auto",
+    }  # fmt: skip
+    subprocess.run(["bash", str(script)], env=environment, check=True, cwd=tmp_path, capture_output=True, timeout=60)
+    commands = [line.split("\0")[:-1] for line in record.read_text().split("\n") if line]
+    if script.name == "ray_job.sh":
+        ((_, *words),) = commands
+        assert words[:2] == ["job", "submit"]
+        assert json.loads(words[words.index("--runtime-env-json") + 1])["env_vars"]["REWARD_URL"] == url
+        assert (HERE.parents[1] / words[words.index("bash") + 1]).is_file()
+        return
+    python, *measured = commands
+    assert python[:3] == ["python", "-m", "openrlhf.cli.train_ppo_ray"]
+    found = call(released("0.11.2"), "parse.py", *python[3:])
+    address, _, query = found["reward.remote_url"].partition("?")
+    assert address == url
+    GroupSettings.read(query)
+    assert found["rollout.n_samples_per_prompt"] == 32
+    assert len(measured) == (5 if script.name == "paper.sh" else 0)
+    for _, *words in measured:
+        assert words[0] == "measure"
+        command_line("measure")[0].parse_args(words)

@@ -1,10 +1,9 @@
 """Our side against a released OpenRLHF's own client code; prints one JSON object.
 
-    PYTHONPATH=<purelib of a wheel>:tests/trainer python contract.py WHAT URL FOLDER
+    PYTHONPATH=<purelib of a wheel>:tests/trainer python contract.py URL
 
-agent   the real `_load_agent_executor` and `generate_responses` with our agent: 8 prompts x 64 rollouts, two of them the
-        same prompt, a lost member, an evaluation; then the real conversion into an Experience
-url     the real SingleTurnAgentExecutor with our additions, posting to a server in this process
+The real SingleTurnAgentExecutor with our additions, and the real `generate_responses`: 8 prompts x 64 rollouts, two of
+them the same prompt, a lost member, an evaluation; then the real conversion into an Experience.
 """
 
 import asyncio
@@ -12,7 +11,6 @@ import copy
 import json
 import sys
 import types
-from pathlib import Path
 
 from fakes import Engine, Tokenizer
 
@@ -43,12 +41,27 @@ def actor(executor, engine):
     return call
 
 
-async def agent(url, folder):
-    from openrlhf.trainer.ray.vllm_engine import _load_agent_executor
+async def main(url):
+    from openrlhf.utils import agent as released
     from vllm import SamplingParams
 
-    executor = _load_agent_executor(str(folder / "agent.py"))
-    engine = Engine(say)
+    from dare_trainer.openrlhf import patch
+    from dare_trainer.vllm import plugin
+
+    # As in OpenRLHF's actor: the executor first, then the engine's arguments, which load the plugin.
+    executor = released.SingleTurnAgentExecutor(f"{url}/reward")
+    patch.register()
+    asked = []
+
+    async def collective_rpc(method, args=()):
+        asked.append([method is plugin.switch_on, *args])
+
+    def engine_of(text):
+        engine = Engine(text)
+        engine.llm.collective_rpc = collective_rpc
+        return engine
+
+    engine = engine_of(say)
     call = actor(executor, engine)
     shared = SamplingParams(temperature=1.0, max_tokens=64)
     common = {"max_length": 256, "hf_tokenizer": Torchlike(), "num_samples": SAMPLES}
@@ -63,27 +76,35 @@ async def agent(url, folder):
             raise RuntimeError("lost")
         return "\\boxed{7}"
 
-    engine = Engine(broken)
+    dying = engine_of(broken)
     try:
-        await actor(executor, engine)(prompt="lost", label="7", sampling_params=shared, **common)
+        await actor(executor, dying)(prompt="lost", label="7", sampling_params=shared, **common)
         lost = "survived"
     except RuntimeError as error:
         lost = str(error)
     await asyncio.sleep(0.1)
+    route = vars(executor)[patch.ROUTE]
     out = {
+        "asked": asked,
+        "logprobs": sorted({p.logprobs for p in engine.asked}),
+        "shared": shared.logprobs,
         "sizes": [len(g) for g in groups],
-        "votes": sorted({r["extra_logs"]["votes"] for g in groups for r in g}),
-        "rewards": [[r["reward"] for r in g] for g in groups],
-        "fallbacks": sum(r["extra_logs"]["reward_fallback"] for g in groups for r in g),
-        "evaluation": [r["reward"] for r in evaluation],
+        "votes": sorted({number(r["extra_logs"]["votes"]) for g in groups for r in g}),
+        "rewards": [[number(r["reward"]) for r in g] for g in groups],
+        "fallbacks": sum(number(r["extra_logs"]["reward_fallback"]) for g in groups for r in g),
+        "evaluation": [number(r["reward"]) for r in evaluation],
         "lost": lost,
-        "left": len(executor._executor._siblings),
-        "running": engine.running,
-        "tasks": len(asyncio.all_tasks()) - 1,
+        "left": len(route.siblings),
+        "running": dying.running,
         "experience": experience([r for g in groups for r in g]),
     }
-    await executor._executor.close()
-    return out
+    await route.reward._scorer.close()
+    return {**out, "tasks": len(asyncio.all_tasks()) - 1}
+
+
+def number(value):
+    """Some releases keep the lists of a reply."""
+    return value[0] if isinstance(value, list) else value
 
 
 def experience(responses):
@@ -167,56 +188,5 @@ def namespace(values):
     return root
 
 
-async def url(_, __):
-    from aiohttp import web
-    from openrlhf.utils import agent as released
-    from vllm import SamplingParams
-
-    from dare_trainer.agent import url_route_patch
-    from dare_trainer.vllm import plugin
-
-    bodies, asked = [], []
-
-    async def answer(request):
-        bodies.append(await request.json())
-        if len(bodies) == 3:
-            return web.Response(status=503)
-        return web.json_response({"rewards": [0.5], "scores": [1.0], "extra_logs": {"a": [0.25]}})
-
-    app = web.Application()
-    app.router.add_post("/reward", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    port = site._server.sockets[0].getsockname()[1]
-    # As in OpenRLHF's actor: the executor first, then the engine's arguments, which load the plugin.
-    executor = released.SingleTurnAgentExecutor(
-        f"http://127.0.0.1:{port}/reward?group_size=4&run=r-000000001&missing_entropy=error"
-    )
-    url_route_patch.register()
-    engine = Engine(say, entropy=lambda n: 0.125 * (n + 1))
-
-    async def collective_rpc(method, args=()):
-        asked.append([method is plugin.switch_on, *args])
-
-    engine.llm.collective_rpc = collective_rpc
-    call = actor(executor, engine)
-    shared = SamplingParams(temperature=1.0, max_tokens=64)
-    common = {"max_length": 256, "hf_tokenizer": Torchlike(), "num_samples": 4}
-    groups = await asyncio.gather(*[call(prompt="p", label="7", sampling_params=shared, **common) for _ in range(2)])
-    await runner.cleanup()
-    return {
-        "asked": asked,
-        "bodies": bodies,
-        "logprobs": [p.logprobs for p in engine.asked],
-        "shared": shared.logprobs,
-        "rewards": [r["reward"] for g in groups for r in g],
-        "log_probs": [r["rollout_log_probs"] for g in groups for r in g],
-        "left": len(url_route_patch._calls),
-    }
-
-
 if __name__ == "__main__":
-    what = {"agent": agent, "url": url}[sys.argv[1]]
-    print(json.dumps(asyncio.run(what(sys.argv[2], Path(sys.argv[3])))))
+    print(json.dumps(asyncio.run(main(sys.argv[1]))))

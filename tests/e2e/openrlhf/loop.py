@@ -128,6 +128,14 @@ def flags(model, folder, *, prompts=24, samples=4, batch=8, lr=1e-3):
     }
 
 
+def arguments(flags):
+    """As a command line has them: a true flag stands alone, a false one is left out."""
+    words = []
+    for name, value in flags.items():
+        words += [f"--{name}"] * value if isinstance(value, bool) else [f"--{name}", str(value)]
+    return words
+
+
 def run_loop(words, folder, record, *, environment=None, meanwhile=None, limit=900):
     """`words` are OpenRLHF's arguments; `meanwhile(done)` runs beside it until the event `done` is set."""
     ray = Path(os.environ.get("DARE_TEST_RAY_ROOT", "/tmp")) / f"dray{os.getpid()}"  # Ray's socket paths must be short
@@ -146,7 +154,7 @@ def run_loop(words, folder, record, *, environment=None, meanwhile=None, limit=9
         "VLLM_LOGGING_LEVEL": "WARNING",
         **(environment or {}),
     }
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("DARE_AGENT_", "VLLM_TOKEN"))} | settings
+    env = {k: v for k, v in os.environ.items() if not k.startswith("VLLM_TOKEN")} | settings
     begun, done = time.perf_counter(), threading.Event()
     log = folder / "train.log"
     helper = threading.Thread(target=meanwhile, args=(done,), daemon=True) if meanwhile else None
