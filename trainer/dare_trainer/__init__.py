@@ -1,1 +1,1 @@
-"""The trainer side: entropy capture, agent, launcher."""
+"""The trainer side: groups inside OpenRLHF, entropies of vLLM, measurement, checks of a node."""

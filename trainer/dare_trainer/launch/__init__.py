@@ -1,1 +1,1 @@
-"""`dare-reward train`, `doctor` and `data`: from a recipe to a running OpenRLHF."""
+"""`dare-reward doctor` and `dare-reward data`: what a run needs before it starts."""

@@ -1,8 +1,8 @@
 """The vLLM general plugin: full-vocabulary token entropies from the sampler, in the log-probabilities' rank column.
 
 vLLM loads every general plugin of its environment in the front end, the engine core and each worker. This one does
-nothing until it is switched on: by `VLLM_TOKEN_ENTROPY=raw|temperature` (the OpenRLHF agent sets it before the engine
-starts), or in a running engine by `switch_on` (`agent.url_route_patch`). Then both samplers are wrapped, that of the V1
+nothing until it is switched on: by `VLLM_TOKEN_ENTROPY=raw|temperature` before the engine starts, or in a
+running engine by `switch_on` (`openrlhf.group`). Then both samplers are wrapped, that of the V1
 and that of the V2 model runner:
 
     raw          entropy of softmax(logits), before temperature, penalties, masks and truncation
