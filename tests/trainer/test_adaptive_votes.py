@@ -23,7 +23,7 @@ def make(live, monkeypatch):
     monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
 
     def made(**settings):
-        query = urlencode({'method': 'ttrl', 'votes_per_prompt': 16, 'adaptive': 'auto', **settings})
+        query = urlencode({"method": "ttrl", "votes_per_prompt": 16, "adaptive": "auto", **settings})
         return patched(f"{live}/reward?{query}")
 
     return made

@@ -61,7 +61,8 @@ class GroupSettings:
         int, Param("votes of a prompt, a multiple of n_samples_per_prompt; 0: as many. The others never train", ge=0)
     ] = 0
     adaptive: Annotated[
-        str, Param("votes in waves while those so far do not suffice: auto, or an escaped line, as delta%3D0.02%26wave%3D4")
+        str,
+        Param("votes in waves, while those so far do not suffice: auto, or a line such as wave%3D4"),
     ] = ""
     entropy: Annotated[
         Literal["plugin", "topk", "none"],
