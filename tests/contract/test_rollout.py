@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import sys
 import types
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from stack_samples import BatchFunctionRewardManagerMixin, GeneratorOutput, Sample, TrajectoryID, Words, example
+from stack_samples import (
+    BatchFunctionRewardManagerMixin,
+    GeneratorOutput,
+    RewardInput,
+    Sample,
+    TrajectoryID,
+    Words,
+    example,
+)
 
 import dare_reward
 from dare_reward.errors import ConfigError, ReplyError, RequestError, UnavailableError
@@ -20,6 +32,7 @@ from dare_reward.stacks.scorer import Scorer
 from dare_reward.stacks.trl import DareReward
 
 URL = "http://service"
+easyr1 = sys.modules["easyr1"]  # conftest.py loads it by its path
 NAN, NONE = float("nan"), None
 SIBLINGS = [[-0.1, -0.2], [-0.3, -0.1], [-2.0, -1.0], [-0.1, -0.1]]
 
@@ -239,6 +252,47 @@ def test_what_an_earlier_policy_said_is_read_and_not_counted(service):
     given[2].loss_mask = [0] * 4
     slime_reward(given, mask_offpolicy_in_partial_rollout=True)
     assert service.bodies[1]["groups"][0]["rollouts"][2]["answer"] == "5"
+
+
+def by_slimes_hub(service):
+    for logprobs in (True, False):
+        given = [
+            generated(10 + i, f"so \\boxed{{{a}}}", [-0.1 * (i + 1), -0.2, -0.3] if logprobs else [])
+            for i, a in enumerate("55657")
+        ]
+        slime_reward([replace(s, group_index=3, label="5") for s in given], "")
+
+
+def by_easyr1s_manager(service):
+    uids = ["b", "a", "a", "b", "a", "b", "b", "a"]
+    for query in ("", "?method=ttrl"):
+        token = easyr1.UIDS.set(uids)
+        rows = [RewardInput(response=f"so \\boxed{{{a}}}", response_length=12, ground_truth="5") for a in "15625225"]
+        easyr1.reward(rows, url=f"{URL}{query}")
+        easyr1.UIDS.reset(token)
+
+
+@pytest.mark.parametrize(
+    ("stack", "version", "pay"), [("slime", "624b824", by_slimes_hub), ("easyr1", "b44b311", by_easyr1s_manager)]
+)
+def test_the_recorded_bodies_are_what_is_sent(service, stack, version, pay):
+    """Names and types; DARE_RECORD=1 writes them anew, with the replies. Stacks of the package index record their own."""
+    pay(service)
+    file = Path(__file__).with_name(f"{stack}.json")
+    if os.environ.get("DARE_RECORD"):
+        replies = [
+            dare_reward.estimate(b["groups"], method=b["method"], **b["params"]).to_json() for b in service.bodies
+        ]
+        pairs = [{"request": b, "reply": r} for b, r in zip(service.bodies, replies, strict=True)]
+        file.write_text(json.dumps({"stack": stack, "version": version, "exchanges": pairs}, indent=1) + "\n")
+    recorded = [e["request"] for e in json.loads(file.read_text())["exchanges"]]
+    assert shape(service.bodies) == shape(recorded)
+
+
+def shape(value):
+    if isinstance(value, dict):
+        return {k: shape(v) for k, v in value.items()}
+    return [shape(v) for v in value] if isinstance(value, list) else type(value).__name__
 
 
 # --- whose words -----------------------------------------------------------------------------------------------------

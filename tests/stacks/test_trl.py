@@ -425,7 +425,8 @@ def test_the_answers_tokens_are_found_by_a_real_tokenizer():
     for text, answer in byte_level.MIXED + byte_level.AGREED:
         ids = tokenizer(text)["input_ids"]
         tokens = tokenizer.convert_ids_to_tokens(ids)
-        found = scorer.answer_tokens({"text": text}, [*ids, tokenizer.eos_token_id], tokenizer)
+        row = {"token_ids": [*ids, tokenizer.eos_token_id], "token_entropies": [0.1] * (len(ids) + 1)}
+        (found,) = scorer.group("g", [row], tokenizer=tokenizer)["rollouts"]
         outside = byte_level.outside(tokens, text, answer)
         inside = [k for k, out in enumerate(outside) if not out]
-        assert found == ({"answer_tokens": [inside[0], inside[-1] + 1]} if answer else {}), text
+        assert found.get("answer_tokens") == ([inside[0], inside[-1] + 1] if answer else None), text

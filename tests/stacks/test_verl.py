@@ -428,7 +428,8 @@ def finish(trainer, uid, answers, label=None):
         ids = [*trainer.tokenizer(f"so \\boxed{{{answer}}}" if answer else "so what")["input_ids"]]
         keys.append(f"{uid}_{session}_0")
         truth = {"style": "rule", "ground_truth": label}
-        own = {"rm_scores": torch.zeros(1), "reward_model": truth}
+        mask = torch.ones(len(ids) + 1, dtype=torch.int64)
+        own = {"rm_scores": torch.zeros(1), "reward_model": truth, "response_mask": mask}
         rows.append({"responses": torch.tensor([*ids, trainer.tokenizer.eos_token_id]), **own})
         tags.append({"status": "success", "global_steps": 1})
     tq.kv_batch_put(keys=keys, fields=list_of_dict_to_tensordict(rows), tags=tags, partition_id="train")

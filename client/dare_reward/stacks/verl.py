@@ -30,7 +30,7 @@ from .report import log_groups, numbers, say_once
 from .rollout import own_stretch
 from .scorer import EQUAL, Scorer, from_environment, groups_by, require_complete, scatter_to_rows
 from .verl_filter import by_votes, filter_groups, filters
-from .verl_rows import TOKENS, final_rows, groups_of, padding_of, said, session_of, trained_sessions, uid_of
+from .verl_rows import TOKENS, final_rows, groups_of, padding_of, said, session_of, trained_sessions
 
 if TYPE_CHECKING:
     from ..reply import Reply
@@ -235,7 +235,7 @@ def drop_votes(trainer: Any, batch: Any, metrics: dict[str, Any], trained: froze
     ranks = max(trainer.actor_rollout_wg._dispatch_info["actor"]) + 1  # noqa: SLF001
     multiple = trainer._get_required_batch_multiple(ranks)  # noqa: SLF001
     if lacking := -len(kept) % multiple:
-        whole = len({*Counter(uid_of(name) for name in {*map(session_of, real)}).values()}) == 1
+        whole = len({*Counter(name.rsplit("_", 1)[0] for name in {*map(session_of, real)}).values()}) == 1
         spare = [*padding, *votes]
         if (whole and not padding) or len(spare) < lacking:
             raise ConfigError(
