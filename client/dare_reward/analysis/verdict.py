@@ -233,7 +233,8 @@ def decide(c: Calibration) -> tuple[Use, str, int]:
     """Of one certainty: what to use, why in a sentence, and how many labels are missing."""
     if c.exponent:
         sure = "more" if c.exponent > 0 else "less"
-        return "line", f"Answers that the model is {sure} sure of are right more often, and {_expected(c)}.", 0
+        gain = f"expect {points(c.gain)} of label accuracy over the vote on prompts without a label"
+        return "line", f"Answers that the model is {sure} sure of are right more often: {gain}.", 0
     labels, mixed = (CHOSEN, CHOSEN_MIXED) if c.chosen else (LABELS, MIXED)
     if not c.mixed:
         return (
@@ -282,19 +283,13 @@ def _right(groups: Groups, correct_R: Floats, found: Tables, common_P: Bools) ->
     return right_PB.mean(axis=0) if len(right_PB) else np.zeros(len(GRID))
 
 
-def _expected(c: Calibration) -> str:
-    """The gain, which no prompt takes part in that the exponent was fitted on."""
-    change = f"expect {points(c.gain)} of label accuracy over the vote"
-    return f"{change} on prompts without a label"
-
-
 def _in_vain(c: Calibration) -> str:
     """Why what is informative changes no label."""
     sign = 1 if c.fitted > 0 else -1
     vain = "we could not show that it labels more prompts right"
     if not c.contended * sign >= c.rival_gate:
         return f"{vain}: it tells the leading answer from rare ones, not from those that could win"
-    return f"{vain}: {_expected(c)}"
+    return f"{vain}: exponents changed it by {points(c.gain)} on prompts that took no part in their fit"
 
 
 def _contradiction(c: Calibration) -> str:
