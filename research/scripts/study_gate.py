@@ -21,7 +21,7 @@ from dare_research.training.examine import examine
 from dare_research.training.gate import agreement, trust
 from dare_research.training.jobs import load
 from dare_research.training.plan import DEFAULT
-from dare_reward.analysis.labels import right_answers
+from dare_reward.analysis.truth import right_answers
 from dare_reward.segments import Bools, Floats
 
 PER_RUN, PER_STEP, ORDERS = 128, 8, 400

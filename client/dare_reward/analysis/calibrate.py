@@ -47,7 +47,7 @@ from ..segments import Bools, Floats, Ints
 from .auroc import entropy_auroc, group_auroc
 from .bootstrap import Interval, mean_interval
 from .certainty import ENTROPY, GRID, VOTE, Certainty
-from .labels import known_groups, right_answers
+from .truth import known_groups, right_answers
 
 PRIOR = 1.5  # standard deviation of b before any label: shrinks towards the vote
 GATE = 3.0  # with PRIOR chosen on development seeds, research/docs/calibration.md

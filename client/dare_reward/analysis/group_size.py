@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..groups import Groups, Ragged
 from ..segments import Bools, Floats, Ints, offsets
 from .bootstrap import Interval, mean_interval
-from .labels import right_answers
+from .truth import right_answers
 
 Labeller = Callable[[Groups], Bools]  # the answers that are the label: at most one a group
 SMALLEST = 4

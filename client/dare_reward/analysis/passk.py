@@ -12,7 +12,7 @@ import numpy as np
 from ..groups import Groups
 from ..segments import Floats, Ints, offsets
 from .bootstrap import Interval, mean_interval
-from .labels import known_groups, right_answers
+from .truth import known_groups, right_answers
 
 DRAWS = 200
 

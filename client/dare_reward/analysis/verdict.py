@@ -39,8 +39,8 @@ from .calibrate import (
 )
 from .certainty import ENTROPY, GRID, Certainty, available
 from .group_size import BySize, Labeller, by_size
-from .labels import known_groups
 from .power import Power, power
+from .truth import known_groups
 
 Use = Literal["line", "vote", "open"]
 # Within-prompt AUROC at which `dare` broke even with the vote in trained models: the estimate, and its interval's end.

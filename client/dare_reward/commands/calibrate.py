@@ -16,8 +16,8 @@ from dare_reward.analysis.bootstrap import Interval, mean_interval
 from dare_reward.analysis.calibrate import LABELS, LEVEL, Calibration
 from dare_reward.analysis.certainty import ENTROPY
 from dare_reward.analysis.group_size import BySize, Labeller, by_size
-from dare_reward.analysis.labels import known_groups
 from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval, powers
+from dare_reward.analysis.truth import known_groups
 from dare_reward.analysis.verdict import Verdict, agreement, judge, percent
 from dare_reward.commands.tables import (
     PAPER,

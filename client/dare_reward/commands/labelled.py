@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward.analysis.labels import known_groups
+from dare_reward.analysis.truth import known_groups
 from dare_reward.answers.classes import listed
 from dare_reward.answers.labels import read_label
 from dare_reward.errors import RequestError

@@ -8,7 +8,7 @@ import numpy as np
 
 from dare_research.analysis.truth import mode_answers, share_right
 from dare_reward.analysis.bootstrap import Interval, mean_interval
-from dare_reward.analysis.labels import known_groups, right_answers
+from dare_reward.analysis.truth import known_groups, right_answers
 from dare_reward.groups import Groups
 from dare_reward.segments import Floats
 

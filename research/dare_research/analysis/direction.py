@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dare_research.analysis.truth import share_right
-from dare_reward.analysis.labels import known_groups
+from dare_reward.analysis.truth import known_groups
 from dare_reward.groups import Groups
 from dare_reward.segments import Floats
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from dare_research.analysis.truth import mode_answers, share_right
 from dare_reward.analysis.auroc import entropy_auroc
 from dare_reward.analysis.bootstrap import Interval, mean_interval
-from dare_reward.analysis.labels import known_groups, right_answers
 from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval, powers
+from dare_reward.analysis.truth import known_groups, right_answers
 from dare_reward.groups import Groups
 from dare_reward.methods import find
 from dare_reward.segments import Bools, Floats, offsets

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dare_reward.analysis.labels import known_groups
+from dare_reward.analysis.truth import known_groups
 from dare_reward.groups import Groups
 from dare_reward.segments import Bools, Floats
 

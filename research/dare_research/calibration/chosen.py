@@ -15,7 +15,7 @@ import numpy as np
 from dare_reward.analysis.calibrate import Bars, Evidence, bars, choose, evidence, tables
 from dare_reward.analysis.certainty import ENTROPY, GRID, VOTE
 from dare_reward.analysis.label_choice import calibration_worth, information, most
-from dare_reward.analysis.labels import right_answers
+from dare_reward.analysis.truth import right_answers
 from dare_reward.commands.methods import markdown
 from dare_reward.groups import Groups
 from dare_reward.segments import Bools, Floats

@@ -12,8 +12,8 @@ from dare_research.analysis.direction import direction_gain
 from dare_research.analysis.information import mutual_information
 from dare_research.analysis.truth import mode_answers
 from dare_reward.analysis.auroc import entropy_auroc
-from dare_reward.analysis.labels import right_answers
 from dare_reward.analysis.passk import standard_error
+from dare_reward.analysis.truth import right_answers
 from dare_reward.segments import Bools, Floats
 
 from .arms import Opinion, judge

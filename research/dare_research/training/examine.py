@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dare_reward.analysis.auroc import group_auroc
-from dare_reward.analysis.labels import right_answers
 from dare_reward.analysis.passk import majority_at_k
+from dare_reward.analysis.truth import right_answers
 from dare_reward.analysis.verdict import judge as verdict_of
 from dare_reward.groups import Groups
 from dare_reward.scoring.diagnostics import correctness

@@ -15,7 +15,7 @@ import numpy as np
 
 from dare_reward.analysis.calibrate import calibrate
 from dare_reward.analysis.label_choice import EPS, contested, information, log_uncertainty, most
-from dare_reward.analysis.labels import known_groups, right_answers
+from dare_reward.analysis.truth import known_groups, right_answers
 from dare_reward.estimators.common import share_of
 from dare_reward.groups import Groups
 from dare_reward.segments import Bools, Floats
