@@ -23,6 +23,9 @@ FLAGS: Final[Mapping[str, str]] = {
     "guessed_answer": "an answer is the last number or letter of a text that announces none (unmarked=number)",
     "same_value_apart": "answers of one value were not merged, because the group holds several units or names of it; "
     "-p units=ignore and -p names=ignore merge such answers",
+    "label_conflict": "the labels of its rollouts contradict each other: it has none, and gt refuses it",
+    "partial": "fewer rollouts than group_size came: the reward is estimated from these",
+    "neutral": "half of group_size or fewer came: all rewards are equal",
     "missing_entropy_imputed": "missing entropies were filled with the group's mean",
     "missing_entropy_frequency": "entropies are missing: the group was scored by votes alone",
     "no_answer_label": "the rollouts without an answer won the vote",
@@ -46,7 +49,8 @@ FLAGS: Final[Mapping[str, str]] = {
     "pseudo_reference": "no reference was sent: the probabilities are taken to be the majority answer's",
 }
 NOTABLE: Final = (
-    "all_pruned", "tie", "low_entropy", "u_gt_1", "guessed_answer", "same_value_apart", "missing_entropy_imputed",
+    "all_pruned", "tie", "low_entropy", "u_gt_1", "guessed_answer", "same_value_apart", "label_conflict", "partial",
+    "neutral", "missing_entropy_imputed",
 )  # fmt: skip
 
 Scored = tuple[Mapping[str, Any], GroupReply]

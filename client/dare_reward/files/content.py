@@ -214,24 +214,13 @@ def _parsed(text: str) -> Any:
 
 
 def _fault(error: json.JSONDecodeError, text: str) -> RequestError:
-    character = text[error.pos : error.pos + 1]
-    if text.lstrip()[:2] in {"{'", "['"}:
-        why = " but a Python object. Write it with json.dumps(...)."
-    elif error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
-        why = ", because it ends in the middle. Write it again, or remove what is left of it."
-    elif error.msg == "Extra data":
-        spread = "\n" in text[: error.pos].strip()
-        fix = "Write each object on one line, as `jq -c .` does" if spread else "Begin a new line after each object"
-        why = f" at character {error.colno}. {fix}."
-    elif (character in {"}", "]"} and text[: error.pos].rstrip().endswith(",")) or error.msg.startswith(
-        "Illegal trailing comma"
-    ):
-        why = f" at character {error.colno}. Remove the comma before the end."
-    elif error.msg.startswith("Expecting property name"):
-        why = f" at character {error.colno}. Put names in double quotes."
-    else:
-        why = f" at character {error.colno} ({error.msg.lower().removesuffix(' at')}). Write it with json.dumps(...)."
-    return RequestError(f"not JSON{why}", code="json")
+    if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
+        return RequestError(
+            "not JSON, because it ends in the middle. Write it again, or remove what is left.", code="json"
+        )
+    what = error.msg.partition(" (")[0].lower().removesuffix(" at")
+    fix = "Write each object on one line, as json.dumps(...) and `jq -c .` do."
+    return RequestError(f"not JSON at character {error.colno} ({what}). {fix}", code="json")
 
 
 SPARE, RATIO = 16 << 20, 200  # bytes that any file may unpack to, and how much larger others may become
