@@ -22,7 +22,6 @@ HELP_INDEX: Final[Mapping[str, tuple[str, str]]] = {
     "label": (ROLLOUTS, "Label some of the prompts on a page."),
     "report": (ROLLOUTS, "Show a run as one HTML file."),
     "serve": (TRAINING, "Start the reward service."),
-    "train": (TRAINING, "Compose an OpenRLHF training command from a recipe, check it and run it."),
     "doctor": (TRAINING, "Check this node before a run: service, versions, plugin, limits, labels."),
     "data": (TRAINING, "Prepare prompts for OpenRLHF: a benchmark, or your own."),
     "methods": (LOOKUP, "List the estimators, or the parameters of one."),
