@@ -10,7 +10,7 @@ It is for methods that pay the most voted answer, such as `ttrl`: of others the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Annotated, Any, Self
 from urllib.parse import parse_qsl
@@ -99,30 +99,14 @@ def votes_suffice(group: JSON, params: JSON, *, method: str, waves: Waves) -> Wa
     Raises:
         RequestError: the method does not pay the most voted answer, or the group cannot be read.
     """
-    tally, votes = _tally(group, params, method)
-    to_come = max(waves.votes - votes, 0)
-    risk = flip_risk(tally, to_come, prior=waves.prior)
-    return Wanted(0 if risk <= waves.delta else min(waves.wave, to_come), risk)
-
-
-def label_is_certain(group: JSON, params: JSON, *, method: str, votes: int) -> bool:
-    """Whether no outcome of the votes to come, up to `votes`, can change the label: a wave that runs may be cut short.
-
-    Votes come in any order, so each rival may turn out to have come first, and a tie with any of them is open.
-    """
-    tally, cast = _tally(group, params, method)
-    any_order = replace(tally, rivals=tuple((count, True) for count, _ in tally.rivals), unseen_ties=True)
-    return locked(any_order, max(votes - cast, 0))
-
-
-def _tally(group: JSON, params: JSON, method: str) -> tuple[Tally, int]:
-    """The group's tally, and its rollouts so far."""
     configured = settle(method, params)
     require_ballots(configured.method)
     assert configured.method.ballots is not None
     groups = prepare([group], params=configured.reading).groups
     (tally,) = tallies(configured.method.ballots(groups, configured.values))
-    return tally, int(groups.sizes_P[0])
+    to_come = max(waves.votes - int(groups.sizes_P[0]), 0)
+    risk = flip_risk(tally, to_come, prior=waves.prior)
+    return Wanted(0 if risk <= waves.delta else min(waves.wave, to_come), risk)
 
 
 # --- counts ----------------------------------------------------------------------------------------------------------

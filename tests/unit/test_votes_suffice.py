@@ -17,7 +17,6 @@ from dare_reward.votes import (
     Tally,
     Waves,
     flip_risk,
-    label_is_certain,
     locked,
     require_ballots,
     tallies,
@@ -183,13 +182,6 @@ def test_rollouts_that_a_group_lost_do_not_matter():
     """Votes are counted, not planned: a group that lost some has as many more to come."""
     assert asked("1" * 31, votes=33).more == 0
     assert asked([*"1" * 10, *"2" * 10, *[None] * 11], votes=33, wave=8).more == 2
-
-
-def test_a_label_is_certain_in_any_order_of_votes():
-    """With tie=first a rival that is begun earlier and comes later may win the tie: 3 of 6 votes are in, and all say C."""
-    votes = [{"answer": None}, {"answer": None}, *[{"answer": "C"}] * 3]
-    assert not label_is_certain({"rollouts": votes}, {"tie": "first"}, method="ttrl", votes=8)
-    assert label_is_certain({"rollouts": [*votes, {"answer": "C"}]}, {"tie": "first"}, method="ttrl", votes=8)
 
 
 def test_a_method_that_does_not_pay_the_most_voted_answer_is_refused_before_a_run():
