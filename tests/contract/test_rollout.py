@@ -179,6 +179,15 @@ def test_a_member_that_does_not_vote_needs_no_entropy_and_takes_none_away(number
     assert (also.entropy_source, also.pseudo_label) == (found.entropy_source, found.pseudo_label) == ("logprob", "4")
 
 
+@pytest.mark.parametrize(
+    "numbers", [{"logprobs": ["a", "b"]}, {"topk_logprobs": [[-0.1, -2.0], [-0.1]]}, {"token_entropies": "high"}]
+)
+def test_what_holds_no_numbers_at_all_is_left_out(numbers):
+    rows = [{**row, **numbers} for row in told([None] * 4)]
+    assert pay(f"{URL}?method=ttrl", rows)[0] == [1.0, 1.0, 0.0, 1.0]
+    assert pay(f"{URL}?method=dare", rows)[1].entropy_source == "none"
+
+
 def test_scalars_that_are_no_numbers_are_left_out():
     for value in (NAN, None, float("inf"), "x", -3.0, 1e9):
         assert "mean_entropy" not in read_rollout({"text": "a", "mean_entropy": value})

@@ -110,9 +110,12 @@ def group(
     if sum("token_logprobs" in r for r in voting) > sum(map(has_entropy, voting)):
         source["entropy_source"] = "logprob"
         rows = [_estimated(r) for r in rows]
-    said = [*labels, *[None] * (len(rows) - len(labels))]
-    (formed,) = gather(Member(r, key=group_id, kind=kind, label=x, size=size) for r, x in zip(rows, said, strict=True))
-    fields = {k: v for k, v in (formed.fields() | more).items() if v is not None and k != "kind"}
+    own: dict[str, Any] = {}
+    if any(labels) or size is not None:
+        said = [*labels, *[None] * (len(rows) - len(labels))]
+        members = [Member(r, key=group_id, kind=kind, label=x, size=size) for r, x in zip(rows, said, strict=True)]
+        own = gather(members)[0].fields()
+    fields = {k: v for k, v in (own | more).items() if v is not None and k != "kind"}
     return cast("Group", {"group_id": group_id, **source, **fields, "rollouts": rows})
 
 
@@ -239,7 +242,11 @@ def _numbers(name: str, given: JSON) -> NDArray[Any] | None:
     value = given.get(name)
     if name == "token_logprobs" and value is None:
         value = given.get("logprobs")
-    column = _joined(value, np.float64, rows=name == "topk_logprobs")
+    try:
+        column = _joined(value, np.float64, rows=name == "topk_logprobs")
+    except RequestError:
+        say_once(f"{name} of a rollout is not one number for each token: it is left out")
+        return None
     return column if column is not None and len(column) else None
 
 

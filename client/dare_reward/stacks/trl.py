@@ -93,7 +93,6 @@ class DareReward:
         self, trainer: Any, prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
         self._check_label(columns)
-        self._check_order(trainer, prompts)
         self._log_masks(columns)
         extras = {k: columns[k] for k in EXTRAS if k in columns}
         ids = columns.get("completion_ids") or [None] * len(completions)
@@ -103,6 +102,7 @@ class DareReward:
             {"name": _digest(p), "prompt": self.scorer.logged_prompt(p), **rollout(trainer, text_of(c), i)}
             for p, c, i in zip(prompts, completions, ids, strict=True)
         ]
+        self._check_order(trainer, rows)
         if self.entropy == "forward" and trainer is not None and not extras.keys() & SOURCES:
             extras |= forward_entropies(trainer, prompt_ids_of(trainer, prompts), ids)
         if self.label is not None:
@@ -125,19 +125,18 @@ class DareReward:
             )
             raise RequestError(f"DareReward(label=...): {why}")
 
-    def _check_order(self, trainer: Any, prompts: Sequence[Any]) -> None:
+    def _check_order(self, trainer: Any, rows: Sequence[Mapping[str, Any]]) -> None:
         """RequestError where a group holds rows of several prompts. TRL orders the rows of its trainers, and an
         environment may write into a prompt, so a trainer's run gets a warning instead."""
         size = self._size(trainer)
         if not size or _place(trainer)["ranks"] > 1:
             return
-        for start in range(0, len(prompts), size):
-            count = _different(prompts[start : start + size])
-            if count > 1:
-                last = min(start + size, len(prompts)) - 1
+        for start in range(0, len(rows), size):
+            prompts = {row["name"] for row in rows[start : start + size]}
+            if len(prompts) > 1:
                 text = (
-                    f"rows {start} to {last} are one group of num_generations={size} but hold "
-                    f"{count} prompts: keep the rows of a prompt together"
+                    f"rows {start} to {min(start + size, len(rows)) - 1} are one group of num_generations={size} but "
+                    f"hold {len(prompts)} prompts: keep the rows of a prompt together"
                 )
                 if trainer is None:
                     raise RequestError(text, code="groups")
@@ -274,23 +273,6 @@ def _check_lengths(columns: Mapping[str, Sequence[Any]], count: int) -> None:
 
 def _digest(prompt: Any) -> str:
     return blake2b(repr(prompt).encode("utf-8", "replace"), digest_size=6).hexdigest()
-
-
-def _different(prompts: Sequence[Any]) -> int:
-    """How many there are, by equality: messages have no hash."""
-    distinct: list[Any] = []
-    for prompt in prompts:
-        if not any(_same(prompt, other) for other in distinct):
-            distinct.append(prompt)
-    return len(distinct)
-
-
-def _same(one: Any, other: Any) -> bool:
-    """True also for what cannot be compared, such as arrays in messages."""
-    try:
-        return one is other or bool(one == other)
-    except Exception:  # noqa: BLE001
-        return True
 
 
 def _nowhere(name: str, value: Any) -> None:
