@@ -181,8 +181,8 @@ def line_table() -> Iterator[tuple[str, ...]]:
     """The keys of a run log's lines."""
     from dare_reward.runs.line import LINE  # noqa: PLC0415
 
-    yield "key", "of a", "meaning"
-    yield from ((f"`{f.name}`", f.of, f.meaning) for f in LINE)
+    yield "key", "meaning"
+    yield from ((f"`{f.name}`", f.meaning) for f in LINE)
 
 
 def commands_table() -> Iterator[tuple[str, ...]]:

@@ -54,20 +54,11 @@ class Calls:
             self.files.append(code.co_filename)
 
 
-class Kept:
-    """In the place of what adds up the page, beside the request."""
-
-    def add(self, record, when=0.0) -> None:
-        pass
-
-
 def application():
     from dare_service.app import create_app
+    from dare_service.settings import Settings
 
-    app = create_app()
-    if recorder := getattr(app.state.dare, "recorder", None):
-        recorder.keeper = recorder.feed = Kept()  # by the name of this checkout, or of another
-    return app
+    return create_app(Settings(run_log="off"))  # whose threads would work beside the request
 
 
 async def post(app, path: str, content: bytes, media: bytes = b"application/json") -> bytes:

@@ -19,7 +19,7 @@ writer = log.RunLog(Path(sys.argv[1]))
 step = 0
 while True:
     for _ in range(8):
-        writer.add(of_groups(groups, reply, run="r", step=step))
+        writer.add(of_groups(groups, reply.groups, run="r", step=step))
         step += 1
     while writer.status["flushed"] + 400 < step:
         pass

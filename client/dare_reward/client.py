@@ -250,7 +250,7 @@ class _Base:
         if self._run_log is not None:
             place = {name: labels.get(name) for name in ("run", "step")}
             spent = time.monotonic() - begun
-            made = partial(of_groups, groups, reply, asked=self._logged, seconds=spent, **place)
+            made = partial(of_groups, groups, reply.groups, asked=self._logged, seconds=spent, **place)
             run_log_of(self._run_log, self._logged).add_made(made, len(groups))
         return reply
 

@@ -249,3 +249,11 @@ def scale_unseen(method: Method, *, consumer: str, remedy: str) -> str:
         f"dividing a group's rewards by their deviation undoes {method.name}, and nothing here shows whether "
         f"{consumer} divides: {remedy}"
     )
+
+
+def reads_entropy(method: str) -> bool:
+    """Whether a method weighs rollouts by their entropies."""
+    try:
+        return "mean_entropy" in find(method).requires
+    except RequestError:  # a plug-in that is not installed here
+        return False

@@ -22,7 +22,7 @@ from .analysis.auroc import group_auroc
 from .analysis.passk import pass_at_k
 from .segments import Bools, Floats, Ints
 
-Line = Mapping[str, Any]  # of a run log, or a group of a reply as JSON
+Line = Mapping[str, Any]  # of a run log: a group, and its reply as JSON under `reply`
 Sums = tuple[Floats, Floats]  # of a number's values and of their weights, a group each
 Tone = Literal["main", "other", "good", "bad", "warn", "quiet"]
 MAJORITY: Final = "majority_ratio"  # the one number of a group by which others are told apart and sorted
@@ -69,37 +69,52 @@ class Columns:
 
 
 def columns_of(lines: Sequence[Line]) -> Columns:
-    """The columns of scored groups. A column of a line that does not have an entry for each rollout is not known."""
-    sizes = [len(line.get("valid") or ()) for line in lines]
-    pairs = list(zip(lines, sizes, strict=True))
-    read_R: dict[str, Any] = {}
-    for name in ("valid", "keep", "trained", "rewards", "mean_entropies", "num_tokens", "truncated", "correct"):
-        rows = [(line.get(name) or (), size) for line, size in pairs]
-        flat = [x for row, size in rows for x in (row if len(row) == size else (None,) * size)]
-        read_R[name] = np.array(flat, np.float64)
+    """The columns of scored groups, each with its reply. What does not have an entry for each rollout is not known."""
+    replies = [line.get("reply") or NOTHING for line in lines]
+    rollouts = [line.get("rollouts") or () for line in lines]
+    sizes = [len(reply.get("valid") or ()) for reply in replies]
+
+    def said(name: str) -> list[Any]:
+        rows = zip((reply.get(name) or () for reply in replies), sizes, strict=True)
+        return [x for row, size in rows for x in (row if len(row) == size else (None,) * size)]
+
+    def sent(name: str) -> list[Any]:
+        rows = zip(rollouts, sizes, strict=True)
+        return [x for row, size in rows for x in ([r.get(name) for r in row] if len(row) == size else (None,) * size)]
+
     return Columns(
         sizes_P=np.array(sizes, np.int64),
         group_R=np.repeat(np.arange(len(sizes)), sizes),
-        valid_R=read_R["valid"] > 0,
-        keep_R=read_R["keep"],
-        trained_R=read_R["trained"] != 0,  # by default it trains
-        rewards_R=read_R["rewards"],
-        entropy_R=read_R["mean_entropies"],
-        num_tokens_R=read_R["num_tokens"],
-        truncated_R=read_R["truncated"],
-        correct_R=read_R["correct"],
-        agrees_R=np.array([x for line, size in pairs for x in _agreement(line, size)], np.float64),
-        distinct_P=np.array([None if (s := line.get("support")) is None else len(s) for line in lines], np.float64),
-        dropped_P=np.array([float(line.get("drop") is not None) for line in lines], np.float64),
-        diagnostics_P=[line.get("diagnostics") or NOTHING for line in lines],
+        valid_R=np.array(said("valid"), np.float64) > 0,
+        keep_R=np.array(said("keep"), np.float64),
+        trained_R=np.array(sent("trained"), np.float64) != 0,  # by default it trains
+        rewards_R=np.array(said("rewards"), np.float64),
+        entropy_R=np.array(sent("mean_entropy"), np.float64),
+        num_tokens_R=np.array(sent("num_tokens"), np.float64),
+        truncated_R=np.array(
+            [x for line, size in zip(rollouts, sizes, strict=True) for x in _cut_off(line, size)], float
+        ),
+        correct_R=np.array(sent("correct"), np.float64),
+        agrees_R=np.array([x for r, size in zip(replies, sizes, strict=True) for x in _agreement(r, size)], np.float64),
+        distinct_P=np.array([None if (s := r.get("support")) is None else len(s) for r in replies], np.float64),
+        dropped_P=np.array([float(reply.get("drop") is not None) for reply in replies], np.float64),
+        diagnostics_P=[reply.get("diagnostics") or NOTHING for reply in replies],
     )
 
 
-def _agreement(line: Line, size: int) -> list[bool | None]:
-    answers, label = line.get("answers") or (), line.get("pseudo_label")
+def _agreement(reply: Line, size: int) -> list[bool | None]:
+    answers, label = reply.get("answers") or (), reply.get("pseudo_label")
     if label is None or len(answers) != size:
         return [None] * size
     return [None if answer is None else answer == label for answer in answers]
+
+
+def _cut_off(rollouts: Sequence[Line], size: int) -> list[bool | None]:
+    """Whether the length limit cut each off; not known where no rollout of the group says how it ended."""
+    ends = [r.get("finish_reason") for r in rollouts]
+    if len(ends) != size or ends.count(None) == size:
+        return [None] * size
+    return [end == "length" for end in ends]
 
 
 # --- formulas --------------------------------------------------------------------------------------------------------
@@ -370,7 +385,7 @@ def shadow_sums(diagnostics_P: Sequence[Mapping[str, Any]]) -> dict[str, Sums]:
 
 def of_group(line: Line, numbers: Iterable[RunNumber]) -> dict[str, float | None]:
     """Some numbers of one scored group; None where one is not known."""
-    columns, diagnostics = columns_of([line]), line.get("diagnostics") or NOTHING
+    columns, diagnostics = columns_of([line]), (line.get("reply") or NOTHING).get("diagnostics") or NOTHING
     totals = {n.name: n.of(columns) for n in numbers if n.of is not None and not n.reply}
     found = {name: float(v[0] / w[0]) if w[0] else None for name, (v, w) in totals.items()}
     return found | {n.name: diagnostics.get(n.name) for n in numbers if n.reply}
@@ -379,7 +394,7 @@ def of_group(line: Line, numbers: Iterable[RunNumber]) -> dict[str, float | None
 def pooled(lines: Iterable[Line]) -> dict[str, float]:
     """The numbers of a step by name; `group_errors` is the share of its groups that could not be scored."""
     every = list(lines)
-    good = [line for line in every if line.get("error") is None]
+    good = [line for line in every if (line.get("reply") or NOTHING).get("error") is None]
     out = means(sums(columns_of(good)))
     return out | ({"group_errors": 1 - len(good) / len(every)} if every else {})
 

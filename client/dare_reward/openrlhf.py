@@ -303,7 +303,7 @@ def _logs(
     values = {name: numbers.get(name, known.get(name, 0.0)) for name in KEYS[route]}
     own = {name: value for name, value in values.items() if isinstance(value, Sequence)}
     shared = {name: UNKNOWN if isinstance(value, Sequence) else float(value) for name, value in values.items()}
-    shared |= shadow_logs(group.get("diagnostics") or NOTHING, shadow)
+    shared |= shadow_logs((group.get("reply") or NOTHING).get("diagnostics") or NOTHING, shadow)
     return [shared | {name: float(column[i]) for name, column in own.items()} for i in places]
 
 
@@ -347,8 +347,9 @@ def outcomes(
         rewards = _neutralised(rewards, [gone[i] for i in places])
     scores = [0.0 if unscored else score for score in _scores(reply, places)]
     group = {
-        "valid": reply.valid, "keep": reply.keep, "mean_entropies": entropies, "diagnostics": reply.diagnostics,
-    }  # fmt: skip
+        "rollouts": [{"mean_entropy": entropy} for entropy in entropies],
+        "reply": {"valid": reply.valid, "keep": reply.keep, "diagnostics": reply.diagnostics},
+    }
     told = {**known, "entropy_source": SOURCE_NUMBERS[reply.entropy_source or "none"]}
     return [
         RolloutOutcome(reward, score, logs, masked=pruned == "mask" and gone[i])
@@ -393,10 +394,8 @@ def evaluation(
     """Accuracy of one rollout, whose answer is read as in training."""
     right = rules.right(rules.read(rollout, label), label)
     value = float(right or False)
-    group = {
-        "valid": [right is not None], "keep": [True], "mean_entropies": [entropy],
-        "diagnostics": {"ground_truth_ratio": value},
-    }  # fmt: skip
+    said = {"valid": [right is not None], "keep": [True], "diagnostics": {"ground_truth_ratio": value}}
+    group = {"rollouts": [{"mean_entropy": entropy}], "reply": said}
     return RolloutOutcome(value, value, _logs(group, {"evaluation": 1.0}, [0], route, shadow)[0])
 
 
@@ -404,7 +403,7 @@ def neutral(
     count: int, *, votes: int, route: Route, shadow: Sequence[str] = (), known: Known = NOTHING
 ) -> list[RolloutOutcome]:
     """Equal rewards, hence no advantage: for the `count` rollouts of a group that could not be scored at all."""
-    group = {"valid": [True] * votes, "keep": [True] * votes}
+    group = {"reply": {"valid": [True] * votes, "keep": [True] * votes}}
     return [RolloutOutcome(0.0, 0.0, logs) for logs in _logs(group, known, [0] * count, route, shadow)]
 
 

@@ -22,8 +22,7 @@ from dare_reward import __version__, methods
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.errors import RequestError
 from dare_reward.estimators.method import Method
-from dare_reward.methods import find, settle, specs
-from dare_reward.report.view import reads_entropy
+from dare_reward.methods import find, reads_entropy, settle, specs
 from dare_reward.wire import MEDIA_TYPES
 
 from .auth import Hosts, authorise, has_token, hide_token
@@ -32,7 +31,6 @@ from .joins.openrlhf import OpenRLHF
 from .joins.openrlhf_body import looks_like
 from .metrics import Metrics
 from .middleware import Observe
-from .page import routes as page
 from .problems import STOPPING, response, stopping
 from .request_url import query
 from .reward_request import Call, R, RequestScorer, ScoredRequest, work
@@ -160,10 +158,12 @@ def create_app(settings: Settings | None = None, *, alone: bool = False) -> Fast
     app.mount("/docs/assets", StaticFiles(directory=str(static)), name="docs")
     app.add_exception_handler(404, _no_route)
     app.add_exception_handler(405, _no_route)
-    if settings.page == "on":
-        page.install(app)
-    routes = frozenset(r.path for r in app.routes if hasattr(r, "path"))
-    app.add_middleware(Observe, metrics=state.metrics, routes=routes, hosts=Hosts(settings))
+    if settings.page == "on" and settings.run_log != "off":
+        from .page import routes  # noqa: PLC0415
+
+        routes.install(app)
+    paths = frozenset(r.path for r in app.routes if hasattr(r, "path"))
+    app.add_middleware(Observe, metrics=state.metrics, routes=paths, hosts=Hosts(settings))
     return app
 
 
@@ -338,6 +338,7 @@ async def info(request: Request) -> Response:
         "entropy": await asyncio.to_thread(_entropy, state),
         "warnings": state.runs.warnings,
         "run_log": state.recorder.status,
+        "page": state.recorder.page.ledger.as_json() if state.recorder.page else None,
     }
     if state.shards:
         content["replicas"] = await state.shards.info()
@@ -346,11 +347,12 @@ async def info(request: Request) -> Response:
 
 def _entropy(state: State) -> dict[str, Any]:
     """What nobody has measured yet: of the default method, and of the runs on the page."""
-    method, feed = state.settings.method, state.recorder.feed
-    known = bool(feed and feed.book.runs and not feed.unmeasured)
+    method, page = state.settings.method, state.recorder.page
+    runs = page.unmeasured if page else []
+    known = bool(page and page.book.runs and not runs)
     return {
         "note": UNMEASURED.format(method=method) if reads_entropy(method) and not known else None,
-        "unmeasured_runs": feed.unmeasured if feed else [],
+        "unmeasured_runs": runs,
     }
 
 

@@ -78,6 +78,10 @@ class Info(TypedDict):
         dict[str, Annotated[int, Rule(ge=0)]] | None,
         Rule(description="counts of groups of the run log; null: there is none"),
     ]
+    page: Annotated[
+        dict[str, Annotated[int, Rule(ge=0)]] | None,
+        Rule(description="where the lines of the run log went that the page read; null: there is no page"),
+    ]
     warnings: Annotated[list[RunWarning], Rule(description="what you may not have meant, once each")]
 
 

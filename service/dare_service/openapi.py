@@ -165,6 +165,7 @@ INFO = _operation(
             "entropy": {"note": UNMEASURED.format(method=Settings().method), "unmeasured_runs": []},
             "warnings": [],
             "run_log": dict.fromkeys(("flushed", "dropped", "failed", "repeated", "bytes"), 0),
+            "page": dict.fromkeys(("read", "merged", "dropped", "refused", "unreadable"), 0),
         },
     ),
     "Versions, effective settings, warnings",

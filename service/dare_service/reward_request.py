@@ -102,7 +102,7 @@ def work(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> Scored
     notes = {k: content[k] for k in ("run", "step") if content.get(k) is not None}
     notes |= {"groups": len(reply.groups), "rollouts": reply.diagnostics["rollouts"], "reward_method": asked.method}
     if call.recorded:
-        scorer.recorder.scored(
+        scorer.recorder.record(
             found,
             content["groups"],
             run=content.get("run"),

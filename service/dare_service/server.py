@@ -59,7 +59,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         for listener in sockets or []:
             print(f"dare-reward listens on {address(listener)}", flush=True)
-            _log_start(self.state.settings, address(listener))
+            _log_start(self.state, address(listener))
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload, self.state, self.read)
         self.supervisor.tell("READY=1")
 
@@ -121,15 +121,16 @@ def configured(app: FastAPI, protocol: type[Connection] = Connection) -> uvicorn
     )
 
 
-def _log_start(settings: Settings, address: str) -> None:
+def _log_start(state: State, address: str) -> None:
     """What runs, where, and which settings are not the default ones; no secret."""
-    default = Settings()
+    settings, default = state.settings, Settings()
     changed = {
         f.name: getattr(settings, f.name)
         for f in fields(settings)
         if f.name not in SECRET and getattr(settings, f.name) != getattr(default, f.name)
     }
     started = {"version": __version__, "address": address, "auth": bool(settings.tokens), "method": settings.method}
+    started |= {"run_log": state.recorder.private} if state.recorder.private else {}
     logger.info("start", extra={"fields": {**started, "settings": changed}})
 
 

@@ -185,7 +185,7 @@ class Settings:
     )
     page: str = _setting(
         "on",
-        "off: no page at `GET /`, and nothing of a group is kept in memory for it.",
+        "off: no page at `GET /`. It follows the run log, so `DARE_RUN_LOG=off` turns it off too.",
         choices=("on", "off"),
     )
     log: str = _setting(
@@ -196,8 +196,9 @@ class Settings:
 
     run_log: str = _setting(
         "",
-        "Folder to which every scored group is appended, one line each ([run-log.md](run-log.md)). Empty: no run log. "
-        "Two processes may have the same one.",
+        "Folder to which every scored group is appended, one line each ([run-log.md](run-log.md)). Two processes "
+        "may have the same one. Empty: a private temporary folder of at most 32 MiB, which goes with the process. "
+        "off: none.",
     )
     run_log_texts: str = _setting(
         "",
@@ -228,7 +229,7 @@ class Settings:
     @property
     def logged_texts(self) -> frozenset[str]:
         """The optional keys of the run log's lines; none without a run log."""
-        return asked_for(self.run_log_texts) if self.run_log else frozenset()
+        return asked_for(self.run_log_texts) if self.run_log not in {"", "off"} else frozenset()
 
     @property
     def shown(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ if "FLOOR" in os.environ:  # the least that a log in this process could do: a th
         while True:
             file.write(b"\\n".join(waiting.get()))
     threading.Thread(target=write, daemon=True).start()
-    RunRecorder.scored = lambda self, scored, groups, encoded, **rest: waiting.put(encoded)
+    RunRecorder.record = lambda self, scored, groups, encoded, **rest: waiting.put(encoded)
 from dare_reward.cli import main
 sys.exit(main(sys.argv[2:]))
 """
@@ -37,7 +37,11 @@ def services(start_server, unused_port, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     off, on, least = (
         [sys.executable, "-c", CODE, settings, "serve", "--port", unused_port()]
-        for settings in ("DARE_PAGE=off", f"DARE_RUN_LOG={folder}", f"DARE_PAGE=off FLOOR={folder.parent / 'floor'}")
+        for settings in (
+            "DARE_RUN_LOG=off",
+            f"DARE_RUN_LOG={folder}",
+            f"DARE_RUN_LOG=off FLOOR={folder.parent / 'floor'}",
+        )
     )
     with start_server(off) as off, start_server(on) as on, start_server(least) as least:
         yield {"off": off, "on": on, "floor": least}, folder

@@ -19,13 +19,13 @@ from dare_reward.openrlhf import GROUP, outcomes
 from dare_reward.report.book import RunBook
 from dare_reward.report.view import view
 from dare_reward.runs.line import lines, objects, of_groups, of_scored
-from dare_reward.runs.log import encoded
+from dare_reward.runs.log import RunLog, encoded
 from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import prepare
 from dare_reward.scoring.score import score
 from dare_reward.stacks.report import numbers, watch_answers
 from dare_service.metrics import Metrics
-from dare_service.page.feed import Feed
+from dare_service.page.live import LivePage
 
 SAID = [  # answer, entropy, tokens, cut off
     [("2", 0.2, 4, False), ("2", 0.4, 6, False), ("3", 0.9, 8, False), (None, 3.0, 90, True)],
@@ -82,18 +82,19 @@ def of_analysis():
     }
 
 
-def of_page(scoring):
-    feed = Feed(print)
-    feed.add(of_scored(scoring, GROUPS, run="r", step=1), 0.0)
-    assert feed.settle()
-    return of_columns(json.loads(feed.json())["runs"][0])
+def of_page(scoring, folder):
+    log, page = RunLog(folder), LivePage(folder, print)
+    log.add(of_scored(scoring, GROUPS, run="r", step=1))
+    log.close()
+    page.flush()
+    return of_columns(json.loads(page.json())["runs"][0])
 
 
 @pytest.fixture(scope="module")
-def surfaces():
+def surfaces(tmp_path_factory):
     scoring = score(GROUPS, {"over": "answer"}, method="dare", shadow=["ttrl"])
     reply = scoring.reply
-    logged = [json.loads(t) for t in lines(of_groups(GROUPS, reply, run="r", step=1), 0.0, encoded)]
+    logged = [json.loads(t) for t in lines(of_groups(GROUPS, reply.groups, run="r", step=1), 0.0, encoded)]
     book = RunBook()
     for line in logged:
         book.add(line)
@@ -106,7 +107,7 @@ def surfaces():
         "groups of the reply": per_group,
         "trackers": pooled(logged),
         "report": of_columns(view(book)["runs"][0]),
-        "page": of_page(scoring),
+        "page": of_page(scoring, tmp_path_factory.mktemp("runs")),
         "OpenRLHF": of_openrlhf(reply),
         "adapters": numbers(reply, GROUPS),
         "metrics": of_metrics(reply),
@@ -147,7 +148,7 @@ def test_a_rollout_without_an_answer_is_neither_right_nor_wrong(surfaces):
 
 
 def test_what_a_number_is_a_mean_of_is_as_declared():
-    logged = list(objects(of_groups(GROUPS, dare_reward.estimate(GROUPS, over="answer")), 0.0))
+    logged = list(objects(of_groups(GROUPS, dare_reward.estimate(GROUPS, over="answer").groups), 0.0))
     for name, (_, weights_P) in registry.sums(registry.columns_of(logged)).items():
         if name in BY_NAME:
             assert weights_P.max() == 1 or BY_NAME[name].over == "rollouts", name
@@ -166,7 +167,7 @@ def test_a_new_number_is_one_entry(monkeypatch):
     monkeypatch.setattr("dare_reward.openrlhf.GROUP", (*GROUP, new))
     reply = dare_reward.estimate(GROUPS)
     book = RunBook()
-    for line in objects(of_groups(GROUPS, reply, step=1), 0.0):
+    for line in objects(of_groups(GROUPS, reply.groups, step=1), 0.0):
         book.add(line)
     shown = view(book)
     assert shown["runs"][0]["columns"]["longest"] == [pytest.approx((90 + 95 + 4 + 99) / 4)]

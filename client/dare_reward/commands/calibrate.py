@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from math import isfinite, isnan
+from math import isnan
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -26,7 +26,6 @@ from dare_reward.commands.tables import (
     counted,
     number,
     screen_of,
-    short_answer,
     table,
     wrapped,
 )
@@ -35,14 +34,12 @@ from dare_reward.estimators.method import Estimate, Method
 from dare_reward.files.entropy_estimates import estimate_of
 from dare_reward.groups import Groups
 from dare_reward.methods import find
-from dare_reward.report.lines import is_run, run_lines
-from dare_reward.runs.drift import Window, fits, last_window
 from dare_reward.runs.log import finite
 from dare_reward.scoring.score import pseudo_label
 
 from .command import add_command, add_seed
 from .labelled import Labelled, interval, read_labelled, refuse_repeats
-from .shared_arguments import add_file, add_param, missing_entropies, own_params, read_labels, warn
+from .shared_arguments import add_file, add_param, missing_entropies, own_params, read_labels
 
 UNMEASURED = (
     "no labelled prompt can be scored: each rollout with an answer needs mean_entropy or token_entropies. Estimate "
@@ -56,11 +53,9 @@ RIGHT = "% of right labels, by rollouts of a prompt"
 WEIGHT = ("eps", "eps_scale", "u_floor")
 NOTES = """Your labels decide the line that you train with. During training no reward sees them. Label prompts of the
 kind that you will train on, and sample their rollouts from the model that you will train. Calibrate again when the
-model has changed: of a run log with labels, the last steps with enough groups say whether the exponent in use still
-fits."""
+model has changed: a run log is a file like any other."""
 EXITS = """0 for an exponent, 1 for the vote or undecided, 3 for either if groups were refused, 2 if nothing could be
-measured. With a run log: 0 if the
-exponent in use still fits, 1 if it does not or the labels cannot tell."""
+measured."""
 
 
 def register(subparsers: Any) -> None:
@@ -87,9 +82,6 @@ def register(subparsers: Any) -> None:
         action="store_true",
         help="The labelled prompts were chosen by `dare-reward label --for calibrate`: 16 are enough.",
     )
-    parser.add_argument(
-        "--exponent", type=float, metavar="B", help="With a run log: the exponent in use (default: that of the log)."
-    )
     add_wide(parser)
     parser.set_defaults(run=run)
 
@@ -99,10 +91,6 @@ def run(arguments: argparse.Namespace) -> int:
     if not 0 < arguments.level < 1:
         raise RequestError("--level must be above 0 and below 1", code="level")
     weight, reading = own_params(arguments.param, [s for s in find(ENTROPY.method).specs if s.name in WEIGHT])
-    if is_run(arguments.file):
-        return _of_run(arguments, weight, reading)
-    if arguments.exponent is not None:
-        raise RequestError(f"--exponent applies only to a run log, and {arguments.file} is not one", code="parameter")
     data = read_labelled(
         arguments.file,
         missing=missing_entropies(arguments),
@@ -230,70 +218,6 @@ def _json(found: Verdict, **more: Any) -> str:
     for one in (content["calibration"], *content["calibrations"]):
         del one["exponents_of_others"], one["accuracy"], one["above_vote"]  # in sample
     return json.dumps(finite(content), indent=1)
-
-
-def _of_run(
-    arguments: argparse.Namespace,
-    weight: Mapping[str, Any],
-    reading: Mapping[str, Any],
-) -> int:
-    """A run log holds answers and mean entropies, so there is nothing to read or to estimate."""
-    path, on = arguments.file, screen_of(arguments)
-    if arguments.entropy != "exact" or arguments.labels is not None:
-        raise RequestError(
-            f"{path} is a run log, which holds entropies and labels as they came: leave out --entropy and --labels",
-            code="parameter",
-        )
-    if arguments.exponent is not None and not isfinite(arguments.exponent):
-        raise RequestError("--exponent must be a finite number", code="parameter")
-    lines = _of_one_run(run_lines(path, warn), path)
-    window = last_window(lines, scoring=reading, level=arguments.level, seed=arguments.seed, **weight)
-    if window is None:
-        raise RequestError(
-            f"{path}: no group of the run log has a label. Send `label` with each group; it changes no reward.",
-            code="label",
-        )
-    if not window.found.calibration.prompts:
-        raise RequestError(
-            f"{path}: no labelled group of {window.name} has the entropies of its answers. Send mean_entropy or "
-            "token_entropies with each rollout.",
-            code="missing_entropy",
-        )
-    in_use = window.exponent if arguments.exponent is None else arguments.exponent
-    still, sentence = (None, _unknown(window)) if in_use is None else fits(in_use, window)
-    if arguments.json:
-        print(_json(window.found, steps=window.steps, exponent=in_use, fits=still, reason=sentence))
-    else:
-        again = f"{counted(window.repeated, 'group')} left out: the prompt has a later group in {window.name}."
-        told = [again] if window.repeated else []
-        print(
-            "\n".join([*(wrapped(line, on, indent="  ") for line in (*told, sentence)), "", report(window.found, on)])
-        )
-    return int(still is not True)
-
-
-def _of_one_run(lines: Iterable[Mapping[str, Any]], path: str) -> Iterator[Mapping[str, Any]]:
-    first: list[Any] = []
-    for line in lines:
-        first = first or [line.get("run")]
-        if line.get("run") != first[0]:
-            names = " and ".join(short_answer(str(name)) for name in (first[0], line.get("run")))
-            raise RequestError(f"{path} holds several runs ({names}); name the folder of one", code="file")
-        yield line
-
-
-def _unknown(window: Window) -> str:
-    """Why no exponent is compared."""
-    if len(window.exponents) < 2:
-        return (
-            "The command cannot tell from the log which exponent was in use, so it compares nothing. Give it with "
-            "--exponent B."
-        )
-    names = " and ".join("another" if b is None else f"{b:g}" for b in window.exponents)
-    return (
-        f"Several exponents ({names}) were in use at the end of {window.name}, and one calibration cannot judge them. "
-        "Write the lines of each kind of prompts into a file, and calibrate that."
-    )
 
 
 def report(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
@@ -17,12 +17,13 @@ from dare_reward.answers.unanswered import Unanswered
 from dare_reward.errors import RequestError
 from dare_reward.files.output import text_file
 from dare_reward.files.reader import Reader
+from dare_reward.ledger import Ledger
 from dare_reward.methods import find, specs
 from dare_reward.options import OPTIONS
 from dare_reward.reply import Problem
 from dare_reward.report.book import RunBook
 from dare_reward.report.document import document
-from dare_reward.report.lines import is_run, read_lines
+from dare_reward.report.lines import is_run, run_lines, scored_lines
 from dare_reward.report.ties import Ties
 from dare_reward.report.view import VOTE, view
 
@@ -37,6 +38,7 @@ from .shared_arguments import (
     check_out,
     chosen_params,
     missing_entropies,
+    read_groups,
     read_labels,
     remedies,
     unscored,
@@ -72,9 +74,10 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 written; 1 no group could be scored; 2 nothing to show."""
+    """0 written; 1 if groups were refused or unreadable; 2 nothing to show."""
     check_out(arguments)
-    book = book_of(arguments)
+    ledger = Ledger()
+    book = book_of(arguments, ledger)
     if book is None:
         return 1
     verdict = _calibration(arguments, book)
@@ -83,10 +86,11 @@ def run(arguments: argparse.Namespace) -> int:
         data["runs"][0]["headline"] = {"text": verdict.why, "word": verdict.headline, "tone": "quiet"}
     shown = sum(len(r["cards"]) for r in data["runs"])
     groups = sum(r["groups"] for r in data["runs"])
+    source = Path(arguments.file).name if arguments.file != "-" else "standard input"
     head = {
         "live": False,
         "title": arguments.title or data["runs"][0]["run"] or Path(arguments.file).name,
-        "source": Path(arguments.file).name if arguments.file != "-" else "standard input",
+        "source": f"{source}: {ledger.sentence}" if ledger.lost else source,
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "version": __version__,
     }
@@ -94,52 +98,81 @@ def run(arguments: argparse.Namespace) -> int:
         out.write(document({**head, **data}))
     counted = (f"{n:,} {what}{'s' * (n != 1)}" for n, what in ((groups, "group"), (len(data["runs"]), "run")))
     warn(f"wrote {arguments.out}: {' of '.join(counted)}; {shown:,} to read one by one")
-    return 0
+    if ledger.lost:
+        warn(ledger.sentence)
+    return ledger.exit_code
 
 
-def book_of(arguments: argparse.Namespace) -> RunBook | None:
-    """The groups of the file; None, and why, where none could be scored. RequestError if there are none."""
-    params: Mapping[str, Any] = chosen_params(arguments)[arguments.method]
-    named = OPTIONS["shadow"].parse(arguments.shadow)
-    shadow = named if arguments.method == VOTE or VOTE in named else (VOTE, *named)
-    lines = read_lines(
-        arguments.file,
-        method=arguments.method,
-        params=params,
-        shadow=shadow,
-        missing=missing_entropies(arguments),
-        labels=read_labels(arguments),
-        tell=warn,
-    )
-    book, failed, count, seen = RunBook(loose=not is_run(arguments.file)), list[Problem](), 0, Unanswered()
-    mismatch, ties = MismatchedLabels(), Ties()
+def book_of(arguments: argparse.Namespace, ledger: Ledger) -> RunBook | None:
+    """The groups of the file; None, and why, where none was scored. RequestError if there are none.
+
+    `ledger` counts what was read; a group that could not be scored is refused.
+    """
+    is_log = is_run(arguments.file)
+    if is_log and arguments.labels is not None:
+        why = f"{arguments.file} is a run log, which holds labels as they were sent: leave out --labels"
+        raise RequestError(why, code="parameter")
+    book, failed, count, notes = RunBook(loose=not is_log), list[Problem](), 0, _Notes()
+    lines = run_lines(arguments.file, ledger) if is_log else _scored(arguments, ledger)
     for line in watched(lines, arguments.file):
         if arguments.only in {None, line.get("run") or ""}:
             book.add(line)
-            ties.add(line)
+            notes.add(line)
             count += 1
-            seen.add(len(line.get("valid") or ()), (line.get("diagnostics") or {}).get("no_answer"))
-            right, answers = any(line.get("correct") or ()), line.get("answers") or ()
-            mismatch.add(f"group {line.get('group_id')}", line.get("label"), answers, right=right)
-            failed += [Problem(**line["error"])] if line.get("error") else []
+            if error := line["reply"].get("error"):
+                failed.append(Problem(str(error.get("code")), str(error.get("message"))))
     if not book.runs:
         only = "" if arguments.only is None else f" of the run {arguments.only!r}"
-        raise RequestError(f"{arguments.file}: no groups{only}", code="empty")
-    if failed and not is_run(arguments.file):  # a log's were scored elsewhere, and its page shows what failed
-        warn(f"{len(failed):,} of {count:,} groups not scored: {unscored(failed[0])}")
-        if any(problem.code == MISSING for problem in failed):
-            has_param = any(s.name == MISSING for s in specs(find(arguments.method)))
-            groups, candidates = _first_groups(arguments.file)
-            warn(*remedies(arguments.words, groups, candidates=candidates, param=has_param))
-        if len(failed) == count:
+        lost = f" ({ledger.sentence})" if ledger.lost else ""
+        raise RequestError(f"{arguments.file}: no groups{only}{lost}", code="empty")
+    if failed:
+        _refuse(arguments, ledger, failed, count, remedy=not is_log)
+        if len(failed) == count and not is_log:
             return None
-    if mismatch.sentence:
-        warn(f"WARNING: {mismatch.sentence}")
-    if str(ties):
-        warn(str(ties))
-    if seen.most:
-        warn(f"WARNING: {seen}. Look at one of the texts.")
+    warn(*notes.sentences)
     return book
+
+
+class _Notes:
+    """What is said of the groups as a whole: labels of other prompts, ties, rollouts without an answer."""
+
+    def __init__(self) -> None:
+        self._mismatch, self._ties, self._seen = MismatchedLabels(), Ties(), Unanswered()
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        reply = line["reply"]
+        self._ties.add(line)
+        self._seen.add(len(reply.get("valid") or ()), (reply.get("diagnostics") or {}).get("no_answer"))
+        right = any(r.get("correct") for r in line["rollouts"])
+        self._mismatch.add(f"group {reply.get('group_id')}", line.get("label"), reply.get("answers") or (), right=right)
+
+    @property
+    def sentences(self) -> list[str]:
+        labels = self._mismatch.sentence and f"WARNING: {self._mismatch.sentence}"
+        silent = f"WARNING: {self._seen}. Look at one of the texts." if self._seen.most else ""
+        return [said for said in (labels, str(self._ties), silent) if said]
+
+
+def _refuse(
+    arguments: argparse.Namespace, ledger: Ledger, failed: Sequence[Problem], count: int, *, remedy: bool
+) -> None:
+    """Say that groups of the file could not be scored, and what would score them."""
+    warn(f"{len(failed):,} of {count:,} groups not scored: {unscored(failed[0])}")
+    ledger.count("read", records=-len(failed))
+    ledger.count("refused", f"not scored: {failed[0].code}", len(failed))
+    if remedy and any(problem.code == MISSING for problem in failed):
+        has_param = any(s.name == MISSING for s in specs(find(arguments.method)))
+        groups, candidates = _first_groups(arguments.file)
+        warn(*remedies(arguments.words, groups, candidates=candidates, param=has_param))
+
+
+def _scored(arguments: argparse.Namespace, ledger: Ledger) -> Iterator[Mapping[str, Any]]:
+    """The lines of a file whose groups are scored here."""
+    params: Mapping[str, Any] = chosen_params(arguments)[arguments.method]
+    named = OPTIONS["shadow"].parse(arguments.shadow)
+    shadow = named if arguments.method == VOTE or VOTE in named else (VOTE, *named)
+    reader = read_groups(arguments)
+    return scored_lines(reader, ledger, method=arguments.method, params=params, shadow=shadow, tell=warn)
 
 
 def _calibration(arguments: argparse.Namespace, book: RunBook) -> Shown | None:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import IO, Any, Final, cast
 
 from ..errors import RequestError
-from .names import RUN_LOG_COMMANDS
+from ..ledger import LOST, Ledger
+from ..runs.reader import is_segment, read_run, segments
 from .opened import opened
 
 GZIP, ZSTD, PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
@@ -41,10 +42,8 @@ class FileRecords:
 
 def open_values(path: str) -> FileRecords:
     """The records of a file (`-`: standard input). RequestError if it is of a kind that holds none."""
-    if path != "-" and Path(path).is_dir():
-        raise RequestError(
-            f"{path} is a folder. Name a file in it. If it is a run log, read it with {RUN_LOG_COMMANDS}.", code="file"
-        )
+    if path != "-" and is_segment(path):
+        return FileRecords("line", _logged(path), lambda: None)
     with ExitStack() as stack:
         source = _source(path)
         if path == "-":
@@ -64,8 +63,28 @@ def open_values(path: str) -> FileRecords:
         return FileRecords(unit, _whole(items, path), stack.pop_all().close)
 
 
+def run_log(path: str, ledger: Ledger) -> Iterator[dict[str, Any]]:
+    """The lines of a run log, whose files are inputs of the command that reads them."""
+    for file in segments(path):
+        opened(file)
+    return read_run(path, ledger)
+
+
+def _logged(path: str) -> Iterator[tuple[int, Any]]:
+    """The lines of a run log, and at the end what could not be read of it."""
+    ledger, number = Ledger(), 0
+    for line in run_log(path, ledger):
+        number += 1
+        yield number, line
+    for fate in LOST:
+        if entry := ledger.entries.get(fate):
+            yield number + 1, RequestError(f"{entry.count:,} lines {fate} ({entry.first})", code="file")
+
+
 def line_count(path: str) -> int:
     """Lines that hold something, of a file of JSON lines; 0 where counting would cost a second reading."""
+    if is_segment(path):
+        return 0
     with Path(path).open("rb") as file:
         if file.peek(4)[:4].startswith((GZIP, ZSTD, PARQUET)):
             return 0
@@ -225,8 +244,3 @@ def _fault(error: json.JSONDecodeError, text: str) -> RequestError:
 
 SPARE, RATIO = 16 << 20, 200  # bytes that any file may unpack to, and how much larger others may become
 SWOLLEN: Final = f"it unpacks to more than {RATIO} times its size, as rollouts never do"
-
-
-def swollen(packed: int, unpacked: int) -> bool:
-    """Whether so many bytes became so many more that they hold no rollouts; reading on would take time or memory."""
-    return unpacked > max(SPARE, RATIO * packed)

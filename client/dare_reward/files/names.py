@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from ..inputs import GROUP_FIELDS, ROLLOUT_FIELDS
 
-RUN_LOG_COMMANDS: Final = "calibrate or report"  # all others read rollouts
-
 GROUP_NAMES, ROLLOUT_NAMES = (
     {f.name: f.also for f in fields.values() if f.also} for fields in (GROUP_FIELDS, ROLLOUT_FIELDS)
 )

@@ -28,7 +28,7 @@ from ..errors import RequestError, unknown_name
 from ..inputs import ROLLOUT_FIELDS
 from ..membership import PLACE, Place, place_of, plain
 from .entropy_estimates import EntropyEstimate, fill
-from .names import GROUP_NAMES, GROUPING, ROLLOUT_NAMES, RUN_LOG_COMMANDS, named
+from .names import GROUP_NAMES, GROUPING, ROLLOUT_NAMES, named
 
 JSON = Mapping[str, Any]
 GLANCE = 16  # tokens that tell whether an engine lists candidates
@@ -40,7 +40,7 @@ ENGINE = frozenset(  # what vLLM and OpenAI say of a request beside its completi
         "prompt_logprobs", "prompt_token_ids", "service_tier", "system_fingerprint", "usage",
     }
 )  # fmt: skip
-LOGGED = frozenset({"v", "group_id", "answers"})
+LOGGED = frozenset({"v", "time", "seconds", "reply"})  # what a line of a run log holds beside its group
 PROMPTS: Final = ("prompt", *GROUP_NAMES["prompt"])
 
 
@@ -73,8 +73,8 @@ class UngroupedRollout:
 
 
 def is_logged(value: Any) -> bool:
-    """Whether a value is a line of a run log, whose groups were scored before."""
-    return isinstance(value, Mapping) and value.keys() >= LOGGED and "rollouts" not in value
+    """Whether a value is a line of a run log: a group, and the reply that it got."""
+    return isinstance(value, Mapping) and value.keys() >= LOGGED and "rollouts" in value
 
 
 Shape = dict[str, Any] | UngroupedRollout
@@ -111,12 +111,6 @@ def _shape(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Shap
     """A group or a rollout; None for a sample that was read before. RequestError if it is neither."""
     if not isinstance(value, Mapping):
         raise RequestError(f"must be an object with a rollout or a group, not {_kind(value)}", code="type")
-    if is_logged(value):
-        raise RequestError(
-            f"this is a line of a run log, whose groups were scored before. Read it with {RUN_LOG_COMMANDS}, and name "
-            "its folder or file: a run log cannot come from a pipe.",
-            code="run_log",
-        )
     if (record := _evaluated(value, notes)) is None:
         return None
     top = missing is not None and missing.source == "topk"
@@ -297,7 +291,8 @@ def _group(value: JSON, notes: Notes, *, missing: EntropyEstimate | None) -> dic
                 member.setdefault(name, entry)
     if "answer" in unknown and "label" not in group:
         group["label"], used["answer"] = value["answer"], "label"
-    _note(notes, used, [n for n in unknown if n not in {*columns, *used, *PLACE, *PROMPTS}])
+    beside = LOGGED if is_logged(value) else ()
+    _note(notes, used, [n for n in unknown if n not in {*columns, *used, *PLACE, *PROMPTS, *beside}])
     group["rollouts"] = [_rollout(m, notes) for m in members]
     _keep_place(group, value)
     return _finished(group, _asked(value), notes, missing=missing)

@@ -7,18 +7,17 @@ of the charts is a block of steps (`Steps`), and fewer single groups are kept. N
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Final, get_args
 
 import numpy as np
 
 from ..answers import Kind, canonical, read_label
 from ..numbers import Sums, columns_of, sums
-from ..runs.line import RunRecord, objects
 from .anytime import Beginnings
-from .picks import RECENT, Picks
+from .picks import Picks
 from .steps import Steps, StepTotals
 from .visits import Visits
 
@@ -64,7 +63,7 @@ class RunTotals:
     @property
     def steps(self) -> Steps:
         """The totals of each step, or of each block of steps."""
-        self._add_up()
+        self.add_up()
         return self._steps
 
     @property
@@ -89,37 +88,27 @@ class RunTotals:
         """A line of the run log; one with an error counts as such and no further."""
         place = self._count(line)
         self.picks.add(line, place)
-        if line.get("error") is None:
+        if line["reply"].get("error") is None:
             self._waiting.append((place, line))
         if len(self._waiting) >= TOGETHER:
-            self._add_up()
-
-    def add_record(self, record: RunRecord, time: float) -> None:
-        """The groups of a request that was scored at `time`, whose lines are made only of those that are picked."""
-        self._add_up()
-        heads = record.heads(time)
-        places = [self._count(head) for head in heads]
-        for p, (head, place) in enumerate(zip(heads, places, strict=True)):
-            self.picks.add(head, place, partial(_apart, record, p, time), recent=p >= len(heads) - RECENT)
-        good = [p for p, head in enumerate(heads) if head["error"] is None]
-        if good:
-            self._sum([places[p] for p in good], [heads[p] for p in good], sums(record.numbers()))
+            self.add_up()
 
     def _count(self, line: Line) -> int:
         """Count a group, by what is no number of its rollouts; returns its place."""
+        reply = line["reply"]
         self.groups += 1
-        self.rollouts += len(line.get("valid") or ())
+        self.rollouts += len(reply.get("valid") or ())
         self.first = self.first or str(line.get("time") or "")
         self.last = str(line.get("time") or "")
         self.last_place = place = self._place(line.get("step"))
-        if line.get("error") is not None:
+        if reply.get("error") is not None:
             self.errors += 1
             return place
-        variant = (str(line.get("method")), str(line.get("config_id") or "")[:12])
+        variant = (str(reply.get("method")), str(reply.get("config_id") or "")[:12])
         if variant in self.methods or len(self.methods) < VARIANTS:
             self.methods[variant] += 1
-        if line.get("entropy_source") in ESTIMATES:
-            self.estimates[str(line["entropy_source"])] += 1
+        if reply.get("entropy_source") in ESTIMATES:
+            self.estimates[str(reply["entropy_source"])] += 1
         self._label(self._steps.at(place), place, line)
         return place
 
@@ -131,7 +120,7 @@ class RunTotals:
             return self.last_place
         return 0 if self.loose else (self.groups - 1) // BLOCK
 
-    def _add_up(self) -> None:
+    def add_up(self) -> None:
         """Compute the numbers of the groups that wait for it."""
         if not self._waiting:
             return
@@ -145,14 +134,14 @@ class RunTotals:
                 return
             for one in waiting:
                 self._waiting = [one]
-                self._add_up()
+                self.add_up()
             return
         self._sum(places, lines, summed)
 
     def _sum(self, places: Sequence[int], lines: Sequence[Line], summed: Mapping[str, Sums]) -> None:
         """Add the numbers of groups to those of their steps."""
         for line in lines:
-            self.shadows |= dict.fromkeys((line.get("diagnostics") or {}).get("shadow") or ())
+            self.shadows |= dict.fromkeys((line["reply"].get("diagnostics") or {}).get("shadow") or ())
         self._visit(places, lines, summed)
         for place in dict.fromkeys(places):
             here = np.array(places) == place
@@ -172,18 +161,19 @@ class RunTotals:
             self.auroc.at(places[p])
             self.auroc.add(float(auroc_P[p]) - 0.5)
         for p in np.flatnonzero(known_P).tolist():
-            if lines[p].get("group_id") is not None and lines[p].get("named") is not False:
-                self.visits.add(hash(lines[p]["group_id"]), places[p], float(right_P[p]))
+            if (name := _name(lines[p])) is not None:
+                self.visits.add(hash(name), places[p], float(right_P[p]))
 
     def _label(self, step: StepTotals, place: int, line: Line) -> None:
         """Count the pseudo-label, and whether it differs from the one that this prompt had before."""
-        if line.get("pseudo_label") is None:
+        said = line["reply"].get("pseudo_label")
+        if said is None:
             return
-        label, tag = _value(str(line["pseudo_label"]), str(line.get("kind")))
-        prompt = hash(line.get("group_id"))
+        label, tag = _value(str(said), str(line.get("kind") or "math"))
         step.label(place, label)
-        if line.get("group_id") is None or line.get("named") is False:
+        if (name := _name(line)) is None:
             return
+        prompt = hash(name)
         if prompt in self._seen:
             before, tag_before = self._seen.pop(prompt)
             step.add("flips", float(before != label or "" != tag_before != tag != ""))
@@ -192,10 +182,9 @@ class RunTotals:
             self._seen.popitem(last=False)
 
 
-def _apart(record: RunRecord, p: int, time: float) -> Callable[[], Line]:
-    """What makes the line of a group, and keeps no other group in memory."""
-    only = record.only(p)
-    return lambda: next(objects(only, time))
+def _name(line: Line) -> Any:
+    """What a prompt is called, in a line with its rollouts or in a reply alone; None if a place gave it the name."""
+    return line.get("group_id") if "rollouts" in line else line["reply"].get("group_id")
 
 
 @lru_cache(maxsize=1 << 12)
@@ -222,9 +211,6 @@ class RunBook:
 
     def add(self, line: Line) -> None:
         self._run(line.get("run")).add(line)
-
-    def add_record(self, record: RunRecord, time: float) -> None:
-        self._run(record.run).add_record(record, time)
 
     def _run(self, name: Any) -> RunTotals:
         name = str(name or "")[:256]

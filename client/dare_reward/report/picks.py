@@ -5,8 +5,9 @@ from __future__ import annotations
 import heapq
 import json
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 from ..numbers import NOTHING
@@ -20,19 +21,22 @@ TEXT: Final = 4000  # characters of a text that are kept
 TOKENS: Final = 2048  # entropies of a rollout that are kept
 ANSWER: Final = 500  # characters of an answer
 ANSWERS: Final = 20_000  # characters of a group's answers that are kept for a while without being cut
-HEAVY: Final = ("token_entropies", "texts")
 
 Line = Mapping[str, Any]
-KEYS: Final = (
-    "step", "group_id", "kind", "method", "config_id", "label", "pseudo_label", "entropy_source", "flags",
-    "diagnostics", "error",
+KEYS: Final = ("step", "kind", "label")
+SAID: Final = (
+    "group_id", "method", "config_id", "pseudo_label", "entropy_source", "flags", "diagnostics", "error",
 )  # fmt: skip
-COLUMNS: Final = ("answers", "rewards", "advantages", "keep", "valid", "trained", "correct", "num_tokens")
+COLUMNS: Final = ("answers", "rewards", "advantages", "keep", "valid")  # of the reply, an entry a rollout
+OF_ROLLOUT: Final = MappingProxyType({
+    "trained": "trained", "correct": "correct", "num_tokens": "num_tokens", "mean_entropies": "mean_entropy",
+})  # fmt: skip
+HEAVY: Final = ("token_entropies", "texts")
 
 
 @dataclass(slots=True, eq=False)
 class PickedGroup:
-    """A group that was picked: its step, its number in the run, `why`, and its line, or what makes it.
+    """A group that was picked: its step, its number in the run, `why`, and its line.
 
     Most are gone before anybody looks at them, so what is shown of a line is made when somebody does, and once.
     """
@@ -40,15 +44,14 @@ class PickedGroup:
     place: int
     serial: int
     why: tuple[str, ...]
-    line: Line | Callable[[], Line]
+    line: Line
     _shown: dict[str, Any] | None = None
     _size: int = 0
 
     def cut(self) -> PickedGroup:
         """Without the line, of which only what is shown is kept."""
         if self._shown is None:
-            line = self.line() if callable(self.line) else self.line
-            self._shown = {"key": self.serial, "place": self.place, "why": self.why, **_cut(line)}
+            self._shown = {"key": self.serial, "place": self.place, "why": self.why, **_cut(self.line)}
             self._size = len(json.dumps(self._shown))
             self.line = NOTHING
         return self
@@ -79,25 +82,16 @@ class Picks:
     _each: int = EACH
     _most: int = SAMPLE
 
-    def add(
-        self, line: Line, place: int, whole: Callable[[], Callable[[], Line]] | None = None, *, recent: bool = True
-    ) -> None:
-        """Pick the group of a line, or not.
-
-        whole    returns what makes the line, where `line` holds its head alone
-        recent   False: RECENT others of its request come after it
-        """
+    def add(self, line: Line, place: int) -> None:
+        """Pick the group of a line, or not."""
         serial, why = self._count, reasons(line)
         self._count += 1
         heaps = [(self._best.setdefault(name, []), strength) for name, strength in why.items()]
         best = [(heap, x) for heap, x in heaps if len(heap) < self._each or (x, serial) > heap[0][:2]]
         sampled = serial % self._stride == 0
-        if not (recent or best or sampled):
-            return
-        card = PickedGroup(place, serial, tuple(why), line if whole is None else whole())
+        card = PickedGroup(place, serial, tuple(why), line)
         card = card if _is_light(line) else card.cut()
-        if recent:
-            self.recent.append(card)
+        self.recent.append(card)
         for heap, strength in best:
             (heapq.heappush if len(heap) < self._each else heapq.heappushpop)(heap, (strength, serial, card))
         if sampled:
@@ -131,30 +125,29 @@ class Picks:
 
 def _is_light(line: Line) -> bool:
     """It may wait as it is: there is no text in it, and its answers are few and short."""
-    heavy = line.get("prompt") or line.get("texts") or line.get("token_entropies")
-    return (
-        not heavy
-        and len(line.get("valid") or ()) <= ROLLOUTS
-        and sum(map(len, filter(None, line.get("answers") or ()))) <= ANSWERS
-    )
+    rollouts, answers = line.get("rollouts") or (), line["reply"].get("answers") or ()
+    heavy = line.get("prompt") or any("text" in r or "token_entropies" in r for r in rollouts)
+    return not heavy and len(rollouts) <= ROLLOUTS and sum(map(len, filter(None, answers))) <= ANSWERS
 
 
 def _cut(line: Line) -> dict[str, Any]:
+    """What the page draws of a group: columns over its first ROLLOUTS rollouts."""
+    reply, rollouts = line["reply"], line["rollouts"][:ROLLOUTS]
     out = {name: _short(line[name]) for name in KEYS if line.get(name) is not None}
-    out["size"] = len(line.get("valid") or ())
-    for name in COLUMNS:
-        if line.get(name) is not None:
-            out[name] = [_short(v) for v in line[name][:ROLLOUTS]]
-    if line.get("mean_entropies") is not None:
-        out["mean_entropies"] = [_short(v) for v in line["mean_entropies"][:ROLLOUTS]]
-    if line.get("support") is not None:
-        out["support"] = [{k: _short(v) for k, v in row.items()} for row in line["support"][:ROLLOUTS]]
+    out |= {name: _short(reply[name]) for name in SAID if reply.get(name) is not None}
+    out["size"] = len(line["rollouts"])
+    out |= {name: [_short(v) for v in reply[name][:ROLLOUTS]] for name in COLUMNS if reply.get(name) is not None}
+    for name, own in OF_ROLLOUT.items():
+        if any(own in r for r in rollouts):
+            out[name] = [_short(r.get(own, True if own == "trained" else None)) for r in rollouts]
+    if reply.get("support") is not None:
+        out["support"] = [{k: _short(v) for k, v in row.items()} for row in reply["support"][:ROLLOUTS]]
     if line.get("prompt") is not None:
         out["prompt"] = str(line["prompt"])[:TEXT]
-    if line.get("texts") is not None:
-        out["texts"] = [None if t is None else t[:TEXT] for t in line["texts"][:ROLLOUTS]]
-    if line.get("token_entropies") is not None:
-        traces = line["token_entropies"][:ROLLOUTS]
+    if any(r.get("text") is not None for r in rollouts):
+        out["texts"] = [None if (t := r.get("text")) is None else t[:TEXT] for r in rollouts]
+    if any(r.get("token_entropies") is not None for r in rollouts):
+        traces = [r.get("token_entropies") for r in rollouts]
         out["token_entropies"] = [None if t is None else [round(float(x), 2) for x in t[:TOKENS]] for t in traces]
     return out
 

@@ -27,7 +27,7 @@ class Ties:
 
     def add(self, line: Mapping[str, Any]) -> None:
         """One scored group; a line of a group that could not be scored counts as none."""
-        answers = line.get("answers")
+        answers, rollouts = line["reply"].get("answers"), line["rollouts"]
         if not answers:
             return
         self.groups += 1
@@ -35,14 +35,14 @@ class Ties:
         if len(votes) < 2 or votes[0][1] > votes[1][1]:
             return
         self.tied += 1
-        entropies = line.get("mean_entropies") or [None] * len(answers)
+        entropies = [r.get("mean_entropy") for r in rollouts]
         groups = Groups.of([answers], mean_entropy=[[math.nan if h is None else h for h in entropies]])
         sure = all(h is not None for h, a in zip(entropies, answers, strict=True) if a is not None)
         labels = {rule: _texts(groups, rule) for rule in TIES if sure or rule != "certainty"}
         self.labelled.update(rule for rule, label in labels.items() if label)
         self.other += "certainty" in labels and labels["certainty"] != labels["first"]
-        correct = line.get("correct")
-        if not correct or None in (right := dict(zip(answers, correct, strict=True))).values():
+        right = dict(zip(answers, [r.get("correct") for r in rollouts], strict=True))
+        if None in right.values():
             return
         self.known += 1
         for rule, label in labels.items():

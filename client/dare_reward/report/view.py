@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from ..errors import RequestError
-from ..methods import find
+from ..methods import reads_entropy
 from ..numbers import CHARTS, LABELLED, NUMBERS, shadow_charts
 from ..runs.reasons import REASONS
 from .book import RunBook, RunTotals
@@ -174,15 +173,8 @@ class RunView:
 
 def unmeasured(run: RunTotals) -> list[str]:
     """Its methods that read entropies, of which no label says whether they are informative."""
+    run.add_up()
     return [] if run.auroc.sums else sorted({name for name, _ in run.methods if reads_entropy(name)})
-
-
-def reads_entropy(method: str) -> bool:
-    """Whether a method weighs rollouts by their entropies."""
-    try:
-        return "mean_entropy" in find(method).requires
-    except RequestError:  # a plug-in that is not installed here
-        return False
 
 
 def _verdict(verdict: RunVerdict) -> JSON:

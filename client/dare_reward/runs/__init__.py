@@ -1,7 +1,7 @@
-"""The run log: every scored group as one line of JSON, written off the path of a request, and what is made of it later.
+"""The run log: every group as it was sent and its reply, one line of JSON each, written off the path of a request.
 
 for line in read_run("runs/exp1"):
-    print(line["step"], line["group_id"], line["pseudo_label"], line["rewards"])
+    print(line["step"], line["reply"]["pseudo_label"], line["reply"]["rewards"])
 """
 
 from .reader import read_run

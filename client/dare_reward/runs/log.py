@@ -1,7 +1,7 @@
 """The writer of a run log: a thread that encodes, compresses and writes what `add` leaves in a bounded queue.
 
-Each flush is one whole member of a gzip file, handed to the operating system in one piece. So whatever kills the
-process, every group that `flushed` counts can be read; a torn end holds none of them.
+Each flush is one whole member of a gzip file (`reader.member`), handed to the operating system in one piece. Whatever
+kills the process, every group that `flushed` counts can be read; a torn end holds none of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import os
 import secrets
 import threading
 import time
-import zlib
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -29,6 +28,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from .line import RunRecord, lines
+from .reader import member
 
 logger = logging.getLogger("dare_reward")
 
@@ -166,6 +166,7 @@ class RunLog:
     max_age     seconds after which a segment of this process goes; 0: none does
     encode      a line as JSON without a line break
     warn        is told an event and a sentence, once each
+    wrote       is called from the thread when there is more to read
 
     `add` neither blocks nor raises, from any thread. After a fork the child writes files of its own.
     """
@@ -177,6 +178,8 @@ class RunLog:
     encode: Callable[[Mapping[str, Any]], bytes] = encoded
     warn: Callable[[str, str], None] = lambda event, why: logger.warning("%s: %s", event, why)
     clock: Callable[[], float] = time.time
+    age: Callable[[], float] = time.monotonic  # a clock that is set meanwhile deletes nothing
+    wrote: Callable[[], None] = lambda: None
     counts: _Counts = field(default_factory=_Counts)
     _queue: deque[tuple[float, RunRecord]] = field(default_factory=deque)
     _waiting: int = 0
@@ -199,7 +202,7 @@ class RunLog:
         with self._more:
             weight = record.weight
             if self._stopping or (self._queue and self._waiting + weight > WAITING):
-                self.counts.dropped += len(record.sizes)
+                self.counts.dropped += len(record.groups)
                 full = not self._stopping
             else:
                 full = False
@@ -267,8 +270,10 @@ class RunLog:
             if not stopping:
                 time.sleep(PAUSE)
             try:
-                self._drain()
-                self._bound(self.clock())
+                if self._queue:
+                    self._drain()
+                    self.wrote()
+                self._bound(self.age())
             except Exception as error:  # noqa: BLE001  (a thread that ended would lose all that comes later)
                 self._fail(0, f"the run log stumbled: {type(error).__name__}: {error}")
             with self._more:
@@ -312,14 +317,13 @@ class RunLog:
                 yield text
                 done += 1
         except Exception as error:  # noqa: BLE001  (whatever a record holds, the next ones are written)
-            self._fail(len(record.sizes) - done, f"groups could not be logged: {type(error).__name__}: {error}")
+            self._fail(len(record.groups) - done, f"groups could not be logged: {type(error).__name__}: {error}")
 
     def _write(self, run: str, texts: list[bytes]) -> None:
         """One member with these lines."""
-        now = self.clock()
-        data = zlib.compress(b"\n".join(texts) + b"\n", LEVEL, wbits=31)
+        now = self.age()
         try:
-            self._segment(run, now).write(data, now)
+            self._segment(run, now).write(member(texts, LEVEL), now)
         except Exception as error:  # noqa: BLE001  (a full disk, mostly; whatever it is, the thread goes on)
             why = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
             self._fail(len(texts), f"groups are missing in the run log: {why}")

@@ -1,92 +1,63 @@
 """Reading a run log: every line of a folder's segments, several processes merged in the order of time.
 
-A process that was killed leaves its last segment torn: what was flushed is read, the rest of that segment is not.
+A segment is a file of gzip members, each whole by itself. Nothing of a member is used before its checksum is right. Of
+one that is damaged all lines are lost and counted, and the next one is read.
 """
 
 from __future__ import annotations
 
 import heapq
 import json
+import struct
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from .._pattern import pattern
 from ..errors import RequestError
-from ..files.content import SWOLLEN, swollen
-from ..files.opened import opened
-from .line import VERSION
-from .shape import fault
+from ..ledger import Fate, Ledger
+from .line import fault
 
-# The process (when it began, its number, and chance, because two containers have the same numbers) and the segment.
+# A file of a run log: the process (when it began, its number, and chance) and the number of the file.
 SEGMENT: Final = pattern(r"(?P<process>\d{8}T\d{9}Z-\d+-[0-9a-f]{8})-(?P<number>\d{6})\.jsonl\.gz")
-CHUNK: Final = 1 << 18
-UNPACKED: Final = 1 << 22  # bytes that are unpacked at a time
-LONGEST: Final = 256 << 20  # bytes of a line: a group of 1,024 rollouts with texts of 256 KiB
+LONGEST: Final = 512 << 20  # bytes that a member unpacks to: more than a group of 1,024 rollouts with texts of 256 KiB
+MOST: Final = 1 << 16  # lines of a member, which its writer ends after 256 KiB
+# A header of gzip (RFC 1952) with one extra field, DR, of four bytes: how many lines the member holds.
+SIGNATURE: Final = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff\x08\0DR\x04\0"
+
+Line = dict[str, Any]
 
 
-@dataclass(slots=True)
-class Skipped:
-    """Lines that cannot be used: how many, and what is wrong with the first."""
-
-    count: int = 0
-    first: str = ""
-
-    def unfit(self, line: Mapping[str, Any], file: Path) -> bool:
-        """Whether the line cannot be used; it is counted then."""
-        why = fault(line)
-        if why:
-            self.add(file, why)
-        return bool(why)
-
-    def add(self, file: Path, why: str) -> None:
-        self.count += 1
-        self.first = self.first or f"{file}: {why}"
-
-    def say(self, tell: Callable[[str], None]) -> None:
-        if self.count:
-            tell(f"skipped {self.count:,} lines of the run log that cannot be used. The first: {self.first}")
+def member(lines: Sequence[bytes], level: int) -> bytes:
+    """One whole member of a segment: gzip with the number of its lines in the header."""
+    text = b"\n".join(lines) + b"\n"
+    packed = zlib.compress(text, level, wbits=-zlib.MAX_WBITS)
+    head = SIGNATURE + struct.pack("<I", len(lines))
+    return head + packed + struct.pack("<II", zlib.crc32(text), len(text) & 0xFFFFFFFF)
 
 
-def _silent(_: str) -> None:
-    """Nobody asked."""
-
-
-def read_run(path: str | Path, *, tell: Callable[[str], None] = _silent) -> Iterator[dict[str, Any]]:
+def read_run(path: str | Path, ledger: Ledger | None = None) -> Iterator[Line]:
     """The lines of a run, oldest first.
 
     Args:
         path: a folder with segments, in it or in folders of it; or one segment. Other files are left alone.
-        tell: is told at the end how many lines were skipped, because a value in them has another type or size than
-            `dare_reward.runs.line` declares, or because they are no JSON
+        ledger: counts what was read, and what could not be, with the first reason
 
     Raises:
-        RequestError: there is no segment, or a line is of a newer version than this one reads. All older ones are read.
+        RequestError: there is no segment
     """
-    return read_segments(segments(path), tell=tell)
+    told = Ledger() if ledger is None else ledger
+    return _in_order([Segment(file, told) for file in segments(path)])
 
 
-def read_segments(
-    files: Sequence[Path], *, skip: Mapping[Path, int] | None = None, tell: Callable[[str], None] = _silent
-) -> Iterator[dict[str, Any]]:
-    """The lines of these segments, oldest first; without the first `skip` lines of a segment."""
-    streams: dict[str, list[Path]] = defaultdict(list)
-    for file in sorted(files, key=lambda f: (f.name, str(f))):
-        match = SEGMENT.fullmatch(file.name)
-        streams[match["process"] if match else file.name].append(file)
-    ordered, skipped = sorted(streams.items()), Skipped()
-    processes = [_process(of_process, skip or {}, skipped) for _, of_process in ordered]
-    yield from _merged(processes, [_began(name) for name, _ in ordered])
-    skipped.say(tell)
-
-
-def count_lines(file: Path) -> int:
-    """Lines of a segment, which are not looked at."""
-    return sum(data.count(b"\n") for data in _decompressed(file, Skipped()))
+def is_segment(path: str) -> bool:
+    """Whether it is a folder, as that of a run log is, or a file of one."""
+    return Path(path).is_dir() or SEGMENT.fullmatch(Path(path).name) is not None
 
 
 def segments(path: str | Path) -> list[Path]:
@@ -94,104 +65,170 @@ def segments(path: str | Path) -> list[Path]:
     place = Path(path)
     files = [place] if place.is_file() else [f for f in place.rglob("*.jsonl.gz") if SEGMENT.fullmatch(f.name)]
     if not files:
-        raise RequestError(f"{path} holds no run log. A run log is a folder with files *.jsonl.gz.", code="file")
-    for file in files:
-        opened(file)
+        raise RequestError(f"{path} holds no run log, whose files are *.jsonl.gz. Name a file.", code="file")
     return files
 
 
-def _merged(streams: Sequence[Iterator[dict[str, Any]]], began: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """All streams by time. One is opened when its process began, so that few files of a long run are open at once."""
-    heap: list[tuple[str, int, dict[str, Any]]] = []
-    waiting = list(range(len(streams)))[::-1]
+@dataclass(slots=True, eq=False)
+class Segment:
+    """A file of a run log, and how much of it was read.
+
+    growing   somebody may be writing its last member: one that is not whole yet is left for later
+    """
+
+    file: Path
+    ledger: Ledger
+    offset: int = 0
+    growing: bool = False
+
+    def lines(self) -> Iterator[Line]:
+        """The lines of all members that were not read before."""
+        for texts in self._members():
+            for text in texts:
+                if (line := self._line(text)) is not None:
+                    self.ledger.count("read")
+                    yield line
+
+    def _line(self, text: bytes) -> Line | None:
+        try:
+            line: Any = json.loads(text)
+        except (ValueError, RecursionError):
+            self._lose("unreadable", "a line is no JSON")
+            return None
+        if why := fault(line):
+            self._lose("refused", why)
+            return None
+        return cast("Line", line)
+
+    def _lose(self, fate: Fate, why: str, lines: int = 1) -> None:
+        self.ledger.count(fate, f"{self.file}: {why}", lines)
+
+    def _members(self) -> Iterator[list[bytes]]:
+        """The lines of each whole member, its checksum checked."""
+        with self.file.open("rb") as source:
+            source.seek(self.offset)
+            data = source.read()
+        begun, at = self.offset, 0
+        while at < len(data):
+            if (found := _unpacked(data, at)) is not None:
+                text, at = found
+                self.offset = begun + at
+                yield [line for line in text.split(b"\n") if line]
+                continue
+            after = data.find(SIGNATURE, at + 1)
+            if after < 0 and self.growing:
+                return
+            self._lose("unreadable", "damaged" if after >= 0 else "its end is damaged or torn off", _stated(data, at))
+            at = after if after >= 0 else len(data)
+            self.offset = begun + at
+
+
+def _unpacked(data: bytes, at: int) -> tuple[bytes, int] | None:
+    """What the member that begins there holds, and where it ends; None if it is not whole or its checksum is wrong."""
+    packed, out, room, size = zlib.decompressobj(wbits=31), list[bytes](), LONGEST, 1 << 14
+    with suppress(zlib.error):
+        while at < len(data) and room > 0:
+            part = data[at : at + size]
+            out.append(packed.decompress(part, room))
+            at += len(part) - len(packed.unconsumed_tail) - len(packed.unused_data)
+            room, size = room - len(out[-1]), min(2 * size, 1 << 20)
+            if packed.eof:
+                return b"".join(out), at
+    return None
+
+
+def _stated(data: bytes, at: int) -> int:
+    """How many lines the header of a member says that it holds; 1 if it cannot be read, or says what cannot be."""
+    head = data[at : at + len(SIGNATURE) + 4]
+    stated = int(struct.unpack("<I", head[-4:])[0]) if head[:-4] == SIGNATURE else 1
+    return stated if 0 < stated <= MOST else 1
+
+
+def count_lines(file: Path) -> int:
+    """Lines of a segment by the headers of its members, of which nothing is unpacked."""
+    data = file.read_bytes()
+    count, at = 0, data.find(SIGNATURE)
+    while at >= 0:
+        count, at = count + _stated(data, at), data.find(SIGNATURE, at + 1)
+    return count
+
+
+# --- several segments -------------------------------------------------------------------------------------------------
+
+
+def _in_order(parts: Sequence[Segment]) -> Iterator[Line]:
+    """All lines by time. A process is opened when it began, so that few files of a long run are open at once."""
+    streams: dict[tuple[str, Path], list[Segment]] = defaultdict(list)
+    for part in sorted(parts, key=lambda s: (s.file.name, str(s.file))):
+        match = SEGMENT.fullmatch(part.file.name)
+        streams[match["process"] if match else "", part.file.parent].append(part)
+    waiting = [(_began(process), i, own) for i, ((process, _), own) in enumerate(streams.items())][::-1]
+    heap: list[tuple[str, int, Line, Iterator[Line]]] = []
+
+    def push(i: int, stream: Iterator[Line]) -> None:
+        if (line := next(stream, None)) is not None:
+            heapq.heappush(heap, (str(line.get("time") or ""), i, line, stream))
+
     while heap or waiting:
-        while waiting and (not heap or began[waiting[-1]] <= heap[0][0]):
-            _push(heap, streams, waiting.pop())
+        while waiting and (not heap or waiting[-1][0] <= heap[0][0]):
+            _, i, own = waiting.pop()
+            push(i, chain.from_iterable(part.lines() for part in own))
         if heap:
-            _, i, line = heapq.heappop(heap)
+            _, i, line, stream = heapq.heappop(heap)
             yield line
-            _push(heap, streams, i)
-
-
-def _push(heap: list[tuple[str, int, dict[str, Any]]], streams: Sequence[Iterator[dict[str, Any]]], i: int) -> None:
-    line = next(streams[i], None)
-    if line is not None:
-        heapq.heappush(heap, (str(line.get("time", "")), i, line))
+            push(i, stream)
 
 
 def _began(process: str) -> str:
-    """The stamp of a process as `time` is written; of another file's name, nothing: it is opened at once."""
-    if not SEGMENT.fullmatch(f"{process}-000000.jsonl.gz"):
-        return ""
+    """The stamp of a process as `time` is written; nothing of a file by another name, which is opened at once."""
     d = process
-    return f"{d[:4]}-{d[4:6]}-{d[6:8]}T{d[9:11]}:{d[11:13]}:{d[13:15]}.{d[15:18]}Z"
+    return d and f"{d[:4]}-{d[4:6]}-{d[6:8]}T{d[9:11]}:{d[11:13]}:{d[13:15]}.{d[15:18]}Z"
 
 
-def _process(files: Sequence[Path], skip: Mapping[Path, int], skipped: Skipped) -> Iterator[dict[str, Any]]:
-    """The lines of one process, whose runs lie in folders of their own."""
-    folders: dict[Path, list[Path]] = defaultdict(list)
-    for file in files:
-        folders[file.parent].append(file)
-    runs = [chain.from_iterable(_lines(file, skip.get(file, 0), skipped) for file in part) for part in folders.values()]
-    return runs[0] if len(runs) == 1 else heapq.merge(*runs, key=lambda line: str(line.get("time", "")))
+@dataclass(slots=True, eq=False)
+class Follower:
+    """A run log that grows: `new` gives the lines that came since it was asked last.
 
+    newest   bytes of the segments that are there at first, the last ones; older ones are counted as dropped
+    gone     segments that were read and are no longer there
+    """
 
-def _lines(file: Path, skip: int, skipped: Skipped) -> Iterator[dict[str, Any]]:
-    """Line by line, in bounded memory, however long a line is and however much a chunk unpacks to."""
-    begun: list[bytes] = []
-    size = 0
-    for chunk in _decompressed(file, skipped):
-        *whole, tail = chunk.split(b"\n")
-        for text in whole:
-            size += len(text)
-            if skip:
-                skip -= 1
-            elif size > LONGEST:
-                skipped.add(file, f"a line is longer than {LONGEST >> 20} MiB")
-            elif size and (line := _read(b"".join([*begun, text]), file, skipped)):
-                yield line
-            begun, size = [], 0
-        size += len(tail)
-        begun = [*begun, tail] if size <= LONGEST else []
+    folder: Path
+    newest: int
+    ledger: Ledger = field(default_factory=Ledger)
+    gone: int = 0
+    _known: dict[Path, Segment] = field(default_factory=dict)
+    _begun: bool = False
 
+    def new(self) -> Iterator[Line]:
+        """Nothing if there is no such folder. A member that is still being written is left for the next time."""
+        sizes = self._sizes()
+        for file in self._known.keys() - sizes.keys():
+            del self._known[file]
+            self.gone += 1
+        for file in sizes.keys() - self._known.keys():
+            self._known[file] = Segment(file, self.ledger, growing=True)
+        if not self._begun:
+            self._begun = True
+            self._skip(sizes)
+        return _in_order([self._known[f] for f, (_, size) in sizes.items() if size > self._known[f].offset])
 
-def _read(text: bytes, file: Path, skipped: Skipped) -> dict[str, Any] | None:
-    try:
-        line = json.loads(text)
-    except (ValueError, RecursionError):
-        line = None
-    if not isinstance(line, dict):
-        skipped.add(file, "a line is no JSON object")
-        return None
-    check_version(line, file)
-    return None if skipped.unfit(line, file) else line
+    def _sizes(self) -> Mapping[Path, tuple[float, int]]:
+        """When each segment was written, and how large it is."""
+        out = {}
+        with suppress(OSError):
+            for file in self.folder.rglob("*.jsonl.gz"):
+                if SEGMENT.fullmatch(file.name):
+                    with suppress(OSError):
+                        stat = file.stat()
+                        out[file] = stat.st_mtime, stat.st_size
+        return out
 
-
-def check_version(line: Mapping[str, Any], file: Path) -> None:
-    """RequestError if this release cannot read the line."""
-    version = line.get("v")
-    if not isinstance(version, int) or version > VERSION:
-        raise RequestError(
-            f"{file}: lines of version {version!r:.20}; this release reads up to {VERSION}: read it with a newer one",
-            code="version",
-        )
-
-
-def _decompressed(file: Path, skipped: Skipped) -> Iterator[bytes]:
-    """The content of all gzip members, a chunk at a time; what is torn or damaged, or unpacks to too much, ends it."""
-    with file.open("rb") as source:
-        member = zlib.decompressobj(wbits=31)
-        data, packed, unpacked = b"", 0, 0
-        while data or (data := source.read(CHUNK)):
-            try:
-                chunk = member.decompress(data, UNPACKED)
-            except zlib.error:
-                return
-            packed, unpacked = max(packed, source.tell()), unpacked + len(chunk)
-            if swollen(packed, unpacked):
-                skipped.add(file, SWOLLEN)
-                return
-            yield chunk
-            data = member.unconsumed_tail
-            if member.eof:
-                data, member = member.unused_data, zlib.decompressobj(wbits=31)
+    def _skip(self, sizes: Mapping[Path, tuple[float, int]]) -> None:
+        room = self.newest
+        for file in sorted(sizes, key=lambda f: sizes[f], reverse=True):
+            room -= sizes[file][1]
+            if room < 0:
+                why = "older groups, which dare-reward report shows"
+                self.ledger.count("dropped", why, count_lines(file))
+                self._known[file].offset = sizes[file][1]

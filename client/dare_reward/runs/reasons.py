@@ -35,9 +35,10 @@ REASONS: Final[Mapping[str, Reason]] = MappingProxyType(
 
 def reasons(line: Mapping[str, Any]) -> dict[str, float]:
     """Those of REASONS that hold for a line of a run log, in their order, each with how much it does."""
-    if line.get("error") is not None:
+    reply = line["reply"]
+    if reply.get("error") is not None:
         return {"failed": 0.0}
-    diagnostics, flags = line.get("diagnostics") or {}, line.get("flags") or ()
+    diagnostics, flags = reply.get("diagnostics") or {}, reply.get("flags") or ()
     share = majority(diagnostics)
     out = {}
     if diagnostics.get("label_accuracy") == 0 and share > 0.5:
@@ -46,7 +47,7 @@ def reasons(line: Mapping[str, Any]) -> dict[str, float]:
     if shadows and (strength := max(_differs(s) for s in shadows)) > 0:
         out["flip"] = strength
     if "all_pruned" in flags:
-        out["pruned"] = float(len(line.get("support") or ()))
+        out["pruned"] = float(len(reply.get("support") or ()))
     if "tie" in flags:
         out["tie"] = share
     return out

@@ -1,7 +1,6 @@
-"""What a tracker shows of a step beside its numbers: a table of groups, a trace a rollout.
+"""What a tracker shows of a step beside its numbers: a table of groups, made of lines of a run log.
 
-Everything is made of lines of a run log, or of a reply's groups as JSON, which have the same names. What rollouts wrote
-is made harmless: trackers render Markdown and HTML, and tables are opened in spreadsheets.
+What rollouts wrote is made harmless: trackers render Markdown and HTML, and tables are opened in spreadsheets.
 """
 
 from __future__ import annotations
@@ -61,16 +60,17 @@ def table_rows(groups: Sequence[tuple[JSON, str]]) -> list[dict[str, Any]]:
 
 
 def _row(line: JSON, why: str) -> dict[str, Any]:
-    diagnostics, error = line.get("diagnostics") or {}, line.get("error") or {}
+    reply = line["reply"]
+    diagnostics, error = reply.get("diagnostics") or {}, reply.get("error") or {}
     right = diagnostics.get("label_accuracy")
     return {
-        "group_id": harmless(str(line.get("group_id"))),
-        "pseudo_label": harmless(line.get("pseudo_label")),
+        "group_id": harmless(str(reply.get("group_id"))),
+        "pseudo_label": harmless(reply.get("pseudo_label")),
         "label": harmless(" or ".join(listed(line.get("label"))) or None),
         "right": None if right is None else bool(right),
         MAJORITY: diagnostics.get(MAJORITY),
-        "answers": _answers(line.get("support") or ()),
-        "flags": ", ".join(line.get("flags") or ()),
+        "answers": _answers(reply.get("support") or ()),
+        "flags": ", ".join(reply.get("flags") or ()),
         "why": harmless(f"{why}: {error.get('code')}") if error else why,
         "prompt": harmless(line.get("prompt")),
     }

@@ -43,7 +43,7 @@ class RunWatch:
             self.word, self.collapsing, self._view, self._judged = "too early", False, RunView(RunTotals("")), None
         self._last = self._last if step is None else step
         for group in reply.groups if reply is not None else ():
-            self._view.run.add({**group_json(group), "step": step})
+            self._view.run.add({"step": step, "reply": group_json(group)})
         places = self._view.run.steps.places
         whole = places[-2] if len(places) > 1 else None
         if whole is not None and whole != self._judged:

@@ -29,7 +29,7 @@ def numbers(reply: Reply | None, groups: Sequence[Mapping[str, Any]]) -> dict[st
     if reply is None:
         return {"abstained": 1.0}
     diagnostics = {k: float(v) for k, v in reply.diagnostics.items() if isinstance(v, int | float)}
-    lines = objects(of_groups(groups, reply), 0.0)
+    lines = objects(of_groups(groups, reply.groups), 0.0)
     missing = sum(
         bool(valid) and not sent.keys() & {"token_entropies", "mean_entropy"}
         for of_group, one in zip(groups, reply.groups, strict=True)
@@ -68,7 +68,7 @@ def log_groups(reply: Reply | None, groups: Sequence[Mapping[str, Any]], step: i
         try:
             if tracker is not None and _live(name, tracker):
                 pairs = zip(reply.groups, groups, strict=True)
-                rows = table_rows(worth_reading([{**group_json(g), "label": sent.get("label")} for g, sent in pairs]))
+                rows = table_rows(worth_reading([{**sent, "reply": group_json(g)} for g, sent in pairs]))
                 data = [[row[column] for column in COLUMNS] for row in rows]
                 tracker.log({"dare/table": tracker.Table(columns=list(COLUMNS), data=data)}, step=step)
         except Exception as error:  # noqa: BLE001  (a training run does not die of its tracker)

@@ -9,6 +9,7 @@ from dare_reward.commands.command import add_command
 from dare_reward.commands.help_index import AUTHORS
 from dare_reward.commands.report import add_run, book_of
 from dare_reward.commands.shared_arguments import check_out, warn
+from dare_reward.ledger import Ledger
 from dare_reward.report.view import BYTES, RunView
 
 from .figures import FIGURES, save_figure
@@ -37,7 +38,8 @@ def register(subparsers: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0 written; 1 no group could be scored; 2 nothing to draw."""
     check_out(arguments)
-    book = book_of(arguments)
+    ledger = Ledger()
+    book = book_of(arguments, ledger)
     if book is None:
         return 1
     found = next(reversed(book.runs.values()))

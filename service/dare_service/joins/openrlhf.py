@@ -282,7 +282,7 @@ class OpenRLHF(JoinRoute):
         """`logged`: the rewards are given to the rollouts, and no request asked to be left out."""
         self._metrics.observe_groups(scored.reply)
         if logged:
-            self._recorder.scored(scored, bodies, run=run_name, step=step)
+            self._recorder.record(scored, bodies, run=run_name, step=step)
 
     def _note_method(self, run_name: str, config: Configuration, entropies: bool) -> None:
         """What the method lacks or asks of the trainer: the reply has no place for flags."""

@@ -66,17 +66,15 @@ async def part(request: Request) -> Response:
 
 
 async def data(request: Request) -> Response:
-    """The view of all runs (`dare_reward.report.view`)."""
-    state = _state(request)
-    authorise(request, state.settings)
-    content = await asyncio.to_thread(state.recorder.feed.json)
+    """What changed in the view of all runs (`dare_reward.report.view`) after the version `since`."""
+    state = _asked(request)
+    content = await asyncio.to_thread(state.recorder.page.json, request.query_params.get("since", ""))
     return Response(content, headers=HEADERS, media_type="application/json")
 
 
 async def events(request: Request) -> Response:
     """Server-sent events: the version of the data, each time that it has grown."""
-    state = _state(request)
-    authorise(request, state.settings)
+    state = _asked(request)
     if state.draining:
         raise stopping()
     if state.streams >= STREAMS:
@@ -87,10 +85,10 @@ async def events(request: Request) -> Response:
 async def _events(state: Any) -> AsyncIterator[bytes]:
     state.streams += 1
     try:
-        told, quiet = -1, 0.0
+        page, told, quiet = state.recorder.page, "", 0.0
         while not state.draining:
-            if told != state.recorder.feed.version:
-                told, quiet = state.recorder.feed.version, 0.0
+            if told != page.version:
+                told, quiet = page.version, 0.0
                 yield f"data: {told}\n\n".encode()
             elif quiet >= QUIET:
                 quiet = 0.0
@@ -99,6 +97,17 @@ async def _events(state: Any) -> AsyncIterator[bytes]:
             quiet += TICK
     finally:
         state.streams -= 1
+
+
+def _asked(request: Request) -> Any:
+    """The state, for a request with the token that no other site has made a browser send."""
+    if request.headers.get("sec-fetch-site", "none") not in {"same-origin", "none"}:
+        raise RefusalError(403, "the page's data is for the page alone, and another site asks for it", code="origin")
+    state = _state(request)
+    authorise(request, state.settings)
+    if state.recorder.page is None:
+        raise RefusalError(503, "there is no run log that the page could follow: GET /info says why", code="page")
+    return state
 
 
 def _state(request: Request) -> Any:

@@ -69,7 +69,7 @@ def test_nor_does_it_read_the_file_that_its_output_is_appended_to(rollouts):
 def test_nor_a_segment_of_the_run_log_that_it_reads(tmp_path, capsys):
     folder = tmp_path / "log"
     log = RunLog(folder, warn=lambda *_: None)
-    log.add(of_groups([GOOD], estimate([GOOD]), run="r", step=0))
+    log.add(of_groups([GOOD], estimate([GOOD]).groups, run="r", step=0))
     log.close()
     segment = next(folder.rglob("*.jsonl.gz"))
     before, link = segment.read_bytes(), tmp_path / "link"

@@ -1,7 +1,6 @@
 """Totals, verdicts and picks of a run, and the HTML file: what it says, how large it gets, what cannot act in it."""
 
 import base64
-import gzip
 import hashlib
 import json
 import re
@@ -9,21 +8,24 @@ from html.parser import HTMLParser
 
 import pytest
 from growth import calls
+from lines import as_line
 from rows import each
 
 from dare_reward.cli import main
 from dare_reward.files.reader import Reader
+from dare_reward.ledger import Ledger
 from dare_reward.numbers import CHARTS, LABELLED, NUMBERS, columns_of, sums
 from dare_reward.report import book as books
 from dare_reward.report import steps as step_totals
 from dare_reward.report.anytime import Beginnings
 from dare_reward.report.book import RunBook
 from dare_reward.report.document import asset, document
-from dare_reward.report.lines import lines_of, read_lines
+from dare_reward.report.lines import lines_of, scored_lines
 from dare_reward.report.steps import STEPS, Steps
 from dare_reward.report.verdict import AT_LEAST, RULES, entropy_verdict, rules_by_step
 from dare_reward.report.verdict import run_verdict as judged
 from dare_reward.report.view import BookView, view
+from dare_reward.runs.reader import member
 from dare_reward.runs.reasons import reasons
 from dare_reward.scoring.score import score
 
@@ -33,13 +35,13 @@ EXAMPLE = "examples/arithmetic_m64.jsonl"
 def line(step=0, group_id="g", label="1", **keys):
     """A line of a run log with what the totals read."""
     base = {
-        "v": 1, "run": "r", "step": step, "group_id": group_id, "method": "ttrl", "config_id": "c", "error": None,
+        "run": "r", "step": step, "group_id": group_id, "method": "ttrl", "config_id": "c", "error": None,
         "answers": [label, label, "2", None], "rewards": [1.0, 1.0, 0.0, 0.0], "keep": [True, True, False, False],
         "valid": [True, True, True, False], "pseudo_label": label, "flags": [], "diagnostics": {"majority_ratio": 0.5},
         "mean_entropies": [0.1, 0.2, 0.4, None], "num_tokens": [3, 5, 8, 4],
         "support": [{"answer": label, "count": 2, "kept": True}, {"answer": "2", "count": 1, "kept": False}],
     }  # fmt: skip
-    return {**base, **keys}
+    return as_line(**{**base, **({"label": keys.pop("truth")} if "truth" in keys else {}), **keys})
 
 
 def book_of(lines):
@@ -78,7 +80,8 @@ def test_columns_of_one_step():
 
 def test_votes_that_waves_saved_are_seen_beside_those_that_train():
     """Two prompts of a step: one was settled by its trained rollouts, one took a wave of four votes."""
-    waved = {"trained": [True] * 4 + [False] * 4, **{k: line()[k] * 2 for k in ("valid", "keep", "answers", "rewards")}}
+    plain = line()["reply"]
+    waved = {"trained": [True] * 4 + [False] * 4, **{k: plain[k] * 2 for k in ("valid", "keep", "answers", "rewards")}}
     found = only([line(), line(group_id="h", **waved)])["columns"]
     assert (found["votes"], found["votes_trained"]) == ([6.0], [4.0])
 
@@ -148,18 +151,16 @@ def test_steps_that_come_late_or_are_far_apart_find_their_blocks():
 
 def test_a_long_run_that_collapses_is_called_collapsing():
     """Three groups a step; from step 1,500 of 10,000 every prompt gets one answer."""
-    slim = {"run": "r", "valid": [True], "answers": ["1"], "rewards": [1.0], "keep": [True], "support": [{"count": 1}]}
+    slim = as_line(run="r", valid=[True], answers=["1"], rewards=[1.0], keep=[True], support=[{"count": 1}])
     labels = (["0"] * 3 if s >= 1500 else [f"{3 * s + i}" for i in range(3)] for s in range(10_000))
-    found = only({**slim, "step": s, "pseudo_label": label} for s, every in enumerate(labels) for label in every)
+    found = only(
+        {**slim, "step": s, "reply": {**slim["reply"], "pseudo_label": label}}
+        for s, every in enumerate(labels)
+        for label in every
+    )
     assert found["verdict"]["word"] == "collapsing"
     assert found["unit"] == "16 steps"
     assert 1500 <= found["columns"]["step"][found["verdict"]["since"]] <= 1600
-
-
-@pytest.mark.parametrize("keys", [{"rewards": ["a"] * 4}, {"mean_entropies": [[]] * 4}])
-def test_a_line_that_cannot_be_added_up_costs_itself_alone(keys):
-    found = only([line(0, "a"), line(0, "b", **keys), line(0, "c")])
-    assert (found["columns"]["groups"], found["groups"], found["errors"]) == ([2], 3, 1)
 
 
 def test_runs_that_come_in_turn_keep_all_their_groups():
@@ -346,7 +347,7 @@ def test_a_collapse_that_is_over_stays_the_headline():
 
 
 def test_the_share_that_was_cut_off():
-    found = only([line(truncated=[True, False, False, False]), line(group_id="h")])["columns"]
+    found = only([line(finish_reason=["length", "stop", "stop", "stop"]), line(group_id="h")])["columns"]
     assert found["truncated"] == [0.25]
     assert only([line()])["columns"]["truncated"] == [None]
 
@@ -360,8 +361,7 @@ def test_another_spelling_is_no_flip():
 
 def test_groups_without_a_name_flip_no_label():
     rows = [line(0, "p", "1"), line(1, "p", "2"), line(2, None, "1"), line(3, None, "2")]
-    rows += [line(step, "0", str(step), named=False) for step in (4, 5)]
-    assert only(rows)["columns"]["flips"] == [None, 1.0, None, None, None, None]
+    assert only(rows)["columns"]["flips"] == [None, 1.0, None, None]
 
 
 def test_labels_never_act_on_the_verdict_of_the_run():
@@ -470,8 +470,7 @@ def test_reasons(keys, expected):
 
 
 def test_a_group_that_was_not_scored_is_counted_and_shown():
-    failed = {"v": 1, "run": "r", "step": 0, "group_id": "f", "error": {"code": "c", "message": "m"}}
-    found = only([line(), {**failed, **dict.fromkeys(("answers", "rewards", "valid", "support", "flags"))}])
+    found = only([line(), as_line(run="r", step=0, group_id="f", error={"code": "c", "message": "m"})])
     assert (found["groups"], found["errors"]) == (2, 1)
     assert found["cards"][0]["why"] == ("failed",)
 
@@ -522,9 +521,10 @@ def page_of(lines):
 def test_what_rollouts_say_adds_no_element():
     plain = [tag for tag, _ in parsed(page_of([line()])).found]
     for text in HOSTILE:
-        keys = dict.fromkeys(("prompt", "group_id", "run", "label", "method", "kind"), text)
-        hostile = line(**keys, texts=[text] * 4, answers=[text] * 4, flags=[text], diagnostics={"shadow": {text: {}}})
-        hostile["support"] = [{"answer": text, "count": 4, "kept": True}]
+        keys = dict.fromkeys(("prompt", "group_id", "run", "truth", "method", "kind"), text)
+        support = [{"answer": text, "count": 4, "kept": True}]
+        shadow = {"shadow": {text: {}}}
+        hostile = line(**keys, texts=[text] * 4, answers=[text] * 4, flags=[text], diagnostics=shadow, support=support)
         html = page_of([hostile, line(error={"code": text, "message": text})])
         elements = parsed(html)
         assert [tag for tag, _ in elements.found] == plain, text
@@ -570,14 +570,35 @@ def test_report_of_rollouts_and_of_a_log(tmp_path, capsys):
     log = tmp_path / "log"
     log.mkdir()
     told = [line(s, run=name) for s in range(3) for name in ("one", "two")]
-    text = "".join(json.dumps(x) + "\n" for x in told)
-    (log / "x.jsonl").write_text(text)
-    (log / "20260101T000000000Z-1-01234567-000000.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    texts = [json.dumps(x).encode() for x in told]
+    (log / "x.jsonl").write_bytes(b"\n".join(texts))
+    (log / "20260101T000000000Z-1-01234567-000000.jsonl.gz").write_bytes(member(texts, 1))
     for source in (log, log / "x.jsonl"):
         assert main(["report", str(source), "--run", "two", "-o", str(tmp_path / "b.html"), "--force"]) == 0
         assert "3 groups of 1 run;" in capsys.readouterr().err
     assert main(["report", str(log), "--run", "three", "-o", str(tmp_path / "c.html")]) == 2
     assert not (tmp_path / "c.html").exists()
+
+
+@pytest.mark.parametrize("form", ["folder", "file"])
+def test_a_log_that_lost_groups_says_so_in_exit_code_and_source_line(tmp_path, capsys, form):
+    failed = as_line(run="r", step=0, error={"code": "missing_entropy", "message": "m"})
+    texts = [json.dumps(x).encode() for x in [*(line(s) for s in range(5)), failed, {**line(), "v": 1}]]
+    (tmp_path / "log").mkdir()
+    path = tmp_path / "log" / "20260101T000000000Z-1-01234567-000000.jsonl.gz"
+    path.write_bytes(member(texts, 1) + member(texts, 1)[:-20] + member(texts, 1))
+    if form == "file":
+        (path := tmp_path / "log.jsonl").write_bytes(b"\n".join([*texts, b"{", *texts, b"["]))
+    assert main(["report", str(path.parent if form == "folder" else path), "-o", str(tmp_path / "r.html")]) == 1
+    said = capsys.readouterr().err
+    assert "10 read; 4 refused (" in said
+    assert f"{2 if form == 'file' else 7} unreadable (" in said
+    data = json.loads(re.search(r'id="data">(.*?)</script>', (tmp_path / "r.html").read_text())[1])
+    assert "10 read; 4 refused" in data["source"]
+    if form == "folder":
+        path.write_bytes(b"x" * 99)
+        assert main(["report", str(path.parent), "-o", str(tmp_path / "x.html")]) == 2
+        assert not (tmp_path / "x.html").exists()
 
 
 def labelled_file(path, prompts):
@@ -622,7 +643,7 @@ def test_a_file_without_entropies_gets_the_remedy_and_no_page(tmp_path, capsys):
     assert "2 of 2 groups not scored: " in said
     assert "-p missing_entropy=frequency" in said
     source.write_text(json.dumps(bare) + "\n" + json.dumps(whole))
-    assert main(["report", str(source), "-o", str(out)]) == 0
+    assert main(["report", str(source), "-o", str(out)]) == 1
     assert "1 of 2 groups not scored: " in capsys.readouterr().err
     assert out.exists()
 
@@ -633,16 +654,19 @@ def test_step_and_run_of_a_file_are_kept(tmp_path):
     loose = [{"prompt_id": "p", "global_step": 4, "run": "z", "text": r"\boxed{1}"} for _ in range(2)]
     rows = [{"run": "z", "step": 3, "rollouts": rollouts}, {"step": 3, "rollouts": rollouts}, *loose]
     source.write_text("".join(json.dumps(r) + "\n" for r in rows))
-    told = []
-    found = read_lines(str(source), method="ttrl", params={}, shadow=[], missing=None, tell=told.append)
-    assert [(x["run"], x["step"], x["pseudo_label"]) for x in found] == [("z", 3, "1"), (None, 3, "1"), ("z", 4, "1")]
+    told, ledger = [], Ledger()
+    reader = Reader(str(source))
+    found = list(scored_lines(reader, ledger, method="ttrl", params={}, shadow=[], tell=told.append))
+    places = [(x["run"], x["step"], x["reply"]["pseudo_label"]) for x in found]
+    assert places == [("z", 3, "1"), (None, 3, "1"), ("z", 4, "1")]
     assert not [t for t in told if "ignored" in t]
+    assert ledger.as_json() == {"read": 3, "merged": 1, "dropped": 0, "refused": 0, "unreadable": 0}
 
 
 def test_the_spread_is_that_of_the_trained_rollouts():
     """Rollouts that only vote have no advantage: 64 votes of which two train on equal rewards have no spread."""
-    line = {"rewards": [1.0, 1.0, 0.0, 0.0], "trained": [True, True, False, False], "valid": [True] * 4}
-    found = sums(columns_of([line, {**line, "rewards": None}]))
+    keys = {"rewards": [1.0, 1.0, 0.0, 0.0], "trained": [True, True, False, False], "valid": [True] * 4}
+    found = sums(columns_of([as_line(**keys), as_line(**{**keys, "rewards": None})]))
     assert (found["reward_std"][0].tolist(), found["reward_std"][1].tolist()) == ([0.0, 0.0], [1.0, 0.0])
     assert (found["reward"][0].tolist(), found["reward"][1].tolist()) == ([2.0, 0.0], [4.0, 0.0])
 

@@ -1,30 +1,31 @@
-"""What a line of a run log holds: the declared keys, the same from a service and from its client."""
+"""A line of a run log: the group as it was sent, and its reply; the same from a service and from its client."""
 
 import json
-from dataclasses import replace
-from itertools import count
 
 import numpy as np
 import pytest
 
 import dare_reward
 from dare_reward.errors import RequestError
+from dare_reward.files.shapes import Notes, groups_in
 from dare_reward.reply import group_json
 from dare_reward.runs import line as module
-from dare_reward.runs.line import ASKED, LINE, asked_for, lines, objects, of_groups, of_scored
+from dare_reward.runs.line import LINE, asked_for, fault, line, lines, objects, of_groups, of_scored
 from dare_reward.runs.log import encoded
+from dare_reward.scoring.request import prepare
 from dare_reward.scoring.score import score
 
-OPTIONAL = {"truncated", "named", "inputs", "temperature", "top_p", "logprobs_mode", *ASKED}
 GROUPS = [
     {
         "group_id": "a",
         "label": "2",
         "prompt": "1+1?",
+        "temperature": 0.7,
+        "meta": {"mine": 1},
         "rollouts": [
             {"text": "so \\boxed{2}", "token_entropies": [0.1, 0.30004], "token_mask": [True, True]},
             {"text": "so \\boxed{2.0}", "token_entropies": [0.5, 9.0], "token_mask": [True, False], "trained": False},
-            {"answer": "3", "mean_entropy": 0.25, "num_tokens": 7, "confidence": 1.5},
+            {"answer": "3", "mean_entropy": 0.25, "num_tokens": 7, "confidence": 1.5, "finish_reason": "length"},
             {"answer": None},
         ],
     },
@@ -36,28 +37,38 @@ def read(record):
     return [json.loads(text) for text in lines(record, 1e9 + 0.1234, encoded)]
 
 
-def test_every_line_has_the_declared_keys():
-    found = read(of_scored(score(GROUPS, {}, method="dare"), GROUPS, run="r", step=3))
-    required = {f.name for f in LINE} - OPTIONAL
-    assert [set(line) - {"inputs"} for line in found] == [required, required | {"named"}]
-    first, second = found
-    assert (first["v"], first["time"], first["run"], first["step"]) == (1, "2001-09-09T01:46:40.123Z", "r", 3)
-    assert first["answers"] == ["2", "2", "3", None]
-    assert first["correct"] == [True, True, False, False]
-    assert first["trained"] == [True, False, True, True]
-    assert first["mean_entropies"] == [pytest.approx(0.20002), 0.5, 0.25, None]
-    assert first["num_tokens"] == [2, 1, 7, None]
-    assert first["inputs"] == {"confidence": [None, None, 1.5, None]}
-    assert second["error"]["code"] == "missing_entropy"
-    assert second["correct"] == [True, None]
-    assert second["mean_entropies"] is second["label"] is None
+def test_a_line_is_the_group_as_it_was_sent_and_its_reply():
+    found = score(GROUPS, {}, method="dare")
+    first, second = read(of_scored(found, GROUPS, run="r", step=3))
+    assert {f.name for f in LINE} | {"group_id", "label", "temperature", "rollouts"} == first.keys()
+    assert {f.name for f in LINE} | {"kind", "rollouts"} == second.keys(), "nobody gave it an id"
+    assert (first["v"], first["time"], first["run"], first["step"]) == (2, "2001-09-09T01:46:40.123Z", "r", 3)
+    assert first["rollouts"] == [
+        {"answer": "2", "mean_entropy": pytest.approx(0.20002), "num_tokens": 2, "correct": True},
+        {"answer": "2", "mean_entropy": 0.5, "num_tokens": 1, "correct": True, "trained": False},
+        {"answer": "3", "mean_entropy": 0.25, "num_tokens": 7, "correct": False, "confidence": 1.5,
+         "finish_reason": "length"},
+        {"answer": None, "correct": False},
+    ]  # fmt: skip
+    assert second["rollouts"] == [{"answer": "x", "correct": True}, {"answer": "y", "correct": None}]
+    assert second["reply"]["error"]["code"] == "missing_entropy"
+    written = [json.loads(json.dumps(group_json(g))) for g in found.reply.groups]
+    assert [first["reply"], second["reply"]] == written
+    assert not any(map(fault, (first, second)))
 
 
-def test_fields_of_the_reply_keep_their_names():
-    reply = dare_reward.estimate(GROUPS, advantage="grpo", shadow=["ttrl"])
-    for line, group in zip(read(of_groups(GROUPS, reply)), reply.groups):
-        written = json.loads(json.dumps(group_json(group)))
-        assert {name: line[name] for name in written} == written
+@pytest.mark.parametrize("asked", ["", "all", "texts", "token_entropies"])
+def test_a_line_scored_again_gets_its_reply_again(asked):
+    """The reader of files takes it as a group, and nothing of it is called unknown."""
+    reply = dare_reward.estimate(GROUPS[:1])
+    (one,) = read(of_groups(GROUPS[:1], reply.groups, asked=asked_for(asked), run="r", step=3))
+    notes = Notes()
+    (group,) = groups_in(one, notes, missing=None)
+    assert not notes.ignored
+    assert group["meta"] == {"run": "r", "step": 3}
+    again = dare_reward.estimate([group]).groups[0]
+    assert again.rewards == pytest.approx(reply.groups[0].rewards, abs=1e-6)
+    assert (again.answers, again.pseudo_label) == (reply.groups[0].answers, reply.groups[0].pseudo_label)
 
 
 def test_a_client_writes_what_the_service_writes():
@@ -67,8 +78,11 @@ def test_a_client_writes_what_the_service_writes():
     ready = [encoded(group_json(g)) for g in found.reply.groups]
     expected = read(of_scored(found, GROUPS, asked=asked))
     assert read(of_scored(found, GROUPS, asked=asked, encoded=ready)) == expected
-    remote = read(of_groups(GROUPS, found.reply, asked=asked, seconds=found.seconds))
-    assert remote == expected
+    assert read(of_groups(GROUPS, found.reply.groups, asked=asked, seconds=found.seconds)) == expected
+    assert [json.loads(encoded(o)) for o in objects(of_scored(found, GROUPS, asked=asked), 1e9 + 0.1234)] == expected
+    alone = line(GROUPS[0], found.reply.groups[0])
+    bare = read(of_scored(found, GROUPS))[0]
+    assert {**bare, "time": None, "seconds": 0.0} == json.loads(encoded(alone))
 
 
 def test_a_client_grades_where_lines_are_made(monkeypatch):
@@ -77,30 +91,44 @@ def test_a_client_grades_where_lines_are_made(monkeypatch):
     monkeypatch.setattr(
         module, "grades", lambda *args, real=module.grades, **rest: asked.append(1) or real(*args, **rest)
     )
-    record = of_groups(GROUPS, dare_reward.estimate(GROUPS))
+    record = of_groups(GROUPS, dare_reward.estimate(GROUPS).groups)
     assert asked == []
-    assert read(record)[0]["correct"] == [True, True, False, False]
+    assert [r["correct"] for r in read(record)[0]["rollouts"]] == [True, True, False, False]
     assert asked
-    assert read(of_groups([], dare_reward.estimate([]))) == []
+    assert read(of_groups([], dare_reward.estimate([]).groups)) == []
 
 
 def test_texts_only_where_asked_for():
     found = score(GROUPS, {}, method="dare")
-    first, second = read(of_scored(found, GROUPS, asked=asked_for("all")))
+    first, _ = read(of_scored(found, GROUPS, asked=asked_for("all")))
     assert first["prompt"] == "1+1?"
-    assert first["texts"] == ["so \\boxed{2}", "so \\boxed{2.0}", None, None]
-    assert first["token_entropies"] == [[0.1, 0.3], [0.5], [], []]  # masked tokens are not the policy's
-    assert second.keys() & OPTIONAL == {"named"}
-    assert second["named"] is False
-    (only, _) = read(of_scored(found, GROUPS, asked=asked_for("texts")))
-    assert OPTIONAL & only.keys() == {"inputs", "texts"}
+    assert [r.get("text") for r in first["rollouts"]] == ["so \\boxed{2}", "so \\boxed{2.0}", None, None]
+    assert ["answer" in r for r in first["rollouts"]] == [False, False, True, True], "as they were sent"
+    traces = [r.get("token_entropies") for r in first["rollouts"]]
+    assert traces == [[0.1, 0.30004], [0.5], None, None]  # masked tokens are not the policy's
     assert "boxed" not in json.dumps(read(of_scored(found, GROUPS)))
+    assert "mine" not in json.dumps(read(of_scored(found, GROUPS, asked=asked_for("all"))))
+
+
+def test_what_waits_holds_no_texts_that_nobody_asked_for():
+    record = of_scored(score(GROUPS, {}, method="dare"), GROUPS)
+    assert "boxed" not in json.dumps(record.groups)
+    light = [{"rollouts": [{"answer": "1"}]}]
+    assert of_scored(score(light, {}, method="ttrl"), light).groups is light, "nothing is copied"
+
+
+def test_token_entropies_keep_the_mean_that_a_request_allows():
+    rng = np.random.default_rng(0)
+    entropies = [(10.0 ** rng.uniform(-7, 1, 200)).tolist() for _ in range(8)]
+    groups = [{"rollouts": [{"answer": "1", "token_entropies": row} for row in entropies]}]
+    (found,) = read(of_groups(groups, dare_reward.estimate(groups).groups, asked=asked_for("token_entropies")))
+    prepare([{"rollouts": found["rollouts"]}])
 
 
 def test_asked_for():
     assert asked_for("") == frozenset()
     assert asked_for("texts, prompt") == {"texts", "prompt"}
-    assert asked_for("all") == set(ASKED)
+    assert asked_for("all") == {"prompt", "texts", "token_entropies"}
     with pytest.raises(RequestError, match="texts"):
         asked_for("text")
 
@@ -117,38 +145,6 @@ def test_token_masks_are_not_kept(plugin):
     found = score(groups, {"allow_experimental": True}, method="guess_tokens")
     assert found.reply.groups[0].token_mask is not None
     ready = [encoded(group_json(g)) for g in found.reply.groups]
-    (line,) = read(of_scored(found, groups, encoded=ready))
-    assert line["token_mask"] is None
-    assert line["method"] == "guess_tokens"
-
-
-def test_prepared_groups_have_a_line_too():
-    groups = dare_reward.Groups.of([["a", "b", "a"]], mean_entropy=[[0.1, 0.2, np.nan]])
-    numbers = count()
-    found = score(groups, {"missing_entropy": "frequency"}, method="dare")
-    (line,) = read(of_scored(found, [{"rollouts": []}], run=str(next(numbers))))
-    assert line["mean_entropies"] == [0.1, 0.2, None]
-
-
-@pytest.mark.parametrize(("ends", "expected"), [(["length", "stop"], [True, False]), (["length", None], [True, False])])
-def test_what_the_length_limit_cut_off(ends, expected):
-    groups = [{"rollouts": [{"answer": "1", **({"finish_reason": e} if e else {})} for e in ends]}]
-    for record in (
-        of_scored(score(groups, {}, method="ttrl"), groups),
-        of_groups(groups, dare_reward.estimate(groups)),
-    ):
-        (line,) = read(record)
-        assert line["truncated"] == expected
-        assert objects(record, 0.0).__next__()["truncated"] == expected
-    bare = [{"rollouts": [{"answer": "1"}]}]
-    assert "truncated" not in read(of_scored(score(bare, {}, method="ttrl"), bare))[0]
-
-
-def test_lines_and_objects_are_the_same():
-    found = score(GROUPS, {}, method="dare")
-    plain = of_scored(found, GROUPS, run="r", step=3, asked=frozenset(ASKED))
-    whole = [json.loads(text) for text in lines(plain, 1e9, encoded)]
-    assert [json.loads(encoded(line)) for line in objects(plain, 1e9)] == whole
-    bare = replace(plain, texts={}, tokens=None)
-    for p in range(len(GROUPS)):
-        assert [*objects(plain.only(p), 1e9)] == [[*objects(bare, 1e9)][p]]
+    (one,) = read(of_scored(found, groups, encoded=ready))
+    assert one["reply"]["token_mask"] is None
+    assert one["reply"]["method"] == "guess_tokens"

@@ -42,7 +42,7 @@ def make_log(tmp_path):
 
 
 def record(run="r", step=None, **options):
-    return of_groups(GROUPS, REPLY, run=run, step=step, **options)
+    return of_groups(GROUPS, REPLY.groups, run=run, step=step, **options)
 
 
 def add(log, *records):
@@ -227,7 +227,7 @@ def test_small_files_count_as_blocks(make_log, tmp_path):
 
 def test_old_segments_go(make_log, tmp_path):
     now = [1e9]
-    log, _ = make_log(max_age=100.0, clock=lambda: now[0])
+    log, _ = make_log(max_age=100.0, age=lambda: now[0])
     add(log, record("old"))
     now[0] += 50
     add(log, record("new"))
@@ -236,6 +236,16 @@ def test_old_segments_go(make_log, tmp_path):
     add(log, record("newest"))
     assert {f.partition("/")[0] for f in files(tmp_path)} == {"new", "newest"}
     assert not (tmp_path / "old").exists()
+
+
+def test_a_clock_that_jumps_deletes_nothing(make_log, tmp_path):
+    """Ten days forth and back, as a machine that is set right: age is counted by a clock that nobody sets."""
+    now = [1e9]
+    log, _ = make_log(max_age=3600.0, clock=lambda: now[0])
+    for step, jump in enumerate((0, 0, 864_000, 0, -864_000, 0)):
+        now[0] += jump
+        add(log, record(step=step))
+    assert sorted(line["step"] for line in read_run(tmp_path)) == [0, 1, 2, 3, 4, 5]
 
 
 def test_files_and_folders_are_the_user_s_alone(make_log, tmp_path):
@@ -360,8 +370,8 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path, after):
 
 def test_neither_a_name_nor_a_thread_that_cannot_start_ends_anything(make_log, tmp_path, monkeypatch):
     log, told = make_log()
-    log.add(of_groups(GROUPS, REPLY, run="a\udcff"))
-    log.add(of_groups(GROUPS, REPLY, run="b"))
+    log.add(of_groups(GROUPS, REPLY.groups, run="a\udcff"))
+    log.add(of_groups(GROUPS, REPLY.groups, run="b"))
     assert log.flush()
     assert log.status["flushed"] == 2
     fresh, told = make_log(tmp_path / "other")
@@ -370,6 +380,6 @@ def test_neither_a_name_nor_a_thread_that_cannot_start_ends_anything(make_log, t
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    fresh.add_made(lambda: of_groups(GROUPS, REPLY), 1)
+    fresh.add_made(lambda: of_groups(GROUPS, REPLY.groups), 1)
     assert fresh.status["failed"] == 1
     assert "can't start" in told[0][1]

@@ -20,7 +20,7 @@ def run(tmp_path_factory):
     for step in range(3):
         rows = [{"answer": str(i % 3), "mean_entropy": 0.1 * i} for i in range(6)]
         groups = [{"group_id": "a", "label": "1", "rollouts": rows}, {"group_id": "b", "rollouts": [{"answer": "1"}]}]
-        log.add(of_groups(groups, dare_reward.estimate(groups), run="exp1", step=step))
+        log.add(of_groups(groups, dare_reward.estimate(groups).groups, run="exp1", step=step))
     log.close()
     return folder / "exp1"
 

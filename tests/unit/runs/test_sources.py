@@ -38,10 +38,11 @@ def test_a_client_logs_what_it_returns(tmp_path):
     reply = client.reward(GROUPS, run="exp1", step=7)
     (line,) = lines(tmp_path)
     assert (line["run"], line["step"], line["label"]) == ("exp1", 7, "1")
-    assert line["rewards"] == list(reply.groups[0].rewards)
-    assert line["correct"] == [True, False]
-    assert line["trained"] == [True, False]
-    assert "texts" not in line
+    assert line["reply"]["rewards"] == list(reply.groups[0].rewards)
+    assert line["rollouts"] == [
+        {"answer": "1", "mean_entropy": 0.1, "correct": True},
+        {"answer": "2", "mean_entropy": 0.2, "trained": False, "correct": False},
+    ]
 
 
 @pytest.mark.anyio
@@ -51,7 +52,7 @@ async def test_an_asynchronous_client_too(tmp_path, anyio_backend):
     client = AsyncClient(**options, run_log=str(tmp_path), run_log_texts="prompt,texts")
     await client.reward(GROUPS)
     (line,) = lines(tmp_path, frozenset({"prompt", "texts"}))
-    assert (line["prompt"], line["texts"]) == ("?", ["\\boxed{1}", None])
+    assert (line["prompt"], [r.get("text") for r in line["rollouts"]]) == ("?", ["\\boxed{1}", None])
 
 
 def test_wrong_parts_are_refused_at_once(tmp_path):
@@ -79,4 +80,4 @@ def test_the_adapters_take_it_from_their_address(tmp_path, monkeypatch):
     assert dict(scorer.client)["run_log"] == str(tmp_path)
     scorer.score(GROUPS, step=2)
     (line,) = lines(tmp_path, frozenset({"texts"}))
-    assert (line["run"], line["step"], line["texts"]) == ("exp1", 2, ["\\boxed{1}", None])
+    assert (line["run"], line["step"], line["rollouts"][0]["text"]) == ("exp1", 2, "\\boxed{1}")

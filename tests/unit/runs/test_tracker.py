@@ -24,7 +24,7 @@ REPLY = dare_reward.estimate(GROUPS, shadow=["ttrl"])
 
 
 def read(groups=GROUPS, reply=REPLY, asked=frozenset({"texts", "prompt"}), **more):
-    return [json.loads(t) for t in lines(of_groups(groups, reply, asked=asked, **more), 0.0, encoded)]
+    return [json.loads(t) for t in lines(of_groups(groups, reply.groups, asked=asked, **more), 0.0, encoded)]
 
 
 def test_the_scalars_of_a_step():
@@ -40,7 +40,7 @@ def test_the_scalars_of_a_step():
         "frac_reward_zero_std": 0.5, "reward": sum(rewards) / 8, "reward_std": deviation / 2, "invalid": 1 / 8,
         "distinct_answers": 1.5, "dropped": sum(g.drop is not None for g in REPLY.groups[:2]) / 2,
         "entropy": (0.2 + 0.4 + 0.9 + 4 * 0.1) / 7, "entropy_right": 0.3, "entropy_wrong": (0.9 + 0.4) / 5,
-        "num_tokens": 5, "truncated": 1 / 8, "group_errors": 1 / 3,
+        "num_tokens": 5, "truncated": 1 / 4, "group_errors": 1 / 3,
     }  # fmt: skip
     assert {k: found[k] for k in expected} == pytest.approx(expected)
     assert found["shadow_ttrl_label_agreement"] == 1

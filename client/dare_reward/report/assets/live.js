@@ -6,7 +6,7 @@
   const options = { extras };
   const status = document.getElementById("live");
   const page = document.getElementById("page");
-  let methods = null;
+  let methods = null, shown = null;
 
   // --- the token: once in the address, then only in this tab ------------------------------------------------------------
 
@@ -55,14 +55,27 @@
     }
   }
 
+  /** Ask for what changed since the last time, and draw it into what is known. */
   async function renew() {
-    const reply = await ask("page/data");
+    const reply = await ask(`page/data?since=${shown ? shown.now : ""}`);
     if (!reply.ok) throw new Error(String(reply.status));
     const data = await reply.json();
+    const old = new Map(data.since && shown ? shown.runs.map((run) => [run.run, run]) : []);
+    for (const run of data.runs) old.set(run.run, merged(run, old.get(run.run)));
+    shown = { ...(data.since ? shown : {}), ...data, runs: data.order.map((name) => old.get(name)) };
     if (status.textContent !== "Live") status.textContent = "Live";
-    data.made = `as of ${new Date().toLocaleTimeString("en-GB")}`;
-    if (data.runs.length) draw(data, options);
+    shown.made = `as of ${new Date().toLocaleTimeString("en-GB")}`;
+    if (shown.runs.length) draw(shown, options);
     else empty();
+  }
+
+  /** A run with its earlier steps before those that came, and its groups in the order of `keys`. */
+  function merged(run, old) {
+    if (!old) return run;
+    const cards = new Map([...old.cards, ...run.cards].map((card) => [card.key, card]));
+    const columns = Object.entries(run.columns).map(([name, own]) => [name, [...(old.columns[name] || []).slice(0, run.from), ...own]]);
+    return { ...run, columns: Object.fromEntries(columns), states: [...old.states.slice(0, run.from), ...run.states],
+      cards: run.keys.map((key) => cards.get(key)).filter(Boolean) };
   }
 
   function empty() {

@@ -1,1 +1,0 @@
-"""A run log scored again by another method, and `dare-reward replay`."""

@@ -1,0 +1,121 @@
+"""What the page knows: a thread follows the run log on disk, with the reader and the totals of `dare-reward report`.
+
+Nothing of a request is handed over, so rewards never wait for the page, and page and report say the same. Totals stay
+when the log's oldest files go.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from dare_reward import __version__
+from dare_reward.ledger import Ledger
+from dare_reward.report.book import RunBook
+from dare_reward.report.view import BookView, unmeasured
+from dare_reward.runs.reader import Follower
+
+NEWEST: Final = 16 << 20  # bytes of an older log that are read at the start: some 15,000 groups of 64 rollouts
+GROUPS: Final = 400_000  # bytes of the single groups in a view
+
+
+class LivePage:
+    """`look` says from any thread that there is more on disk; `json` is what changed since a version."""
+
+    def __init__(self, folder: Path, warn: Callable[[str, str], None]) -> None:
+        self.book = RunBook()
+        self._view = BookView(self.book, groups=GROUPS)
+        self._warn = warn
+        self._epoch, self._reading = secrets.token_hex(4), True
+        self._books, self._reads = threading.Lock(), threading.Lock()
+        self._more = threading.Event()
+        self._pid = 0  # of the process whose thread reads: after a fork, the child starts its own
+        self._made: tuple[str, str, bytes] = ("", "", b"")
+        self.follow(folder)
+
+    def follow(self, folder: Path) -> None:
+        """Read that run log from now on. What is known of another one stays."""
+        with self._reads:
+            self._log = Follower(folder, NEWEST)
+        if folder.is_dir():
+            self.look()
+
+    def look(self) -> None:
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            threading.Thread(target=self._work, name="page", daemon=True).start()
+        self._more.set()
+
+    @property
+    def version(self) -> str:
+        """It changes with what is known."""
+        return f"{self._epoch}-{self.book.version}"
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where the lines of the log went."""
+        return self._log.ledger
+
+    @property
+    def unmeasured(self) -> list[str]:
+        """The runs whose method reads entropies, of which no label says whether they are informative."""
+        with self._books:
+            return [run.name for run in self.book.runs.values() if unmeasured(run)]
+
+    def json(self, since: str = "") -> bytes:
+        """What changed after that version, as JSON; everything, if it is no version of this process."""
+        with self._books:
+            version = self.version
+            if self._made[:2] != (since, version):
+                epoch, _, number = since.partition("-")
+                known = int(number) if epoch == self._epoch and number.isdecimal() and len(number) < 16 else -1
+                head = {"live": True, "title": "", "source": self._source(), "made": "", "version": __version__}
+                data = head | {"since": since if known >= 0 else "", "now": version}
+                data |= self._view.since(known, reading=self._reading)
+                self._made = (since, version, orjson.dumps(data, default=dict))
+            return self._made[2]
+
+    def flush(self) -> None:
+        """Read what is on disk."""
+        with self._reads:
+            try:
+                for line in self._log.new():
+                    _bare(line)
+                    with self._books:
+                        self.book.add(line)
+            except Exception as error:  # noqa: BLE001  (a page never ends what it shows)
+                self._warn(
+                    "page_failed", f"the run log could not be read for the page: {type(error).__name__}: {error}"
+                )
+            if self._reading:
+                with self._books:
+                    self._epoch, self._reading = secrets.token_hex(4), False
+
+    def _source(self) -> str:
+        """What is not shown, or no longer on disk."""
+        ledger, gone = self._log.ledger, self._log.gone
+        notes = [ledger.sentence] if ledger.lost or ledger["dropped"] else []
+        notes += [f"{gone:,} older files of the log are gone, and their groups still counted"] if gone else []
+        if self.book.gone:
+            notes.append(f"{self.book.gone:,} groups of runs that were silent for longest are not shown")
+        return ". ".join(notes)
+
+    def _work(self) -> None:
+        while True:
+            self._more.wait()
+            self._more.clear()
+            self.flush()
+
+
+def _bare(line: dict[str, Any]) -> None:
+    """Prompts and texts stay in the log."""
+    line.pop("prompt", None)
+    for rollout in line["rollouts"]:
+        rollout.pop("text", None)
+        rollout.pop("token_entropies", None)
