@@ -10,7 +10,7 @@ from rows import each
 
 from dare_reward.answers import choice_letter, official_key
 from dare_reward.answers import extract as extract_all
-from dare_reward.answers.extraction.final_turn import _THINK
+from dare_reward.answers.extraction.frame import _THINK
 from dare_reward.answers.languages import PHRASES, every
 from dare_reward.answers.tables import listed
 

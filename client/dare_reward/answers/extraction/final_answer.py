@@ -23,11 +23,12 @@ from .announced_letters import announced_letter, last_letter, names_several
 from .announcements import NEAR, announcements, lowered
 from .boxes import boxes, last_mark, listed
 from .fields import Mark, is_undecided
-from .final_turn import final_turn, questions
+from .frame import before_explanation, final_turn, parts
 from .program_output import announced_literal, marked_literal
-from .prose_values import plain_content
-from .statements import concluding_value, said_in_words
+from .prose_values import WORDS
+from .statements import concluding_value, verdict
 from .unannounced import lone_line, unannounced_letter, unannounced_value
+from .values import readable, values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,6 +42,7 @@ _READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase}
 _NUMBER = pattern(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
 _SPAN = pattern(r"\$\$?+([^$]+)\$\$?+|\\\(((?:[^\\]|\\[^)])*+)\\\)|\\\[((?:[^\\]|\\[^\]])*+)\\\]")
 
+_SENTENCE_ENDS = (".", "!", "$", "**", "\\)", "\\]", "。")
 _OR = pattern(rf"\}}[\s$*.,)]{{0,6}}+(?:{alternatives('or')})[\s$*(]{{0,6}}+\\f?box")
 
 EMPTY: Final = "empty"
@@ -112,15 +114,20 @@ def extract(
         return _THINKING if turn is None else _NONE
     if kind != "exact":
         turn = without_html(turn)
-    start, found = 0, _NONE
-    for end in (*questions(turn), len(turn)):
-        found = _read(turn[start:end], kind, letters, closed_only=closed_only)
+    if closed_only:
+        unmarked = "none"
+    found, asked = _NONE, parts(turn)
+    for part in asked:
+        found = _read(part, kind, letters, closed_only=closed_only)
+        if found.answer is None and unmarked == "sentence" and found is not _CUT_OFF and found is not _UNCLEAR:
+            found = _sentence(part, kind, follows=part is not asked[-1]) or found
+        if found.answer is None and kind == "math" and (first := before_explanation(part)):
+            found = _read(first, kind, letters, closed_only=closed_only)
+            if found.answer is None and unmarked == "sentence":
+                found = _sentence(first, kind) or found
         if found.answer is not None:
             return found
-        start = end
-    if closed_only or unmarked == "none" or (unmarked == "sentence" and (found is _CUT_OFF or found is _UNCLEAR)):
-        return found
-    return _unmarked(turn, kind, letters, unmarked) or found
+    return (_guessed(turn, kind, letters) if unmarked == "number" else None) or found
 
 
 def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool) -> Extraction:
@@ -128,12 +135,7 @@ def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool)
         return _choice(text, letters, closed_only=closed_only)
     mark = last_mark(text)
     if mark is not None:
-        content = _marked(text, mark, kind)
-        if content is None:
-            return _CUT_OFF
-        if kind == "math" and is_undecided(content):
-            return _UNCLEAR
-        return Extraction(content, "box" if mark.source == "box" else "tag") if content else _NONE
+        return _field(text, mark, kind, closed_only=closed_only)
     if closed_only:
         return _LIMITED
     phrase = announced_literal(text) if kind == "literal" else _phrase(text, kind)
@@ -142,6 +144,20 @@ def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool)
     if phrase is None:
         return _NONE
     return _UNCLEAR if kind == "math" and is_undecided(phrase) else Extraction(phrase, "phrase")
+
+
+def _field(text: str, mark: Mark, kind: Kind, *, closed_only: bool) -> Extraction:
+    """The answer in a box, a tag or another field."""
+    content = _marked(text, mark, kind)
+    if content is None and kind == "math" and mark.source == "tag" and not closed_only:
+        content = _unclosed(text[mark.end :])
+    if content is None:
+        return _CUT_OFF
+    if kind == "math" and mark.source in {"tag", "string"}:
+        content = _inside(content)
+    if content is None or (kind == "math" and is_undecided(content)):
+        return _UNCLEAR
+    return Extraction(content, "box" if mark.source == "box" else "tag") if content else _NONE
 
 
 def _marked(text: str, mark: Mark, kind: Kind) -> str | None:
@@ -154,7 +170,7 @@ def _marked(text: str, mark: Mark, kind: Kind) -> str | None:
         return peel(mark.content) if kind == "text" else mark.content.strip()
     if mark.source == "box":
         return listed(text, mark)
-    return _items(mark.content) if mark.source == "value" else _inside(mark.content)
+    return _items(mark.content) if mark.source == "value" else mark.content
 
 
 def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extraction:
@@ -210,16 +226,27 @@ def _phrase(text: str, kind: Kind) -> str | None:
     return None
 
 
+def _unclosed(rest: str) -> str | None:
+    """What a tag holds that never closes, if its text ends."""
+    return rest if rest.rstrip().endswith(_SENTENCE_ENDS) else None
+
+
 def _inside(content: str) -> str | None:
-    """What a field says about mathematics: its box, span, announcement or value; None if a box never closes."""
+    """What a field says about mathematics: its box, span, announcement, or what it concludes; None where it is none.
+
+    What is neither a value nor a few words is not taken whole: a derivation is no vote.
+    """
     for box in boxes(content, 1):
         return box.content
     if span := _SPAN.fullmatch(content):
         return (span[1] or span[2] or span[3] or content).strip()
-    phrase = _phrase(content, "math")
-    if phrase is None and len(content.split()) > 2:
-        phrase = plain_content(content, strict=False) or said_in_words(content, fresh=False, alone=True)
-    return phrase or content
+    if (phrase := _phrase(content, "math")) is not None:
+        return phrase
+    if len(content.split()) <= 2 or readable(content):
+        return content
+    if (value := verdict(content) or concluding_value(content, ended=True)) is not None:
+        return value
+    return content if len(content.split()) <= WORDS and not values(content) else None
 
 
 def _items(content: str) -> str:
@@ -233,14 +260,20 @@ def _items(content: str) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) and '"' in content else content
 
 
-def _unmarked(text: str, kind: Kind, letters: tuple[str, ...], unmarked: Unmarked) -> Extraction | None:
-    """What a text that announces nothing may still say, as far as `unmarked` lets it."""
-    if unmarked == "number" and kind == "choice" and (letter := last_letter(text, letters)) is not None:
+def _sentence(text: str, kind: Kind, *, follows: bool = False) -> Extraction | None:
+    """What the last sentence of a text that announces nothing states."""
+    said = None
+    if kind == "math":
+        said = concluding_value(text, follows=follows)
+    elif kind == "text":
+        said = lone_line(text)
+    return None if said is None else Extraction(said, "sentence")
+
+
+def _guessed(text: str, kind: Kind, letters: tuple[str, ...]) -> Extraction | None:
+    """The last number or letter of a text that announces nothing."""
+    if kind == "choice" and (letter := last_letter(text, letters)) is not None:
         return Extraction(letter, "fallback")
-    if unmarked == "sentence" and kind == "math" and (value := concluding_value(text)) is not None:
-        return Extraction(value, "sentence")
-    if unmarked == "sentence" and kind == "text" and (line := lone_line(text)) is not None:
-        return Extraction(line, "sentence")
-    if unmarked == "number" and kind == "math" and (numbers := _NUMBER.findall(text)):
+    if kind == "math" and (numbers := _NUMBER.findall(text)):
         return Extraction(numbers[-1].rstrip(","), "fallback")
     return None

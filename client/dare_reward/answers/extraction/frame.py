@@ -1,10 +1,21 @@
-"""The part of a rollout in which its answer stands: the final turn, without the thinking, up to a run-on question."""
+"""Where a reply begins and ends: its final turn, without the thinking, up to what is no reply any more.
+
+    text -> final turn -> parts, the asked one first
+
+A base model that has answered goes on with a further question of an imagined list, and a chat model that was shown
+examples answers these again. So a reply that opens with a question has its own answer last; one that opens with text
+has it first.
+"""
 
 from __future__ import annotations
 
+import re
+
 from ..._pattern import pattern
-from ..languages import every
+from ..languages import english, every
 from .fields import without_stray_tags
+
+MOST = 8  # parts that are looked at
 
 # An end-of-turn token that detokenisation left in the text: what follows is another turn, or garbage.
 _END = pattern(
@@ -35,12 +46,21 @@ _THINK = {
 _SQUARE = {word: square for word, pairs in _THINK.items() if (square := tuple(p for p in pairs if p[0][0] == "["))}
 # What a template writes before the reply and nowhere else.
 _REPLY = ("<|im_start|>answer\n", "[BEGIN FINAL RESPONSE]", "<|START_RESPONSE|>", "<|open|>response<|sep|>")
-# A base model that has answered often goes on with the next question of an imagined list.
+_ASKS = "|".join(word.capitalize() for word in every("question"))
+_NUMBERED = "(?:Problem|Question|Exercise|Example|Task)"
+# The line of a further question, or of what stands before one in a prompt.
 _QUESTION = pattern(
-    rf"\n(?:[ \t]*+[#*>]*+[ \t]*+(?:{'|'.join(word.capitalize() for word in every('question'))})"
+    rf"\n(?:[ \t]*+[#*>]*+[ \t]*+(?:(?:Next|New|Another)[ \t])?+(?:{_ASKS}|Task|[qQ]uestion|Example[ \t]++\d++)"
     r"[ \t]*+\d*+[ \t]*+\**+[ \t]*+[:：]"
-    r"|(?:#{1,6}[ \t]|\*\*)(?:Problem|Question|Exercise|Example)[ \t]++\d++\.?\**+[ \t]*+(?=\n))"
+    rf"|(?:#{{1,6}}[ \t]|\*\*){_NUMBERED}(?:[ \t]++\d++)?+\.?\**+[ \t]*+(?=\n)|\*\*{_NUMBERED}[ \t]++\d++\.?\*\*"
+    r"|[\[<](?:[Qq]uestion|QUESTION|[Pp]roblem)[\]>]|(?:user|human)\n"
+    rf"|(?i:[#*]*(?:{english('prompts')})))"
 )
+# What a base model writes for the end of its answer, without its beginning.
+_STRAY = pattern(r"(?<![A-Za-z<])\s*+<?(?:/(?:final_)?answer|/?end answer|answer)>", re.IGNORECASE)
+_OPENED = pattern(r"<(?:final_)?answer>", re.IGNORECASE)
+_EXPLAINS = pattern(rf"(?<=[.\n])\s?[#*]*+(?:{english('explains again')})", re.IGNORECASE)
+_LEAD = 120  # characters that a reply may say before it opens with a question: "Here are the answers:"
 
 
 def final_turn(text: str, *, open_think: bool = False) -> str | None:
@@ -66,7 +86,33 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
     else:
         text = _reply(text)
     turn = _after_thinking(text, open_think=open_think, marked=marked)
+    if turn and "nswer>" in turn and not _OPENED.search(turn) and (stray := _STRAY.search(turn)):
+        turn = turn[: stray.start()]
     return without_stray_tags(turn) if turn and marked else turn
+
+
+def parts(turn: str) -> list[str]:
+    """The questions that a turn answers, the asked one first: the last of a turn that opens with a question."""
+    places = _questions("\n" + turn.lstrip()) if turn else []
+    if not places:
+        return [turn]
+    turn = "\n" + turn.lstrip()
+    opens = places[0] == 0 or (places[0] < _LEAD and turn[: places[0]].rstrip().endswith(":"))
+    if opens:
+        return [turn[places[-1] :]]
+    return [turn[a:b] for a, b in zip([0, *places], [*places, len(turn)], strict=True)]
+
+
+def before_explanation(part: str) -> str | None:
+    """What stands before the explanation of an answer that is given first: "80 dollars", "Explanation: …"."""
+    found = _EXPLAINS.search(part)
+    return part[: found.start()] if found else None
+
+
+def _questions(text: str) -> list[int]:
+    """Where up to eight lines begin that open another question; of more, the last."""
+    found = [match.start() for match in _QUESTION.finditer(text)]
+    return found if len(found) <= MOST else [*found[: MOST - 1], found[-1]]
 
 
 def _reply(text: str) -> str:
@@ -77,18 +123,6 @@ def _reply(text: str) -> str:
         if (mark[0] == "[" or "<" in text) and text.rfind(mark) >= 0:
             return text.rpartition(mark)[2]
     return text
-
-
-def questions(text: str) -> list[int]:
-    """Where up to eight lines begin that open another question."""
-    if ":" not in text and "：" not in text and "#" not in text and "*" not in text:
-        return []
-    found = []
-    for match in _QUESTION.finditer(text):
-        found.append(match.start())
-        if len(found) == 8:
-            break
-    return found
 
 
 def _after_thinking(text: str, *, open_think: bool, marked: bool) -> str | None:
