@@ -10,6 +10,9 @@ from .markup import group_end, without_html
 from .tables import spellings, words
 
 MAX_CHARS = 2_000
+_SCIENTIFIC = pattern(r"(?<=\d)\s?x\s?(?=10\s?\^)")
+# The backslash of a command, escaped once more: 12\\\\pi.
+_DOUBLED = pattern(r"\\\\(?=(?:[dt]?frac|sqrt|pi|cdot|times|text|left|right|sin|cos|tan|theta|infty|circ)(?![a-z]))")
 
 _SUPERSCRIPTS = {ord(a): b for a, b in zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni", strict=True)}
 _SUBSCRIPTS = {ord(a): b for a, b in zip("₀₁₂₃₄₅₆₇₈₉₊₋ₙᵢₖ", "0123456789+-nik", strict=True)}
@@ -50,9 +53,13 @@ def clean(raw: str) -> str | None:
         s = _ascii(s)
     elif _UNSAFE.search(s):
         return None
+    if "\\\\" in s and "\\begin" not in s:
+        s = _DOUBLED.sub("\\\\", s)
     s = _unit_vectors(_plain_braces(peel(without_html(s))))
     if "^" in s and _OWN_POWER.search(s):
         s = _OWN_POWER.sub(r"\1 \\cdot \2", s)
+    if "x" in s and "10" in s:
+        s = _SCIENTIFIC.sub(r" \\times ", s)
     if "\\over" in s:
         s = _OVER.sub(r"\\frac{\1}{\2}", s)
     s = _unconditional(_ABBREVIATION.sub(r"\1", s))

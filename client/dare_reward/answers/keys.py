@@ -30,7 +30,7 @@ from .number_words import DIGITS, NUMERALS, POWERS, chinese_number, counted, sca
 from .rules import DEFAULT, Intervals, ListOrder, Log, Names, Percent, Rules, Significant, Units
 from .unreadable import Unreadable
 
-ANSWERS_VERSION = "7"
+ANSWERS_VERSION = "8"
 
 CACHE_SIZE = 100_000
 CACHE_CHARS = 256  # longer answers are not kept, so that the cache stays below some 50 MB

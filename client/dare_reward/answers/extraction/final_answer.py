@@ -25,7 +25,7 @@ from .boxes import boxes, last_mark, listed
 from .fields import Mark, is_undecided
 from .frame import before_explanation, final_turn, parts
 from .program_output import announced_literal, marked_literal
-from .prose_values import WORDS
+from .prose_values import UNREAD, WORDS
 from .statements import concluding_value, verdict
 from .unannounced import lone_line, unannounced_letter, unannounced_value
 from .values import readable, values
@@ -42,6 +42,7 @@ _READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase}
 _NUMBER = pattern(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
 _SPAN = pattern(r"\$\$?+([^$]+)\$\$?+|\\\(((?:[^\\]|\\[^)])*+)\\\)|\\\[((?:[^\\]|\\[^\]])*+)\\\]")
 
+_WORDS = pattern(r"(?<!\\)[A-Za-z]{3,} ")
 _SENTENCE_ENDS = (".", "!", "$", "**", "\\)", "\\]", "。")
 _OR = pattern(rf"\}}[\s$*.,)]{{0,6}}+(?:{alternatives('or')})[\s$*(]{{0,6}}+\\f?box")
 
@@ -143,7 +144,7 @@ def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool)
         phrase = unannounced_value(text)
     if phrase is None:
         return _NONE
-    return _UNCLEAR if kind == "math" and is_undecided(phrase) else Extraction(phrase, "phrase")
+    return _UNCLEAR if kind == "math" and (phrase == UNREAD or is_undecided(phrase)) else Extraction(phrase, "phrase")
 
 
 def _field(text: str, mark: Mark, kind: Kind, *, closed_only: bool) -> Extraction:
@@ -212,8 +213,9 @@ def _letter_near(text: str, content: str, source: str, letters: tuple[str, ...])
 
 
 def _phrase(text: str, kind: Kind) -> str | None:
-    """The last announcement's content; one that a later "the answer is not …" takes back does not count."""
+    """The last unconditional announcement's content, else the last one's; one that is taken back does not count."""
     read, denied = _READERS[kind], set[str]()
+    spare: str | None = None
     low, near = lowered(text), max(0, len(text) - NEAR)
     for announcement in chain(announcements(text, low, near), announcements(text, low, 0, near) if near else ()):
         phrase: Phrase | None = read(text, announcement)
@@ -222,8 +224,10 @@ def _phrase(text: str, kind: Kind) -> str | None:
         if phrase.denied:
             denied.add(phrase.content)
         elif phrase.content not in denied:
-            return phrase.content
-    return None
+            if not announcement.conditional:
+                return phrase.content
+            spare = phrase.content if spare is None else spare
+    return spare
 
 
 def _unclosed(rest: str) -> str | None:
@@ -238,15 +242,19 @@ def _inside(content: str) -> str | None:
     """
     for box in boxes(content, 1):
         return box.content
+    if content.count('"') == 1:
+        content = content.strip('" ')  # of JSON that was not written
     if span := _SPAN.fullmatch(content):
         return (span[1] or span[2] or span[3] or content).strip()
     if (phrase := _phrase(content, "math")) is not None:
-        return phrase
-    if len(content.split()) <= 2 or readable(content):
+        return phrase or None
+    few, derived = len(content.split()) <= 2, "=" in content and _WORDS.search(content) is not None
+    if few or (not derived and readable(content)):
         return content
     if (value := verdict(content) or concluding_value(content, ended=True)) is not None:
         return value
-    return content if len(content.split()) <= WORDS and not values(content) else None
+    few = len(content.split()) <= WORDS
+    return content if few and (not values(content) or readable(content)) else None
 
 
 def _items(content: str) -> str:

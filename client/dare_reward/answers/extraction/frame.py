@@ -10,6 +10,7 @@ has it first.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from ..._pattern import pattern
 from ..languages import english, every
@@ -30,8 +31,9 @@ _OPENING = pattern(
 _MARKUP = pattern(r"<[|/A-Za-z\uff5c]")
 _CHANNEL = "<|channel|>"
 _HARMONY, _MESSAGE = "<|channel|>final", "<|message|>"  # between them may stand the format: <|constrain|>json
+Pairs = tuple[tuple[str, str], ...]
 # A word of each pair, which is looked for first, and the pair.
-_THINK = {
+_THINK: dict[str, Pairs] = {
     "hink>": (("<think>", "</think>"), ("<seed:think>", "</seed:think>"), ("<longcat_think>", "</longcat_think>")),
     "thinking>": (("<thinking>", "</thinking>"),),
     "THINK": (("[THINK]", "[/THINK]"), ("<|START_THINKING|>", "<|END_THINKING|>")),
@@ -73,6 +75,7 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
             "\boxed", "\\boxed"
         )  # written by something that took the first two characters for a backspace
     marked = "<" in text and _MARKUP.search(text) is not None
+    turn: str | None = text
     if marked:
         if _CHANNEL in text and _HARMONY not in text and not open_think:
             return None
@@ -81,13 +84,12 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
             text = text[opening.end() :]
         if end := _END.search(text):
             text = text[: end.start()]
-    elif "[" not in text and "◁" not in text:
-        return text
-    else:
-        text = _reply(text)
-    turn = _after_thinking(text, open_think=open_think, marked=marked)
-    if turn and "nswer>" in turn and not _OPENED.search(turn) and (stray := _STRAY.search(turn)):
-        turn = turn[: stray.start()]
+        turn = _after_thinking(text, _THINK, open_think=open_think)
+    elif "[" in text or "◁" in text:
+        turn = _after_thinking(_reply(text), _THINK if "◁" in text else _SQUARE, open_think=open_think)
+    if turn and "nswer>" in turn and not _OPENED.search(turn):
+        stray = _STRAY.search(turn)
+        turn = turn[: stray.start()] if stray and turn.find("box", stray.end()) < 0 else turn
     return without_stray_tags(turn) if turn and marked else turn
 
 
@@ -125,9 +127,8 @@ def _reply(text: str) -> str:
     return text
 
 
-def _after_thinking(text: str, *, open_think: bool, marked: bool) -> str | None:
-    think = _THINK if marked or "\u25c1" in text else _SQUARE
-    for opening, closing in [pair for word, pairs in think.items() if word in text for pair in pairs]:
+def _after_thinking(text: str, pairs_of: Mapping[str, Pairs], *, open_think: bool) -> str | None:
+    for opening, closing in [pair for word, pairs in pairs_of.items() if word in text for pair in pairs]:
         end = text.rfind(closing)
         if end >= 0:
             text = text[end + len(closing) :]

@@ -19,7 +19,7 @@ from ..languages import english
 from ..markup import undecorated
 from ..number_words import spoken_number
 from .lines import spans
-from .prose_values import COPULA, TAIL_JUNK, WORDS, last_side, plain_content, unit_after
+from .prose_values import COPULA, TAIL_JUNK, UNREAD, WORDS, last_side, plain_content, unit_after
 from .values import Value, readable, values
 
 LONGEST = 600  # characters of a sentence that is read
@@ -57,6 +57,7 @@ _WORDED = pattern(r"[^\W\d_]{3,}")
 _ENDS = (".", "!", "**", "$", "\\)", "∎")
 _SENTENCES = pattern(r"(?<=[.!?])\s+(?=[A-Z$\\*])")
 _HEDGES = pattern(rf"\b(?:{english('hedges')})|:$", re.IGNORECASE)
+_NUMBERED = pattern(r"[\W_]*step\s\d", re.IGNORECASE)
 _STEP = pattern(r"(?:[-*•]\s+|\(?\d{1,2}[.)]\s+|step\s\d{1,2}\s*[:.]\s*)+", re.IGNORECASE)
 _DENIES = pattern(
     r"[?？]|n['’]t\b|\b(?:not|never|cannot|neither|nor|let(?:['’]s|\sme|\sus)?|at least|at most|no more than"
@@ -87,6 +88,7 @@ _BESIDE = pattern(
     r"|next\s|last\s|a\s|each\s){0,3}+[-\\$€£¥*(]*\Z",
     re.IGNORECASE,
 )
+_AFTER = pattern(r"\bapart (?:after|in|at)\s\Z")
 _GIVEN = pattern(r"\b(?:given|with|since|where|let|if|as|because|from|when)\s\W*\Z", re.IGNORECASE)
 _BY_DOING = pattern(
     r"\b(?:after|by|before|without|when|while|from)\s\w+ing\s(?:\w+\s){0,2}+[-\\$€£¥*(]*\Z", re.IGNORECASE
@@ -117,7 +119,7 @@ def said_in_words(sentence: str, *, fresh: bool, alone: bool) -> str | None:
         return verdict[0]
     explains = _EXPLAINS.match(sentence) is not None and _REAL.match(sentence) is None
     _, colon, after = sentence.rpartition(": ")
-    if explains and colon and (content := plain_content(after)) is not None:
+    if explains and colon and (content := plain_content(after)):
         return content
     clause = None if explains else _CLAUSES.search(sentence)
     if clause and not _WHO.match(clause[0]):
@@ -135,7 +137,17 @@ def said_in_words(sentence: str, *, fresh: bool, alone: bool) -> str | None:
         or content in {"null", "TBD", "TBA", "N/A"}
     ):
         return None
+    first = next(iter(values(content)), None)
+    if first is not None and not first.start and first.content is None:
+        return UNREAD
     return content if any(c.isalnum() for c in content) else None
+
+
+def of_several(sentence: str) -> str | None:
+    """What a sentence with several values states; None where it has one, or is a step of several."""
+    clause = _CLAUSES.search(sentence)
+    said = sentence[: clause.start()] if clause and "so" not in clause[0] else sentence
+    return stated_value(said) if len(_values(said)) > 1 and not _NUMBERED.match(said) else None
 
 
 def concluding_value(text: str, *, ended: bool = False, follows: bool = False) -> str | None:
@@ -152,8 +164,20 @@ def concluding_value(text: str, *, ended: bool = False, follows: bool = False) -
         for sentence in reversed(_SENTENCES.split(said)):
             if sentence and not _REMARK.match(sentence):
                 sure = ended or not _HEDGES.search(sentence)
-                return stated_value(sentence.rstrip(". ")) if sure and (_SO.match(sentence) or not follows) else None
+                return stated_value(_unstopped(sentence)) if sure and (_SO.match(sentence) or not follows) else None
     return None
+
+
+def _unstopped(sentence: str) -> str:
+    """A sentence without its end: `5!.` ends with a factorial, "5!" with a cry."""
+    said = sentence.rstrip()
+    return said[:-1] if said.endswith("!.") else said.rstrip(".! ")
+
+
+def conclusion_of(line: str) -> str | None:
+    """What the last sentence of several on a line states, if it says itself that it concludes."""
+    *before, last = _SENTENCES.split(line)
+    return stated_value(_unstopped(last)) if before and _SO.match(last) else None
 
 
 def verdict(content: str) -> str | None:
@@ -178,6 +202,8 @@ def stated_value(sentence: str) -> str | None:
     """The one value that `sentence` states, with its unit; None where it states none or several, or one unreadable."""
     said = undecorated(sentence.strip()).strip(" \t_>#")
     said = said[step.end() :] if (step := _STEP.match(said)) else said
+    if said.endswith("}") and said.count("}") == said.count("{") + 1:
+        said = said[:-1].rstrip(". ")  # of a tag in braces
     if not said or len(said) > LONGEST or _DENIES.search(_WHICH.split(said)[0]) or said.count("{") != said.count("}"):
         return None
     said = _concluding(_WHICH_ARE.sub("", said))
@@ -220,12 +246,12 @@ def _chosen(said: str, values: list[Value]) -> Value | None:
         clean = after and said[last + 1 : after[0].start].strip(" *$\\(≈US") == "" and not _JOINED.search(between)
         return after[0] if clean and (len(after) == 1 or _beside(said, values, after[1])) else None
     linked = [v for v in values if _LINK.search(said, 0, v.start)]
+    if len(linked) > 1:
+        linked = [v for v in linked if not _beside(said, values, v)] or linked
     if linked:
-        return (
-            linked[0]
-            if len({said[v.start : v.end] for v in linked}) == 1 and not _several(said, values, linked[-1])
-            else None
-        )
+        same = len({said[v.start : v.end] for v in linked}) == 1
+        after = any(_AFTER.search(said, 0, v.start) for v in values)  # "will be 60 miles apart after 6 hours"
+        return linked[0] if same and not after and not _several(said, values, linked[-1]) else None
     left = [v for v in values if not _beside(said, values, v)]
     if (
         not left

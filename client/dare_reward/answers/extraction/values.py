@@ -9,19 +9,13 @@ or a dash that may be a range, is unreadable: `value` is None, and nobody takes 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from ..._pattern import pattern
-from ..algebra.numbers import start_budget
-from ..algebra.tokens import tokenise
-from ..cleanup import clean
-from ..forms.structures import read
 from ..languages import english
-from ..number_words import spoken_number, spoken_runs
-from ..rules import DEFAULT
-from ..unreadable import Unreadable
+from ..number_words import NUMBER_WORD, spoken_number, spoken_runs
+from ..tables import listed
 from .lines import Span, spans
 
 LONGEST = 600  # characters of a sentence that is read
@@ -39,7 +33,7 @@ _BRACKETED = (
 )
 _PIECE = (
     rf"(?:{_BRACKETED}|{NUMBER}|{_SPAN}++|\\[A-Za-z]++|(?:(?<=\d)\s)?\\?%|{_NAMED}|{_LETTER}"
-    rf"|[πα-ω√∞{_FRACTION}⁰-⁹²³¹₀-₉°^_|'′]|!(?=\s?[-+*/=!.)])|/(?=[\d(]))"
+    rf"|[πα-ω√∞{_FRACTION}⁰-⁹²³¹₀-₉°^_|'′]|!(?=\s?[-+*/=!.)]|\Z)|/(?=[\d(]))"
 )
 _OPERATOR = (
     r"(?:\s?(?:[-−–+*/=<>≤≥±×·÷^≈∓]{1,2}|\\(?:cdot|times|pm|approx|le|ge|ne)(?![a-z]))\s?|(?<=\d)\s?[:x]\s?(?=\d))"
@@ -49,16 +43,26 @@ _RUN = pattern(
     rf"(?:(?:{_OPERATOR}(?:[-−–√]|{_MONEY})?|\s(?=\d++/\d++(?![\d/])|[{_FRACTION}]))(?:{_PIECE})++)*+"
 )
 _HAS_VALUE = pattern(rf"[\d{_SPAN}π∞{_FRACTION}]")
-_RANGE = pattern(rf"{NUMBER}\s?[-–—]\s?{NUMBER}")
+_RANGE = pattern(rf"{NUMBER}\s?[-–—]\s?{NUMBER}(?:/\d++)?|\d[\d.,]*+k")
 _MINUS = pattern(r"\b(?:minus|negative)\s\Z", re.IGNORECASE)
 _LEADS = pattern(r"(?:\b(?:is|are|was|be|equals|of|to)\s|[=:(]\s?|\A)\Z", re.IGNORECASE)
 _BEFORE = pattern(rf"\b(?:{english('operates before')})\s?[*(]*\Z|[√^±<>≤≥≠]\s?\Z|\d[.,]\Z", re.IGNORECASE)
 _AFTER = pattern(
     rf"[\s*-]{{0,2}}(?:{english('operates after')})|\s?[{_FRACTION}√^<>≤≥≠]|[π²³]|[.,'’]\d|\s?%\s?of\b"
-    r"|(?<=(?<!\d)[123])\squarters\b",
+    r"|(?<=(?<!\d)[123])\squarters\b|\s(?:hundred|thousand|million)\sand\s"
+    r"|(?:\s?(?:degrees?|°)(?:\s?[CF]\b|\s(?:celsius|fahrenheit))?)?\sbelow\s(?:zero|freezing)|k\b",
     re.IGNORECASE,
 )
-_BETWEEN = pattern(rf"[\s*-]*(?:{english('operates between')})[\s*$(-]*", re.IGNORECASE)
+_JOINTS = rf"[\s*-]*(?:{english('operates between')})[\s*(-]*"
+_SHARE = r"\s(?:in|of|by|out of)\s\d[\d,.]*+(?!\s?[a-z\d])"  # 3 in 4, but not 120 in 2 weeks
+_BETWEEN = pattern(rf"{_JOINTS}\$?", re.IGNORECASE)
+_THEN_VALUE = pattern(
+    rf"{_SHARE}|{_JOINTS}(?:the\s)?(?:[\d$√π\\]|[b-z](?![a-z'’])|root\b|square root\b|{NUMBER_WORD})", re.IGNORECASE
+)
+_SHARED = pattern(r"\d\s(?:in|of|by|out of)\s\Z", re.IGNORECASE)
+_BASE = pattern(r"\s?(?:in\s)?base\b", re.IGNORECASE)
+_LETTERS = pattern(r"(?<![\\A-Za-z])[A-Za-z]{2,}+")
+_READ = frozenset(listed("function_letters")) | frozenset(listed("unit_letters"))
 _DASHES = "-−–—"
 _LABEL = pattern(r"[A-Za-z]\d++")  # A4, x1
 _DELIMITER = pattern(r"(?<!\\)\$|\\[()]")
@@ -104,18 +108,10 @@ def _is_next(said: str, one: Value, other: Value) -> bool:
 
 
 def readable(content: str) -> bool:
-    """Whether a value is a number or mathematics that the keys can read, and no text."""
-    return PLAIN.fullmatch(content) is not None or spoken_number(content.lower()) is not None or _reads(content)
-
-
-@lru_cache(maxsize=4_096)
-def _reads(content: str) -> bool:
-    said = clean(content)
-    start_budget()
-    try:
-        return bool(said) and read(tokenise(said or ""), DEFAULT).kind != "text"
-    except (Unreadable, RecursionError, IndexError, ValueError):
-        return False
+    """Whether a value is a number, or mathematics without a word but units and functions."""
+    if PLAIN.fullmatch(content) or spoken_number(content.lower()) is not None:
+        return True
+    return _HAS_VALUE.search(content) is not None and all(m[0].lower() in _READ for m in _LETTERS.finditer(content))
 
 
 def _value(said: str, masked: str, m: re.Match[str], inside: list[Span]) -> Value:
@@ -143,4 +139,10 @@ def _spoken(said: str, start: int, end: int, words: str) -> Value:
 
 def _is_touched(said: str, value: Value) -> bool:
     near = max(0, value.start - 32)
-    return _BEFORE.search(said, near, value.start) is not None or _AFTER.match(said, value.end) is not None
+    before = _BEFORE.search(said, near, value.start) or _SHARED.search(said, near, value.start)
+    return before is not None or is_operand(said, value.end) or _BASE.match(said, value.end) is not None
+
+
+def is_operand(said: str, end: int) -> bool:
+    """Whether what follows the value that ends at `end` does something to it: "squared", "over 7", "and a half"."""
+    return (_AFTER.match(said, end) or _THEN_VALUE.match(said, end)) is not None
