@@ -48,7 +48,7 @@ _MINUS = pattern(r"\b(?:minus|negative)\s\Z", re.IGNORECASE)
 _LEADS = pattern(r"(?:\b(?:is|are|was|be|equals|of|to)\s|[=:(]\s?|\A)\Z", re.IGNORECASE)
 _BEFORE = pattern(rf"\b(?:{english('operates before')})\s?[*(]*\Z|[√^±<>≤≥≠]\s?\Z|\d[.,]\Z", re.IGNORECASE)
 _AFTER = pattern(
-    rf"[\s*-]{{0,2}}(?:{english('operates after')})|\s?[{_FRACTION}√^<>≤≥≠]|[π²³]|[.,'’]\d|\s?%\s?of\b"
+    rf"[\s*-]{{0,2}}(?:{english('operates after')})|\s?[{_FRACTION}√^<>≤≥≠²³]|π|[.,'’]\d|\s?%\s?of\b"
     r"|(?<=(?<!\d)[123])\squarters\b|\s(?:hundred|thousand|million)\sand\s"
     r"|(?:\s?(?:degrees?|°)(?:\s?[CF]\b|\s(?:celsius|fahrenheit))?)?\sbelow\s(?:zero|freezing)|k\b",
     re.IGNORECASE,
