@@ -68,7 +68,7 @@ def clean(raw: str) -> str | None:
 
 def _unconditional(s: str) -> str:
     """Without what an integer ranges over, which goes without saying."""
-    if "\\in" in s and (m := _INTEGER_PARAMETER.search(s)) and _mentions(s[: m.start()], m):
+    if ("\\in" in s or "integer" in s) and (m := _INTEGER_PARAMETER.search(s)) and _mentions(s[: m.start()], m):
         s = peel(s[: m.start()])
     if "for" in s and (m := _FOR_ALL.search(s)) and _EQUALS.search(s, 0, m.start()):
         s = peel(s[: m.start()])
@@ -118,8 +118,10 @@ def _mentions(head: str, m: re.Match[str]) -> bool:
 
 # k pi, k \in Z: what an integer parameter ranges over goes without saying.
 _INTEGER_PARAMETER = pattern(
-    r"(?:,|;|\\q?quad|\\;|\s){0,6}(?:\\left)?\(?\s?(?:\\text\s?\{\s?(?:where|for|with)\s?\}\s?)?(?P<name>[kmnt])\s?\\in\s?"
-    r"\\math(?:bb|bf|rm)\s?\{?(?P<set>[ZN])\}?(?:\^?\{?[*+]\}?|_\{?\+\}?)?\s?(?:\\right)?\)?$"
+    r"(?:,|;|\\q?quad|\\[,;:! ]|\\text\s?\{\s*,?\s*\}|\s){0,6}(?:\\left)?\(?\s?"
+    r"(?:\\text\s?\{\s?(?:where|for|with)\s?\}\s?(?:\\[ ,])?)?(?P<name>[kmnt])\s?"
+    r"(?:\\in\s?(?:\\math(?:bb|bf|rm)\s?)?\{?|\\text\s?\{\s?(?:is\s)?an?\s(?=integer))(?P<set>[ZN]|integer)"
+    r"\}?(?:\^?\{?[*+]\}?|_\{?\+\}?)?\s?(?:\\right)?\)?$"
 )
 # C_n = 1/2n for all n >= 2: so does for how many of them a formula holds.
 _FOR_ALL = pattern(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from ..._pattern import pattern
 from ..choices import choice_letter, option_letters
 from ..cleanup import peel
-from ..languages import alternatives
+from ..languages import alternatives, pointed
 from ..markup import without_html
 from .announced_content import Phrase, exact_phrase, math_phrase, text_phrase
 from .announced_letters import announced_letter, last_letter, names_several
@@ -27,7 +27,7 @@ from .frame import before_explanation, final_turn, parts
 from .program_output import announced_literal, marked_literal
 from .prose_values import UNREAD, WORDS
 from .statements import concluding_value, verdict
-from .unannounced import lone_line, unannounced_letter, unannounced_value
+from .unannounced import last_line, lone_line, unannounced_letter, unannounced_value
 from .values import readable, values
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ _WORDS = pattern(r"(?<!\\)[A-Za-z]{3,} ")
 _SENTENCE_ENDS = (".", "!", "$", "**", "\\)", "\\]", "。")
 _OR = pattern(rf"\}}[\s$*.,)]{{0,6}}+(?:{alternatives('or')})[\s$*(]{{0,6}}+\\f?box")
 
+NEAR_BOX = 40  # characters before a box in which an announcement names its language
 EMPTY: Final = "empty"
 WHY_NONE: Final[Mapping[str, str]] = {
     EMPTY: "there is no text, or none that counts",
@@ -170,7 +171,8 @@ def _marked(text: str, mark: Mark, kind: Kind) -> str | None:
     if kind != "math":
         return peel(mark.content) if kind == "text" else mark.content.strip()
     if mark.source == "box":
-        return listed(text, mark)
+        before = mark.end - len(mark.content)
+        return pointed(listed(text, mark), text[max(0, before - NEAR_BOX) : before])
     return _items(mark.content) if mark.source == "value" else mark.content
 
 
@@ -187,6 +189,9 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
         if (letter := _letter_near(text, mark.content, source, letters)) is not None:
             return Extraction(letter, source)
     letter = None if closed_only else announced_letter(text, letters)
+    bare = None if closed_only or mark is not None else last_line(text, letters)
+    if bare is not None and letter is not None and not any(announcements(text, lowered(text))):
+        letter = bare  # what prose says about another option does not announce it
     if letter is None and mark is None and not closed_only:
         letter = unannounced_letter(text, letters)
     if letter is None:
@@ -225,7 +230,8 @@ def _phrase(text: str, kind: Kind) -> str | None:
             denied.add(phrase.content)
         elif phrase.content not in denied:
             if not announcement.conditional:
-                return phrase.content
+                lead = text[announcement.start : announcement.end]
+                return pointed(phrase.content, lead) if kind == "math" else phrase.content
             spare = phrase.content if spare is None else spare
     return spare
 
