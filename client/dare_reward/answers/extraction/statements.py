@@ -250,8 +250,8 @@ def _chosen(said: str, values: list[Value]) -> Value | None:
         linked = [v for v in linked if not _beside(said, values, v)] or linked
     if linked:
         same = len({said[v.start : v.end] for v in linked}) == 1
-        after = any(_AFTER.search(said, 0, v.start) for v in values)  # "will be 60 miles apart after 6 hours"
-        return linked[0] if same and not after and not _several(said, values, linked[-1]) else None
+        apart = any(_AFTER.search(said, 0, v.start) for v in values)  # "will be 60 miles apart after 6 hours"
+        return linked[0] if same and not apart and not _several(said, values, linked[-1]) else None
     left = [v for v in values if not _beside(said, values, v)]
     if (
         not left
