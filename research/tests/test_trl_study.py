@@ -29,7 +29,7 @@ from dare_research.training.tiny_model import BOX, ModelSize, new_model, new_tok
 from dare_reward.cli import main
 from dare_reward.errors import ConfigError
 from dare_reward.stacks import trl as trl_adapter
-from dare_reward.stacks.adapter import Scorer
+from dare_reward.stacks.scorer import Scorer
 
 pytestmark = [pytest.mark.trl, pytest.mark.filterwarnings("default")]
 PARTS = {"default": DEFAULT, "others": tuple(a for a in ARMS if a not in DEFAULT)}

@@ -1,6 +1,8 @@
 """`dare-reward measure` with a stand-in for vLLM that carries entropies as the plugin does."""
 
 import json
+import os
+import signal
 import sys
 import types
 
@@ -20,7 +22,7 @@ CHOICES = [{"question_id": 7, "question": "Which?", "options": ["one", "two", "t
 class Engine:
     """Right in 3 of 8 completions, with half the entropy; the wrong ones agree, so the vote is wrong."""
 
-    made, asked, broken = [], [], False
+    made, asked, calls, broken = [], [], [], False
     pieces = ["?"] * 5
     chat_template = "{{ messages }}"
 
@@ -35,11 +37,14 @@ class Engine:
         return "".join(Engine.pieces[k] for k in ids)
 
     def chat(self, conversations, sampling, use_tqdm):
-        assert not use_tqdm
-        return [self.output(c[0]["content"], sampling) for c in conversations]
+        return self.generate([c[0]["content"] for c in conversations], sampling, use_tqdm)
 
     def generate(self, prompts, sampling, use_tqdm):
-        return [self.output(p, sampling) for p in prompts]
+        print("what an engine prints")
+        os.write(1, b"and its libraries\n")
+        assert not use_tqdm  # nobody watches
+        Engine.calls.append(sum(each.n for each in sampling))
+        return [self.output(p, each) for p, each in zip(prompts, sampling, strict=True)]
 
     def output(self, question, sampling):
         Engine.asked.append((question, sampling))
@@ -65,6 +70,7 @@ def vllm(monkeypatch):
     monkeypatch.setitem(sys.modules, "vllm", module)
     monkeypatch.setattr(Engine, "made", [])
     monkeypatch.setattr(Engine, "asked", [])
+    monkeypatch.setattr(Engine, "calls", [])
     monkeypatch.setattr(Engine, "broken", False)
     monkeypatch.delenv(SWITCH, raising=False)
     monkeypatch.setenv(SWITCH, "")  # so that what the command sets is undone
@@ -102,7 +108,9 @@ def test_one_command_from_prompts_to_the_line(vllm, source, tmp_path, capsys):
     assert (found.auroc_wrong.prompts, found.auroc_right.prompts) == (34, 0)
     assert printed.splitlines()[-1] == found.params
     assert "AUROC where the vote is wrong" in printed
-    assert vllm.made == [{"model": "m", "seed": 0, "tensor_parallel_size": 2, "dtype": "float16"}]
+    assert vllm.made == [
+        {"model": "m", "seed": 0, "tensor_parallel_size": 2, "dtype": "float16"}
+    ]  # workers are its own
     _, sampling = vllm.asked[0]
     asked = (sampling.n, sampling.temperature, sampling.top_p, sampling.max_tokens, sampling.logprobs)
     assert asked == (16, 1.0, 0.95, 3072, 0)
@@ -125,8 +133,6 @@ def test_the_entropies_are_the_plugins_and_the_prompts_are_the_benchmarks(vllm, 
 
 
 def test_the_plugin_is_on_before_the_engine_starts(vllm, source, tmp_path, monkeypatch):
-    import os
-
     seen = []
     monkeypatch.setattr(vllm, "__init__", lambda self, **options: seen.append(os.environ.get(SWITCH)))
     main(arguments(source, tmp_path / "rollouts.jsonl", "--prompts", "1"))
@@ -136,7 +142,7 @@ def test_the_plugin_is_on_before_the_engine_starts(vllm, source, tmp_path, monke
 def test_a_cut_run_goes_on_where_it_was(vllm, source, tmp_path):
     out = tmp_path / "rollouts.jsonl"
     vllm.broken = True
-    assert main(arguments(source, out, "--prompts", "34")) == 130
+    assert main(arguments(source, out, "--prompts", "34", "--engine", "max_num_seqs=64")) == 130
     before = out.read_text()
     assert len(before.splitlines()) == 8
     out.write_text(before + '{"group_id": "torn')
@@ -192,29 +198,24 @@ def test_rollouts_of_other_data_are_refused_even_if_the_ids_are_the_same(vllm, t
         assert main(arguments(one, out, "--prompts", "12", name=name)) == 2
 
 
-OLDER = {"data": "own:d9fc5306ad8ff276"}  # a digest of the fields of that day
-
-
 @pytest.mark.parametrize(
     ("row", "differs"),
     [
         ({}, None),
         ({"accepted": ["Bamaco"], "family": "city"}, None),  # the file has neither, and loses nothing
-        ({"asked": "Mali?"}, None),  # older files do not say what was sent
+        ({"asked": "Mali?"}, "another asked"),
         ({"prompt": "Capital of Chad?"}, "another prompt"),
         ({"label": "N'Djamena"}, "another label"),
         ({"kind": "exact"}, "another kind"),
         ({"id": "c"}, "a group 'b' that --data lacks"),
     ],
 )
-def test_a_file_of_before_a_field_was_known_goes_on(vllm, capitals, tmp_path, capsys, row, differs):
-    """It is compared by what it stores, whatever its plan says of the data; what was sampled is not sampled again."""
+def test_a_file_is_compared_by_what_it_stores(vllm, capitals, tmp_path, capsys, row, differs):
+    """What was sampled is not sampled again."""
     out = tmp_path / "r.jsonl"
     main(own(capitals, out))
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     (line,) = (line for line in lines if line["group_id"] == "b")
-    assert line["meta"].pop("asked") == "Mali:"
-    line["meta"]["sampling"] |= OLDER
     out.write_text(json.dumps(line) + "\n")
     before, asked = out.read_text(), len(vllm.asked)
     capitals.write_text("".join(json.dumps(each) + "\n" for each in (CAPITALS[0], CAPITALS[1] | row)))
@@ -227,14 +228,6 @@ def test_a_file_of_before_a_field_was_known_goes_on(vllm, capitals, tmp_path, ca
         assert (code, len(vllm.asked) - asked, out.read_text()) == (2, 0, before)
         assert differs in printed.err
         assert "'b'" in printed.err
-
-
-def test_another_text_that_was_sent_is_refused(vllm, capitals, tmp_path, capsys):
-    out = tmp_path / "r.jsonl"
-    main(own(capitals, out))
-    capitals.write_text("".join(json.dumps(each) + "\n" for each in (CAPITALS[0], CAPITALS[1] | {"asked": "Mali?"})))
-    assert main(own(capitals, out)) == 2
-    assert "another asked of the group 'b'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("flags", [("--as-is",), ()])
@@ -255,13 +248,13 @@ def test_a_question_that_comes_to_be_sent_otherwise_is_refused(vllm, capitals, t
 def test_only_the_chosen_prompts_are_judged(vllm, source, tmp_path, capsys):
     out = tmp_path / "rollouts.jsonl"
     assert main(arguments(source, out, "--prompts", "34")) == 0
-    assert "\n34 labelled prompts" in capsys.readouterr().out
+    assert "34 labelled prompts" in capsys.readouterr().out
     asked = len(vllm.asked)
     assert main(arguments(source, out, "--prompts", "9")) == 1
-    assert "\n9 labelled prompts" in capsys.readouterr().out
+    assert "9 labelled prompts" in capsys.readouterr().out
     assert len(vllm.asked) == asked == 34  # they are the first of these
     assert main(arguments(source, out, "--prompts", "40")) == 0
-    assert "\n40 labelled prompts" in capsys.readouterr().out
+    assert "40 labelled prompts" in capsys.readouterr().out
     assert len(vllm.asked) == 40
 
 
@@ -412,18 +405,103 @@ def test_a_row_that_means_nothing_is_named(vllm, tmp_path, capsys, row, words):
     assert vllm.made == []
 
 
-def test_a_long_run_says_how_long(vllm, source, tmp_path, capsys):
-    main(arguments(source, tmp_path / "r.jsonl", "--prompts", "30"))
+def test_a_part_says_how_far_how_fast_and_whether_it_is_worth_waiting_for(vllm, source, tmp_path, capsys):
+    main(arguments(source, tmp_path / "r.jsonl", "--prompts", "30", "--engine", "max_num_seqs=64"))
     said = [line for line in capsys.readouterr().err.splitlines() if "of 30 prompts" in line]
-    assert ["min left" in line for line in said] == [False] * 15 + [True] * 14 + [False]
+    assert [line.split(",")[0] for line in said] == [f"{n} of 30 prompts" for n in (8, 16, 24, 30)]
+    assert ["min left" in line for line in said] == [True] * 3 + [False]
+    assert all("tokens/s, pass@1 37.5%, 0% cut at the limit" in line for line in said)
+
+
+def test_calls_are_of_so_many_sequences_whatever_the_rollouts(vllm, source, tmp_path):
+    for rollouts, prompts in (("16", 40), ("1", 40), ("600", 2)):
+        vllm.calls.clear()
+        out = tmp_path / f"{rollouts}.jsonl"
+        main([*arguments(source, out, "--prompts", str(prompts)), "--rollouts", rollouts])
+        assert vllm.calls == {"16": [512, 128], "1": [40], "600": [600, 600]}[rollouts]
+
+
+def test_the_engine_lives_and_ends_with_the_command(vllm, source, tmp_path, monkeypatch):
+    """Its core runs in this process, which SIGTERM ends as Ctrl-C does: nothing is left that would burn a core."""
+    monkeypatch.delenv("VLLM_ENABLE_V1_MULTIPROCESSING", raising=False)
+    monkeypatch.setattr(vllm, "output", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    before = signal.getsignal(signal.SIGTERM)
+    assert main(arguments(source, tmp_path / "r.jsonl", "--prompts", "1")) == 130
+    assert os.environ.pop("VLLM_ENABLE_V1_MULTIPROCESSING") == "0"
+    assert vllm.made[0]["distributed_executor_backend"] == "uni"
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_what_the_engine_prints_is_no_part_of_the_verdict(vllm, source, tmp_path, capfd):
+    main(arguments(source, tmp_path / "r.jsonl", "--prompts", "34"))
+    out, err = capfd.readouterr()
+    assert "engine prints" not in out
+    assert "libraries" not in out
+    assert "and its libraries" in err
+
+
+def greedy_engine(monkeypatch, vllm, right):
+    """Right where the question's number says so, when it is decoded greedily."""
+    complete = vllm.output
+
+    def output(self, question, sampling):
+        made = complete(self, question, sampling)
+        if not sampling.temperature:
+            number = int(question.split()[2])
+            made.outputs[0].text = f"\\boxed{{{number + 1 if right(number) else 0}}}"
+            made.outputs[0].finish_reason = "length" if number % 2 else "stop"
+        return made
+
+    monkeypatch.setattr(vllm, "output", output)
+
+
+def test_greedy_is_sampled_beside_the_rollouts_and_compared_with_the_vote(vllm, source, tmp_path, capsys, monkeypatch):
+    greedy_engine(monkeypatch, vllm, lambda number: number < 36)
+    out = tmp_path / "r.jsonl"
+    assert main(arguments(source, out, "--prompts", "40", "--greedy")) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("right, in per cent of 40 prompts: greedy 90.0 [")
+    assert "(50% cut at the limit), the vote of all rollouts 0.0 [0.0, 0.0], one rollout 37.5 [37.5, 37.5]" in printed
+    assert "greedy - vote: +90.0 [+80.0, +97.5] points. Greedy decoding is right more often than the vote" in printed
+    groups = [json.loads(line) for line in out.read_text().splitlines()]
+    assert {len(g["rollouts"]) for g in groups} == {16}
+    assert all(g["meta"]["greedy"]["num_tokens"] == 5 for g in groups)
+    assert {s.n for _, s in vllm.asked if not s.temperature} == {1}
+
+
+def test_greedy_is_added_to_a_file_that_lacks_it(vllm, source, tmp_path, monkeypatch, capsys):
+    greedy_engine(monkeypatch, vllm, lambda number: False)
+    out = tmp_path / "r.jsonl"
+    main(arguments(source, out, "--prompts", "12"))
+    before, asked = [json.loads(line) for line in out.read_text().splitlines()], len(vllm.asked)
+    main(arguments(source, out, "--prompts", "12", "--greedy"))
+    assert "is open" in capsys.readouterr().out  # neither is ever right
+    assert len(vllm.asked) == asked + 12
+    after = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [g["meta"].pop("greedy") is not None for g in after] == [True] * 12
+    assert after == before
+    main(arguments(source, out, "--prompts", "12", "--greedy"))
+    assert len(vllm.asked) == asked + 12
+
+
+def test_a_table_of_fewer_prompts_says_so(vllm, source, tmp_path, capsys):
+    out = tmp_path / "r.jsonl"
+    main(arguments(source, out, "--prompts", "40"))
+    assert "The tables hold" not in capsys.readouterr().out
+    first, *others = map(json.loads, out.read_text().splitlines())
+    del first["rollouts"][3]["mean_entropy"]
+    out.write_text("".join(json.dumps(line) + "\n" for line in (first, *others)))
+    assert main(arguments(source, out, "--prompts", "40")) == 3
+    assert "The tables hold 39 of 40 prompts: in the others a rollout lacks a number." in capsys.readouterr().out
 
 
 def test_without_vllm_or_with_nonsense(source, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "vllm", None)
     out = tmp_path / "rollouts.jsonl"
     for more, words in (
-        ([], "measure needs vLLM"),
-        (["--prompts", "0"], "at least 1"),
+        ([], "measure needs vLLM or --url"),
+        (["--prompts", "0"], "--prompts must be at least 1"),
+        (["--concurrency", "0"], "--concurrency must be at least 1"),
         (["--engine", "fast"], "NAME=VALUE"),
     ):
         assert main(arguments(source, out, *more)) == 2

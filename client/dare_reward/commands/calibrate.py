@@ -116,10 +116,10 @@ def run(arguments: argparse.Namespace) -> int:
         why = (UNMEASURED, "missing_entropy") if found.calibration.left_out else (UNKNOWN, "label")
         raise RequestError(why[0], code=why[1])
     if arguments.json:
-        print(_json(found, methods=methods and asdict(methods), accuracy=_accuracy(data)))
+        print(_json(found, methods=methods and asdict(methods), accuracy=accuracy(data)))
     else:
         warning = _other_estimate(arguments, found, weight, reading)
-        print(report(found, screen_of(arguments), methods=methods, accuracy=_accuracy(data), warning=warning))
+        print(report(found, screen_of(arguments), methods=methods, accuracy=accuracy(data), warning=warning))
     data.summary.say()
     if found.calibration.left_out:
         data.summary.ledger.count("refused", f"{found.calibration.certainty} is missing", found.calibration.left_out)
@@ -159,7 +159,7 @@ def _show_methods(methods: BySize | None, arguments: argparse.Namespace) -> None
         print(by_rollouts(methods, screen_of(arguments)))
 
 
-def _accuracy(data: Labelled) -> dict[str, dict[int, Any]]:
+def accuracy(data: Labelled) -> dict[str, dict[int, Any]]:
     """pass@k and maj@k of the file's labelled prompts, for k = 1, 2, 4, ... rollouts."""
     known_P = known_groups(data.groups, data.correct_R)
     n_P = data.groups.sizes_P[known_P]
@@ -236,7 +236,7 @@ def report(
         "\n".join([wrapped(f"- {line}", on, indent="  ") for line in notes]),
         table((RIGHT, *shown.sizes), shown.rows, right=True, on=on),
         *([] if methods is None else [by_rollouts(methods, on)]),
-        *([_of_k(accuracy, on)] if accuracy else []),
+        *([of_k(accuracy, on)] if accuracy else []),
         _measures(found.calibrations, on),
         shown.line,  # last, so that `tail -1` reads it
     ]
@@ -250,7 +250,7 @@ def by_rollouts(found: BySize, on: Screen) -> str:
     return table((what, *map(str, found.sizes)), rows, right=True, on=on)
 
 
-def _of_k(accuracy: Mapping[str, Mapping[int, Any]], on: Screen) -> str:
+def of_k(accuracy: Mapping[str, Mapping[int, Any]], on: Screen) -> str:
     ks = next(iter(accuracy.values()))
     rows = [[name, *(percent(values[k]["estimate"]) for k in ks)] for name, values in accuracy.items()]
     return table(("% of prompts, by k rollouts", *map(str, ks)), rows, right=True, on=on)

@@ -25,6 +25,5 @@ HELP_INDEX: Final[Mapping[str, tuple[str, str]]] = {
     "doctor": (TRAINING, "Check this node before a run: service, versions, plugin, limits, labels."),
     "data": (TRAINING, "Prepare prompts for OpenRLHF: a benchmark, or your own."),
     "methods": (LOOKUP, "List the estimators, or the parameters of one."),
-    "evaluate": (TRAINING, "Measure pass@k and maj@k of a served model on benchmark files."),
-    "measure": (ROLLOUTS, "Sample a model with vLLM and measure whether its entropy is informative."),
+    "measure": (ROLLOUTS, "Sample a model and measure whether its entropy, or a vote, is worth having."),
 }

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 from ..errors import ConfigError, RequestError
 from ..votes import Waves
-from .adapter import Scorer
 from .report import logger
+from .scorer import Scorer
 
 Post = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 

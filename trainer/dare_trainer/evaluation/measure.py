@@ -1,71 +1,53 @@
 """`dare-reward measure`: labelled rollouts of a model with entropies from vLLM, and what `calibrate` says of them.
 
-No training: 50 prompts x 64 rollouts by default. Groups are written as they come, so the same command resumes.
+No training: 50 prompts x 64 rollouts by default. Groups are written as they come, so the same command resumes. With
+--greedy the control stands beside them: what decoding alone does. An endpoint gives texts, and so accuracies alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import math
+import os
 import random
+import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from importlib import import_module
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from dare_reward.analysis.bootstrap import Interval, mean_interval
+from dare_reward.analysis.passk import majority_at_k
 from dare_reward.analysis.verdict import judge
-from dare_reward.answers import option_letters
-from dare_reward.commands.calibrate import report
+from dare_reward.commands.calibrate import accuracy, of_k, report
 from dare_reward.commands.command import add_command, add_flags, add_seed
-from dare_reward.commands.labelled import read_labelled, refuse_repeats
+from dare_reward.commands.labelled import Labelled, read_labelled, refuse_repeats
+from dare_reward.commands.tables import PAPER, counted
 from dare_reward.errors import ConfigError, RequestError
-from dare_reward.openrlhf import AnswerRules
-from dare_reward.params import Param, parameters
-from dare_reward.scoring.token_sums import without_tokens
-from dare_reward.stacks.answer_tokens import answer_tokens
+from dare_reward.params import parameters
+from dare_reward.scoring.diagnostics import correctness
+from dare_reward.scoring.request import UNLIMITED, Prepared, prepare
 
 from ..launch.questions import LabelledQuestion, load, load_own
 from ..launch.recipes import recipe_file
-from ..vllm.plugin import turn_on
-from ..vllm.token_entropy import token_arrays, token_entropies
+from .endpoint import collect
+from .plan import MeasurePlan, Want
 from .rollout_file import RolloutFile
+from .vllm_engine import Engine
 
-AT_ONCE = 8  # prompts of a call: what a cut costs at most
-NOTES = """It needs vLLM and a GPU that holds the model. It writes one group per line to the file of --out, and
-does not sample again what the file already holds. It refuses a file that was sampled from other data or with other
-settings, but does not look at --engine."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasurePlan:
-    """What the model is asked, and how. A file of rollouts belongs to one of these.
-
-    data   the benchmark's name
-    """
-
-    model: str
-    data: str
-    seed: int = 0
-    rollouts: Annotated[int, Param("Rollouts of each prompt", ge=1)] = 64
-    temperature: Annotated[float, Param("The temperature that you will train with", ge=0)] = 1.0
-    top_p: Annotated[float, Param("The top-p that you will train with", gt=0, le=1)] = 0.95
-    max_tokens: Annotated[int, Param("The most new tokens of a rollout", ge=1)] = 3072
-    chat: Annotated[
-        bool, Param("Ask by the model's chat template; --no-chat sends the bare text, which a base model goes on with")
-    ] = True
-    as_is: Annotated[bool, Param("Add no instruction to reason and to put the answer into \\boxed{}")] = False
-    prefix: Annotated[str, Param("Put this before every prompt; \\n is a line break")] = ""
-    stop: tuple[str, ...] = ()
-    tokens: Annotated[bool, Param("Write each token's id, entropy and log-probability, not their means alone")] = False
-
-
-FLAGS: Final = parameters(MeasurePlan, skip=frozenset({"model", "data", "seed", "stop"}))
+JSON = dict[str, Any]
+NOTES = """Without --url it needs vLLM and a GPU that holds the model. It writes one group per line to the file of
+--out, and does not sample again what the file already holds. It refuses a file that was sampled from other data or with
+other settings, but does not look at --engine. An endpoint (--url) tells no entropies, so only accuracies are printed.
+Set $OPENAI_API_KEY to its token."""
+FLAGS: Final = parameters(MeasurePlan, skip=frozenset({"model", "data", "url", "seed", "stop"}))
 
 
 def register(subparsers: Any) -> None:
@@ -74,12 +56,16 @@ def register(subparsers: Any) -> None:
         "measure",
         notes=NOTES,
         examples=(
-            "dare-reward measure --model Qwen/Qwen2.5-Math-1.5B --data math-500=math.jsonl --out rollouts.jsonl",
+            "dare-reward measure --model Qwen/Qwen2.5-Math-1.5B --data math-500=math.jsonl --out r.jsonl --greedy",
             "dare-reward measure --model ./policy --data amc=amc.json --out r.jsonl --engine tensor_parallel_size=2",
+            "dare-reward measure --model m --data questions.jsonl --out r.jsonl --url http://127.0.0.1:8000/v1",
         ),
-        exits="0 if entropy is worth using, 1 for the vote or undecided, 3 if groups were refused, 2 if none was read.",
+        exits="0 if entropy is worth using, 1 for the vote or undecided, 3 for either if groups were refused, "
+        "2 if nothing was done.",
     )
-    parser.add_argument("--model", required=True, help="A name or a folder that vLLM can load.")
+    parser.add_argument(
+        "--model", required=True, help="A name or a folder that vLLM can load; with --url, its name there."
+    )
     parser.add_argument(
         "--data",
         required=True,
@@ -90,23 +76,31 @@ def register(subparsers: Any) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl", help="The file of the rollouts.")
     parser.add_argument("--prompts", type=int, default=50, help="Prompts to draw at random (default: 50).")
     add_flags(parser, FLAGS)
+    words = "Sample each prompt once more, greedily, and say whether the vote is right more often."
+    parser.add_argument("--greedy", action="store_true", help=words)
     words = "End a rollout where it says this; \\n is a line break. You may repeat it."
     parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help=words)
     add_seed(parser, "The seed of the draw, of vLLM and of the bootstrap")
     words = "Set an argument of vllm.LLM. You may repeat it."
     parser.add_argument("--engine", action="append", default=[], metavar="NAME=VALUE", help=words)
+    parser.add_argument(
+        "--url", help="Ask this OpenAI-compatible endpoint, such as http://HOST:PORT/v1, and no vLLM here."
+    )
+    parser.add_argument("--concurrency", type=int, default=32, help="Requests in flight to --url (default: 32).")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """`--help` says what the exit codes mean."""
-    if arguments.prompts < 1:
-        raise RequestError("--prompts must be at least 1", code="parameter")
+    for flag in ("prompts", "concurrency"):
+        if getattr(arguments, flag) < 1:
+            raise RequestError(f"--{flag} must be at least 1", code="parameter")
     name, problems = _loaded(arguments.data)
     flags = {spec.name: getattr(arguments, spec.name) for spec in FLAGS}
     plan = MeasurePlan(
         model=arguments.model,
         data=name,
+        url=arguments.url is not None,
         seed=arguments.seed,
         stop=tuple(map(_unescaped, arguments.stop)),
         **flags | {"prefix": _unescaped(arguments.prefix)},
@@ -114,17 +108,42 @@ def run(arguments: argparse.Namespace) -> int:
     engine = dict(map(_engine, arguments.engine))
     chosen = _drawn(problems, arguments.prompts, arguments.seed)
     file = RolloutFile(arguments.out, asdict(plan), {p.id: p.asks(as_is=plan.as_is) for p in problems})
-    if missing := [p for p in chosen if p.id not in file.lines]:
-        _sample(file, missing, plan, {"seed": arguments.seed, **engine})
-    file.join()  # a line that a cut run left torn is no refused group
+    wants = [
+        Want(p, plan.rollouts - len(file.rollouts(p.id)), arguments.greedy and file.greedy(p.id) is None)
+        for p in chosen
+    ]
+    try:
+        with ended_by_a_signal():
+            _sample(file, [w for w in wants if w.sequences], plan, engine, arguments)
+    finally:
+        file.join()  # a line that a cut run left torn is no refused group
     data = read_labelled(str(arguments.out), only={p.id for p in chosen})
     refuse_repeats(data)
-    result = judge(data.groups, data.correct_R, seed=arguments.seed)
-    if not result.calibration.prompts:
+    if arguments.greedy:
+        print(control([file.group(p.id) for p in chosen]), end="\n\n")  # noqa: T201
+    return _report(data, plan, len(chosen))
+
+
+def _report(data: Labelled, plan: MeasurePlan, prompts: int) -> int:
+    """What `calibrate` says; of an endpoint's rollouts the accuracies. Prints it, and returns the exit code."""
+    data.summary.say()
+    if plan.url:
+        print(of_k(accuracy(data), PAPER))  # noqa: T201
+        return data.summary.exit_code(1, refused=3)
+    found = judge(data.groups, data.correct_R, seed=plan.seed)
+    c = found.calibration
+    if not c.prompts:
         print("no prompt can be scored: no rollout has an answer, or the labels mean nothing")  # noqa: T201
         return 2
-    print(report(result))  # noqa: T201
-    return data.summary.exit_code(int(result.use != "line"), refused=3)
+    if (shown := min(c.prompts, found.rollouts.prompts)) < prompts:
+        print(f"The tables hold {shown} of {counted(prompts, 'prompt')}: in the others a rollout lacks a number.")  # noqa: T201
+    if c.left_out:
+        data.summary.ledger.count("refused", f"{c.certainty} is missing", c.left_out)
+    print(report(found, accuracy=accuracy(data)))  # noqa: T201
+    return data.summary.exit_code(int(found.use != "line"), refused=3)
+
+
+# --- which prompts ----------------------------------------------------------------------------------------------------
 
 
 def _loaded(data: str) -> tuple[str, list[LabelledQuestion]]:
@@ -151,79 +170,125 @@ def _drawn(problems: Sequence[LabelledQuestion], count: int, seed: int) -> list[
     return random.Random(seed).sample(problems, len(problems))[:count]  # noqa: S311  (a draw, no secret)
 
 
+# --- sampling ---------------------------------------------------------------------------------------------------------
+
+
 def _sample(
-    file: RolloutFile, problems: Sequence[LabelledQuestion], plan: MeasurePlan, engine: Mapping[str, Any]
+    file: RolloutFile,
+    wants: Sequence[Want],
+    plan: MeasurePlan,
+    engine: Mapping[str, Any],
+    arguments: argparse.Namespace,
 ) -> None:
-    begun = time.monotonic()  # the engine starts within the first call, which a forecast leaves out
-    for done, group in enumerate(groups_of(problems, plan, engine), 1):
+    """Everything that the file lacks, into the file, with a line on each part."""
+    if not wants:
+        return
+    if not plan.url:
+        loaded = Engine(plan, engine)
+        progress = Progress(wants)
+        for groups in loaded.groups(wants):
+            for group in groups:
+                file.add(group)
+            progress.add(groups)
+        return
+    progress = Progress(wants)
+
+    def take(group: JSON) -> None:
         file.add(group)
-        if done == AT_ONCE:
-            begun = time.monotonic()
-        print(f"{done} of {len(problems)} prompts{_left(done, len(problems), begun)}", file=sys.stderr)  # noqa: T201
+        progress.add([group])
+
+    token = os.environ.get("OPENAI_API_KEY")
+    asyncio.run(collect(arguments.url, wants, plan, concurrency=arguments.concurrency, take=take, token=token))
 
 
-def _left(done: int, of: int, begun: float) -> str:
-    """How long the rest will take, from the prompts after the first call: there the engine was loaded."""
-    measured = done - AT_ONCE
-    if measured < AT_ONCE or done == of:
-        return ""
-    return f", about {math.ceil((time.monotonic() - begun) / measured * (of - done) / 60)} min left"
+class Progress:
+    """Says after each part what is done, how fast, how long the rest will take, and whether it is worth waiting for."""
+
+    def __init__(self, wants: Sequence[Want]) -> None:
+        self._missing = {w.problem.id: w.sequences for w in wants}
+        self._of, self._sequences, self._begun = len(wants), sum(w.sequences for w in wants), time.monotonic()
+        self._tokens = 0
+        self._right, self._cut = list[float](), list[bool]()
+
+    def add(self, groups: Sequence[JSON]) -> None:
+        for group in groups:
+            alone = [group["meta"]["greedy"]] if "greedy" in group["meta"] else []
+            self._missing[group["group_id"]] -= len(group["rollouts"]) + len(alone)
+            for rollout in (*group["rollouts"], *alone):
+                self._tokens += rollout.get("num_tokens") or len(rollout.get("token_ids", ()))
+            self._cut += [r["finish_reason"] == "length" for r in group["rollouts"]]
+        if some := [group for group in groups if group["rollouts"]]:
+            right_R = correctness(_prepared(some))
+            self._right += right_R[~np.isnan(right_R)].tolist()
+        print(self.line, file=sys.stderr, flush=True)  # noqa: T201
+
+    @property
+    def line(self) -> str:
+        left, seconds = sum(self._missing.values()), max(time.monotonic() - self._begun, 1e-9)
+        parts = [f"{sum(n <= 0 for n in self._missing.values())} of {self._of} prompts"]
+        if self._tokens:
+            parts.append(f"{self._tokens / seconds:.0f} tokens/s")
+        if self._right:
+            parts.append(f"pass@1 {np.mean(self._right):.1%}")
+        if self._cut:
+            parts.append(f"{np.mean(self._cut):.0%} cut at the limit")
+        if left:
+            parts.append(f"about {math.ceil(seconds / (self._sequences - left) * left / 60)} min left")
+        return ", ".join(parts)
 
 
-def groups_of(
-    problems: Sequence[LabelledQuestion], plan: MeasurePlan, engine: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """A group for each problem, in order, from one vLLM engine of this process."""
+@contextmanager
+def ended_by_a_signal() -> Iterator[None]:
+    """SIGTERM ends this process as Ctrl-C does, so that what vLLM started ends with it."""
+
+    def end(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
     try:
-        vllm = import_module("vllm")
-    except ModuleNotFoundError:
-        raise ConfigError("measure needs vLLM; run pip install '.[trainer]' in your checkout") from None
-    turn_on("temperature")
-    llm = vllm.LLM(model=plan.model, **engine)
-    tokenizer = llm.get_tokenizer()
-    if plan.chat and getattr(tokenizer, "chat_template", None) is None:
-        raise ConfigError(f"{plan.model} has no chat template: add --no-chat")
-    sampling = vllm.SamplingParams(
-        n=plan.rollouts,
-        temperature=plan.temperature,
-        top_p=plan.top_p,
-        max_tokens=plan.max_tokens,
-        stop=list(plan.stop),
-        logprobs=0,  # what the entropies ride on
-    )
-    for start in range(0, len(problems), AT_ONCE):
-        part = problems[start : start + AT_ONCE]
-        asked = [plan.prefix + (p.asked or p.prompt(as_is=plan.as_is)) for p in part]
-        if plan.chat:
-            outputs = llm.chat([[{"role": "user", "content": text}] for text in asked], sampling, use_tqdm=False)
-        else:
-            outputs = llm.generate(asked, sampling, use_tqdm=False)
-        for problem, output in zip(part, outputs, strict=True):
-            yield problem.group(
-                [_rollout(c, problem, plan, tokenizer) for c in output.outputs],
-                as_is=plan.as_is,
-                entropy_source="exact",
-                entropy_mode="temperature",
-                temperature=plan.temperature,
-                top_p=plan.top_p,
-                logprobs_mode=engine.get("logprobs_mode", "raw_logprobs"),  # vLLM's default
-            )
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
-def _rollout(completion: Any, problem: LabelledQuestion, plan: MeasurePlan, tokenizer: Any) -> dict[str, Any]:
-    """Text, and what is known of its tokens: these, or their means and sums. Without a token there is no entropy and no
-    answer."""
-    rollout: dict[str, Any] = {"text": completion.text, "finish_reason": completion.finish_reason}
-    tokens = token_arrays(completion, token_entropies(completion))
-    if tokens:
-        rules = AnswerRules({}, problem.kind, options=option_letters(len(problem.options)) if problem.options else None)
-        answer, _ = answer_tokens(rollout, list(completion.token_ids), tokenizer=tokenizer, rules=rules)
-        tokens |= {} if answer is None else {"answer_tokens": list(answer)}
-    if plan.tokens:
-        rollout |= {k: np.round(v, 6).tolist() if isinstance(v, np.ndarray) else v for k, v in tokens.items()}
+# --- the control ------------------------------------------------------------------------------------------------------
+
+
+def control(groups: Sequence[JSON]) -> str:
+    """Greedy decoding beside the vote and the mean rollout, in per cent of right prompts, with their difference."""
+    sampled = _prepared(groups)
+    alone = _prepared([{**group, "rollouts": [group["meta"]["greedy"]]} for group in groups])
+    greedy_P, right_R = correctness(alone), correctness(sampled)
+    vote_P = np.zeros(len(groups))
+    for k in set(sampled.groups.sizes_P.tolist()):
+        at = sampled.groups.sizes_P == k
+        vote_P[at] = majority_at_k(sampled.groups, right_R, k)[at]
+    pass_P = sampled.groups.sum_rollouts(right_R) / sampled.groups.sizes_P
+    gap = mean_interval(greedy_P - vote_P)
+    if gap.high < 0:
+        said = "The vote is right more often than greedy decoding: it has something to teach."
+    elif gap.low > 0:
+        said = "Greedy decoding is right more often than the vote: decode greedily before you train on votes."
     else:
-        rollout |= {"num_tokens": len(completion.token_ids), **without_tokens(tokens)}
-    return rollout
+        said = "Whether the vote is right more often than greedy decoding is open: more prompts would tell."
+    cut = np.mean([group["meta"]["greedy"]["finish_reason"] == "length" for group in groups])
+    shown = [_percent(mean_interval(values_P)) for values_P in (greedy_P, vote_P, pass_P)]
+    return (
+        f"right, in per cent of {counted(len(groups), 'prompt')}: greedy {shown[0]} ({cut:.0%} cut at the limit), "
+        f"the vote of all rollouts {shown[1]}, one rollout {shown[2]}\n"
+        f"greedy - vote: {_percent(gap, '+.1f')} points. {said}"
+    )
+
+
+def _percent(found: Interval, form: str = ".1f") -> str:
+    return f"{100 * found.estimate:{form}} [{100 * found.low:{form}}, {100 * found.high:{form}}]"
+
+
+def _prepared(groups: Sequence[JSON]) -> Prepared:
+    return prepare([{**group, "group_id": str(k)} for k, group in enumerate(groups)], limits=UNLIMITED)
+
+
+# --- flags ------------------------------------------------------------------------------------------------------------
 
 
 def _unescaped(text: str) -> str:

@@ -1,7 +1,8 @@
 """A file of sampled groups, written as they come, so that the same command resumes.
 
-A line is a group of `POST /reward` whose `meta` says how it was sampled. A group may have several lines, each with some
-of its rollouts, until they are joined. A torn line does not count.
+A line is a group of `POST /reward` whose `meta` says how it was sampled, and holds its greedy rollout, if it was asked
+for one. A group may have several lines, each with some of its rollouts, until they are joined. A torn line does not
+count.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dare_reward.errors import ConfigError
 from dare_reward.files.opened import check_not_input
 from dare_reward.files.output import write_files
 
+JSON = dict[str, Any]
 OPENING = b'{"group_id": '
 
 
@@ -30,7 +32,7 @@ class RolloutFile:
         check_not_input(path)  # lines are added to it
         self.path = path
         self.plan, self.asked = json.loads(json.dumps([plan, asked]))
-        self.lines: dict[str, list[dict[str, Any]]] = {}
+        self.lines: dict[str, list[JSON]] = {}
         content = path.read_bytes() if path.exists() else b""
         self._torn_lines = False
         self._torn = not content.endswith((b"", b"\n")[bool(content)])
@@ -42,11 +44,22 @@ class RolloutFile:
                 if line[: len(OPENING)] != OPENING[: len(line)]:
                     raise ConfigError(f"{path} is no file of sampled groups: choose another --out") from None
 
-    def rollouts(self, group_id: str) -> list[dict[str, Any]]:
+    def rollouts(self, group_id: str) -> list[JSON]:
         """All that were sampled of a group."""
         return [rollout for line in self.lines.get(group_id, ()) for rollout in line["rollouts"]]
 
+    def greedy(self, group_id: str) -> JSON | None:
+        """The control: what the model says of it, decoded greedily."""
+        return next((x["meta"]["greedy"] for x in self.lines.get(group_id, ()) if "greedy" in x["meta"]), None)
+
+    def group(self, group_id: str) -> JSON:
+        """A group of all its lines."""
+        lines, alone = self.lines[group_id], self.greedy(group_id)
+        meta = {**lines[0]["meta"], **({} if alone is None else {"greedy": alone})}
+        return {**lines[0], "meta": meta, "rollouts": self.rollouts(group_id)}
+
     def add(self, group: Mapping[str, Any]) -> None:
+        """Write what was sampled of a group at the file's end."""
         group = {**group, "meta": {**group["meta"], "sampling": self.plan}}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
@@ -58,7 +71,7 @@ class RolloutFile:
         """Write every group as one line, as other commands read it. The file changes as a whole, or not at all."""
         if not self._torn_lines and all(len(lines) == 1 for lines in self.lines.values()):
             return
-        self.lines = {name: [_joined(lines)] for name, lines in self.lines.items()}
+        self.lines = {name: [self.group(name)] for name in self.lines}
         text = "".join(json.dumps(line) + "\n" for (line,) in self.lines.values())
         write_files({self.path: text}, force=True)
         self._torn_lines = self._torn = False
@@ -67,37 +80,26 @@ class RolloutFile:
         before = group.get("meta", {}).get("sampling") if isinstance(group, dict) else None
         if not isinstance(before, dict) or not {"group_id", "rollouts"} <= group.keys():
             raise ConfigError(f"{self.path} is no file of sampled groups: choose another --out")
-        # Files of before 24 November 2026 have a digest of all questions behind the name of their data.
-        data, older, _ = str(before.get("data")).partition(":")
-        before = {**before, "data": data}
         if changed := sorted(name for name, value in self.plan.items() if before.get(name) != value):
             flags = ", ".join(f"--{name.replace('_', '-')}" for name in changed)
             raise ConfigError(f"{self.path} was not sampled with this {flags}: choose another --out")
         name = group["group_id"]
         if name not in self.asked:
             raise ConfigError(f"{self.path} has a group {name!r} that --data lacks: choose another --out")
-        if other := ", ".join(_differences(group, self.asked[name], bool(older))):
+        if other := ", ".join(_differences(group, self.asked[name])):
             raise ConfigError(
                 f"{self.path} has another {other} of the group {name!r} than --data: choose another --out"
             )
         self.lines.setdefault(name, []).append(group)
 
 
-def _joined(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """One group of all its lines; its tokens are unknown where those of a line are."""
-    tokens = [line["meta"].get("completion_tokens") for line in lines]
-    known = all(isinstance(count, int) for count in tokens)
-    meta = {**lines[0]["meta"], "completion_tokens": sum(tokens) if known else None}
-    return {**lines[0], "meta": meta, "rollouts": [rollout for line in lines for rollout in line["rollouts"]]}
-
-
-def _differences(line: Mapping[str, Any], asked: Mapping[str, Any], older: bool) -> list[str]:
+def _differences(line: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
     """The names of what a line was sampled or is graded by, where it is not what is asked now.
 
-    A line is compared by what it stores. Spellings that came to be accepted refuse no file, nor does `asked` (in meta)
-    refuse an older one, which does not say what was sent. In others no `asked` means that the prompt was sent.
+    A line is compared by what it stores: spellings that came to be accepted refuse no file. Where no text was `asked`,
+    the prompt was sent.
     """
-    stored = {**({"asked": asked.get("asked")} if older else {}), **line["meta"], **line}
+    stored = {**line["meta"], **line}
     names = [name for name in ("kind", "options", "prompt", "asked") if stored.get(name) != asked.get(name)]
     return names + ["label"] * ("label" in asked and not _listed(line.get("label")) <= _listed(asked["label"]))
 

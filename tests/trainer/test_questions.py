@@ -1,0 +1,85 @@
+"""Questions of benchmarks, in the forms in which these are published."""
+
+import json
+
+import pytest
+
+from dare_reward.errors import ConfigError, DareError
+from dare_trainer.launch.questions import load
+
+MMLU = [
+    {"question_id": 70, "question": "The second?", "options": ["one", "two", "three"], "answer": "B", "answer_index": 1}
+]
+
+
+def write(path, rows):
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    return path
+
+
+def test_the_forms_in_which_the_sets_are_published(tmp_path):
+    math = [{"problem": "p", "answer": "\\frac{1}{2}", "unique_id": "test/1.json"}, {"problem": "q", "answer": 3.0}]
+    found = load("math-500", write(tmp_path / "m.jsonl", math))
+    assert [(p.id, p.label) for p in found] == [("test/1.json", "\\frac{1}{2}"), ("1", "3")]
+    amc = tmp_path / "amc.json"
+    amc.write_text(
+        json.dumps([{"id": 0, "problem": "p", "answer": 27.0}, {"id": 1, "question": "q", "solution": "so \\boxed{5}"}])
+    )
+    assert [p.label for p in load("amc", amc)] == ["27", "5"]
+    found = load(
+        "mmlu-pro", write(tmp_path / "p.jsonl", [*MMLU, {"question": "q", "options": ["x", "y"], "answer_index": 0}])
+    )
+    assert [(p.label, p.options[1]) for p in found] == [("B", "two"), ("A", "y")]
+    assert "A. one\nB. two\nC. three" in found[0].prompt()
+    for i, name in enumerate(("answer", "label", "expected_answer", "solution")):
+        for benchmark in ("math-500", "aime24", "amc"):
+            assert load(benchmark, write(tmp_path / f"{benchmark}{i}", [{"prompt": "p", name: "7"}]))[0].label == "7"
+    for i, benchmark in enumerate(("mmlu-pro", "gpqa")):
+        row = {"problem": "p", "choices": ["x", "y"], "answer_index": 1}
+        assert load(benchmark, write(tmp_path / f"c{i}", [row]))[0].label == "B"
+
+
+def test_gpqa_is_shuffled_by_its_question(tmp_path):
+    data = [
+        {
+            "Record ID": f"rec{i}",
+            "Question": f"q{i}",
+            "Correct Answer": "yes",
+            **{f"Incorrect Answer {j}": f"no{j}" for j in (1, 2, 3)},
+        }
+        for i in range(40)
+    ]
+    path = write(tmp_path / "g.jsonl", data)
+    found = load("gpqa", path)
+    assert found == load("gpqa", path)
+    assert all(p.options["ABCD".index(p.label)] == "yes" and len(p.options) == 4 for p in found)
+    assert {p.label for p in found} == set("ABCD")
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("math-500", {"problem": "p"}),
+        ("mmlu-pro", {"question": "q", "answer": "A"}),
+        ("mmlu-pro", {"question": "q", "answer": "D", "options": ["x", "y"]}),
+        ("gpqa", {"Question": "q", "answer": "neither", "options": ["x", "y"]}),
+        ("nothing", {}),
+    ],
+)
+def test_rows_that_mean_nothing(tmp_path, name, row):
+    with pytest.raises(DareError):
+        load(name, write(tmp_path / "x.jsonl", [row]))
+
+
+def test_files_that_are_none(tmp_path):
+    for text in ("", "{", "[1]"):
+        (tmp_path / "x.jsonl").write_text(text)
+        with pytest.raises(ConfigError):
+            load("amc", tmp_path / "x.jsonl")
+    with pytest.raises(ConfigError, match="no such file"):
+        load("amc", tmp_path / "absent")
+
+
+def test_repeated_ids_become_places(tmp_path):
+    same = [{"id": 1, "problem": f"p{i}", "answer": "1"} for i in range(3)]
+    assert [p.id for p in load("amc", write(tmp_path / "x.jsonl", same))] == ["0", "1", "2"]

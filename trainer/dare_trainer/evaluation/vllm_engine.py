@@ -1,0 +1,135 @@
+"""Rollouts with exact token entropies from one vLLM engine, which lives and ends in this process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+
+from dare_reward.answers import option_letters
+from dare_reward.errors import ConfigError
+from dare_reward.openrlhf import AnswerRules
+from dare_reward.scoring.token_sums import without_tokens
+from dare_reward.stacks.answer_tokens import answer_tokens
+
+from ..launch.questions import LabelledQuestion
+from ..vllm.plugin import turn_on
+from ..vllm.token_entropy import token_arrays, token_entropies
+from .plan import MeasurePlan, Want
+
+JSON = dict[str, Any]
+SEQUENCES: Final = 256  # that vLLM runs at a time, unless --engine max_num_seqs says another number
+# The engine's core runs in this process: one of its own would live on where this one is ended, and burn a core.
+ONE_PROCESS: Final = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+
+
+class Engine:
+    """A loaded model. What vLLM prints goes to the error stream."""
+
+    def __init__(self, plan: MeasurePlan, settings: Mapping[str, Any]) -> None:
+        """ConfigError without vLLM, or for a model that has no chat template."""
+        os.environ.update({name: os.environ.get(name, value) for name, value in ONE_PROCESS.items()})
+        try:
+            self._vllm = import_module("vllm")
+        except ModuleNotFoundError:
+            raise ConfigError(
+                "measure needs vLLM or --url; run pip install '.[trainer]' in your checkout, or name an endpoint"
+            ) from None
+        turn_on("temperature")
+        alone = {"distributed_executor_backend": "uni"} if settings.get("tensor_parallel_size", 1) == 1 else {}
+        self.plan, self.settings = plan, {"seed": plan.seed, **alone, **settings}
+        with said_as_errors():
+            self._llm = self._vllm.LLM(model=plan.model, **self.settings)
+        self._tokenizer = self._llm.get_tokenizer()
+        if plan.chat and getattr(self._tokenizer, "chat_template", None) is None:
+            raise ConfigError(f"{plan.model} has no chat template: add --no-chat")
+
+    def groups(self, wants: Sequence[Want]) -> Iterator[list[JSON]]:
+        """What each call of the engine gave: of its problems what they lacked, in order. A call is what a cut costs."""
+        most = 2 * int(self.settings.get("max_num_seqs", SEQUENCES))  # the second half fills what the first leaves
+        for part in batches(wants, most):
+            asked = [(w, False) for w in part if w.rollouts] + [(w, True) for w in part if w.greedy]
+            with said_as_errors():
+                outputs = self._ask([w.problem for w, _ in asked], [self._sampling(w, greedy) for w, greedy in asked])
+            made: dict[str, tuple[list[JSON], JSON | None]] = {w.problem.id: ([], None) for w in part}
+            for (want, greedy), output in zip(asked, outputs, strict=True):
+                rollouts = [self._rollout(c, want.problem) for c in output.outputs]
+                many, alone = made[want.problem.id]
+                made[want.problem.id] = (many, rollouts[0]) if greedy else (rollouts, alone)
+            yield [self._group(w.problem, *made[w.problem.id]) for w in part]
+
+    def _ask(self, problems: Sequence[LabelledQuestion], sampling: Sequence[Any]) -> list[Any]:
+        texts, shown = [self.plan.sent(p) for p in problems], sys.stderr.isatty()
+        if self.plan.chat:
+            talks = [[{"role": "user", "content": text}] for text in texts]
+            return list(self._llm.chat(talks, list(sampling), use_tqdm=shown))
+        return list(self._llm.generate(texts, list(sampling), use_tqdm=shown))
+
+    def _sampling(self, want: Want, greedy: bool) -> Any:
+        return self._vllm.SamplingParams(
+            n=1 if greedy else want.rollouts,
+            temperature=0.0 if greedy else self.plan.temperature,
+            top_p=1.0 if greedy else self.plan.top_p,
+            max_tokens=self.plan.max_tokens,
+            stop=list(self.plan.stop),
+            logprobs=0,  # what the entropies ride on
+        )
+
+    def _group(self, problem: LabelledQuestion, rollouts: Sequence[JSON], greedy: JSON | None) -> JSON:
+        group = problem.group(
+            rollouts,
+            as_is=self.plan.as_is,
+            entropy_source="exact",
+            entropy_mode="temperature",
+            temperature=self.plan.temperature,
+            top_p=self.plan.top_p,
+            logprobs_mode=self.settings.get("logprobs_mode", "raw_logprobs"),  # vLLM's default
+        )
+        return group if greedy is None else group | {"meta": {**group["meta"], "greedy": greedy}}
+
+    def _rollout(self, completion: Any, problem: LabelledQuestion) -> JSON:
+        """Text, and what is known of its tokens: these, or their means and sums. Without a token there is no entropy
+        and no answer."""
+        rollout: JSON = {"text": completion.text, "finish_reason": completion.finish_reason}
+        tokens = token_arrays(completion, token_entropies(completion))
+        if tokens:
+            letters = option_letters(len(problem.options)) if problem.options else None
+            rules = AnswerRules({}, problem.kind, options=letters)
+            ids = list(completion.token_ids)
+            answer, _ = answer_tokens(rollout, ids, tokenizer=self._tokenizer, rules=rules)
+            tokens |= {} if answer is None else {"answer_tokens": list(answer)}
+        if not self.plan.tokens:
+            return rollout | {"num_tokens": len(completion.token_ids), **without_tokens(tokens)}
+        return rollout | {k: np.round(v, 6).tolist() if isinstance(v, np.ndarray) else v for k, v in tokens.items()}
+
+
+def batches(wants: Sequence[Want], most: int) -> Iterator[list[Want]]:
+    """Problems in order, of at most so many sequences together; one that has more goes alone."""
+    part: list[Want] = []
+    for want in wants:
+        if part and sum(w.sequences for w in part) + want.sequences > most:
+            yield part
+            part = []
+        part.append(want)
+    if part:
+        yield part
+
+
+@contextmanager
+def said_as_errors() -> Iterator[None]:
+    """What is printed inside goes to the error stream, also by libraries: the output holds the verdict alone."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
