@@ -25,8 +25,6 @@ from pathlib import Path
 
 from _stacks import CPU_INDEX, PROJECT, ROOT, TORCH, Pip, environment
 
-RESEARCH = ("-e", f"{ROOT}/research")
-
 
 @dataclass(frozen=True)
 class Stack:
@@ -36,7 +34,6 @@ class Stack:
     bare: tuple[str, ...] = ()
     releases: tuple[str, ...] = ()
     environment: str = ""
-    research: bool = False  # the studies run in this stack, and their tests with it
     torch: bool = True
 
 
@@ -49,7 +46,7 @@ SWIFT = (
 )  # fmt: skip
 # What `all` installs and tests; each comes from the package index, so it must install on every machine.
 EXPECTED = {
-    "trl": Stack(("trl==1.16.0", "transformers==5.23.0", "accelerate", "datasets", "peft==0.21.2"), research=True),
+    "trl": Stack(("trl==1.16.0", "transformers==5.23.0", "accelerate", "datasets", "peft==0.21.2")),
     "verl": Stack(VERL),
     "swift": Stack(SWIFT, bare=("ms-swift==4.6.0",)),
     "openrlhf": Stack(("aiohttp", "packaging"), releases=("0.9.10", "0.10.4", "0.11.2")),
@@ -116,9 +113,9 @@ def install(name: str, envs: Path, index: str, end: float) -> Path:
             (wheel,) = (place / "wheels").glob(f"{name}-{release}-*.whl")
             with zipfile.ZipFile(wheel) as archive:
                 archive.extractall(place / "releases" / release)
-        pip("install", "-q", "-c", constraint, *PROJECT, *(RESEARCH if stack.research else ()))
+        pip("install", "-q", "-c", constraint, *PROJECT)
 
-    plan = "\n".join((sys.version, TORCH, *stack.packages, *stack.bare, *stack.releases, *PROJECT, *RESEARCH))
+    plan = "\n".join((sys.version, TORCH, *stack.packages, *stack.bare, *stack.releases, *PROJECT))
     return environment(place, plan, fill, end)
 
 
@@ -126,7 +123,6 @@ def test(name: str, python: Path, source: str | None, arguments: list[str]) -> s
     """What the stack's tests came to; none at all is a failure."""
     begun, ran, skipped, codes = time.monotonic(), 0, 0, []
     files = sorted(map(str, (ROOT / "tests" / "stacks").glob(f"test_{name}*.py"))) or [f"tests/{name}"]
-    files += map(str, (ROOT / "research" / "tests").glob(f"test_{name}*.py"))
     for variables in runs(name, python, source):
         print("==", name, *variables.values(), flush=True)
         with tempfile.TemporaryDirectory() as folder:

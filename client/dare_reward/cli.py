@@ -20,7 +20,7 @@ from .errors import DareError, printable, unknown_name
 from .files.opened import remembered_inputs
 
 GROUP = "dare_reward.commands"
-STUDIES = frozenset({"analyse", "plot", "replay", "study"})
+STUDIES = frozenset({"analyse", "study"})
 
 
 def main(argv: Sequence[str] | None = None) -> int:

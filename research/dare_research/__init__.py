@@ -1,1 +1,1 @@
-"""Studies of the paper's claims: the simulation of its latent-variable model, and what reports are made from."""
+"""The evidence: results of studies, the figures that follow from them, and the paper's analyses."""

@@ -24,8 +24,8 @@ from dare_reward.answers.rollouts import read_answers
 from dare_reward.scoring.request import UNLIMITED, prepare
 from dare_reward.segments import Floats, Ints
 
-from ..results import read as unpacked
-from ..results import write
+from ..records import read as unpacked
+from ..records import write
 
 Decode = Callable[[Sequence[int]], str]
 # Numbers of a rollout. `closed`: with the token that ends the answer, `open`: without it.

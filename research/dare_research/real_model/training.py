@@ -7,8 +7,6 @@ over seeds, and the bootstrap of seeds and, in them, questions, which the seeds 
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -52,14 +50,6 @@ BARS = (
     ("E9", 12, "bare-8", "ppc", "adapted", "above", 0.0),
     ("E9", 13, "reasoned-answer", "dare_answer", "adapted", "above", 0.0),
 )
-CURVES = {
-    "dare/pass@1": "right rollouts, per cent",
-    "dare/label_accuracy": "right labels, per cent",
-    "dare/distinct_answers": "distinct answers",
-    "dare/entropy": "entropy of a rollout, nats",
-}
-WINDOW = 5  # steps of which a curve shows the mean
-SHOWN = 4  # answers of a group
 
 
 def blocks(records: Iterable[Record]) -> dict[str, dict[int, dict[str, Record]]]:
@@ -75,34 +65,14 @@ def blocks(records: Iterable[Record]) -> dict[str, dict[int, dict[str, Record]]]
     }
 
 
-def counts(records: Iterable[Record]) -> dict[str, tuple[int, int]]:
-    """Of each form and size how many of the plans' runs are in, and how many these are."""
-    planned = {(part.form, part.size, seed, arm) for part in COMPARED.values() for seed in SEEDS for arm in part.arms}
-    made = planned & {(r["form"], r["size"], r["seed"], r["arm"]) for r in records}
-    kinds = dict.fromkeys((part.form, part.size) for part in COMPARED.values())
-    return {
-        f"{form}, {size} rollouts": (
-            sum(r[:2] == (form, size) for r in made),
-            sum(r[:2] == (form, size) for r in planned),
-        )
-        for form, size in kinds
-    }
-
-
-def learnt(lines: Iterable[str], questions: Mapping[str, Sequence[SampledQuestion]]) -> JSON:
-    """Every figure of the page: levels and differences by part, questions and arm; bars; curves; groups before and
-    after.
-
-    lines       packed records, in JSON
-    questions   the untrained model's rollouts, by form
-    """
-    records = [json.loads(line) for line in lines]
+def learnt(records: Sequence[Record], questions: Mapping[str, Sequence[SampledQuestion]]) -> JSON:
+    """Levels and differences by part, questions and arm, and bars. `questions`: the untrained model's, by form."""
     figures = {
         name: _form(COMPARED[name].arms, list(seeds.values()), {q.id: q for q in questions[COMPARED[name].form]})
         for name, seeds in blocks(records).items()
         if seeds
     }
-    return {"runs": counts(records), "forms": figures, "bars": bars(figures)}
+    return {"forms": figures, "bars": bars(figures)}
 
 
 def _form(arms: Sequence[str], seeds: Sequence[Mapping[str, Record]], questions: Mapping[str, SampledQuestion]) -> JSON:
@@ -136,8 +106,6 @@ def _form(arms: Sequence[str], seeds: Sequence[Mapping[str, Record]], questions:
             part: majorities(seeds, [questions[n] for n in names[part]], rollouts=seeds[0][base]["evaluated"])
             for part in PARTS
         },
-        "curves": {arm: curves([block[arm] for block in seeds]) for arm in arms},
-        "groups": groups([block[arms[1]] for block in seeds], questions, unseen),
     }
 
 
@@ -184,44 +152,6 @@ def _figure(gains_SQ: Floats) -> JSON:
 
 def _pair(low: float, high: float) -> list[float] | None:
     return [round(low, 5), round(high, 5)] if np.isfinite(low) else None
-
-
-def curves(records: Sequence[Record]) -> dict[str, list[float]]:
-    """Of each step, the mean over runs of CURVES that all steps have."""
-    out = {}
-    for key in CURVES:
-        runs = [[step.get(key) for step in r["log"]] for r in records]
-        if all(value is not None for run in runs for value in run):
-            out[key] = [round(float(v), 5) for v in np.mean(runs, axis=0)]
-    return out
-
-
-def groups(records: Sequence[Record], questions: Mapping[str, SampledQuestion], unseen: Iterable[str]) -> list[JSON]:
-    """The adapted questions that gained most and lost most in the first run: their answers before and after."""
-    record = records[0]
-    names = [n for n in record["before"] if n not in set(unseen)]
-    change = [record["after"][n] - record["before"][n] for n in names]
-    out = []
-    for name in (names[int(np.argmax(change))], names[int(np.argmin(change))]):
-        q = questions[name]
-        sampled = Counter(q.names_A[a] if a >= 0 else "" for a in q.answer_M.tolist())
-        out.append(
-            {
-                "prompt": q.prompt,
-                "right": q.accepted[0],
-                "seed": record["seed"],
-                "passed": [round(record[when][name] / record["evaluated"], 5) for when in ("before", "after")],
-                "before": _shares(sampled),
-                "after": _shares(record["answers"][name]),
-            }
-        )
-    return out
-
-
-def _shares(tally: Mapping[str, int]) -> dict[str, float]:
-    """Of the commonest answers; an empty one is none."""
-    count = sum(tally.values())
-    return {a: round(n / count, 3) for a, n in sorted(tally.items(), key=lambda pair: -pair[1])[:SHOWN]}
 
 
 def bars(forms: Mapping[str, Any]) -> list[JSON]:

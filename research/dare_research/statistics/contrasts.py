@@ -1,4 +1,4 @@
-"""Statistics of paired runs: an interval for the mean difference of two arms, and what may be said of it.
+"""Statistics of paired runs: an interval for the mean difference of two arms.
 
 A pair is two runs from the same base with the same seed, one per arm. The unit is the difference on one prompt, nested
 as bases > seeds > prompts. Bases are pretrained apart and few; seeds share their base; prompts are shared by the seeds
@@ -18,9 +18,7 @@ from dare_reward.segments import Floats
 
 Nested = Sequence[Sequence[Floats]]  # bases > seeds > one value per prompt
 Shared = Literal["run", "base", "all"]
-VerdictWord = Literal["better", "worse", "equivalent", "undecided"]
 
-MARGIN = 0.01
 RESAMPLES = 10000
 FEWEST_BASES = 4  # below, a percentile bootstrap of the bases is far too narrow to decide anything
 BLOCK = 1 << 22  # draws held at a time
@@ -83,17 +81,6 @@ class Contrast:
         return self.p if self.bases >= FEWEST_BASES else max(self.p, self.p_bases)
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """`within`: a difference that is there, but smaller than the margin."""
-
-    word: VerdictWord
-    within: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.word}, but within the margin" if self.within else self.word
-
-
 def contrast(
     differences: Nested, *, resamples: int = RESAMPLES, seed: int = 0, shared: Shared = "base"
 ) -> Contrast | None:
@@ -126,22 +113,6 @@ def replicates(differences: Nested, *, resamples: int = RESAMPLES, seed: int = 0
     runs that share it: to draw it for each anew makes the interval too narrow.
     """
     return _replicates([np.stack(base) for base in differences], resamples=resamples, seed=seed, shared=shared)
-
-
-def judge(ends: Ends, *, margin: float = MARGIN, p: float = 0.0) -> Judgement:
-    """What an interval allows to say of a difference, in this order.
-
-    better, worse   the 95 per cent interval lies on one side of 0, and p (after a correction) is below .05
-    equivalent      the 90 per cent interval lies inside +-margin: two one-sided tests (Schuirmann 1987)
-    undecided       anything else
-
-    The sign comes first: a difference that excludes 0 and yet lies inside the margin is reported as better or worse,
-    with `within` set, because both are true and neither may be left out.
-    """
-    inside = -margin < ends.low90 and ends.high90 < margin
-    if p < 0.05 and (ends.low > 0 or ends.high < 0):
-        return Judgement("better" if ends.low > 0 else "worse", within=inside)
-    return Judgement("equivalent" if inside else "undecided")
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

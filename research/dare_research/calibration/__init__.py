@@ -1,1 +1,0 @@
-"""How safe the calibration of `calibrated_vote` is, in simulation."""

@@ -1,1 +1,0 @@
-"""The training study's page, rendered from its raw results."""

@@ -1,1 +1,0 @@
-"""Figures of a run for a paper or a slide, and `dare-reward plot`."""

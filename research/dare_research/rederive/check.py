@@ -1,0 +1,154 @@
+"""Every figure of README, docs and the result pages: recomputed where the results allow it, else held as it was."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..records import RESULTS, records
+from ..statistics.contrasts import holm
+from . import campaign, real_model
+from .pages import Figure, Page, points
+from .values import Values
+
+HERE = Path(__file__).parent
+CAMPAIGN = "research/docs/campaign-results.md"
+FINDINGS = "research/docs/findings.md"
+TRAINING = "research/docs/training.md"
+LABELS, TRAINED = "research/docs/real-model.md", "research/docs/real-model-training.md"
+EVIDENCE, README = "docs/evidence.md", "README.md"
+HELD = HERE / "held.json"
+INTERVAL = re.compile(r"\([-+]?\.?\d[\d.]* to [-+]?\.?\d[\d.]*")
+
+
+class Outcome(NamedTuple):
+    """Figures that were recomputed; of each page the numbers that were not, why, and whether they are as they were."""
+
+    figures: list[Figure]
+    held: list[tuple[str, int, str, bool]]
+
+    @property
+    def wrong(self) -> list[str]:
+        changed = [f"{page}: a number changed that nothing recomputes; if that was meant: rederive.py --renew"
+                   for page, _, _, same in self.held if not same]  # fmt: skip
+        return [str(f) for f in self.figures if not f.same] + changed
+
+
+class Results:
+    """What pages are compared with: made once, from research/results."""
+
+    def __init__(self, root: Path, kept: Mapping[str, Any] | None = None) -> None:
+        questions = real_model.sampled()
+        self.first = records("training")
+        self.sections = campaign.sections_of(Page.of(root, CAMPAIGN), records("campaign"))
+        self.labels = real_model.labelled(questions, kept)
+        self.trained = real_model.trained(questions)
+        self.published = json.loads((RESULTS / "published.json").read_text(encoding="utf-8"))
+        self.values = Values(self.sections, self.first, self.labels, self.trained)
+
+
+def check(root: Path, results: Results, *, renew: bool = False) -> Outcome:
+    """Compares the pages below `root`."""
+    pages = {name: Page.of(root, name) for name in _pages(root)}
+    figures = [figure for page in pages.values() for figure in _figures(page, results)]
+    reasons = json.loads(HELD.read_text(encoding="utf-8"))
+    if renew:
+        for name, page in pages.items():
+            if name != README:
+                reasons.setdefault(name, {"why": ""})
+                reasons[name] |= {"numbers": len(page.rest()), "sha256": page.print_of_rest()}
+        HELD.write_text(json.dumps(reasons, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    held = []
+    for name, page in pages.items():
+        own = reasons.get(name, {"why": "prose: only intervals are figures of runs", "sha256": ""})
+        same = not _open_intervals(page) if name == README else page.print_of_rest() == own["sha256"]
+        held.append((name, len(page.rest()), own["why"], same))
+    return Outcome(figures, held)
+
+
+def _pages(root: Path) -> list[str]:
+    """README, the evidence, and every page of research that is no plan."""
+    docs = sorted((root / "research" / "docs").glob("*.md"))
+    plans = re.compile(r"campaign(-e\w+)?|preregistration|qwen-protocol|analysis")
+    return [README, EVIDENCE, *(f"research/docs/{p.name}" for p in docs if not plans.fullmatch(p.stem))]
+
+
+def _open_intervals(page: Page) -> list[str]:
+    """Intervals that no sentence of claims.toml covers."""
+    return [m.group() for m in INTERVAL.finditer(page.text) if not any(a <= m.end() - 1 < b for a, b in page.covered)]
+
+
+def _figures(page: Page, results: Results) -> Iterator[Figure]:
+    claims = tomllib.loads((HERE / "claims.toml").read_text(encoding="utf-8"))
+    for template in claims.get(page.name, {}).get("says", ()):
+        yield from page.says(template, results.values)
+    if page.name == CAMPAIGN:
+        yield from campaign.check(page, results.sections)
+    elif page.name == LABELS:
+        yield from real_model.check(page, results.labels)
+    elif page.name == TRAINED:
+        yield from real_model.check_training(page, results.trained, results.published["greedy"])
+    elif page.name == TRAINING:
+        yield from _secondary(page, results)
+    elif page.name in {EVIDENCE, FINDINGS}:
+        yield from _summary(page, results)
+
+
+def _summary(page: Page, results: Results) -> Iterator[Figure]:
+    """The tables of the short pages."""
+    for table in page.tables():
+        if "untrained, greedy" in table.head:
+            yield from page.check(table, lambda s: real_model.control(results.trained, results.published["greedy"], s))
+        elif {"form", "rollouts", "vote"} <= {*table.head}:
+            yield from page.check(table, lambda s: real_model.labels_row(results.labels, s))
+        elif "arm" in table.head and "form" in table.head:
+            yield from page.check(table, lambda s: real_model.arm_row(results.trained, s["form"], s))
+        elif table.head[0] == "problems":
+            yield from page.check(table, lambda s: _rpc(results.published["rpc"]["rows"], s))
+        elif table.head[0] == "task":
+            yield from page.check(table, partial(_qwen, results.published["qwen3_8b"]["rows"]))
+
+
+def _qwen(rows: Any, said: dict[str, str]) -> dict[str, str]:
+    return dict(zip([*said][1:], rows[said["task"]], strict=True))
+
+
+def _rpc(rows: Any, said: dict[str, str]) -> dict[str, str]:
+    ((vote, rpc, best),) = (r[3:] for r in rows if [r[0], r[1]] == [said["problems"], said["model"]])
+    return {
+        "vote": f"{vote:.2f}",
+        "RPC minus vote": f"{rpc - vote:+.2f}",
+        "likeliest path minus vote": f"{best - vote:+.2f}",
+    }
+
+
+def _secondary(page: Page, results: Results) -> Iterator[Figure]:
+    """The 33 contrasts of the first study, corrected by Holm."""
+    (table,) = (t for t in page.tables() if t.place == "Secondary contrasts")
+    said = [dict(zip(table.head, (c.text for c in row), strict=True)) for row in table.rows]
+    found = [results.values.first.contrast(s["regime"], *s["contrast"].split(" - "), "adapted") for s in said]
+    measured = [f for f in found if f]
+    assert len(measured) == len(said)
+    corrected, by_t = holm([f.deciding_p for f in measured]), holm([f.p_bases for f in measured])
+    rows = {(s["regime"], s["contrast"]): (f, p, q) for s, f, p, q in zip(said, measured, corrected, by_t, strict=True)}
+
+    def row(s: dict[str, str]) -> dict[str, str]:
+        f, p, q = rows[s["regime"], s["contrast"]]
+        wide, over = (f"[{points(e.low)}, {points(e.high)}]" for e in (f.deciding, f.over_bases))
+        return {
+            "pairs": f"{f.pairs} on {f.bases} bases",
+            "difference": points(f.estimate),
+            "95%, bootstrap": wide,
+            "90%, bootstrap": f"[{points(f.deciding.low90)}, {points(f.deciding.high90)}]",
+            "95%, t over bases": over,
+            "p": f"{f.deciding_p:.2g}",
+            "p, Holm": f"{p:.3g}",
+            "p by t, Holm": f"{q:.2g}",
+        }
+
+    yield from page.check(table, row)

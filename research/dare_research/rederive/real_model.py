@@ -1,0 +1,303 @@
+"""`research/docs/real-model.md` and `real-model-training.md` from the sampled rollouts and the training records.
+
+The fits of RPC's weight and of 200 draws of labels take ten minutes. `results/real-model-slow.json.xz` keeps what they
+gave; `rederive.py --slow` fits them again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dare_reward.segments import Floats
+
+from ..real_model.derive import CERTAINTIES, SIZES, bars, derive
+from ..real_model.sample import SampledQuestion, read
+from ..real_model.training import COMPARED, learnt, majority
+from ..real_model.weights import WEIGHTS, label_right
+from ..records import RESULTS, records
+from ..records import read as unpacked
+from .pages import Figure, Page, Table, gain, percent, points
+
+FORMS = ("bare", "reasoned")
+SLOW = RESULTS / "real-model-slow.json.xz"
+NAMES = {
+    "`dare`'s weight, all tokens": "trace^1",
+    "the same, the answer's tokens": "answer^1",
+    "each path once, its probability": "ppc",
+    "RPC": "rpc",
+    "probability of the answer's tokens": "p_answer",
+    "ties to the lower entropy": "tie",
+}
+RPC = ("label: rpc", "gain: rpc")
+LEDGER = ("% right before and after", "% learnt", "% lost")
+Questions = Mapping[str, Sequence[SampledQuestion]]
+Found = Mapping[str, Any]
+
+
+def sampled(folder: Path = RESULTS) -> dict[str, list[SampledQuestion]]:
+    return {form: read(folder / f"real-model-{form}.jsonl.xz")[1] for form in FORMS}
+
+
+def slow(questions: Questions) -> dict[str, Any]:
+    """What takes minutes, of each form: the rows of RPC's weight by size, and the draws of labels."""
+    forms = {form: derive(own) for form, own in questions.items()}
+    return {
+        form: {
+            "rpc": {size: {n: at[n] for n in RPC} for size, at in found["sizes"].items()},
+            "draws": found["draws"],
+        }
+        for form, found in forms.items()
+    }
+
+
+def labelled(questions: Questions, kept: Found | None = None) -> dict[str, Any]:
+    """Every figure of both forms, and the bars of both plans."""
+    kept = kept or json.loads(unpacked(SLOW))
+    quick = [name for name in WEIGHTS if name != "rpc"]
+    forms = {form: derive(own, weights=quick, draws_before=kept[form]["draws"]) for form, own in questions.items()}
+    for form, found in forms.items():
+        for size, rows in kept[form]["rpc"].items():
+            found["sizes"][size] |= rows
+    return {"forms": forms, "bars": bars(forms)}
+
+
+# --- research/docs/real-model.md ------------------------------------------------------------------------------------
+
+
+def check(page: Page, found: Found) -> Iterator[Figure]:
+    for table in page.tables():
+        form = found["forms"].get(table.place.removeprefix("Form: "))
+        if table.place == "Bars":
+            yield from page.check(table, lambda said: _bar(found, said))
+        elif form and (row := _row(table, form, page)):
+            yield from page.check(table, row)
+    met = [b for b in found["bars"] if b["fate"] == "met"]
+    short = ", ".join(f"{b['plan']} {b['bar']} ({b['fate']})" for b in found["bars"] if b["fate"] != "met")
+    told = {"all": str(len(found["bars"])), "met": str(len(met))}
+    yield from page.says("Of {all} bars {met} were met; not met: " + short, told.__getitem__)
+    for form in found["forms"].values():
+        words = {
+            "questions": str(form["questions"]),
+            "rollouts": str(form["rollouts"]),
+            "tokens": f"{form['tokens']:.1f}",
+            "answered": percent(form["answered"]) + "%",
+            "span": percent(form["with_span"]) + "%",
+            "paths": f"{form['distinct_paths']:.1f}",
+        }
+        begin = (
+            f"{words['questions']} questions, {words['rollouts']} rollouts each, {words['tokens']} tokens on average; "
+        )
+        yield from page.says(
+            begin + "{answered} with an answer, of these {span} with a span; {paths} distinct paths", words.__getitem__
+        )
+        yield from page.lines(_flips(form))
+
+
+def _bar(found: Found, said: dict[str, str]) -> dict[str, str]:
+    (b,) = (b for b in found["bars"] if f"{b['plan']} {b['bar']}" == said[""])
+    unit = (lambda v: f"{v:+.3f}") if "auroc" in b["contrast"] else points
+    counted = b["kind"] == "at most"
+    return {
+        "estimate": percent(b["estimate"]) + "%" if counted else unit(b["estimate"]),
+        "95% interval": "" if counted else f"{unit(b['low'])} to {unit(b['high'])}",
+        "Holm's p": f"{b['holm']:.4f}" if "holm" in b else "-",
+        "fate": b["fate"] + (", a null" if b.get("null") else ""),
+    }
+
+
+def _row(table: Table, form: Found, page: Page) -> Callable[[dict[str, str]], dict[str, str]] | None:
+    first = table.head[0]
+    sizes = {f"{s} rollouts": form["sizes"][str(s)] for s in SIZES}
+    if first == "":
+        return lambda said: {n: _area(at[_certainty(said[""])]) for n, at in sizes.items()}
+    if first == "weight":
+        return lambda said: {n: _weight(at, said["weight"]) for n, at in sizes.items()}
+    if first == "labels":
+        return lambda said: _drawn(form["draws"][said["rollouts"]], said["labels"].split(" ")[1])
+    if "trace^1" not in table.head:
+        return lambda said: _by_family(form, said["family"], table.head)
+    earlier = page.text[: table.rows[0][0].start].rsplit("By family, ", 1)[1].split(" ")[0]
+    return lambda said: _gains_by_family(form, said["family"], table.head, earlier)
+
+
+def _certainty(name: str) -> str:
+    return f"auroc: {name}" if name in CERTAINTIES else name
+
+
+def _area(row: Found) -> str:
+    return f"{row['estimate']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
+
+
+def _weight(at: Found, name: str) -> str:
+    if name.startswith("vote"):
+        return percent(at["label: vote"]["estimate"])
+    row = at[f"gain: {name}"]
+    return gain(row["estimate"], (row["low"], row["high"]))
+
+
+def _drawn(at: Found, how: str) -> dict[str, str]:
+    own = at[how]
+    used = own["gain_where_used"]
+    return {
+        "uses entropy, % of draws": percent(own["use"]),
+        "gain": points(own["gain"]),
+        "gain where used": "-" if used is None else points(used),
+        "draws that lose half a point, %": percent(own["losing"]),
+    }
+
+
+def _by_family(form: Found, family: str, head: Sequence[str]) -> dict[str, str]:
+    rows = ("auroc: entropy, all tokens", "auroc: entropy, answer", "equally long: entropy, all tokens")
+    values = [form["sizes"]["64"][name]["families"].get(family) for name in rows]
+    areas = ["-" if v is None else f"{v:.2f}" for v in values]
+    return dict(zip(head[1:], [percent(form["pass@1"][family]), *areas], strict=True))
+
+
+def _gains_by_family(form: Found, family: str, head: Sequence[str], size: str) -> dict[str, str]:
+    gains = [form["sizes"][size][f"gain: {name}"]["families"].get(family) for name in head[2:]]
+    cells = ["-" if v is None else points(v) for v in gains]
+    return dict(zip(head[1:], [percent(form["pass@1"][family]), *cells], strict=True))
+
+
+def _flips(form: Found) -> Iterator[str]:
+    for flip in form["flips"]:
+        word = "gained" if flip["change"] > 0 else "lost" if flip["change"] < 0 else "neither"
+        shown = "; ".join(
+            f"{a['answer']}{' (right)' if a['right'] else ''} {a['votes']} votes, {a['entropy']:.2f} nats"
+            + "".join(f", {w}'s label" for w in a["label"])
+            for a in flip["answers"]
+        )
+        yield f"* {word}: {flip['prompt']} **{flip['right']}**. {shown}"
+
+
+def labels_row(found: Found, said: dict[str, str]) -> dict[str, str]:
+    """A row of a table that shows some weights: form, rollouts, the vote, and gains over it."""
+    at = found["forms"][said["form"]]["sizes"][said["rollouts"]]
+    out = {name: _weight(at, NAMES[name]) for name in said if name in NAMES}
+    return {"vote": _weight(at, "vote"), **out}
+
+
+# --- research/docs/real-model-training.md ---------------------------------------------------------------------------
+
+
+def trained(questions: Questions) -> dict[str, Any]:
+    """What the training runs learnt, and by question what they taught, sharpened and lost."""
+    runs = records("real-model-runs")
+    found = learnt(runs, questions)
+    ledger = {(f, arm): transitions(runs, questions[f], f, size, arm)
+              for f, size, arms in (("bare", 16, ("ttrl", "dare", "gt_quarter")), ("reasoned", 8, ("ttrl", "dare")))
+              for arm in arms}  # fmt: skip
+    return {**found, "ledger": ledger, "answerless": answerless(runs, questions["reasoned"])}
+
+
+def transitions(
+    runs: Sequence[Found], questions: Sequence[SampledQuestion], form: str, size: int, arm: str
+) -> dict[str, float]:
+    """Shares of the adapted questions whose vote, of 64 before and of 16 after, stays right, becomes right, is lost;
+    and of the gain of pass@1 what those give that stay right. A run that kept no answers is the one of
+    `calibrated_vote`, which fitted 0: its counts are the same."""
+    own = {r["seed"]: r for r in runs if (r["form"], r["size"], r["arm"]) == (form, size, arm)}
+    same = {r["seed"]: r for r in runs if (r["form"], r["size"], r["arm"]) == (form, size, "calibrated_vote")}
+    out = []
+    for seed, run in sorted(own.items()):
+        answers = run.get("answers") or same[seed]["answers"]
+        assert "answers" in run or same[seed]["after"] == run["after"]
+        adapted = [q for q in questions if q.id not in set(run["unseen"])]
+        before = np.array([label_right(q, "vote", len(q.answer_M)) for q in adapted]) > 0.5
+        after = np.array([majority(answers[q.id], q) for q in adapted]) > 0.5
+        gains = np.array([(run["after"][q.id] - run["before"][q.id]) / run["evaluated"] for q in adapted])
+        kept = before & after
+        out.append([kept.mean(), (after & ~before).mean(), (before & ~after).mean(), (gains * kept).mean()])
+    return dict(zip(("kept", "learnt", "lost", "points"), np.mean(out, axis=0).tolist(), strict=True))
+
+
+def answerless(runs: Sequence[Found], questions: Sequence[SampledQuestion]) -> dict[str, float]:
+    """Share of rollouts without an answer on the adapted questions: of the untrained model, and after arms."""
+    unseen = set(runs[0]["unseen"])
+    out = {"before": float(np.mean([(q.answer_M < 0).mean() for q in questions if q.id not in unseen]))}
+    for arm in ("ttrl", "dare"):
+        own = [r for r in runs if (r["form"], r["size"], r["arm"]) == ("reasoned", 8, arm)]
+        shares = [
+            tally.get("", 0) / r["evaluated"] for r in own for n, tally in r["answers"].items() if n not in unseen
+        ]
+        out[arm] = float(np.mean(shares))
+    return out
+
+
+def check_training(page: Page, found: Found, greedy: Found) -> Iterator[Figure]:
+    for table in page.tables():
+        if table.place == "Bars" or "bar" in table.head:
+            yield from page.check(table, lambda said: _trained_bar(found, said))
+        elif "untrained, greedy" in table.head:
+            yield from page.check(table, lambda said: control(found, greedy, said))
+        elif LEDGER[0] in table.head:
+            yield from page.check(table, lambda said: _ledger(found, said))
+        elif (name := table.place.rpartition("Form: ")[2]) in COMPARED:
+            yield from page.check(table, lambda said, name=name: arm_row(found, name, said))  # type: ignore[misc]
+
+
+def control(found: Found, greedy: Found, said: dict[str, str]) -> dict[str, str]:
+    """A row of the decoding control: sampled before and after, greedy (as published), and the vote."""
+    form, part = said["form"], said["questions"]
+    own = found["forms"][form]
+    before = own["arms"][part]["ttrl"]["before"]
+    out = {"untrained, sampled": percent(before), "untrained, greedy": greedy[form][part]}
+    for arm in ("ttrl", "dare", "gt_quarter"):
+        if f"after `{arm}`" in said:
+            at = own["arms"][part].get(arm)
+            out[f"after `{arm}`"] = percent(before + at["gain"]["estimate"]) if at else "-"
+    votes = own["majority"][part]
+    after = [share for share in votes["after"]["calibrated_vote"] if share is not None]  # all of `ttrl`, and its first
+    if "maj@16, untrained" in said:
+        out["maj@16, untrained"] = percent(votes["before"])
+    else:
+        out["maj@16 untrained; after `ttrl`"] = f"{percent(votes['before'])}; {percent(float(np.mean(after)))}"
+    return out
+
+
+def _ledger(found: Found, said: dict[str, str]) -> dict[str, str]:
+    own = found["ledger"][said["form"], said["arm"]]
+    gained = found["forms"][said["form"]]["arms"]["adapted"][said["arm"]]["gain"]["estimate"]
+    shares = dict(zip(LEDGER, (percent(own[n]) for n in ("kept", "learnt", "lost")), strict=True))
+    return {"gain": percent(gained), "gain from these": percent(own["points"]), **shares}
+
+
+def _wider(figure: Found) -> str:
+    ends: list[list[float]] = [p for p in (figure["t"], figure["bootstrap"]) if p]
+    return gain(figure["estimate"], max(ends, key=lambda p: p[1] - p[0]))
+
+
+def arm_row(found: Found, name: str, said: dict[str, str]) -> dict[str, str]:
+    """A row of the arms of a form."""
+    form, part, arm = found["forms"][name], said["questions"], said["arm"]
+    at, base = form["arms"][part][arm], COMPARED[name].arms[0]
+    minus = next(n for n in said if n.startswith("minus"))
+    votes = next(n for n in said if n.startswith("maj@16"))
+    after = ", ".join("-" if s is None else percent(s) for s in form["majority"][part]["after"][arm])
+    return {
+        "pass@1 before": percent(at["before"]),
+        "gain": _wider(at["gain"]),
+        minus: "" if arm == base else _wider(at[f"minus {base}"]),
+        votes: f"{percent(form['majority'][part]['before'])}; {after}",
+    }
+
+
+def _trained_bar(found: Found, said: dict[str, str]) -> dict[str, str]:
+    (b,) = (b for b in found["bars"] if f"{b['plan']} {b['bar']}" == said[""])
+    figure = b["figure"]
+
+    def ends(pair: Floats) -> str:
+        return " to ".join(points(e).lstrip("+") for e in pair)
+
+    return {
+        "points": points(figure["estimate"]),
+        "95%, t over seeds": ends(figure["t"]),
+        "95%, bootstrap": ends(figure["bootstrap"]),
+        "Holm's p": f"{b['holm']:.4f}" if "holm" in b else "-",
+        "fate": b["fate"] + (", a null" if b["null"] else ""),
+    }

@@ -1,0 +1,124 @@
+"""The figures that sentences are made of, by name.
+
+E1 informative dare-ttrl           points of pass@1 between two arms of a section of campaign-results.md, with the t
+                                   interval over bases; then `unseen` or `known` for other prompts, and `low`, `high`,
+                                   `lost` (without the sign), `least`, `most` (ends of a loss),
+                                   `estimate` for a part of it
+first confident dare-ttrl          the same of the first study (training.md), with the bootstrap
+labels bare 8 trace^1              points over the vote; `labels bare 8 vote`; `.. ppc over vote 32`; `trace^1 over` ..
+auroc bare entropy, all tokens     within questions
+trained bare adapted ttrl gain     before, gain, minus, after of a training run
+ledger bare ttrl learnt            kept, learnt, lost, points; `answerless before`
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..statistics.contrasts import Contrast, Ends, contrast
+from .campaign import DRAWS, POOLED, Campaign, Section, break_even
+from .pages import gain, percent, points
+
+PARTS = ("low", "high", "least", "most", "lost", "estimate")
+
+
+class Values:
+    """Looks a figure up by its name."""
+
+    def __init__(
+        self, sections: Mapping[str, Section], first: Sequence[Mapping[str, Any]], labels: Any, trained: Any
+    ) -> None:
+        self.sections, self.labels, self.trained = sections, labels, trained
+        campaign = Campaign([r for r in first if r["record"] != "run" or r["stage"] == "confirm"])
+        self.first = Section(campaign, [(k, arm, key) for (k, arm), runs in campaign.runs.items() for key in runs])
+
+    def __call__(self, name: str) -> str:
+        kind, *rest = name.split()
+        if kind == "ledger":
+            return percent(self.trained["ledger"][rest[0], rest[1]][rest[2]])
+        part = rest.pop() if rest and rest[-1] in PARTS else ""
+        if kind in self.sections or kind == "first":
+            return self._of_arms(kind, rest, part)
+        found: dict[str, Any] = {"labels": self._labels, "auroc": self._auroc, "trained": self._trained}
+        if kind in found:
+            estimate, ends = found[kind](rest)
+            return _part(estimate, ends, part)
+        if kind == "answerless":
+            return f"{100 * self.trained['answerless'][rest[0]]:.0f}"
+        if kind == "line":  # of E3: where it crosses 0, its ends
+            own = break_even(self.sections["E3"], [])["the ten bases"]
+            said = f"{own[{'zero': 2, 'short': 2, 'low': 3, 'high': 4}[part or rest[0]]]:.2f}"
+            return said.removeprefix("0") if "short" in rest else said
+        raise KeyError(name)
+
+    def _of_arms(self, kind: str, rest: list[str], part: str) -> str:
+        regime, arms, *where = rest
+        arm, rival = arms.split("-")
+        section = self.sections.get(kind, self.first)
+        if regime == "pooled":  # over the means of the trunks: bases of all regimes with one number
+            found: Contrast | None = contrast(_by_trunk(section, arm, rival), resamples=1)
+        elif kind == "E3":
+            found = contrast(
+                [b for r in POOLED["doses"] for b in section.nested(r, arm, rival, "adapted")], resamples=DRAWS
+            )
+        else:
+            found = section.contrast(regime, arm, rival, where[0] if where else "adapted")
+        assert found
+        ends = found.bootstrap if kind == "first" else found.over_bases
+        if not part and found.estimate == ends.low == ends.high == 0:
+            return "0, it is the vote"
+        return _part(found.estimate, ends, part)
+
+    def _labels(self, rest: list[str]) -> tuple[float, Any]:
+        form, size, weight = rest[:3]
+        sizes = self.labels["forms"][form]["sizes"]
+        if len(rest) > 3:  # `over`: a contrast of the plans, by its name there
+            row = self.labels["forms"][form]["bars"][" ".join(rest[4:])]
+        else:
+            row = sizes[size]["label: vote" if weight == "vote" else f"gain: {weight}"]
+        return (row["estimate"], (row["low"], row["high"])) if weight != "vote" else (row["estimate"], None)
+
+    def _auroc(self, rest: list[str]) -> tuple[float, Any]:
+        row = self.labels["forms"][rest[0]]["sizes"]["64"]["auroc: " + " ".join(rest[1:])]
+        return row["estimate"], ("auroc", row["low"], row["high"])
+
+    def _trained(self, rest: list[str]) -> tuple[float, Any]:
+        name, where, arm, what = rest
+        own = self.trained["forms"][name]["arms"][where][arm]
+        if what in {"before", "after"}:
+            return own["before"] + (own["gain"]["estimate"] if what == "after" else 0.0), None
+        row = own["gain"] if what == "gain" else next(v for k, v in own.items() if k.startswith("minus"))
+        return row["estimate"], max((row["t"], row["bootstrap"]), key=lambda p: p[1] - p[0])
+
+
+def _part(estimate: float, ends: Any, part: str) -> str:
+    if ends is None:
+        return percent(estimate)
+    if isinstance(ends, tuple) and ends[0] == "auroc":
+        shown = {"": estimate, "low": ends[1], "high": ends[2]}[part]
+        return f"{shown:.2f}".removeprefix("0")
+    pair = (ends.low, ends.high) if isinstance(ends, Ends) else ends
+    if part == "lost":
+        return points(abs(estimate)).lstrip("+")
+    if part in {"least", "most"}:
+        return points({"least": min, "most": max}[part](map(abs, pair))).lstrip("+")
+    if part in {"low", "high"}:
+        return points(pair[part == "high"]).lstrip("+")
+    return points(estimate) if part else gain(estimate, pair)
+
+
+def _by_trunk(section: Section, arm: str, rival: str) -> list[list[Any]]:
+    trunks: dict[int, list[float]] = {}
+    for regime in POOLED["telling"]:
+        for kind in section.kinds(regime):
+            for base in sorted({b for b, _ in section.keys[kind]}):
+                trunks.setdefault(base, []).append(section.gain(kind, arm, base) - section.gain(kind, rival, base))
+    return [[np.array([np.mean(v)])] for _, v in sorted(trunks.items())]
+
+
+def slots(template: str) -> list[str]:
+    return re.findall(r"\{([^{}]+)\}", template)

@@ -1,1 +1,0 @@
-"""The simulation of the paper's latent-variable model."""

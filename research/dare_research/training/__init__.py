@@ -1,1 +1,0 @@
-"""The training study: small language models made from scratch, then trained without labels through the service."""

@@ -1,0 +1,86 @@
+"""What `research/rederive.py` does: every figure follows from the results, and a changed digit is red."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dare_research.rederive.check import EVIDENCE, HELD, Results, check
+from dare_research.rederive.pages import NUMBER, Page
+
+HERE = Path(__file__).parents[1]
+ROOT = HERE.parent
+PAGES = [HERE / "README.md", *sorted((HERE / "docs").glob("*.md"))]
+
+
+def test_every_figure_follows_from_the_results_and_one_changed_digit_is_red(tmp_path):
+    """One test, because the results take a minute to read."""
+    results = Results(ROOT)
+    whole = check(ROOT, results)
+    assert whole.wrong == []
+    assert len(whole.figures) > 4000
+    assert all(why for _, count, why, _ in whole.held if count)
+    shutil.copytree(HERE / "docs", tmp_path / "research" / "docs", ignore=shutil.ignore_patterns("*.svg"))
+    shutil.copy(ROOT / "README.md", tmp_path)
+    (tmp_path / "docs").mkdir()
+    text = (ROOT / EVIDENCE).read_text()
+    places = [m.start() for m in re.finditer(r"\d", text) if not re.search(r"\[[^\]]*$|\([^)\s]*$", text[: m.start()])]
+    for at in places[:: len(places) // 12]:
+        digit = str((int(text[at]) + 1) % 10)
+        (tmp_path / EVIDENCE).write_text(text[:at] + digit + text[at + 1 :])
+        assert check(tmp_path, results).wrong, text[at - 40 : at + 20]
+
+
+PAGE = """# T
+
+## A
+
+| name | gain | gain |
+|---|---|---|
+| `x` 1 | +1.5 (0.2 to 2.8) | 3 |
+
+It gains 4.2
+points (1 to 7), of 100 with `k=3` and [8](p9.md).
+"""
+
+
+def page():
+    return Page("p.md", PAGE)
+
+
+def test_a_table_is_checked_by_the_names_of_its_columns():
+    own = page()
+    (table,) = own.tables()
+    assert (table.place, table.head) == ("A", ("name", "gain", "gain 2"))
+    figures = list(own.check(table, lambda said: {"gain": "+1.5 (0.2 to 2.8)", "gain 2": str(len(said))}))
+    assert [f.same for f in figures] == [True, True]
+    assert own.rest() == ["1", "4.2", "1", "7", "100", "8"]
+
+
+def test_a_sentence_is_found_wherever_its_lines_break_and_its_figures_are_compared():
+    own = page()
+    figures = list(own.says("gains {a} points ({b} to {c})", {"a": "4.2", "b": "1", "c": "8"}.__getitem__))
+    assert [(f.said, f.found) for f in figures] == [("4.2", "4.2"), ("1", "1"), ("7", "8")]
+    (gone,) = own.says("It loses {a}", {"a": "1"}.__getitem__)
+    assert not gone.same
+    (line,) = own.lines(iter(["| `x` 1 | +1.5 (0.2 to 2.8) | 3 |"]))
+    assert line.same
+
+
+@pytest.mark.parametrize("text", ["+1.5", ".57", "4,608", "-0.2", "±3", "65.4"])
+def test_a_number_is_seen_as_a_whole(text):
+    assert NUMBER.findall(f"of {text} points") == [text]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+def test_what_is_held_names_pages_that_there_are():
+    assert [
+        name for name in re.findall(r'^ "([^"]+)": \{', HELD.read_text(), re.MULTILINE) if not (ROOT / name).exists()
+    ] == []
