@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dare_reward.commands.command import add_command
-from dare_reward.commands.listed import AUTHORS
+from dare_reward.commands.help_index import AUTHORS
 from dare_reward.errors import RequestError
 
 from .records import RESULTS, append, pack, read_added
@@ -21,7 +21,10 @@ def register(subparsers: Any) -> None:
         "Keep records of training runs in research/results.",
         group=AUTHORS,
         notes="A record has an id, or form, size, arm and seed; one of the same key replaces an earlier one.",
-        examples=("dare-reward study append real-model-runs runs/*.json", "dare-reward study pack real-model-runs"),
+        examples=(
+            "dare-reward study append real-model-runs FOLDER/runs",
+            "dare-reward study pack real-model-runs",
+        ),
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     added = add_command(
@@ -29,7 +32,7 @@ def register(subparsers: Any) -> None:
         "append",
         "Add the records of files to those of a study.",
         group=AUTHORS,
-        examples=("dare-reward study append real-model-runs runs/*.json",),
+        examples=("dare-reward study append real-model-runs FOLDER/runs",),
     )
     packed = add_command(
         actions,
@@ -42,7 +45,7 @@ def register(subparsers: Any) -> None:
         action.add_argument("study", help="Name of the study: results/STUDY.jsonl.xz.")
         action.add_argument("--results", type=Path, default=RESULTS, help="Their folder (default: research/results).")
         action.set_defaults(run=run)
-    added.add_argument("files", nargs="+", type=Path, help="JSON, a record each, or JSONL, a record a line.")
+    added.add_argument("files", nargs="+", type=Path, help="JSON, a record each; JSONL, a record a line; or a folder.")
 
 
 def run_append(arguments: argparse.Namespace) -> int:

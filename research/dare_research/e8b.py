@@ -1,24 +1,25 @@
 """E8b, the control and more seeds: every figure of docs/campaign-e8b.md, from packed records of
 `examples/real_model/train.py`.
 
-    python -m dare_research.e8b RECORDS.jsonl.gz
+    python -m dare_research.e8b RECORDS.jsonl.xz
 
 Bars of seeds use all eight; controls were kept from seed 3 on. The plan says what a word means.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
 
 from dare_reward.segments import Floats
 
+from .records import read
 from .statistics.contrasts import Contrast, contrast, holm, student
 
 Record = Mapping[str, Any]
@@ -154,8 +155,7 @@ def main(words: Sequence[str]) -> int:
     if len(words) != 1:
         print(__doc__, file=sys.stderr)  # noqa: T201
         return 2
-    with gzip.open(words[0], "rt", encoding="utf-8") as file:
-        print(table(map(json.loads, file)))  # noqa: T201
+    print(table(map(json.loads, read(Path(words[0])).splitlines())))  # noqa: T201
     return 0
 
 

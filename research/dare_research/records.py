@@ -10,6 +10,7 @@ A record with the key of an earlier one replaces it: a run that was repeated cou
 
 from __future__ import annotations
 
+import gzip
 import json
 import lzma
 import os
@@ -27,8 +28,8 @@ SUMS = "SHA256SUMS"
 
 def read(path: Path) -> str:
     """The text of a file, compressed or not."""
-    data = path.read_bytes()
-    return (lzma.decompress(data) if path.suffix == ".xz" else data).decode()
+    unpack = {".xz": lzma.decompress, ".gz": gzip.decompress}.get(path.suffix, bytes)
+    return unpack(path.read_bytes()).decode()
 
 
 def write(path: Path, text: str) -> None:
@@ -113,8 +114,10 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def read_added(files: Sequence[Path]) -> Iterator[JSON]:
-    """Records of files: a JSON object each, or a line each. A line that is none is an error."""
-    for file in files:
+    """Records of files: a JSON object each, or a line each. Of a folder all JSON files but `before-*.json`, which
+    `examples/real_model/train.py` keeps beside its records."""
+    found = (sorted(f.glob("*.json")) if f.is_dir() else [f] for f in files)
+    for file in (f for own in found for f in own if not f.name.startswith("before-")):
         text = read(file)
         yield from (
             map(json.loads, filter(str.strip, text.splitlines())) if ".jsonl" in file.name else [json.loads(text)]

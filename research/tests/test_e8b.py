@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dare_research import e8b
+from dare_research.records import records as every_record
 
 ROOT = Path(__file__).parents[2]
 PLAN = ROOT / "research" / "docs" / "campaign-e8b.md"
@@ -42,8 +43,7 @@ def fates(records):
 
 def test_the_first_three_seeds_are_e8s_figures():
     """Of docs/real-model-training.md: +0.7 (-4.4 to 5.8) bare, +2.5 (-0.7 to 5.7) reasoned, by the t over seeds."""
-    with gzip.open(ROOT / "research" / "results" / "real-model-runs.jsonl.gz", "rt") as file:
-        records = [r for r in map(json.loads, file) if r["seed"] < e8b.FIRST]
+    records = [r for r in every_record("real-model-runs") if r["seed"] < e8b.FIRST]
     found = {bar.name: bar for bar in e8b.bars(e8b.runs(records))}
     shown = {name: e8b._points(bar.found).split(" | ")[:2] for name, bar in found.items()}
     assert shown == {"reasoned: dare - ttrl": ["+2.5", "-0.7 to 5.7"], "bare: dare - ttrl": ["+0.7", "-4.4 to 5.8"]}

@@ -17,7 +17,7 @@ from dare_reward.segments import Floats
 
 from ..real_model.derive import CERTAINTIES, SIZES, bars, derive
 from ..real_model.sample import SampledQuestion, read
-from ..real_model.training import COMPARED, learnt, majority
+from ..real_model.training import COMPARED, SEEDS, learnt, majority
 from ..real_model.weights import WEIGHTS, label_right
 from ..records import RESULTS, records
 from ..records import read as unpacked
@@ -201,7 +201,7 @@ def transitions(
     """Shares of the adapted questions whose vote, of 64 before and of 16 after, stays right, becomes right, is lost;
     and of the gain of pass@1 what those give that stay right. A run that kept no answers is the one of
     `calibrated_vote`, which fitted 0: its counts are the same."""
-    own = {r["seed"]: r for r in runs if (r["form"], r["size"], r["arm"]) == (form, size, arm)}
+    own = {r["seed"]: r for r in runs if (r["form"], r["size"], r["arm"]) == (form, size, arm) and r["seed"] in SEEDS}
     same = {r["seed"]: r for r in runs if (r["form"], r["size"], r["arm"]) == (form, size, "calibrated_vote")}
     out = []
     for seed, run in sorted(own.items()):
@@ -221,7 +221,7 @@ def answerless(runs: Sequence[Found], questions: Sequence[SampledQuestion]) -> d
     unseen = set(runs[0]["unseen"])
     out = {"before": float(np.mean([(q.answer_M < 0).mean() for q in questions if q.id not in unseen]))}
     for arm in ("ttrl", "dare"):
-        own = [r for r in runs if (r["form"], r["size"], r["arm"]) == ("reasoned", 8, arm)]
+        own = [r for r in runs if (r["form"], r["size"], r["arm"]) == ("reasoned", 8, arm) and r["seed"] in SEEDS]
         shares = [
             tally.get("", 0) / r["evaluated"] for r in own for n, tally in r["answers"].items() if n not in unseen
         ]
