@@ -40,7 +40,7 @@ class FileRecords:
     close: Callable[[], None]
 
 
-def open_values(path: str) -> FileRecords:
+def open_records(path: str) -> FileRecords:
     """The records of a file (`-`: standard input). RequestError if it is of a kind that holds none."""
     if path != "-" and is_segment(path):
         return FileRecords("line", _logged(path), lambda: None)
@@ -77,8 +77,8 @@ def _logged(path: str) -> Iterator[tuple[int, Any]]:
         number += 1
         yield number, line
     for fate in LOST:
-        if entry := ledger.entries.get(fate):
-            yield number + 1, RequestError(f"{entry.count:,} lines {fate} ({entry.first})", code="file")
+        for _ in range(ledger[fate]):  # each is one more record that is not there
+            yield number + 1, RequestError(ledger.entries[fate].first, code=fate)
 
 
 def line_count(path: str) -> int:
@@ -240,7 +240,3 @@ def _fault(error: json.JSONDecodeError, text: str) -> RequestError:
     what = error.msg.partition(" (")[0].lower().removesuffix(" at")
     fix = "Write each object on one line, as json.dumps(...) and `jq -c .` do."
     return RequestError(f"not JSON at character {error.colno} ({what}). {fix}", code="json")
-
-
-SPARE, RATIO = 16 << 20, 200  # bytes that any file may unpack to, and how much larger others may become
-SWOLLEN: Final = f"it unpacks to more than {RATIO} times its size, as rollouts never do"

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 
 from ..errors import RequestError
 from ..membership import Member, gather
-from .content import open_values
+from .content import open_records
 from .names import GROUP_NAMES, named
 from .shapes import read_value
 
@@ -58,7 +58,7 @@ class LabelFile:
         self.labels: dict[str, FileLabel] = {}
         self._joined: Counter[str] = Counter()
         try:
-            values = open_values(file)
+            values = open_records(file)
         except RequestError as error:
             if error.code != "empty":
                 raise

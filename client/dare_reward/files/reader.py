@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import RequestError, path
 from ..ledger import FATES, Fate, Ledger
 from ..membership import FormedGroup, Member, gather
-from .content import FileRecords, open_values
+from .content import FileRecords, open_records
 from .entropy_estimates import EntropyEstimate, fill
 from .labels import LabelFile
 from .shapes import Notes, UngroupedRollout, groups_in
@@ -36,7 +36,7 @@ class Reader:
     """
 
     def __init__(self, file: str, *, missing: EntropyEstimate | None = None, labels: LabelFile | None = None) -> None:
-        self._records: FileRecords = open_values(file)
+        self._records: FileRecords = open_records(file)
         self._missing = missing
         self._labels = labels
         self._resumed = 0
@@ -68,7 +68,7 @@ class Reader:
             except RequestError as error:
                 group = error
         if isinstance(group, RequestError):
-            fate: Fate = "unreadable" if group.code in {"json", "encoding"} else "refused"
+            fate: Fate = "unreadable" if group.code in {"json", "encoding", "unreadable"} else "refused"
             self.ledger.count(fate, f"{self.unit} {number}: {_message(group)}", records)
         else:
             self.ledger.count("read")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ..answers.rollouts import Readings
 from ..errors import RequestError
-from ..files.content import open_values, run_log
+from ..files.content import open_records, run_log
 from ..files.reader import Faults, Reader
 from ..files.shapes import is_logged
 from ..ledger import Fate, Ledger
@@ -36,7 +36,7 @@ def run_lines(path: str, ledger: Ledger) -> Iterator[Line]:
 def _is_log(path: str) -> bool:
     if not Path(path).is_file():  # a pipe can be read once
         return False
-    values = open_values(path)
+    values = open_records(path)
     try:
         _, first = next(values.items, (0, None))
     finally:
@@ -45,7 +45,7 @@ def _is_log(path: str) -> bool:
 
 
 def _logged(path: str, ledger: Ledger) -> Iterator[Line]:
-    values = open_values(path)
+    values = open_records(path)
     try:
         for number, value in values.items:
             unread = isinstance(value, RequestError)

@@ -148,10 +148,12 @@ def test_nothing_to_read(tmp_path):
 def test_the_reader_of_files_reads_a_run_log(tmp_path):
     """Its groups, and at the end what could not be read of it."""
     write(tmp_path, of(1, 2), of(3, 4)[:-3])
-    *groups, error = [group for _, group in Reader(str(tmp_path))]
+    reader = Reader(str(tmp_path))
+    *groups, _, error = [group for _, group in reader]
     assert [group["meta"]["step"] for group in groups] == [1, 2]
     assert [group["rollouts"] for group in groups] == [[{"answer": "1"}]] * 2
-    assert "2 lines unreadable" in str(error)
+    assert str(tmp_path) in str(error)
+    assert reader.ledger.as_json() == {"read": 2, "merged": 0, "dropped": 0, "refused": 0, "unreadable": 2}
 
 
 # --- following --------------------------------------------------------------------------------------------------------

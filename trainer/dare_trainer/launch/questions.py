@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from dare_reward.answers import Kind, extract, option_letters
 from dare_reward.errors import ConfigError, RequestError
-from dare_reward.files.content import open_values
+from dare_reward.files.content import open_records
 from dare_reward.files.names import GROUP_NAMES
 from dare_reward.files.opened import opened
 from dare_reward.inputs import KINDS
@@ -132,7 +132,7 @@ def read_rows(source: Path) -> list[JSON]:
             opened(source)
             rows: list[Any] = list(csv.DictReader(io.StringIO(source.read_text(encoding="utf-8-sig"), newline="")))
         else:
-            with closing(open_values(str(source))) as values:
+            with closing(open_records(str(source))) as values:
                 items = list(values.items)
             if wrong := next(((n, v) for n, v in items if isinstance(v, RequestError)), None):
                 raise ConfigError(f"{source}: {values.unit} {wrong[0]}: {wrong[1]}")
