@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dare_reward.analysis.calibrate import LABELS
 from dare_reward.analysis.truth import known_groups
 from dare_reward.answers.classes import listed
 from dare_reward.answers.labels import read_label
@@ -27,7 +28,7 @@ from dare_reward.segments import Floats, offsets
 from .mismatched_labels import MismatchedLabels
 from .shared_arguments import warn, watched
 from .summary import ReadSummary
-from .tables import number
+from .tables import number, short_answer
 
 Placed = tuple[int, Mapping[str, Any]]  # a group with the number of its line
 
@@ -73,6 +74,7 @@ def read_labelled(
             summary.refuse(number_, item, item)
         elif only is None or item.get("group_id") in only:
             placed.append((number_, item))
+    placed = _of_last_steps(file, placed, reader, summary, tell)
     placed, prepared = _read(placed, reading, summary)
     summary.say_refused()
     reader.say(tell)
@@ -88,6 +90,35 @@ def read_labelled(
         summary.add(good, no_answer)
     prompts = tuple(g.get("prompt") for g in groups)
     return Labelled(file, prepared.groups, correct_R, prompts, tuple(names), summary)
+
+
+def _of_last_steps(
+    file: str, placed: list[Placed], reader: Reader, summary: ReadSummary, tell: Callable[..., None]
+) -> list[Placed]:
+    """Of a run, each prompt's last group in the last steps that hold LABELS labelled groups; other files as they are.
+
+    The policy moves while it trains, and groups of one prompt are no independent evidence. RequestError for two runs.
+    """
+    places = [group.get("meta") or {} for _, group in placed]
+    runs = {str(place["run"]) for place in places if place.get("run") is not None}
+    if not runs or any(place.get("step") is None for place in places):
+        return placed
+    if len(runs) > 1:
+        names = " and ".join(map(short_answer, sorted(runs)[:2]))
+        raise RequestError(f"{file} holds several runs ({names}). Name the folder of one.", code="file")
+    last: dict[str, Placed] = {}
+    labels, step = 0, None
+    for place, (number_, group) in zip(reversed(places), reversed(placed), strict=True):
+        if labels >= LABELS and place["step"] != step:
+            break
+        step = place["step"]
+        labels += group.get("label") is not None or any(r.get("correct") is not None for r in group["rollouts"])
+        last.setdefault(_name({**group, "meta": None}, reader), (number_, group))
+    if left := len(placed) - len(last):
+        why = f"of a run count the last steps with {LABELS} labelled groups, and of each prompt its last group"
+        summary.ledger.count("dropped", why, left)
+        tell(f"{left:,} groups left out: {why}")
+    return list(last.values())[::-1]
 
 
 def _check_labels(
