@@ -43,7 +43,7 @@ from typing import Any
 import numpy as np
 
 from ..groups import Groups
-from ..segments import Bools, Floats, Ints
+from ..segments import Bools, Floats
 from .auroc import entropy_auroc, group_auroc
 from .bootstrap import Interval, mean_interval
 from .certainty import ENTROPY, GRID, VOTE, Certainty
@@ -84,10 +84,8 @@ class Calibration:
     auroc           within-prompt P(entropy of a right rollout < entropy of a wrong one), over prompts that have both
     auroc_right, auroc_wrong   the same where the vote is right, and where it is wrong
     equally_long    the same over pairs whose lengths differ by at most a tenth, which are `pairs` of all
-    accuracy        right labels by exponent of GRID on the prompts of the fit themselves, which no surface shows
-    above_vote      the same less those of the vote, paired by prompt
-    flips, gain     share of prompts whose label differs from the vote's, and change of label accuracy, each prompt by
-                    the exponent that all other prompts choose: what to expect of prompts without a label
+    gain            change of label accuracy, each prompt by the exponent that all other prompts choose: what to expect
+                    of prompts without a label
     more            further labelled prompts that would pass the gate with a probability of 80% if entropy tells as much
                     as it seems to, and enough of them; None: no number of them
     params          method and parameters in one line (`dare_reward.methods.read_line`)
@@ -114,9 +112,6 @@ class Calibration:
     auroc_wrong: Interval
     equally_long: Interval
     pairs: float
-    accuracy: tuple[Interval, ...]
-    above_vote: tuple[Interval, ...]
-    flips: Interval
     gain: Interval
     more: int | None
     params: str
@@ -222,7 +217,6 @@ def calibrate(
     auroc = entropy_auroc(groups, truth_R, unsure_R=unsure_R, level=level, seed=seed)
     auroc_P = group_auroc(groups, unsure_R, truth_R)
     right_P = e.right_PB[:, VOTE] > 0
-    label_PB = by_exponent.labels(groups)
 
     def over(values_P: Floats | Bools) -> Interval:
         return mean_interval(np.where(e.usable_P, values_P, np.nan), level=level, seed=seed)
@@ -250,9 +244,6 @@ def calibrate(
         auroc_wrong=over(np.where(right_P, np.nan, auroc_P)),
         equally_long=auroc.controlled,
         pairs=auroc.pairs,
-        accuracy=tuple(map(over, e.right_PB.T)),
-        above_vote=tuple(over(b - e.right_PB[:, VOTE]) for b in e.right_PB.T),
-        flips=over(label_PB[rows, others] != label_PB[:, VOTE]),
         gain=over(e.right_PB[rows, others] - e.right_PB[:, VOTE]),
         more=0 if exponent else _more(e, statistic, to_pass.gate, chosen),
         params=line.line(exponent, {**changed(line, weight), **reading}),
@@ -287,13 +278,6 @@ class Tables:
     def winners(self, groups: Groups, exponent: float | Floats) -> Bools:
         """The label at any exponent, which may be one for each answer."""
         return groups.first_max(_weights(groups, self.value_A, exponent))
-
-    def labels(self, groups: Groups) -> Ints:
-        """The label of each prompt by exponent of GRID, as the answer's index (-1: none)."""
-        out = np.full((len(groups.sizes_P), len(GRID)), -1)
-        at, b = np.nonzero(self.wins_AB)
-        out[groups.group_A[at], b] = at
-        return out
 
 
 def tables(groups: Groups, certainty: Certainty, weight: Mapping[str, Any] = NOTHING) -> Tables:

@@ -216,7 +216,7 @@ def _other_estimate(
 def _json(found: Verdict, **more: Any) -> str:
     content = {"shown": asdict(found.shown()), **asdict(found), **more}
     for one in (content["calibration"], *content["calibrations"]):
-        del one["exponents_of_others"], one["accuracy"], one["above_vote"]  # in sample
+        del one["exponents_of_others"]
     return json.dumps(finite(content), indent=1)
 
 

@@ -74,7 +74,9 @@ def read_labelled(
             summary.refuse(number_, item, item)
         elif only is None or item.get("group_id") in only:
             placed.append((number_, item))
-    placed = _of_last_steps(file, placed, reader, summary, tell)
+    is_run = _is_run(placed)
+    if is_run:
+        placed = _last_steps(file, placed, reader, summary, tell)
     placed, prepared = _read(placed, reading, summary)
     summary.say_refused()
     reader.say(tell)
@@ -85,33 +87,37 @@ def read_labelled(
     correct_R = correctness(prepared)
     if np.isnan(correct_R).all() and not unlabelled:
         raise RequestError(f"{file}: no group has a label or `correct` flags. Add a `label` to each.", code="label")
-    _check_labels(file, [place for _, place in names], prepared, correct_R, tell)
+    if not is_run:  # of one that collapsed, no answer is right any more
+        _check_labels(file, [place for _, place in names], prepared, correct_R, tell)
     for good, no_answer in zip(groups, prepared.unread, strict=True):
         summary.add(good, no_answer)
     prompts = tuple(g.get("prompt") for g in groups)
     return Labelled(file, prepared.groups, correct_R, prompts, tuple(names), summary)
 
 
-def _of_last_steps(
-    file: str, placed: list[Placed], reader: Reader, summary: ReadSummary, tell: Callable[..., None]
+def _is_run(placed: Sequence[Placed]) -> bool:
+    """Whether every group has a run and a step."""
+    places = [group.get("meta") or {} for _, group in placed]
+    return all(place.get("run") is not None and place.get("step") is not None for place in places)
+
+
+def _last_steps(
+    file: str, placed: Sequence[Placed], reader: Reader, summary: ReadSummary, tell: Callable[..., None]
 ) -> list[Placed]:
-    """Of a run, each prompt's last group in the last steps that hold LABELS labelled groups; other files as they are.
+    """Of a run, each prompt's last group in the last steps that hold LABELS labelled groups.
 
     The policy moves while it trains, and groups of one prompt are no independent evidence. RequestError for two runs.
     """
-    places = [group.get("meta") or {} for _, group in placed]
-    runs = {str(place["run"]) for place in places if place.get("run") is not None}
-    if not runs or any(place.get("step") is None for place in places):
-        return placed
+    runs = {str(group["meta"]["run"]) for _, group in placed}
     if len(runs) > 1:
         names = " and ".join(map(short_answer, sorted(runs)[:2]))
         raise RequestError(f"{file} holds several runs ({names}). Name the folder of one.", code="file")
     last: dict[str, Placed] = {}
     labels, step = 0, None
-    for place, (number_, group) in zip(reversed(places), reversed(placed), strict=True):
-        if labels >= LABELS and place["step"] != step:
+    for number_, group in reversed(placed):
+        if labels >= LABELS and group["meta"]["step"] != step:
             break
-        step = place["step"]
+        step = group["meta"]["step"]
         labels += group.get("label") is not None or any(r.get("correct") is not None for r in group["rollouts"])
         last.setdefault(_name({**group, "meta": None}, reader), (number_, group))
     if left := len(placed) - len(last):

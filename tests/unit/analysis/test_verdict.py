@@ -97,3 +97,51 @@ def test_another_estimate_of_entropy_that_would_decide_otherwise_is_said(tmp_pat
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert main(["calibrate", str(path), "--entropy", "topk", "--vocab-size", "100"]) == 0
     assert "With --entropy logprob the verdict is another: Use the plain vote" in squeezed(capsys.readouterr().out)
+
+
+def run_of(path, gaps, *, prompts=40, run="r"):
+    """A run whose right answers are surer by a gap of each step; every step asks the same prompts."""
+    rng = np.random.default_rng(1)
+    with path.open("w") as file:
+        for step, gap in enumerate(gaps):
+            for p in range(prompts):
+                right_R = rng.random(16) < 0.35
+                rollouts = [
+                    {
+                        "answer": "7" if right else str(rng.choice(["8", "8", "9"])),
+                        "mean_entropy": 0.5 - gap * right + 0.1 * x,
+                    }
+                    for right, x in zip(right_R.tolist(), rng.random(16).tolist(), strict=True)
+                ]
+                line = {"v": 2, "time": f"2026-01-01T00:00:{step:02d}Z", "run": run, "step": step, "seconds": 0.0,
+                        "group_id": str(p), "prompt": f"q{p}", "label": "7", "rollouts": rollouts, "reply": {}}  # fmt: skip
+                file.write(json.dumps(line) + "\n")
+    return path
+
+
+def test_of_a_run_the_last_steps_count_and_each_prompt_once(tmp_path, capsys):
+    log = run_of(tmp_path / "log.jsonl", [0.3, 0.0, -0.3])
+    assert main(["calibrate", str(log), "--json"]) == 0
+    shown = capsys.readouterr()
+    found = json.loads(shown.out)
+    assert (found["calibration"]["prompts"], found["calibration"]["exponent"] < 0) == (40, True)
+    assert "80 groups left out: of a run count the last steps with 32 labelled groups" in shown.err
+    few = run_of(tmp_path / "few.jsonl", [0.3] * 5, prompts=10)
+    assert main(["calibrate", str(few), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["calibration"]["prompts"] == 10, "four steps, and ten prompts in them"
+
+
+def test_two_runs_of_a_log_are_not_one_policy(tmp_path, capsys):
+    one, other = run_of(tmp_path / "a.jsonl", [0.3]), run_of(tmp_path / "b.jsonl", [0.3], run="s")
+    one.write_text(one.read_text() + other.read_text())
+    assert main(["calibrate", str(one)]) == 2
+    assert "holds several runs (r and s)" in capsys.readouterr().err
+
+
+def test_a_run_that_collapsed_is_not_taken_for_wrong_labels(tmp_path, capsys):
+    log = run_of(tmp_path / "log.jsonl", [0.3])
+    log.write_text(log.read_text().replace('"answer": "7"', '"answer": "9"'))
+    assert main(["calibrate", str(log)]) == 1
+    assert capsys.readouterr().out.startswith(
+        "Not decided: label 32 more\nEvery labelled prompt is all right or all wrong"
+    )

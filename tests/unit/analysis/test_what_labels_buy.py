@@ -68,9 +68,9 @@ def test_the_share_at_the_file_s_own_size_is_that_of_the_method():
         {"vote": lambda g: g.first_max(g.votes_A), "one": lambda g: tables(g, ENTROPY).winners(g, 1.0)},
     )
     assert (found.sizes, found.prompts, found.truth) == ((4, 8, 16), 40, True)
-    c = calibrate(groups, correct_R)
-    assert [row.share[-1] for row in found.rows] == pytest.approx([c.accuracy[3].estimate, c.accuracy[4].estimate])
-    assert found.rows[1].above[-1].estimate == pytest.approx(c.above_vote[4].estimate)
+    own = evidence(groups, correct_R, tables(groups, ENTROPY)).right_PB.mean(axis=0)[3:5]
+    assert [row.share[-1] for row in found.rows] == pytest.approx(own)
+    assert found.rows[1].above[-1].estimate == pytest.approx(own[1] - own[0])
     alone = by_size(groups, None, {"vote": lambda g: g.first_max(g.votes_A)}).rows[0].share
     assert alone[0] < alone[1] < alone[-1] == 1.0
 
