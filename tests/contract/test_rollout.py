@@ -304,6 +304,30 @@ def shape(value):
     return [shape(v) for v in value] if isinstance(value, list) else type(value).__name__
 
 
+@pytest.mark.parametrize("package", ["slime", "miles"])
+def test_what_tools_said_to_slime_or_miles_is_not_read(service, monkeypatch, package):
+    """Decoded by the tokenizer of the stack that the sample is of."""
+    words, names = Words(), (package, f"{package}.rollout", f"{package}.rollout.sglang_rollout")
+    for name in names:
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    sys.modules[names[-1]].GenerateState = lambda args: SimpleNamespace(tokenizer=words)
+    kind = type("Sample", (Sample,), {"__module__": f"{package}.utils.types"})
+    given = []
+    for i, answer in enumerate("445"):
+        given.append(kind(group_index=0, index=i, prompt="?", tokens=[1, 2]))
+        for text, own in (("I call.", True), ("\\boxed{99}", False), (f"\\boxed{{{answer}}}", True)):
+            ids = words.ids(text)
+            given[i].append_response_tokens(tokens=ids, log_probs=[-0.1] * len(ids), text=text, trainable=own)
+    assert slime_reward(given, "method=ttrl") == [1.0, 1.0, 0.0]
+    assert [r["num_tokens"] for r in service.bodies[0]["groups"][0]["rollouts"]] == [3, 3, 3]
+    post = {"custom_reward_post_process_path": slime.POST_PROCESS}
+    assert slime.advantages(SimpleNamespace(rm_url=f"{URL}?method=ttrl&advantage=grpo", **post), given)[0] == [
+        1.0,
+        1.0,
+        0.0,
+    ]
+
+
 # --- whose words -----------------------------------------------------------------------------------------------------
 
 TURNS = {

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from ..errors import ConfigError, RequestError
+from ..inputs import Group
 from ..methods import find, require_every_rollout
 from ..votes import Waves, require_ballots
 from . import slime_votes
@@ -40,16 +41,10 @@ async def reward(args: Any, samples: Any, **_: Any) -> list[float]:
     if len({s.group_index for s in samples}) > 1:
         raise RequestError("slime called the reward with samples of several groups; one is expected")
     scorer, waves = _of_group(args), _waves(args)
-    rows = [_rollout(args, s) for s in samples]
-    facts: dict[str, float] = {}
+    added, facts = list[dict[str, Any]](), dict[str, float]()
     if waves is not None:
-        votes, facts = await slime_votes.votes(args, samples, rows, scorer, waves)
-        rows += votes
-    prompt = scorer.logged_prompt(samples[0].prompt)
-    labels = [label_of(s.label, scorer.kind) for s in samples]
-    one = scorer.group(
-        str(samples[0].group_index), rows, tokenizer=_tokenizer(args, scorer, rows), labels=labels, prompt=prompt
-    )
+        added, facts = await slime_votes.votes(args, samples, partial(_group, args, scorer, samples), scorer, waves)
+    one = _group(args, scorer, samples, added)
     scores, reply = await scorer.score_async([one])
     facts |= {f"dare/{name}": value for name, value in shadow_numbers(reply, [one]).items()}
     (rewards,) = zero_dropped(scores, reply, 0.0)
@@ -69,13 +64,7 @@ def advantages(args: Any, samples: Sequence[Any], **_: Any) -> tuple[list[float]
     if "advantage" not in dict(scorer.update):
         raise ConfigError(f"{POST_PROCESS} needs advantage=... in --rm-url, such as advantage=gmae with method=gmae")
     members = groups_by(s.group_index for s in samples)
-    sent = []
-    for name, at in members.items():
-        own = [samples[i] for i in at]
-        rows = [_rollout(args, s) for s in own]
-        labels = [label_of(s.label, scorer.kind) for s in own]
-        facts = {"labels": labels, "prompt": scorer.logged_prompt(own[0].prompt)}
-        sent.append(scorer.group(name, rows, tokenizer=_tokenizer(args, scorer, rows), **facts))
+    sent = [_group(args, scorer, [samples[i] for i in at]) for at in members.values()]
     scores, reply = scorer.score(sent)
     rewards, gains = [0.0] * len(samples), [0.0] * len(samples)
     if reply is None:  # on_error=zero
@@ -169,6 +158,15 @@ def _parsed(url: str) -> tuple[Scorer, dict[str, str]]:
     return Scorer.of(scored).require_supported("slime", lacks={"gaps", "masks", "end"}), voting
 
 
+def _group(args: Any, scorer: Scorer, samples: Sequence[Any], votes: Sequence[dict[str, Any]] = ()) -> Group:
+    rows = [*(_rollout(args, s) for s in samples), *votes]
+    decoded = any(row.get("token_ids") and not row.keys() & {"text", "answer"} for row in rows)
+    tokenizer = slime_votes.tokenizer(args, samples[0]) if decoded or scorer.reads_answers else None
+    labels = [label_of(s.label, scorer.kind) for s in samples]
+    prompt = scorer.logged_prompt(samples[0].prompt)
+    return scorer.group(str(samples[0].group_index), rows, tokenizer=tokenizer, labels=labels, prompt=prompt)
+
+
 def _rollout(args: Any, sample: Any) -> dict[str, Any]:
     """A sample that was aborted or failed has no vote.
 
@@ -191,9 +189,3 @@ def _rollout(args: Any, sample: Any) -> dict[str, Any]:
         return row | {"answer": None}
     told = mask is not None and not all(mask) and not by_policy  # by the environment
     return row if told and row["token_ids"] else row | {"text": sample.response}
-
-
-def _tokenizer(args: Any, scorer: Scorer, rows: Sequence[dict[str, Any]]) -> Any:
-    """slime's own, where it is needed."""
-    decoded = any(row.get("token_ids") and not row.keys() & {"text", "answer"} for row in rows)
-    return slime_votes.tokenizer(args) if decoded or scorer.reads_answers else None

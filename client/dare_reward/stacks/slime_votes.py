@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, cast
+from importlib import import_module
+from typing import Any
 
 from ..errors import ConfigError, RequestError
+from ..inputs import Group
 from ..votes import Waves
 from .report import logger
 from .scorer import Scorer
@@ -19,9 +21,13 @@ Post = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 async def votes(
-    args: Any, samples: Sequence[Any], rows: Sequence[dict[str, Any]], scorer: Scorer, waves: Waves
+    args: Any,
+    samples: Sequence[Any],
+    group_of: Callable[[Sequence[dict[str, Any]]], Group],
+    scorer: Scorer,
+    waves: Waves,
 ) -> tuple[list[dict[str, Any]], dict[str, float]]:
-    """Votes beside the samples of one group, whose rollouts are `rows`, and what was saved at which risk."""
+    """Votes beside the samples of one group, and what was saved at which risk. `group_of` is the group with votes."""
     if waves.votes < len(samples):
         raise ConfigError(
             f"votes={waves.votes} of {len(samples)} samples: votes is the number in full, samples included"
@@ -30,10 +36,9 @@ async def votes(
     added: list[dict[str, Any]] = []
     asked, risk = len(samples), 0.0
     prompt = _prompt(samples[0])
-    post = _post()
+    post = _of_stack(samples[0], "utils.http_utils").post  # its own way to its router, with connections and retries
     while asked < waves.votes:
-        now = scorer.group(str(samples[0].group_index), [*rows, *added])
-        wanted = await asyncio.to_thread(scorer.votes_suffice, now, waves)
+        wanted = await asyncio.to_thread(scorer.votes_suffice, group_of(added), waves)
         risk = wanted.risk
         if not wanted.more:
             break
@@ -59,18 +64,15 @@ def _check_plain(samples: Sequence[Any]) -> None:
             )
 
 
-def tokenizer(args: Any) -> Any:
-    """slime's own, which its process of rollouts holds once."""
-    from slime.rollout.sglang_rollout import GenerateState
-
-    return GenerateState(args).tokenizer
+def tokenizer(args: Any, sample: Any) -> Any:
+    """The stack's own, which its process of rollouts holds once."""
+    return _of_stack(sample, "rollout.sglang_rollout").GenerateState(args).tokenizer
 
 
-def _post() -> Post:
-    """slime's own way to its router, with its connections and retries."""
-    from slime.utils.http_utils import post
-
-    return cast("Post", post)
+def _of_stack(sample: Any, name: str) -> Any:
+    """A module of slime, or of miles, which has slime's shape under a name of its own."""
+    package = type(sample).__module__.partition(".")[0]
+    return import_module(f"{package if package == 'miles' else 'slime'}.{name}")
 
 
 async def _vote(args: Any, post: Post, prompt: list[int]) -> dict[str, Any]:

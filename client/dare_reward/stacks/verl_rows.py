@@ -76,8 +76,8 @@ def said(trainer: Any, columns: Mapping[str, Sequence[Any]], i: int) -> dict[str
 
 def truth_of(data: Any, i: int, kind: str = "math") -> Labels | None:
     """The ground truth of a row: for diagnostics, and for `labelled=gt`. A row of label-free data has none."""
-    model = data["reward_model"][i] if "reward_model" in data else None
-    return label_of(model.get("ground_truth") if isinstance(model, Mapping) else model, kind)
+    model: Any = data["reward_model"][i] if "reward_model" in data else None
+    return label_of(model.get("ground_truth") if hasattr(model, "get") else model, kind)
 
 
 def trained_sessions(names: Sequence[str], members: Iterable[Sequence[int]], trained: int | None) -> frozenset[str]:
