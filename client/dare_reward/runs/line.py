@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -147,11 +147,11 @@ def of_groups(
     )
 
 
-def lines(record: RunRecord, time: float, encode: Callable[[JSON], bytes]) -> Iterator[bytes]:
+def lines(record: RunRecord, time: float, encode: Callable[[JSON], bytes]) -> list[bytes]:
     """A line for each group of the record, scored at `time` (seconds since 1970), without its line break."""
-    for p, line in enumerate(_groups(record, time)):
-        reply = encode(_reply(record.replies[p])) if record.encoded is None else record.encoded[p]
-        yield encode(line)[:-1] + b',"reply":' + reply + b"}"
+    replies = record.encoded or [encode(_reply(reply)) for reply in record.replies]
+    groups = [encode(line)[:-1] for line in _groups(record, time)]
+    return [group + b',"reply":' + reply + b"}" for group, reply in zip(groups, replies, strict=True)]
 
 
 def objects(record: RunRecord, time: float) -> Iterator[dict[str, Any]]:
@@ -168,7 +168,7 @@ _TEXT: Final[Types] = frozenset({str, type(None)})
 SENT: Final = {"mean_entropy": _NUMBER, "num_tokens": _NUMBER, "trained": _FLAG, "correct": _FLAG, "text": _TEXT}
 SAID: Final = {"valid": _FLAG, "keep": _FLAG, "rewards": _NUMBER, "advantages": _NUMBER, "answers": _TEXT}
 
-PARTS: Final = {"support": dict, "flags": str, "diagnostics": object, "error": object}
+LISTS: Final = {"support": dict, "flags": str}
 
 
 def fault(line: Any) -> str:
@@ -178,25 +178,17 @@ def fault(line: Any) -> str:
         return "no group with its reply"
     if line.get("v") != VERSION:
         return f"a line of version {line.get('v')!r:.20}, and this release reads version {VERSION}"
-    sent = (name for name, types in SENT.items() if not {type(r.get(name)) for r in rollouts} <= types)
-    said = (name for name, types in SAID.items() if not _fits(reply.get(name), types, len(rollouts)))
-    parts = (name for name, kind in PARTS.items() if not _is_made_of(reply.get(name), kind))
-    if name := next(chain(sent, said, parts), ""):
-        return f"{name} is not what it is declared to be"
+    said = [(name, types, column) for name, types in SAID.items() if (column := reply.get(name)) is not None]
+    wrong = [name for name, types in SENT.items() if not {type(r.get(name)) for r in rollouts} <= types]
+    wrong += [name for name, _, column in said if not isinstance(column, list) or len(column) != len(rollouts)]
+    wrong = wrong or [name for name, types, column in said if not set(map(type, column)) <= types]
+    wrong += [name for name, kind in LISTS.items() if not {kind} >= set(map(type, reply.get(name) or ()))]
+    wrong += [name for name in ("diagnostics", "error") if not isinstance(reply.get(name) or {}, dict)]
+    if wrong:
+        return f"{wrong[0]} is not what it is declared to be"
     votes = {(type(s.get("answer")), type(s.get("count"))) for s in reply.get("support") or ()}
-    return "" if votes <= {(str, int)} else "support has no answers with their votes"
-
-
-def _fits(column: Any, types: Types, size: int) -> bool:
-    """One entry of these types for each rollout, or nothing."""
-    return column is None or (isinstance(column, list) and len(column) == size and set(map(type, column)) <= types)
-
-
-def _is_made_of(value: Any, kind: type) -> bool:
-    """Nothing, an object, or a list of `kind`."""
-    if isinstance(value, dict):
-        return kind is object and isinstance(value.get("shadow") or {}, dict)
-    return value is None or (isinstance(value, list) and {kind} >= set(map(type, value)))
+    whole = votes <= {(str, int)} and isinstance((reply.get("diagnostics") or {}).get("shadow") or {}, dict)
+    return "" if whole else "support or shadow is not what it is declared to be"
 
 
 def line(group: JSON, reply: GroupReply, *, asked: frozenset[str] = frozenset()) -> dict[str, Any]:
@@ -206,28 +198,26 @@ def line(group: JSON, reply: GroupReply, *, asked: frozenset[str] = frozenset())
     return {**made, "time": None}
 
 
-def _groups(record: RunRecord, time: float) -> Iterator[dict[str, Any]]:
+def _groups(record: RunRecord, time: float) -> list[dict[str, Any]]:
     """Each line without its reply."""
     stamp = datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     head = {"v": VERSION, "time": stamp, "run": record.run, "step": record.step, "seconds": round(record.seconds, 6)}
-    columns, tokens, end = {n: _values(n, c) for n, c in record.columns.items()}, _token_rows(record.tokens), 0
-    for p, group in enumerate(record.groups):
-        kept = _stripped(group, record.asked)
-        rollouts = kept["rollouts"]
-        begin, end = end, end + len(rollouts)
-        answers = record.replies[p].answers if record.answers_R is None else record.answers_R[begin:end]
-        added: dict[str, Sequence[Any]] = {name: column[begin:end] for name, column in columns.items()}
-        added["correct"] = _right(record, p, begin, end)
-        if any(tokens[begin:end]):
-            added["token_entropies"] = [t or None for t in tokens[begin:end]]
-        for name, values in added.items():
-            for rollout, value in zip(rollouts, values, strict=False):
-                if value is not None and rollout.get(name) is None:
-                    rollout[name] = value
-        for i, rollout in enumerate(rollouts):
-            if "answer" not in rollout and "text" not in rollout:
-                rollout["answer"] = answers[i] if answers else None
-        yield {**head, **kept}
+    columns: dict[str, Sequence[Any]] = {name: _values(name, column) for name, column in record.columns.items()}
+    columns["correct"] = _right(record)
+    if record.tokens is not None:
+        columns["token_entropies"] = [row or None for row in _token_rows(record.tokens)]
+    answers = record.answers_R
+    if answers is None:
+        answers = [a for g, r in zip(record.groups, record.replies, strict=True)
+                   for a in r.answers or (None,) * len(g["rollouts"])]  # fmt: skip
+    kept = [_stripped(group, record.asked) for group in record.groups]
+    for i, rollout in enumerate([r for group in kept for r in group["rollouts"]]):
+        for name, column in columns.items():
+            if column[i] is not None and rollout.get(name) is None:
+                rollout[name] = column[i]
+        if "answer" not in rollout and "text" not in rollout:
+            rollout["answer"] = answers[i]
+    return [{**head, **group} for group in kept]
 
 
 def _light(groups: Sequence[JSON], asked: frozenset[str], columns: Mapping[str, Any]) -> Sequence[JSON]:
@@ -251,14 +241,18 @@ def _reply(reply: GroupReply) -> dict[str, Any]:
     return {**group_json(reply), "token_mask": None}
 
 
-def _right(record: RunRecord, p: int, begin: int, end: int) -> Sequence[bool | None]:
-    """Whether each rollout of a group is right: as it was graded, else by its answer and the group's label."""
+def _right(record: RunRecord) -> Sequence[bool | None]:
+    """Whether each rollout is right: as it was graded, else by its answer and its group's label."""
     if record.correct_R is not None:
-        return _values("correct", record.correct_R[begin:end])
-    group, reply = record.groups[p], record.replies[p]
+        return _values("correct", record.correct_R)
+    pairs = zip(record.groups, record.replies, strict=True)
+    return [right for group, reply in pairs for right in _graded(group, reply)]
+
+
+def _graded(group: JSON, reply: GroupReply) -> Sequence[bool | None]:
     kind, options, label = kind_of(group), option_tuple(group), group.get("label")
     if label is None or reply.answers is None or not (accepted := read_labels(label, kind=kind, options=options)):
-        return ()
+        return [None] * len(group["rollouts"])
     every = [s.answer for s in reply.support or ()]
     right = dict(zip(every, grades(every, accepted, kind=kind, options=options), strict=True))
     return [a is not None and bool(right.get(a, False)) for a in reply.answers]

@@ -16,7 +16,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -181,7 +181,7 @@ class RunLog:
     age: Callable[[], float] = time.monotonic  # a clock that is set meanwhile deletes nothing
     wrote: Callable[[], None] = lambda: None
     counts: _Counts = field(default_factory=_Counts)
-    _queue: deque[tuple[float, RunRecord]] = field(default_factory=deque)
+    _queue: deque[tuple[float, int, RunRecord]] = field(default_factory=deque)
     _waiting: int = 0
     _more: threading.Condition = field(default_factory=threading.Condition)
     _idle: bool = True
@@ -206,7 +206,7 @@ class RunLog:
                 full = not self._stopping
             else:
                 full = False
-                self._queue.append((self.clock() if when is None else when, record))
+                self._queue.append((self.clock() if when is None else when, weight, record))
                 self._waiting += weight
                 self._idle = False
                 self._more.notify_all()
@@ -265,7 +265,8 @@ class RunLog:
     def _work(self) -> None:
         while True:
             with self._more:
-                self._more.wait_for(lambda: self._queue or self._stopping, self._watch)
+                if not self._queue and not self._stopping:
+                    self._more.wait(self._watch)
                 stopping = self._stopping
             if not stopping:
                 time.sleep(PAUSE)
@@ -295,7 +296,7 @@ class RunLog:
         texts: dict[str, list[bytes]] = {}
         sizes: dict[str, int] = {}
         for _ in range(len(self._queue)):
-            when, record = self._queue[0]
+            when, weight, record = self._queue[0]
             run = folder_of(record.run)
             for text in self._lines(record, when):
                 texts.setdefault(run, []).append(text)
@@ -305,19 +306,17 @@ class RunLog:
                     del sizes[run]
             with self._more:
                 self._queue.popleft()
-                self._waiting -= record.weight
+                self._waiting -= weight
         for run, rows in texts.items():
             self._write(run, rows)
 
-    def _lines(self, record: RunRecord, when: float) -> Iterator[bytes]:
-        """The record's lines; what cannot be encoded counts as failed, with what comes after it."""
-        done = 0
+    def _lines(self, record: RunRecord, when: float) -> list[bytes]:
+        """The record's lines; groups that cannot be encoded count as failed."""
         try:
-            for text in lines(record, when, self.encode):
-                yield text
-                done += 1
+            return lines(record, when, self.encode)
         except Exception as error:  # noqa: BLE001  (whatever a record holds, the next ones are written)
-            self._fail(len(record.groups) - done, f"groups could not be logged: {type(error).__name__}: {error}")
+            self._fail(len(record.groups), f"groups could not be logged: {type(error).__name__}: {error}")
+            return []
 
     def _write(self, run: str, texts: list[bytes]) -> None:
         """One member with these lines."""
@@ -334,7 +333,9 @@ class RunLog:
         """The run's segment, a new one if the old one is full, too old, or was deleted."""
         segment = self._open.pop(run, None)
         if segment is not None and (
-            segment.size >= self._largest or self._old(segment.began, now, SHARE) or segment.gone()
+            segment.size >= self._largest
+            or (self.max_age and now - segment.began > self.max_age / SHARE)
+            or segment.gone()
         ):
             segment.close()
             segment = None
@@ -354,13 +355,10 @@ class RunLog:
     def _largest(self) -> int:
         return min(LARGEST, self.max_bytes // SHARE)
 
-    def _old(self, since: float, now: float, parts: int = 1) -> bool:
-        return bool(self.max_age) and now - since > self.max_age / parts
-
     def _bound(self, now: float) -> None:
         """Delete the oldest of this process's own segments while they are too many or too old."""
         total = sum(s.room for s in self._own)
-        while self._own and (total > self.max_bytes or self._old(self._own[0].wrote, now)):
+        while self._own and (total > self.max_bytes or 0 < self.max_age < now - self._own[0].wrote):
             oldest = self._own.popleft()
             for run in [name for name, s in self._open.items() if s is oldest]:
                 del self._open[run]
