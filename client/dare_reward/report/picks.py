@@ -15,7 +15,7 @@ from ..runs.reasons import REASONS, reasons
 
 EACH: Final = 8  # groups of a reason
 SAMPLE: Final = 32  # groups of the even sample; half of them go when it is full
-RECENT: Final = 16
+RECENT: Final = 4  # of the end: an open page is sent them at every step
 ROLLOUTS: Final = 256  # of a group that are kept
 TEXT: Final = 4000  # characters of a text that are kept
 TOKENS: Final = 2048  # entropies of a rollout that are kept
@@ -155,7 +155,7 @@ def _cut(line: Line) -> dict[str, Any]:
 def _short(value: Any) -> Any:
     """A number to six digits, an answer to a length that fits."""
     if isinstance(value, float):
-        return float(f"{value:.6g}")
+        return round(value, 6) if abs(value) >= 0.1 else float(f"{value:.6g}")
     if isinstance(value, dict):
         return {k: _short(v) for k, v in value.items()}
     return value[:ANSWER] if isinstance(value, str) else value

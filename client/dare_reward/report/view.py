@@ -104,6 +104,7 @@ class RunView:
             self.columns = {name: [] for name in ("step", "groups", *_names(run))}
             self._made, self.states = [], []
         changed, steps.changed = sorted(steps.changed), set()
+        sums = [(self.columns[name], f"pass@{k}" if name == "pass@k" else name) for name in _names(run)]
         for place in changed:
             at = bisect_left(steps.places, place)
             if at == len(self._made):
@@ -113,8 +114,9 @@ class RunView:
             self._made[at] = self.version
             totals = steps[place]
             self.columns["step"][at], self.columns["groups"][at] = place, totals.groups
-            for name in _names(run):
-                self.columns[name][at] = _round(totals.mean(f"pass@{k}" if name == "pass@k" else name))
+            for column, name in sums:
+                value = totals.mean(name)
+                column[at] = None if value is None else round(value, DIGITS)
         if changed:
             self.states = rules_by_step(self.columns, self.states, bisect_left(steps.places, changed[0]))
         shown = list(_within(run, size)) if size else []

@@ -11,7 +11,7 @@ import json
 import struct
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -74,12 +74,14 @@ class Segment:
     """A file of a run log, and how much of it was read.
 
     growing   somebody may be writing its last member: one that is not whole yet is left for later
+    loads     reads a line
     """
 
     file: Path
     ledger: Ledger
     offset: int = 0
     growing: bool = False
+    loads: Callable[[bytes], Any] = json.loads
 
     def lines(self) -> Iterator[Line]:
         """The lines of all members that were not read before."""
@@ -91,7 +93,7 @@ class Segment:
 
     def _line(self, text: bytes) -> Line | None:
         try:
-            line: Any = json.loads(text)
+            line: Any = self.loads(text)
         except (ValueError, RecursionError):
             self._lose("unreadable", "a line is no JSON")
             return None
@@ -195,6 +197,7 @@ class Follower:
 
     folder: Path
     newest: int
+    loads: Callable[[bytes], Any] = json.loads
     ledger: Ledger = field(default_factory=Ledger)
     gone: int = 0
     _known: dict[Path, Segment] = field(default_factory=dict)
@@ -207,7 +210,7 @@ class Follower:
             del self._known[file]
             self.gone += 1
         for file in sizes.keys() - self._known.keys():
-            self._known[file] = Segment(file, self.ledger, growing=True)
+            self._known[file] = Segment(file, self.ledger, growing=True, loads=self.loads)
         if not self._begun:
             self._begun = True
             self._skip(sizes)

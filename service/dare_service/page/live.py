@@ -42,7 +42,7 @@ class LivePage:
     def follow(self, folder: Path) -> None:
         """Read that run log from now on. What is known of another one stays."""
         with self._reads:
-            self._log = Follower(folder, NEWEST)
+            self._log = Follower(folder, NEWEST, orjson.loads)
         if folder.is_dir():
             self.look()
 
