@@ -320,33 +320,12 @@ def sample(index, answer, *, status="completed", **more):
     return Sample(index=index, status=Sample.Status(status), **given)
 
 
-def test_slime(service):
-    args = SimpleNamespace(rm_url=f"{URL}?method=ttrl")
-    given = [sample(0, 1), sample(1, 2), sample(2, 2), sample(3, 1, status="aborted"), sample(4, 1, status="failed")]
-    assert asyncio.run(slime.reward(args, given)) == [0, 1, 1, 0, 0]
-    assert service.bodies[0]["groups"][0]["entropy_source"] == "logprob"
-
-
 @pytest.fixture
 def one_rank(monkeypatch):
     module = types.ModuleType("accelerate")
     module.PartialState = lambda: SimpleNamespace(process_index=0, num_processes=1)
     monkeypatch.setitem(sys.modules, "accelerate", module)
     monkeypatch.setenv("DARE_URL", f"{URL}?method=ttrl")
-
-
-def test_easyr1(service):
-    rows = [{"response": f"\\boxed{{{x}}}", "response_length": 2, "ground_truth": "2"} for x in "1222"]
-    assert easyr1.reward(rows, url=URL) == [{"overall": r, "accuracy": r} for r in (0.0, 1.0, 1.0, 1.0)]
-    assert service.bodies == [], "validation asks no service"
-    manager = type(
-        "Manager", (), {"compute_reward_batch": lambda self, data: easyr1.reward(rows, url=f"{URL}?method=ttrl")}
-    )
-    wrapped = easyr1._remembering(manager.compute_reward_batch)
-    found = wrapped(manager(), SimpleNamespace(non_tensor_batch={"uid": ["a", "b", "a", "a"]}))
-    assert [r["overall"] for r in found] == [0, 1, 1, 1]
-    with pytest.raises(RequestError, match=r"4 .*3 "):
-        wrapped(manager(), SimpleNamespace(non_tensor_batch={"uid": ["a", "b", "a"]}))
 
 
 # --- one table over the adapters --------------------------------------------------------------------------------------

@@ -642,6 +642,8 @@ def test_easyr1_groups_by_uid(service, easyr1_pays):
     rewards, metrics = easyr1_pays(f"{URL}?method=ttrl", "15625225", uids=uids)
     assert rewards == metrics["overall"] == [0, 1, 0, 1, 1, 1, 1, 1]
     assert [len(g["rollouts"]) for g in service.bodies[0]["groups"]] == [4, 4]
+    with pytest.raises(RequestError, match=r"8 .*7 "):
+        easyr1_pays(f"{URL}?method=ttrl", "15625225", uids=uids[1:])
 
 
 def test_easyr1_validates_by_the_truth(service, easyr1_pays):
