@@ -132,7 +132,7 @@ def parts(
     `defaults` are the service's own parameters: answers that are read here are read by them too.
     """
     check_shape(groups)
-    inputs = _inputs(groups, head)
+    inputs = _inputs(head)
     wanted = _wanted(inputs, sending)
     reading = {k: v for k, v in {**defaults, **head["params"]}.items() if k in READING}
     ready = [_slim(g, p, sending, wanted, reading) for p, g in enumerate(groups)]
@@ -160,13 +160,11 @@ def plain(params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in params.items()}
 
 
-def _inputs(groups: Sequence[JSON], head: JSON) -> frozenset[str] | None:
+def _inputs(head: JSON) -> frozenset[str] | None:
     """Every input that a request's methods may look at; None if this version does not know one of them."""
-    of_groups = [g["method"] for g in groups if isinstance(g.get("method"), str)]
-    params = [head["params"], *(g["params"] for g in groups if isinstance(g.get("params"), Mapping))]
-    tokens = {"token_entropies"} if any(last_tokens(p.get(OVER.name)) for p in params) else frozenset[str]()
+    tokens = {"token_entropies"} if last_tokens(head["params"].get(OVER.name)) else frozenset[str]()
     try:
-        names = dict.fromkeys([head["method"], *head.get("shadow", ()), *of_groups])
+        names = [head["method"], *head.get("shadow", ())]
         return frozenset(tokens).union(*(find(name).inputs for name in names))
     except RequestError:
         return None

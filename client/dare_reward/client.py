@@ -34,10 +34,10 @@ from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .inputs import Group
 from .methods import OTHER_NAMES, methods
+from .options import Labelled
 from .reply import Asked, CrossedReplyError, Reply, check_fit, with_reasons
 from .runs.line import asked_for, of_groups
 from .runs.log import run_log_of
-from .scoring.plan import is_own, request_config_id
 from .scoring.request import LIMITS
 from .scoring.score import score
 from .scoring.update import Update
@@ -233,20 +233,20 @@ class _Base:
             text = self.sending.text or update.spans
             for part, part_groups in self._parts(groups, head, limits, text=text):
                 if len(replies) == 1:
-                    _check_split(update, groups, method, {**limits.defaults(method), **params})
+                    _check_split(update, method, {**limits.defaults(method), **params})
                 most = self._longest_reply(part, 1 + len(labels.get("shadow", ())))
                 send = Send("POST", "/v1/reward", part.content, part.media_type, max_reply=most)
                 scored.append(part_groups)
                 replies.append((yield from self._ask(send, self._reader(part, part_groups, method, labels))))
         except (UnavailableError, ReplyError) as error:
             self._check_fallback(error)
-            asked = {k: v for k, v in labels.items() if k in {"seed", "shadow"}}
+            asked = {k: v for k, v in labels.items() if k in {"seed", "shadow", "labelled"}}
             whole = replace(LIMITS, groups=sys.maxsize)  # what would have travelled in several requests
             reply = score(groups, params, method=method, limits=whole, update=update, **asked).reply
             replies, scored = [replace(reply, flags=(*reply.flags, "local_fallback"))], [groups]
-        for reply, sent in zip(replies, scored, strict=True):
-            self._check_pins(method, params, sent, reply)
-        reply = _merge(replies, mixed=any(map(is_own, groups)))
+        for reply in replies:
+            self._check_pin(method, params, reply)
+        reply = _merge(replies)
         if self._run_log is not None:
             place = {name: labels.get(name) for name in ("run", "step")}
             spent = time.monotonic() - begun
@@ -311,8 +311,7 @@ class _Base:
         def read(response: _Response) -> Reply:
             reply = Reply.from_json(read_json(response.content))
             self._check_crossed(reply.request_id, response)
-            known = method in methods() and not any(map(is_own, groups))
-            output = methods()[method].output if known else None
+            output = methods()[method].output if method in methods() else None
             check_fit(reply, Asked(response.request_id, method, output, "advantage" in labels, part.group_ids, groups))
             return replace(reply, groups=tuple(map(with_reasons, reply.groups, part.unread)))
 
@@ -353,21 +352,11 @@ class _Base:
                 logger.warning("%s has no token: anybody can use it, and ours is ignored (DARE_TOKEN)", self.url)
         return self._limits
 
-    def _check_pins(self, method: str, params: Mapping[str, Any], groups: Sequence[JSON], reply: Reply) -> None:
-        """A run trains on one configuration, the first reply's; groups with a method of their own, on theirs."""
+    def _check_pin(self, method: str, params: Mapping[str, Any], reply: Reply) -> None:
+        """A run trains on one configuration, the first reply's."""
         _warn_of_version(reply.answers_version)
-        request = _pin_of(method, params)
-        if not any(map(is_own, groups)):
-            self._check_pin(request, method, reply.config_id, reply)
-            return
-        for sent, group in zip(groups, reply.groups, strict=True):
-            if group.config_id is not None:
-                asked = [request, sent.get("method"), sorted((sent.get("params") or {}).items())]
-                key = json.dumps(asked, default=str) if is_own(sent) else request
-                self._check_pin(key, group.method or "", group.config_id, reply)
-
-    def _check_pin(self, key: str, method: str, config: str, reply: Reply) -> None:
-        scored_by = (config, reply.version)
+        key = json.dumps([method, {k: v for k, v in sorted(params.items()) if k != "seed"}])
+        scored_by = (reply.config_id, reply.version)
         pinned = self._pins.setdefault(key, scored_by)
         if pinned == scored_by or self.allow_change:
             return
@@ -389,6 +378,7 @@ class Client(_Base):
         run: str | None = None,
         step: int | None = None,
         seed: int | None = None,
+        labelled: Labelled = "method",
         advantage: str | None = None,
         shadow: Sequence[str] = (),
         **params: Any,
@@ -401,6 +391,7 @@ class Client(_Base):
             run: name of the run in the service's log
             step: step of the training, for the log
             seed: for methods that draw
+            labelled: gt: a group that has a label gets the rewards of `gt`, all others the method's
             advantage: also return advantages by this estimator
             shadow: methods to compare with in the diagnostics
             params: parameters of the method, as of `dare_reward.estimate`
@@ -413,7 +404,7 @@ class Client(_Base):
             ConfigError: another configuration or version than that of the first reply.
         """
         options = {"advantage": advantage, **params}
-        return self._hold(self._converse(groups, method, _labels(run, step, seed, shadow), options))
+        return self._hold(self._converse(groups, method, _labels(run, step, seed, shadow, labelled), options))
 
     def _hold(self, conversation: Conversation[T]) -> T:
         outcome: Outcome = None
@@ -480,13 +471,14 @@ class AsyncClient(_Base):
         run: str | None = None,
         step: int | None = None,
         seed: int | None = None,
+        labelled: Labelled = "method",
         advantage: str | None = None,
         shadow: Sequence[str] = (),
         **params: Any,
     ) -> Reply:
         """As `Client.reward`, with its arguments and errors."""
         options = {"advantage": advantage, **params}
-        return await self._hold(self._converse(groups, method, _labels(run, step, seed, shadow), options))
+        return await self._hold(self._converse(groups, method, _labels(run, step, seed, shadow, labelled), options))
 
     async def _hold(self, conversation: Conversation[T]) -> T:
         outcome: Outcome = None
@@ -590,13 +582,12 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _labels(run: str | None, step: int | None, seed: int | None, shadow: Sequence[str]) -> dict[str, Any]:
+def _labels(
+    run: str | None, step: int | None, seed: int | None, shadow: Sequence[str], labelled: Labelled
+) -> dict[str, Any]:
     labels = {"run": run, "step": step, "seed": seed, "shadow": list(shadow) or None}
+    labels["labelled"] = None if labelled == "method" else labelled
     return {k: v for k, v in labels.items() if v is not None}
-
-
-def _pin_of(method: str, params: Mapping[str, Any]) -> str:
-    return json.dumps([method, {k: v for k, v in sorted(params.items()) if k != "seed"}])
 
 
 def _warn_of_version(answers_version: str) -> None:
@@ -612,22 +603,16 @@ def _pause(attempt: int, outcome: Outcome) -> float:
     return min(0.5 * 2.0**attempt, LONGEST_PAUSE) * (0.75 + 0.5 * random.random())  # noqa: S311
 
 
-def _check_split(update: Update, groups: Sequence[JSON], method: str, params: Mapping[str, Any]) -> None:
-    """What is over a request's groups is another number over those of a part, whichever of them ask for it."""
-    for group in ({}, *filter(is_own, groups)):
-        name = group.get("method") or method
-        name = OTHER_NAMES.get(name, name)
-        known = methods().get(name)
-        values = {} if known is None else {s.name: s.default for s in known.specs}
-        if not isinstance(changed := group.get("params") or {}, Mapping):
-            continue  # the service refuses it and names the place
-        values |= {**(params if name == method else {}), **changed}
-        if remedy := update.over_request(known, values):
-            raise RequestError(
-                f"{update.advantage} is over all rollouts of a request, and these groups travel in several: {remedy}",
-                loc=("advantage",),
-                code="split",
-            )
+def _check_split(update: Update, method: str, params: Mapping[str, Any]) -> None:
+    """What is over a request's groups is another number over those of a part."""
+    known = methods().get(method)
+    values = {} if known is None else {s.name: s.default for s in known.specs}
+    if remedy := update.over_request(known, {**values, **params}):
+        raise RequestError(
+            f"{update.advantage} is over all rollouts of a request, and these groups travel in several: {remedy}",
+            loc=("advantage",),
+            code="split",
+        )
 
 
 def _limits(settings: JSON) -> _Limits:
@@ -678,19 +663,16 @@ def _refused(response: _Response) -> DareError:
     return ReplyError(f"{response.status}: redirected to {where}; give the client the service's own address")
 
 
-def _merge(replies: Sequence[Reply], *, mixed: bool) -> Reply:
+def _merge(replies: Sequence[Reply]) -> Reply:
     """One reply of the parts. Diagnostics over a request cannot be added up; those of a split one are listed."""
     if len(replies) == 1:
         return replies[0]
-    groups = tuple(g for r in replies for g in r.groups)
-    if not mixed and len({r.config_id for r in replies}) > 1:
+    if len({r.config_id for r in replies}) > 1:
         raise ConfigError("the service changed its configuration within one call")
+    groups = tuple(g for r in replies for g in r.groups)
     flags = tuple(dict.fromkeys(f for r in replies for f in r.flags))
-    ids = [g.config_id for g in groups if g.config_id] if mixed else [replies[0].config_id]
     parts = [dict(r.diagnostics) for r in replies]
-    return replace(
-        replies[0], config_id=request_config_id(ids), groups=groups, flags=flags, diagnostics={"parts": parts}
-    )
+    return replace(replies[0], groups=groups, flags=flags, diagnostics={"parts": parts})
 
 
 def _rewards(groups: Sequence[JSON], reply: Reply) -> list[list[float | None]]:

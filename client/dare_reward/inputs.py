@@ -247,11 +247,6 @@ class Group(TypedDict, total=False):
     logprobs_mode: Annotated[LogprobsMode | None, Input("distribution that log-probabilities are of, in vLLM's words")]
     temperature: Annotated[Number, Input("temperature that the rollouts were sampled at", ge=0, le=1e3)]
     top_p: Annotated[Number, Input("top-p that they were sampled with", ge=0, le=1)]
-    method: Annotated[Text, Input("the group's own method; default: the request's")]
-    params: Annotated[
-        Mapping[str, Any] | None,
-        Input("parameters of it: beside the request's if it has the request's method, else alone"),
-    ]
     rollouts: Required[
         Annotated[
             Sequence[Rollout],

@@ -50,7 +50,7 @@ def _settings(
         Param("reasoning: the tokens of the final answers are not trained (docs/advantages.md)"),
     ] = "all",
     labelled: Annotated[
-        Labelled, Param("gt: a group that has a label is scored by it, all others by the method (docs/entropy.md)")
+        Labelled, Param("gt: a group that has a label gets the rewards of gt, all others the method's")
     ] = "method",
     on_collapse: Annotated[
         OnCollapse,
@@ -90,8 +90,8 @@ def chosen(*names: str) -> dict[str, Spec]:
 
 # Who takes which. Whatever stands in a URL wins over the body. No method that draws can do with what single rollouts
 # carry, so their URLs have no seed.
-BODY: Final = chosen("method", "run", "step", "seed", "shadow", *UPDATE)
-QUERY: Final = chosen("method", "seed", "shadow", *UPDATE)
+BODY: Final = chosen("method", "run", "step", "seed", "shadow", "labelled", *UPDATE)
+QUERY: Final = chosen("method", "seed", "shadow", "labelled", *UPDATE)
 OPENRLHF_URL: Final = chosen(
     *("group_size", "run", "kind", "options", "deadline", "on_deadline", "min_share", "extra_logs", "label_policy"),
     "shadow",

@@ -60,7 +60,7 @@ class GroupReply:
     """One group. With `error` set, every field but `group_id` is None.
 
     Attributes:
-        method: what scored the group: its own method, where it sent one
+        method: what scored the group: the request's method, or gt (`labelled=gt`)
         config_id: a hash of the method and its parameters
         rewards: one per rollout; None if the method's output is advantages
         answer_spans: [start, end) of each rollout's answer in its text, in characters, if asked for; None: nowhere

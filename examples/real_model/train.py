@@ -46,12 +46,8 @@ Row = dict[str, Any]
 UNSEEN = 15  # questions of a family that no run trains on
 LABELLED = 60  # questions whose labels are rewards, in the arms that have some
 FITTED = 32  # questions whose labels choose the exponent of `calibrated_vote`
-ARMS: Mapping[str, Row] = {  # that are no method by its name alone
-    "ppc": {"method": "perplexity_consistency"},
-    "dare_answer": {"method": "dare", "params": {"over": "answer"}},
-}
 CONTROLS = {"greedy": (0.0, 1), "0.3": (0.3, 4), "0.6": (0.6, 4)}  # temperature, rollouts: what decoding alone does
-ASKED = "asked"  # the dataset's column of what a question's group asks for, in JSON
+ASKED = "asked"  # the dataset's column of a question and whether its label is sent, in JSON
 RECORDED = ("form", "arm", "seed", "steps", "prompts", "size", "evaluated", "rate", "rank")
 KEPT = ("reward", "reward_std", "loss", "grad_norm", "entropy", "completions/mean_length", "step_time")
 
@@ -60,8 +56,8 @@ KEPT = ("reward", "reward_std", "loss", "grad_norm", "entropy", "completions/mea
 class Task:
     """What one run does.
 
-    arm         a method, one of ARMS, `gt_quarter` (labels as rewards), or `both` (labels, and `calibrated_vote` for
-                the others)
+    arm         a method, `ppc`, `dare_answer`, `gt_quarter` (labels as rewards), or `both` (labels, and
+                `calibrated_vote` for the others)
     questions   rows of `run.py`, with what the model is sent (`asked`)
     rollouts    the untrained model's, from which `calibrate` chooses an exponent; None if there are none
     before      right rollouts of the untrained model, shared by the runs of a form; its controls stand beside
@@ -110,23 +106,31 @@ def labelled(adapted: Sequence[Row], seed: int) -> list[Row]:
     return random.Random(f"labels:{seed}").sample(list(adapted), min(LABELLED, len(adapted)))  # noqa: S311
 
 
-def schedule(task: Task, adapted: Sequence[Row], exponent: float | None) -> list[tuple[Row, dict[str, Any]]]:
-    """Each step's questions in turn, with what their groups ask for."""
+def schedule(task: Task, adapted: Sequence[Row]) -> list[tuple[Row, bool]]:
+    """Each step's questions in turn, and whether the label of each is sent: what the run may know."""
     count, rng = task.steps * task.prompts, random.Random(f"order:{task.seed}")  # noqa: S311
     known = labelled(adapted, task.seed)
-    truth = {"method": "gt"}
     if task.arm == "gt_quarter":
-        return [(row, truth) for row in passes(known, count, rng)]
+        return [(row, True) for row in passes(known, count, rng)]
     if task.arm == "both":
         ids = {row["id"] for row in known}
         others = passes([row for row in adapted if row["id"] not in ids], count - count // 2, rng)
-        vote = {"method": "calibrated_vote", "params": {"exponent": exponent}}
         pairs = zip(others, passes(known, count // 2, rng), strict=False)
-        return [each for other, row in pairs for each in ((other, vote), (row, truth))]
-    how = ARMS.get(task.arm, {"method": task.arm})
-    if task.arm == "calibrated_vote":
-        how = {**how, "params": {"exponent": exponent}}
-    return [(row, how) for row in passes(adapted, count, rng)]
+        return [each for other, row in pairs for each in ((other, False), (row, True))]
+    return [(row, True) for row in passes(adapted, count, rng)]
+
+
+def method_of(arm: str, exponent: float | None) -> Row:
+    """What an arm asks the service for; where it trains on labels, whatever else has none is left to the vote."""
+    fitted = {"method": "calibrated_vote", "exponent": exponent}
+    own: Mapping[str, Row] = {
+        "gt_quarter": {"method": "gt"},
+        "both": {**fitted, "labelled": "gt"},
+        "calibrated_vote": fitted,
+        "ppc": {"method": "perplexity_consistency"},
+        "dare_answer": {"method": "dare", "over": "answer"},
+    }
+    return own.get(arm, {"method": arm})
 
 
 def passes(rows: Sequence[Row], count: int, rng: random.Random) -> list[Row]:
@@ -164,7 +168,7 @@ def answered(rollout: Mapping[str, Any], row: Row, unmarked: str) -> tuple[str |
 
 
 class Reward(DareReward):
-    """The adapter, with what each question asks for: its kind, method, parameters, label. Texts end at the stop string.
+    """The adapter, with each question's kind, and its label where the run may know it. Texts end at the stop string.
 
     `correct` is a diagnostic, and what the method `gt` pays.
     """
@@ -182,17 +186,18 @@ class Reward(DareReward):
         return rows
 
     def _of(self, asked: str) -> Scorer:
-        """The adapter's scorer with the kind and the parameters of this question."""
-        question, how = json.loads(asked)
-        return replace(self.scorer, kind=question["kind"], params=(*self.scorer.params, *how.get("params", {}).items()))
+        """The adapter's scorer with the kind of this question."""
+        return replace(self.scorer, kind=json.loads(asked)[0]["kind"])
 
     def _groups(self, trainer: Any, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
         groups = super()._groups(trainer, [{k: v for k, v in row.items() if k != ASKED} for row in rows])
         for group, asked in zip(groups, [row[ASKED] for row in rows][:: len(rows) // len(groups)], strict=True):
-            question, how = json.loads(asked)
-            group |= {"kind": question["kind"], "label": question["label"], **how}
-            for rollout in group["rollouts"]:
-                rollout["correct"] = answered(rollout, question, self.unmarked)[1]
+            question, known = json.loads(asked)
+            group["kind"] = question["kind"]
+            if known:
+                group["label"] = question["label"]
+                for rollout in group["rollouts"]:
+                    rollout["correct"] = answered(rollout, question, self.unmarked)[1]
         return groups
 
 
@@ -357,7 +362,9 @@ def progress(what: str, begun: float, share: float) -> None:
     print(f"{what}, about {left:.0f} min left", flush=True)
 
 
-def trained(model: Any, sampler: Sampler, plan: Sequence[tuple[Row, Row]], task: Task) -> list[dict[str, float]]:
+def trained(
+    model: Any, sampler: Sampler, plan: Sequence[tuple[Row, bool]], task: Task, exponent: float | None
+) -> list[dict[str, float]]:
     """Train `model` with LoRA in place of its linear layers; TRL's log of every step."""
     begun = time.monotonic()
 
@@ -408,7 +415,7 @@ def trained(model: Any, sampler: Sampler, plan: Sequence[tuple[Row, Row]], task:
         reward_funcs=Reward(
             task.url,
             stop=task.stop,
-            method="ttrl",  # each group says its own
+            **method_of(task.arm, exponent),
             unmarked=task.unmarked,
             run=folder.name,
             run_log=str(folder / "log"),
@@ -419,8 +426,8 @@ def trained(model: Any, sampler: Sampler, plan: Sequence[tuple[Row, Row]], task:
         args=config,
         train_dataset=Dataset.from_list(
             [
-                {"prompt": row["asked"], ASKED: json.dumps([{k: row[k] for k in ("kind", "label", "accepted")}, how])}
-                for row, how in plan
+                {"prompt": row["asked"], ASKED: json.dumps([{k: row[k] for k in ("kind", "label", "accepted")}, known])}
+                for row, known in plan
             ]
         ),
         peft_config=LoraConfig(
@@ -454,7 +461,7 @@ def main(task: Task) -> None:
         write(alone, controls(model.eval(), sampler, adapted + unseen, task, "before training"))
     exponent = chosen_exponent(task, adapted)
     begun = time.monotonic()
-    steps = trained(model, sampler, schedule(task, adapted, exponent), task)
+    steps = trained(model, sampler, schedule(task, adapted), task, exponent)
     after, answers = evaluate(model.eval(), sampler, adapted + unseen, task, what="after training")
     decoded = controls(model, sampler, adapted + unseen, task, "after training")
     record = {

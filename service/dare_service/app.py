@@ -33,12 +33,12 @@ from .metrics import Metrics
 from .middleware import Observe
 from .problems import STOPPING, response, stopping
 from .request_url import query
-from .reward_request import Call, R, RequestScorer, ScoredRequest, work
+from .reward_request import ReceivedRequest, RequestScorer, score_request
 from .run_notices import Runs
 from .run_recorder import RunRecorder, recorded
 from .settings import UNMEASURED, Settings, SettingsError
 from .single_process import OFF, join_refusal
-from .workers import Watch, Workers, unless_gone
+from .workers import Workers, unless_gone
 
 
 class JoinedElsewhere(Protocol):
@@ -206,27 +206,21 @@ async def reward(request: Request) -> Response:
 
 
 async def _grouped(request: Request, state: State, body: bytearray, kind: Form, received: float) -> Response:
-    wanted = _reply_form(request)
+    """Whole groups, scored on a thread; the header Server-Timing says how long each part took."""
+    wanted, notes, metrics = _reply_form(request), request.scope["state"], state.metrics
     key = request.headers.get("idempotency-key", "")[:128]
-    call = Call(body, kind, query(request), request.scope["state"]["request_id"], wanted, recorded(request), key)
-    outcome, headers = await _worked(request, state, call, received, partial(work, state.scorer, call))
-    state.metrics.estimate_seconds.observe(outcome.estimate_ms / 1e3)
-    state.metrics.observe_groups(outcome.reply)
+    call = ReceivedRequest(body, kind, query(request), notes["request_id"], wanted, recorded(request), key)
+    outcome = await unless_gone(state.workers.groups, partial(score_request, state.scorer, call), request.receive)
+    metrics.bytes.labels(kind.name).observe(len(body))
+    metrics.decode_seconds.labels(kind.name).observe(outcome.decode_ms / 1e3)
+    metrics.estimate_seconds.observe(outcome.estimate_ms / 1e3)
+    metrics.observe_groups(outcome.reply)
+    notes["notes"].update(outcome.notes)
+    spent = {"recv": 1e3 * received, "decode": outcome.decode_ms, "estimate": outcome.estimate_ms}
+    headers = {"Server-Timing": ", ".join(f"{name};dur={ms:.2f}" for name, ms in spent.items())}
     if errors := sum(group.error is not None for group in outcome.reply.groups):
         headers["Dare-Group-Errors"] = str(errors)
     return Response(outcome.content, media_type=wanted, headers=headers)
-
-
-async def _worked(
-    request: Request, state: State, call: Call, received: float, answer: Callable[[Watch], ScoredRequest[R]]
-) -> tuple[ScoredRequest[R], dict[str, str]]:
-    """What a thread answers, counted and noted, and the header that says how long each part took."""
-    outcome = await unless_gone(state.workers.groups, answer, request.receive)
-    state.metrics.bytes.labels(call.form.name).observe(len(call.body))
-    state.metrics.decode_seconds.labels(call.form.name).observe(outcome.decode_ms / 1e3)
-    request.scope["state"]["notes"].update(outcome.notes)
-    spent = {"recv": 1e3 * received, "decode": outcome.decode_ms, "estimate": outcome.estimate_ms}
-    return outcome, {"Server-Timing": ", ".join(f"{name};dur={ms:.2f}" for name, ms in spent.items())}
 
 
 def _reply_form(request: Request) -> str:

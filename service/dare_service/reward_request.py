@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import orjson
 
@@ -15,8 +15,7 @@ from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError, unknown_name
 from dare_reward.methods import find, specs
-from dare_reward.options import QUERY
-from dare_reward.params import Spec
+from dare_reward.options import QUERY, Labelled
 from dare_reward.scoring.score import score
 from dare_reward.scoring.update import AS_THEY_ARE, Update
 from dare_reward.wire import unpack
@@ -27,21 +26,20 @@ from .run_recorder import RunRecorder
 from .schema import REQUEST_KEYS, Parser
 from .settings import Settings
 
-R = TypeVar("R", bound=Reply)
 URL_KEYS = ("detail", "token", *QUERY)
 
 
 @dataclass(frozen=True, slots=True)
-class ScoredRequest(Generic[R]):
+class ScoredRequest:
     content: bytes
-    reply: R
+    reply: Reply
     decode_ms: float
     estimate_ms: float
     notes: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Call:
+class ReceivedRequest:
     """A request as it came: body and its form, the URL's query, and the media type of the reply.
 
     recorded   run log and page are told of it
@@ -70,10 +68,10 @@ class RequestScorer:
         return cls(settings, Parser(), recorder)
 
 
-def work(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> ScoredRequest[Reply]:
+def score_request(scorer: RequestScorer, call: ReceivedRequest, watch: Callable[[], None]) -> ScoredRequest:
     """The reply's bytes: all in one go, so that only the requests in work are held decoded."""
     begun = time.perf_counter()
-    content, columns = read_body(scorer.settings, call, scorer.parser, REQUEST_KEYS, watch)
+    content, columns = _read_body(scorer.settings, call, scorer.parser, watch)
     asked, limits = _configuration(scorer.settings, content, call.query), scorer.settings.limits
     decoded = time.perf_counter()
     found = score(
@@ -83,6 +81,7 @@ def work(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> Scored
         columns=columns,
         limits=limits,
         update=asked.update,
+        labelled=asked.labelled,
         shadow=asked.shadow,
         seed=asked.seed,
         effort=Effort(limits.steps, watch),
@@ -113,10 +112,10 @@ def work(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> Scored
     return ScoredRequest(out, reply, 1e3 * (decoded - begun), 1e3 * (time.perf_counter() - decoded), notes)
 
 
-def read_body(
-    settings: Settings, call: Call, parser: Parser, keys: frozenset[str], watch: Callable[[], None]
+def _read_body(
+    settings: Settings, call: ReceivedRequest, parser: Parser, watch: Callable[[], None]
 ) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """The request that a body holds, whose fields are `keys`, and the tensors that came with it."""
+    """The request that a body holds, and the tensors that came with it."""
     columns: Mapping[str, Any] = {}
     text: bytes | bytearray = call.body
     budget = settings.max_request_memory
@@ -127,9 +126,9 @@ def read_body(
     check_json(text, budget)
     watch()
     content = parser.read(text)
-    unknown = next((key for key in content if key not in keys), None)
+    unknown = next((key for key in content if key not in REQUEST_KEYS), None)
     if unknown is not None:
-        known = ", ".join(sorted(keys))
+        known = ", ".join(sorted(REQUEST_KEYS))
         raise RequestError(f"unknown field {unknown[:64]!r}. Known: {known}", code="unknown_field")
     return content, columns
 
@@ -155,42 +154,26 @@ class RequestOptions:
     method: str
     params: Mapping[str, Any]
     update: Update
+    labelled: Labelled
     shadow: tuple[str, ...]
     seed: int | None
 
 
 def _configuration(settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]) -> RequestOptions:
     """Method, parameters and the rest: the URL's, else the body's, else the server's."""
-    named = read_options(QUERY, content, query)
+    named = {name: content[name] for name in QUERY if name in content}
+    if query:
+        named |= {name: spec.parse(query[name], loc=("query",)) for name, spec in QUERY.items() if name in query}
     method, shadow, seed = named.pop("method", settings.method), named.pop("shadow", ()), named.pop("seed", None)
-    params = read_params(settings, content, query, method, URL_KEYS, shadow=shadow)
-    return RequestOptions(method, params, Update.of(named) if named else AS_THEY_ARE, tuple(shadow), seed)
-
-
-def read_options(carried: Mapping[str, Spec], content: Mapping[str, Any], query: Mapping[str, str]) -> dict[str, Any]:
-    """The settings that the URL names, and those of the body beside them."""
-    written = {name: spec.parse(query[name], loc=("query",)) for name, spec in carried.items() if name in query}
-    return {name: content[name] for name in carried if name in content} | written
-
-
-def read_params(
-    settings: Settings,
-    content: Mapping[str, Any],
-    query: Mapping[str, str],
-    method: str,
-    keys: Collection[str],
-    *,
-    shadow: Sequence[str] = (),
-) -> dict[str, Any]:
-    """The method's parameters; `keys` are what else the URL may say."""
-    chosen = find(method)
+    labelled = named.pop("labelled", "method")
     params = dict(settings.default_params) if method == settings.method else {}
     params.update(content.get("params", {}))
-    written = {name: text for name, text in query.items() if name not in keys}
-    known = {s.name: s for s in specs(chosen, shadow=shadow)} if written or shadow else {}
+    written = {name: text for name, text in query.items() if name not in URL_KEYS}
+    known = {s.name: s for s in specs(find(method), shadow=shadow)} if written or shadow else {}
     for name, text in written.items():
         if name not in known:
-            message = unknown_name("parameter of the URL", name, [*keys, *known], listed=True)
+            message = unknown_name("parameter of the URL", name, [*URL_KEYS, *known], listed=True)
             raise RequestError(message, loc=("query",), code="unknown_parameter")
         params[name] = known[name].parse(text, loc=("query",))
-    return params
+    update = Update.of(named) if named else AS_THEY_ARE
+    return RequestOptions(method, params, update, labelled, tuple(shadow), seed)

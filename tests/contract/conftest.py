@@ -33,7 +33,7 @@ def service(monkeypatch):
             return httpx.Response(200, json={"settings": SETTINGS})
         body = json.loads(request.content)
         state.bodies.append(body)
-        update = {name: body[name] for name in (*OPTIONS, "shadow", "seed") if name in body}
+        update = {name: body[name] for name in (*OPTIONS, "shadow", "seed", "labelled") if name in body}
         reply = dare_reward.estimate(body["groups"], method=body["method"], **body["params"], **update).to_json()
         reply["request_id"] = request.headers["x-request-id"]
         return httpx.Response(200, content=json.dumps(state.change(json.loads(json.dumps(reply)))))

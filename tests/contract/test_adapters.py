@@ -1045,7 +1045,7 @@ def test_groups_with_a_label_are_scored_by_it_where_asked(service):
     plain, gt = (common.Scorer.of(f"{URL}?method=ttrl{more}") for more in ("", "&labelled=gt"))
     assert plain.score(groups)[0] == [[1, 1, 0, 0], [1, 1, 1, 0]]
     assert gt.score(groups)[0] == [[0, 0, 1, 1], [1, 1, 1, 0]]
-    assert [g.get("method") for g in service.bodies[-1]["groups"]] == ["gt", None]
+    assert service.bodies[-1]["labelled"] == "gt"
     assert [c.get("label") for c in groups] == ["2", None]
     with pytest.raises(ConfigError):
         DareReward(URL, method="ttrl", labelled="gt")  # of which column?

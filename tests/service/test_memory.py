@@ -22,7 +22,7 @@ from dare_reward.methods import methods, specs
 from dare_reward.wire import pack
 from dare_service.body import form
 from dare_service.problems import from_error, from_validation
-from dare_service.reward_request import Call, RequestScorer, work
+from dare_service.reward_request import ReceivedRequest, RequestScorer, score_request
 from dare_service.run_recorder import RunRecorder
 from dare_service.settings import Settings
 
@@ -140,7 +140,7 @@ def peak_of(scorer, name):
     if not (child := os.fork()):
         before, status = resident(), 200
         try:
-            work(scorer, Call(body, kind, asked, "id", "application/json"), nobody)
+            score_request(scorer, ReceivedRequest(body, kind, asked, "id", "application/json"), nobody)
         except Exception as error:
             status = (from_error if isinstance(error, DareError) else from_validation)(error)[0]
         most = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -185,9 +185,11 @@ def main(names):
     importlib.import_module("scipy.optimize")  # as is what the methods load at their first use
     for method in methods():
         asked = dict(pair.split("=") for pair in asked_for(method).split("&"))
-        work(
+        score_request(
             scorer,
-            Call(bytearray(b'{"groups":[{"rollouts":[{"answer":"x+1"}]}]}'), kind, asked, "", "application/json"),
+            ReceivedRequest(
+                bytearray(b'{"groups":[{"rollouts":[{"answer":"x+1"}]}]}'), kind, asked, "", "application/json"
+            ),
             nobody,
         )
     for name in names:

@@ -53,14 +53,16 @@ def test_both_forms_equal_in_process(service, full_groups, name):
 
 
 @pytest.mark.parametrize("advantage", [None, "grpo", "reinforce_pp"])
-def test_mixed_requests_equal_in_process(plugin, service, full_groups, advantage):
+def test_mixed_requests_equal_in_process(service, full_groups, advantage):
     sent = sent_groups(full_groups)
-    sent[1] |= {"method": "gt"}
-    sent[3] |= {"method": "empo", "params": {"share_of": "valid"}}
-    sent[4] |= {"method": "guess", "params": {"allow_experimental": True}}
-    body = {"method": "dare", "params": {"alpha": 0.2}, **({"advantage": advantage} if advantage else {})}
-    local = dare_reward.estimate(sent, method="dare", alpha=0.2, advantage=advantage)
-    assert [g.method for g in local.groups] == ["dare", "gt", "dare", "empo", "guess"]
+    for p in (0, 2, 3):
+        sent[p].pop("label", None)
+        sent[p]["rollouts"] = [{k: v for k, v in r.items() if k != "correct"} for r in sent[p]["rollouts"]]
+    body = {"method": "ttrl", "labelled": "gt", **({"advantage": advantage} if advantage else {})}
+    local = dare_reward.estimate(sent, method="ttrl", labelled="gt", advantage=advantage)
+    assert [g.method for g in local.groups] == ["ttrl", "gt", "ttrl", "ttrl", "gt"]
+    by_url = service.post({k: v for k, v in body.items() if k != "labelled"} | {"groups": sent}, "/reward?labelled=gt")
+    same(Reply.from_json(by_url.json()), local)
     same(Reply.from_json(service.post({**body, "groups": sent}).json()), local)
     reply = service.post(pack({**body, "groups": sent}, {}), headers=FRAME)
     same(Reply.from_frame(reply.content), local)

@@ -144,9 +144,11 @@ def test_the_documented_data_set_gives_labelled_prompts_gt_rewards(train, servic
     assert differ(result["calls"])
     for call in result["calls"]:
         for at in (slice(i, i + M) for i in range(0, len(call["texts"]), M)):
-            own = {"method": "gt", "label": "2"} if call["labels"][at.start] else {}
+            own = {"label": "2"} if call["labels"][at.start] else {}
             sent = {"group_id": "g", "rollouts": [{"text": t} for t in call["texts"][at]], **own}
-            assert call["rewards"][at] == list(dare_reward.estimate([sent], method="ttrl").groups[0].rewards)
+            assert call["rewards"][at] == list(
+                dare_reward.estimate([sent], method="ttrl", labelled="gt").groups[0].rewards
+            )
 
 
 def test_votes_beyond_the_trained(train, service):

@@ -1136,45 +1136,28 @@ def test_a_batch_that_travels_in_several_requests_is_none():
     assert found.groups == estimate(sent, method="gmae", advantage="gmae", calibration="none").groups
 
 
-@pytest.mark.parametrize(
-    ("own", "asked"),
-    [
-        ({"method": "gmae", "params": {"group_size": 3}}, {"method": "ttrl"}),
-        ({"params": {"calibration": "batch"}}, {"method": "gmae", "calibration": "none"}),
-    ],
-)
-def test_a_batch_that_only_its_groups_ask_for_is_not_split(own, asked):
-    sent = [{"group_id": str(p), **own, "rollouts": [{"answer": a} for a in "1123"]} for p in range(6)]
+def test_a_batch_that_its_method_needs_whole_is_not_split(plugins):
+    sent = [{"group_id": str(p), "rollouts": [{"answer": a} for a in "1123"]} for p in range(6)]
     with Client("http://x", transport=Wire(max_groups=2)) as c:
-        with pytest.raises(RequestError, match="over all rollouts"):
-            c.reward(sent, advantage="gmae", **asked)
-        assert c.reward(sent[:2], advantage="gmae", **asked).groups
-        plain = [{k: v for k, v in g.items() if k not in {"method", "params"}} for g in sent]
-        with pytest.raises(RequestError, match="over all rollouts"):
-            c.reward(plain, method="gmae", advantage="gmae", shadow=["ttrl"])
+        for more in ({}, {"shadow": ["ttrl"]}):
+            with pytest.raises(RequestError, match="over all rollouts"):
+                c.reward(sent, method="gmae", advantage="gmae", **more)
+        assert c.reward(sent[:2], method="gmae", advantage="gmae").groups
 
 
-def test_groups_with_a_method_of_their_own_are_pinned_one_by_one():
-    def step(*own):
+def test_labelled_groups_do_not_change_the_configuration_of_a_run():
+    def step(*labels):
         return [
-            {"group_id": str(p), "label": "1", "rollouts": [{"answer": a} for a in "1123"], **extra}
-            for p, extra in enumerate(own)
+            {"group_id": str(p), "rollouts": [{"answer": a} for a in "1123"], **({"label": label} if label else {})}
+            for p, label in enumerate(labels)
         ]
 
     with Client("http://x", transport=Wire(max_groups=2)) as c:
-        for sent in (
-            step({}, {"method": "gt"}, {}),
-            step({}, {}, {}),
-            step({"method": "gt"}, {"method": "empo"}, {"params": {"tie": "all"}}),
-        ):
-            found = c.reward(sent, method="ttrl")
-            local = estimate(sent, method="ttrl")
+        for sent in (step(None, "2", None), step(None, None, None), step("1", "2", "3")):
+            found = c.reward(sent, method="ttrl", labelled="gt")
+            local = estimate(sent, method="ttrl", labelled="gt")
             assert (found.groups, found.config_id) == (local.groups, local.config_id)
-        assert len(c._pins) == 4
-        renamed = c.reward(step({}, {"method": "majority"}), method="majority_vote")
-        assert [g.rewards for g in renamed.groups] == [(1.0, 1.0, 0.0, 0.0)] * 2
-        with pytest.raises(RequestError, match="params"):
-            c.reward(step({}, {}, {"params": "tie=all"}), method="ttrl")
+        assert len(c._pins) == 1
 
 
 @pytest.mark.parametrize(

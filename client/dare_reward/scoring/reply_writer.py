@@ -15,11 +15,9 @@ from ..answers import ANSWERS_VERSION, Span
 from ..errors import GroupError
 from ..estimators.method import Estimate, Method
 from ..groups import Groups, Ragged
-from ..methods import Configured
 from ..reply import GroupReply, Problem, Reply, Support
 from ..segments import Bools, Floats, offsets
 from .diagnostics import describe_request, entropy_flags
-from .plan import request_config_id
 from .request import Prepared
 from .shadow_methods import compare, normalised, summary
 from .update import Update, Updated, second_sizes, update_groups
@@ -30,50 +28,70 @@ SUPPORT_COLUMNS = ("uncertainty", "p_hat", "p", "bonus", "reward")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judged:
-    """A method's estimate of the prepared groups, its pseudo-labels, and what is said of each group."""
+    """A method's estimate of the prepared groups, its pseudo-labels, and what is said of each group.
+
+    truth   the same by `gt`, of the groups that got their rewards from it; `result` and the rest hold those already
+    truth_P which groups these are
+    """
 
     method: Method
+    config_id: str
     result: Estimate
     label_A: Bools
     labels_P: Sequence[str | None]
     entries: list[dict[str, Any]]
+    truth: Judged | None = None
+    truth_P: Bools | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ScoredPart:
-    """The groups of one configuration: which they are, and what is said of them."""
+def graded(main: Judged, truth: Judged, where_P: Bools, groups: Groups) -> Judged:
+    """What `main` says, and of the groups `where_P` what `truth` does.
 
-    where_P: Bools
-    config_id: str
-    prepared: Prepared
-    main: Judged
-    shadows: Mapping[str, Judged]
+    Both reward by 0 and 1 (`methods.other_scale`), so neither has advantages, masks or a selection of its own.
+    """
+    where_R, where_A = where_P[groups.group_R], where_P[groups.group_A]
+    one, other = main.result, truth.result
+    nothing_A = np.full(len(where_A), np.nan)
+    support = {k: np.where(where_A, other.support_A.get(k, nothing_A), v) for k, v in one.support_A.items()}
+    result = replace(
+        one,
+        rewards_R=np.where(where_R, other.rewards_R, one.rewards_R),
+        keep_R=np.where(where_R, other.keep_R, one.keep_R),
+        support_A={**support, "kept": support["kept"].astype(bool)},
+        used_entropy_P=one.used_entropy_P & ~where_P,
+        flags_P={name: at_P & ~where_P for name, at_P in one.flags_P.items()},
+        extra_P={name: np.where(where_P, np.nan, column) for name, column in one.extra_P.items()},
+        drop_P={name: at_P & ~where_P for name, at_P in one.drop_P.items()},
+        errors={p: e for own, on in ((one, False), (other, True)) for p, e in own.errors.items() if where_P[p] == on},
+    )
+    rows = zip(where_P.tolist(), main.labels_P, truth.labels_P, main.entries, truth.entries, strict=True)
+    labels, entries = zip(*((b, d) if on else (a, c) for on, a, b, c, d in rows), strict=True)
+    label_A = np.where(where_A, truth.label_A, main.label_A)
+    return Judged(main.method, main.config_id, result, label_A, labels, list(entries), truth, where_P)
 
 
 def write(
-    prepared: Prepared, parts: Sequence[ScoredPart], correct_R: Floats, *, update: Update, base: Configured
+    prepared: Prepared, main: Judged, shadows: Mapping[str, Judged], correct_R: Floats, *, update: Update
 ) -> Reply:
-    updated = update_groups(update, [(p.prepared.groups, p.main.method, p.main.result) for p in parts])
-    replies: list[GroupReply | None] = [None] * len(prepared.group_ids)
-    entries: list[dict[str, Any]] = [{}] * len(replies)
-    for part, what in zip(parts, updated, strict=True):
-        failed = {**part.main.result.errors, **what.errors}
-        found = _entries(part)
-        own = _group_replies(part, found, what, failed)
-        for p, reply, entry in zip(np.flatnonzero(part.where_P).tolist(), own, found, strict=True):
-            replies[p], entries[p] = reply, entry
-    written = tuple(r for r in replies if r is not None)
-    scored_P = np.array([r.error is None for r in written], bool)
-    flags = dict.fromkeys(f for part in parts for f in update.flags(part.main.method))
+    groups, result = prepared.groups, main.result
+    updated = update_groups(update, groups, main.method, result, main.truth_P)
+    failed = {**result.errors, **updated.errors}
+    entries = _entries(groups, main, shadows)
+    scored_P = np.ones(len(prepared.group_ids), bool)
+    scored_P[[*failed]] = False
+    scored = list(compress(entries, scored_P))
+    diagnostics = {**describe_request(prepared, scored, scored_P, correct_R), **result.extra}
+    if shadows:
+        diagnostics["shadow"] = {name: summary([e["shadow"][name] for e in scored]) for name in shadows}
     return Reply(
-        method=base.method.name,
-        output=parts[0].main.method.output if parts else base.method.output,
-        config_id=request_config_id([part.config_id for part in parts] or [base.id]),
+        method=main.method.name,
+        output=main.method.output,
+        config_id=main.config_id,
         version=__version__,
         answers_version=ANSWERS_VERSION,
-        groups=written,
-        diagnostics=_over_request(prepared, parts, entries, scored_P, correct_R),
-        flags=tuple(flags),
+        groups=tuple(_group_replies(prepared, main, entries, updated, failed)),
+        diagnostics=diagnostics,
+        flags=update.flags(main.method),
     )
 
 
@@ -89,18 +107,18 @@ def with_spans(reply: Reply, spans: Sequence[Sequence[Span | None]]) -> Reply:
     return replace(reply, groups=tuple(groups))
 
 
-def _entries(part: ScoredPart) -> list[dict[str, Any]]:
+def _entries(groups: Groups, main: Judged, shadows: Mapping[str, Judged]) -> list[dict[str, Any]]:
     """The diagnostics of each group."""
-    groups, main, out = part.prepared.groups, part.main, part.main.entries
+    out = main.entries
     for name, column in main.result.extra_P.items():
         for entry, value in zip(out, _numbers(column), strict=True):
             entry[name] = value
-    if not part.shadows:
+    if not shadows:
         return out
     own_R = normalised(groups, main.method, main.result)
     for entry in out:
         entry["shadow"] = {}
-    for name, other in part.shadows.items():
+    for name, other in shadows.items():
         other_R = normalised(groups, other.method, other.result)
         labels = (main.labels_P, other.labels_P)
         for entry, found in zip(
@@ -110,22 +128,13 @@ def _entries(part: ScoredPart) -> list[dict[str, Any]]:
     return out
 
 
-def _over_request(
-    prepared: Prepared, parts: Sequence[ScoredPart], entries: Sequence[JSON], scored_P: Bools, correct_R: Floats
-) -> dict[str, Any]:
-    scored = list(compress(entries, scored_P))
-    out = describe_request(prepared, scored, scored_P, correct_R)
-    for part in parts:
-        out.update(part.main.result.extra)
-    if shadow := tuple(dict.fromkeys(name for part in parts for name in part.shadows)):
-        out["shadow"] = {name: summary([e["shadow"][name] for e in scored]) for name in shadow}
-    return out
-
-
 def _group_replies(
-    part: ScoredPart, entries: Sequence[Mapping[str, Any]], updated: Updated, failed: Mapping[int, GroupError]
+    prepared: Prepared,
+    main: Judged,
+    entries: Sequence[Mapping[str, Any]],
+    updated: Updated,
+    failed: Mapping[int, GroupError],
 ) -> list[GroupReply]:
-    prepared, main = part.prepared, part.main
     groups, result = prepared.groups, main.result
     text_A = (*groups.text_A, None)  # the last is where no answer points to
     of_rollouts = {
@@ -155,10 +164,13 @@ def _group_replies(
         "diagnostics": entries,
     }
     there = {name: column for name, column in columns.items() if column is not None}
-    name = main.method.name
+    own, truth = (main.method.name, main.config_id), main.truth
+    by = [own] * len(prepared.group_ids)
+    if truth is not None and main.truth_P is not None:
+        by = [(truth.method.name, truth.config_id) if on else own for on in main.truth_P.tolist()]
     replies = [
-        GroupReply(group_id, name, part.config_id, **dict(zip(there, row, strict=True)))
-        for group_id, row in zip(prepared.group_ids, zip(*there.values(), strict=True), strict=True)
+        GroupReply(group_id, *scored_by, **dict(zip(there, row, strict=True)))
+        for group_id, scored_by, row in zip(prepared.group_ids, by, zip(*there.values(), strict=True), strict=True)
     ]
     for p, error in failed.items():
         replies[p] = GroupReply(prepared.group_ids[p], error=Problem(error.code, error.message))

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, compress, pairwise
+from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -141,25 +141,13 @@ class Prepared:
     unread: tuple[Mapping[str, int], ...]  # rollouts without an answer, by the reasons of `WHY_NONE`
     ends: Sequence[str | None] = ()  # the finish reason of each rollout, where one is told
 
-    def take(self, where_P: Bools) -> Prepared:
-        """Some of the groups, in their order."""
+    def labelled_P(self, correct_R: Floats) -> Bools:
+        """The groups that a label rewards where it may: each rollout with an answer is known to be right or wrong, or
+        their labels contradict each other, which is refused."""
         groups = self.groups
-        return Prepared(
-            groups=groups.take(where_P),
-            group_ids=tuple(compress(self.group_ids, where_P)),
-            keys_A=tuple(compress(self.keys_A, where_P[groups.group_A])),
-            sources=tuple(compress(self.sources, where_P)),
-            kinds=tuple(compress(self.kinds, where_P)),
-            options=tuple(compress(self.options, where_P)),
-            labels=tuple(compress(self.labels, where_P)),
-            correct_R=self.correct_R[where_P[groups.group_R]],
-            guessed_P=self.guessed_P[where_P],
-            apart_P=self.apart_P[where_P],
-            conflict_P=self.conflict_P[where_P],
-            partial_P=self.partial_P[where_P],
-            neutral_P=self.neutral_P[where_P],
-            unread=tuple(compress(self.unread, where_P)),
-        )
+        known_P = groups.sum_rollouts(groups.valid_R & np.isnan(correct_R)) == 0
+        out: Bools = (known_P & (groups.sum_rollouts(~np.isnan(correct_R)) > 0)) | self.conflict_P
+        return out
 
 
 def prepare(

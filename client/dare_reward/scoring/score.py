@@ -20,13 +20,13 @@ from ..errors import GroupError, RequestError
 from ..estimators.method import Estimate, Method
 from ..groups import Groups
 from ..inputs import Group
-from ..methods import Configured, find, settle
+from ..methods import Configured, find, other_scale, settle
+from ..options import Labelled
 from ..reply import Reply
 from ..segments import Bools, Floats
 from .array_inputs import Columns
 from .diagnostics import correctness, describe_groups
-from .plan import plan_of
-from .reply_writer import Judged, ScoredPart, with_spans, write
+from .reply_writer import Judged, graded, with_spans, write
 from .request import LIMITS, Limits, Prepared, of_arrays, prepare
 from .update import AS_THEY_ARE, Update, second_sizes
 
@@ -43,27 +43,27 @@ class ScoredGroups:
     """What was read of a request's groups, which rollouts are right, their reply, and the seconds that it took.
 
     correct_R   1 right, 0 wrong, NaN unknown
-    parts       what the methods say, of the groups of each configuration
+    main        what the method says of them
     """
 
     prepared: Prepared
     correct_R: Floats
-    parts: Sequence[ScoredPart]
+    main: Judged
     reply: Reply
     seconds: float
 
     def outcomes(self) -> dict[str, Any]:
         """What is said of each rollout, as columns of `numbers.Columns`; NaN where nothing is."""
-        groups = self.prepared.groups
-        keep_R, rewards_R, agrees_R = np.full((3, len(groups.answer_R)), np.nan)
-        for part in self.parts:
-            own_R, main, own = part.where_P[groups.group_R], part.main, part.prepared.groups
-            keep_R[own_R] = main.result.keep_R
-            rewards_R[own_R] = main.result.rewards_R if main.method.output == "rewards" else np.nan
-            labels = [main.labels_P[p] for p in own.group_A.tolist()]
-            same_A = [np.nan if b is None else a == b for a, b in zip(own.text_A, labels, strict=True)]
-            agrees_R[own_R] = np.array([*same_A, np.nan])[own.answer_R]  # the last is that of no answer
-        return {"valid_R": groups.valid_R, "keep_R": keep_R, "rewards_R": rewards_R, "agrees_R": agrees_R}
+        groups, main = self.prepared.groups, self.main
+        unknown_R = np.full(len(groups.answer_R), np.nan)
+        labels = [main.labels_P[p] for p in groups.group_A.tolist()]
+        same_A = [np.nan if b is None else a == b for a, b in zip(groups.text_A, labels, strict=True)]
+        return {
+            "valid_R": groups.valid_R,
+            "keep_R": main.result.keep_R.astype(np.float64),
+            "rewards_R": main.result.rewards_R if main.method.output == "rewards" else unknown_R,
+            "agrees_R": np.array([*same_A, np.nan])[groups.answer_R],  # the last is that of no answer
+        }
 
 
 def estimate(
@@ -73,6 +73,7 @@ def estimate(
     columns: Columns = NO_COLUMNS,
     limits: Limits = LIMITS,
     advantage: str | None = None,
+    labelled: Labelled = "method",
     shadow: Sequence[str] = (),
     seed: int | None = None,
     **params: Any,
@@ -84,6 +85,7 @@ def estimate(
             `Group` and `Rollout`, or what json.loads returns; or `Groups` with prepared arrays
         columns: array inputs beside the JSON: float64 [R] or [R, D], or `Ragged`
         advantage: also return advantages by this estimator (docs/advantages.md)
+        labelled: gt: a group that has a label gets the rewards of `gt`, all others the method's
         shadow: methods whose opinion goes into the diagnostics, with their default parameters
         seed: for methods that draw
         params: the method's parameters (`dare_reward.methods()`), those of the answers, and the other options of the
@@ -97,10 +99,17 @@ def estimate(
         RequestError: the request as a whole is invalid; the error names the place and the rule.
     """
     update, of_method = Update.split({"advantage": advantage, **params})
-    scoring = score(
-        groups, of_method, method=method, columns=columns, limits=limits, update=update, shadow=shadow, seed=seed
-    )
-    return scoring.reply
+    return score(
+        groups,
+        of_method,
+        method=method,
+        columns=columns,
+        limits=limits,
+        update=update,
+        labelled=labelled,
+        shadow=shadow,
+        seed=seed,
+    ).reply
 
 
 def score(
@@ -111,6 +120,7 @@ def score(
     columns: Columns = NO_COLUMNS,
     limits: Limits = LIMITS,
     update: Update = AS_THEY_ARE,
+    labelled: Labelled = "method",
     shadow: Sequence[str] = (),
     seed: int | None = None,
     effort: Effort | None = None,
@@ -125,10 +135,9 @@ def score(
     begun = time.perf_counter()
     effort = effort or Effort(limits.steps)
     base = settle(method, params, shadow=shadow, seed=seed)
-    plan = plan_of(groups, base, params, seed, most=limits.groups)
-    for configured in plan.configured:
-        update.check(configured.method, configured.values, groups=_count(groups))
-    plan.check(update)
+    update.check(base.method, base.values, groups=_count(groups))
+    if labelled == "gt" and base.method.name != "gt" and (words := other_scale(base.method, base.values)):
+        raise RequestError(words, loc=("labelled",), code="scale")
     if isinstance(groups, Groups):
         prepared = _of_arrays(groups, base, params)
     else:
@@ -136,22 +145,21 @@ def score(
             groups, columns=columns, limits=limits, params=base.reading, effort=effort, readings=readings
         )
     correct_R = correctness(prepared, effort)
-    parts = []
-    for configured, where_P in plan.parts(len(prepared.group_ids)):
-        part = prepared if where_P.all() else prepared.take(where_P)
-        right_R = correct_R if where_P.all() else correct_R[where_P[prepared.groups.group_R]]
-        candidates = [configured, *(Configured(find(name), _defaults(name, seed)) for name in shadow)]
-        for one in candidates:
-            count_steps(one, part.groups, where_P, effort)
-        own, *others = [_judge(one, part, right_R) for one in candidates]
-        parts.append(ScoredPart(where_P, configured.id, part, own, dict(zip(shadow, others, strict=True))))
-    reply = write(prepared, parts, correct_R, update=update, base=base)
+    candidates = [base, *(Configured(find(name), _defaults(name, seed)) for name in shadow)]
+    for one in candidates:
+        count_steps(one, prepared.groups, effort)
+    main, *others = [_judge(one, prepared, correct_R) for one in candidates]
+    if labelled == "gt":
+        truth = settle("gt", base.reading)
+        main = graded(main, _judge(truth, prepared, correct_R), prepared.labelled_P(correct_R), prepared.groups)
+    shadows = dict(zip(shadow, others, strict=True))
+    reply = write(prepared, main, shadows, correct_R, update=update)
     if update.spans:
         if isinstance(groups, Groups):
             raise RequestError("spans are of texts; prepared arrays hold none", loc=("spans",), code="parameter")
         silent_R = prepared.groups.column("num_tokens") == 0
         reply = with_spans(reply, read_spans(groups, silent_R, effort, {k: base.reading[k] for k in READING}))
-    return ScoredGroups(prepared, correct_R, parts, reply, time.perf_counter() - begun)
+    return ScoredGroups(prepared, correct_R, main, reply, time.perf_counter() - begun)
 
 
 def _count(groups: Sequence[JSON] | Groups) -> int:
@@ -172,12 +180,11 @@ def _defaults(name: str, seed: int | None) -> dict[str, Any]:
     return method.resolve(drawn)
 
 
-def count_steps(configured: Configured, groups: Groups, where_P: Bools, effort: Effort, *, times: int = 1) -> None:
+def count_steps(configured: Configured, groups: Groups, effort: Effort, *, times: int = 1) -> None:
     """LimitError before a method begins that would take more than the request may, if it is run so many times."""
     count = configured.method.steps
     if count is not None:
-        places = np.flatnonzero(where_P).tolist()
-        for place, steps in zip(places, count(groups, configured.values), strict=True):
+        for place, steps in enumerate(count(groups, configured.values)):
             effort.spend(steps * times, ("groups", place))
 
 
@@ -193,7 +200,7 @@ def _judge(configured: Configured, prepared: Prepared, correct_R: Floats) -> Jud
     if result.label_P is None:
         for a in np.flatnonzero(label_A).tolist():
             labels[int(groups.group_A[a])] = groups.text_A[a]
-    return Judged(method, result, label_A, labels, describe_groups(prepared, label_A, correct_R))
+    return Judged(method, configured.id, result, label_A, labels, describe_groups(prepared, label_A, correct_R))
 
 
 def _with_membership(method: Method, result: Estimate, prepared: Prepared) -> Estimate:

@@ -6,7 +6,7 @@ The order is fixed: select, then take advantages over what is selected, reshape,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Annotated, Any, Final, Literal
@@ -134,7 +134,6 @@ class Update:
 
 
 AS_THEY_ARE: Final = Update()
-TRUTHS: Final = frozenset({"label", "reference"})
 
 
 @cache
@@ -155,23 +154,22 @@ class Updated:
     flags_P: Mapping[str, Bools]
 
 
-def update_groups(update: Update, parts: Sequence[tuple[Groups, Method, Estimate]]) -> list[Updated]:
-    """What becomes of the rewards of a request, whose groups come in parts, one for each configuration."""
-    chosen = update.selection is not None
-    places = [select_ddrl(g, update.selection_size) if chosen else result.place_R for g, _, result in parts]
-    trained = [g.trains_R if at is None else at >= 0 for (g, _, _), at in zip(parts, places, strict=True)]
-    wanted = update.reshape is not None
-    errors = [_errors(g, on) if wanted else {} for (g, _, _), on in zip(parts, trained, strict=True)]
-    gains = _gains(update, parts, trained, errors)
-    out = []
-    for (groups, _, result), place, on, failed, gain in zip(parts, places, trained, errors, gains, strict=True):
-        final = None if gain is None else _reshaped(update, groups, on, gain)
-        second = None
-        if result.second_R is not None and update.advantage is not None:
-            second = advantages(update.advantage, result.second_R, second_sizes(groups))
-        flags = {} if update.selection is None or place is None else ddrl_flags(groups, place)
-        out.append(Updated(final, second, place, _drops(update, groups, result, on, final), failed, flags))
-    return out
+def update_groups(
+    update: Update, groups: Groups, method: Method, result: Estimate, truth_P: Bools | None = None
+) -> Updated:
+    """What becomes of the rewards of a request; those of the groups `truth_P` were made of labels."""
+    place_R = result.place_R if update.selection is None else select_ddrl(groups, update.selection_size)
+    trained_R = groups.trains_R if place_R is None else place_R >= 0
+    errors = {} if update.reshape is None else _errors(groups, trained_R)
+    gain_R = _gains(
+        update, groups, method, result, trained_R=trained_R, failed={*result.errors, *errors}, truth_P=truth_P
+    )
+    final_R = None if gain_R is None else _reshaped(update, groups, trained_R, gain_R)
+    second_R = None
+    if result.second_R is not None and update.advantage is not None:
+        second_R = advantages(update.advantage, result.second_R, second_sizes(groups))
+    flags = {} if update.selection is None or place_R is None else ddrl_flags(groups, place_R)
+    return Updated(final_R, second_R, place_R, _drops(update, groups, result, trained_R, final_R), errors, flags)
 
 
 def second_sizes(groups: Groups) -> Ints:
@@ -193,41 +191,32 @@ def _errors(groups: Groups, trained_R: Bools) -> dict[int, GroupError]:
 
 def _gains(
     update: Update,
-    parts: Sequence[tuple[Groups, Method, Estimate]],
-    trained: Sequence[Bools],
-    errors: Sequence[Mapping[int, GroupError]],
-) -> list[Floats | None]:
+    groups: Groups,
+    method: Method,
+    result: Estimate,
+    *,
+    trained_R: Bools,
+    failed: Collection[int],
+    truth_P: Bools | None,
+) -> Floats | None:
     """Advantages of the trained rollouts of the groups that have rewards, NaN for the others.
 
-    What is over a request is over the groups of label-free methods, and apart over the others: no truth gets into the
-    mean or the deviation of a label-free method.
+    What is over a request is over the label-free groups, and apart over those that labels rewarded: no truth gets into
+    the mean or the deviation of a label-free group.
     """
     if update.advantage is None or update.own is not None:
-        own = [r.rewards_R if m.output == "advantages" else r.advantages_R for _, m, r in parts]
-        wanted = [m.output == "advantages" or update.advantage is not None for _, m, _ in parts]
-        return [
-            np.where(on, values, np.nan) if want and values is not None else None
-            for values, want, on in zip(own, wanted, trained, strict=True)
-        ]
-    scored = [np.ones(len(groups.sizes_P), bool) for groups, _, _ in parts]
-    for scored_P, (_, _, result), failed in zip(scored, parts, errors, strict=True):
-        scored_P[[*result.errors, *failed]] = False
-    out: list[Floats | None] = [None] * len(parts)
-    for labelled in (False, True):
-        chosen = [i for i, (_, method, _) in enumerate(parts) if bool(TRUTHS & method.inputs) == labelled]
-        at = [scored[i][parts[i][0].group_R] for i in chosen]
-        if not chosen:
-            continue
-        rewards = np.concatenate([parts[i][2].rewards_R[on] for i, on in zip(chosen, at, strict=True)])
-        sizes = np.concatenate([parts[i][0].sizes_P[scored[i]] for i in chosen])
-        trains = np.concatenate([trained[i][on] for i, on in zip(chosen, at, strict=True)])
-        flat = advantages(update.advantage, rewards, sizes, trained_R=trains)
-        ends = np.cumsum([on.sum() for on in at])[:-1]
-        for i, on, values in zip(chosen, at, np.split(flat, ends), strict=True):
-            gain = np.full(len(on), np.nan)
-            gain[on] = values
-            out[i] = gain
-    return out
+        own_R = result.rewards_R if method.output == "advantages" else result.advantages_R
+        wanted = method.output == "advantages" or update.advantage is not None
+        return np.where(trained_R, own_R, np.nan) if wanted and own_R is not None else None
+    scored_P = np.ones(len(groups.sizes_P), bool)
+    scored_P[[*failed]] = False
+    gain_R = np.full(len(trained_R), np.nan)
+    for part_P in [scored_P] if truth_P is None else [scored_P & ~truth_P, scored_P & truth_P]:
+        on_R = part_P[groups.group_R]
+        gain_R[on_R] = advantages(
+            update.advantage, result.rewards_R[on_R], groups.sizes_P[part_P], trained_R=trained_R[on_R]
+        )
+    return gain_R
 
 
 def _reshaped(update: Update, groups: Groups, trained_R: Bools, gain_R: Floats) -> Floats:

@@ -20,8 +20,6 @@ from weakref import WeakKeyDictionary
 
 from .._outgoing import split_address
 from ..answers import Kind
-from ..answers.labels import read_labels
-from ..answers.rollouts import kind_of, option_tuple
 from ..errors import (
     ConfigError,
     DareError,
@@ -114,7 +112,7 @@ class Scorer:
     def score(self, groups: Sequence[Group], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
         """Rewards for each group, in order, and the reply that they come from; no reply, if the service is away."""
         try:
-            reply = _client(self, os.getpid()).reward(self._rewarded(groups), step=step, **self._asked(groups))
+            reply = _client(self, os.getpid()).reward(self._sent(groups), step=step, **self._asked(groups))
         except UnavailableError as error:
             return self._without(groups, error), None
         return self._with(groups, reply), reply
@@ -122,7 +120,7 @@ class Scorer:
     async def score_async(self, groups: Sequence[Group], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
         """The same, on the running event loop."""
         try:
-            reply = await _async_client(self).reward(self._rewarded(groups), step=step, **self._asked(groups))
+            reply = await _async_client(self).reward(self._sent(groups), step=step, **self._asked(groups))
         except UnavailableError as error:
             return self._without(groups, error), None
         return self._with(groups, reply), reply
@@ -140,17 +138,10 @@ class Scorer:
         """The groups, each with the kind of its answers."""
         return groups if self.kind == "math" else [cast("Group", {"kind": self.kind, **g}) for g in groups]
 
-    def _rewarded(self, groups: Sequence[Group]) -> Sequence[Group]:
-        """These, those with a label that an answer can equal by `gt` where `labelled` says so."""
-        sent = self._sent(groups)
-        if self.labelled == "method":
-            return sent
-        return [cast("Group", {**g, "method": "gt"}) if _is_labelled(g) else g for g in sent]
-
     def _asked(self, groups: Sequence[JSON]) -> dict[str, Any]:
         """The method, its parameters and its seed, which decide rewards, and what the reply says beside them."""
         asked = {"method": self.method, "seed": self.seed, **self._params(groups), **dict(self.update)}
-        return asked | {"shadow": self.shadow, "run": self.run}
+        return asked | {"shadow": self.shadow, "run": self.run, "labelled": self.labelled}
 
     @property
     def reads_answers(self) -> bool:
@@ -317,13 +308,6 @@ def _async_client(scorer: Scorer) -> AsyncClient:
 
 
 # --- groups ----------------------------------------------------------------------------------------------------------
-
-
-def _is_labelled(group: JSON) -> bool:
-    """It has a label that an answer can equal, or labels that contradict each other, which `gt` refuses."""
-    if group.get("label_conflict"):
-        return True
-    return bool(read_labels(group.get("label") or (), kind=kind_of(group), options=option_tuple(group)))
 
 
 def groups_by(keys: Iterable[Any]) -> dict[str, list[int]]:

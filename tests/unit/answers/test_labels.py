@@ -17,7 +17,6 @@ from dare_reward.openrlhf import AnswerRules, Label, read_label
 from dare_reward.runs.line import of_groups
 from dare_reward.scoring.request import Limits
 from dare_reward.stacks.rollout import label_of
-from dare_reward.stacks.scorer import Scorer
 
 
 def test_every_route_reads_them():
@@ -129,10 +128,7 @@ def test_a_label_that_no_answer_equals_calls_nothing_wrong(group):
     voted = estimate([bad], method="ttrl")
     assert "label_accuracy" not in voted.groups[0].diagnostics
     assert np.isnan(of_groups([bad], voted).graded().correct_R).all()
-    assert [g.get("method") for g in Scorer.of("http://x?method=ttrl&labelled=gt")._rewarded([bad, good])] == [
-        None,
-        "gt",
-    ]
+    assert [g.method for g in estimate([bad, good], method="ttrl", labelled="gt").groups] == ["ttrl", "gt"]
 
 
 @pytest.mark.parametrize(("label", "options"), NO_LETTERS, ids=str)
