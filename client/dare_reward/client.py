@@ -34,13 +34,12 @@ from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .inputs import Group
 from .methods import OTHER_NAMES, methods
-from .options import Labelled
 from .reply import Asked, CrossedReplyError, Reply, check_fit, with_reasons
 from .runs.line import asked_for, of_groups
 from .runs.log import run_log_of
 from .scoring.request import LIMITS
 from .scoring.score import score
-from .scoring.update import Update
+from .scoring.update import Labelled, Update
 
 __all__ = ["AsyncClient", "Client", "environment_token", "service_address", "split_address"]
 

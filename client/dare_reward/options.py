@@ -14,12 +14,11 @@ from typing import Annotated, Final, Literal
 from .answers import Kind
 from .inputs import Mode, Source
 from .params import Param, Spec, parameters
-from .scoring.update import update_specs
+from .scoring.update import Labelled, update_specs
 
 OnError = Literal["raise", "abstain", "zero"]
 TrainOn = Literal["all", "reasoning"]
 OnCollapse = Literal["off", "warn", "stop"]
-Labelled = Literal["method", "gt"]
 
 
 def _settings(

@@ -15,9 +15,9 @@ from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError, unknown_name
 from dare_reward.methods import find, specs
-from dare_reward.options import QUERY, Labelled
+from dare_reward.options import QUERY
 from dare_reward.scoring.score import score
-from dare_reward.scoring.update import AS_THEY_ARE, Update
+from dare_reward.scoring.update import AS_THEY_ARE, Labelled, Update
 from dare_reward.wire import unpack
 
 from .body import Form

@@ -21,14 +21,13 @@ from ..estimators.method import Estimate, Method
 from ..groups import Groups
 from ..inputs import Group
 from ..methods import Configured, find, other_scale, settle
-from ..options import Labelled
 from ..reply import Reply
 from ..segments import Bools, Floats
 from .array_inputs import Columns
 from .diagnostics import correctness, describe_groups
 from .reply_writer import Judged, graded, with_spans, write
 from .request import LIMITS, Limits, Prepared, of_arrays, prepare
-from .update import AS_THEY_ARE, Update, second_sizes
+from .update import AS_THEY_ARE, Labelled, Update, second_sizes
 
 JSON = Mapping[str, Any]
 NO_COLUMNS: Columns = MappingProxyType({})

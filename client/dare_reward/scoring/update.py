@@ -24,6 +24,8 @@ from ..methods import methods, require_rewards
 from ..params import Param, Spec, parameters, resolve
 from ..segments import Bools, Floats, Ints
 
+Labelled = Literal["method", "gt"]  # what rewards a group that has a label
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
