@@ -59,9 +59,7 @@ CHECKED: Final = tuple(
     for f in GROUP_FIELDS.values()
     if f.type == kind and f.nullable
 )
-OF_REQUEST: Final = frozenset(
-    {"run", "step", "seed", "shadow", "method", "params"}
-)  # where people look for them in a group
+OF_REQUEST: Final = frozenset({"run", "step", "seed", "shadow", "method", "params"})  # often looked for in a group
 NONE_UNREAD: Final[Mapping[str, int]] = MappingProxyType({})
 # Inputs of rollouts that are no columns of numbers, and what they may be.
 CONTENTS: Final[Mapping[str, set[type]]] = MappingProxyType(

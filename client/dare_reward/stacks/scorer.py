@@ -33,10 +33,10 @@ from ..estimators.certainty import reads_answers
 from ..inputs import Group
 from ..methods import find, other_scale, require_every_rollout, require_scale, require_steps, scale_unseen, specs
 from ..openrlhf import AnswerRules, Label
-from ..options import ADAPTER, CLIENT, Labelled, OnCollapse, OnError, TrainOn
+from ..options import ADAPTER, CLIENT, OnCollapse, OnError, TrainOn
 from ..params import Spec
 from ..runs.line import asked_for
-from ..scoring.update import Update
+from ..scoring.update import Labelled, Update
 from ..votes import Wanted, Waves, votes_suffice
 from .collapse import RunWatch, watch_of
 from .report import logger, say_once, watch_answers

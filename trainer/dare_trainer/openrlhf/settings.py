@@ -24,9 +24,10 @@ from dare_reward.errors import ConfigError, RequestError, unknown_name
 from dare_reward.estimators.certainty import PROBABILITY
 from dare_reward.methods import find, require_every_rollout, require_rewards, require_steps, settle
 from dare_reward.methods import specs as method_specs
-from dare_reward.options import Labelled, TrainOn
+from dare_reward.options import TrainOn
 from dare_reward.params import Param, Spec, parameters
 from dare_reward.scoring.shadow_methods import needs
+from dare_reward.scoring.update import Labelled
 from dare_reward.votes import Waves, require_ballots
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
