@@ -6,6 +6,10 @@ are refused by it too, and it names the first one: pydantic would list every one
 
 from __future__ import annotations
 
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Any, Literal, Required
 
@@ -118,7 +122,41 @@ class Parser:
 
     def read(self, text: bytes | bytearray | memoryview) -> dict[str, Any]:
         """The request. RefusalError 400 for what is no JSON, ValidationError for what does not fit the model."""
-        return self._request.validate_python(_parsed(text))
+        content = self._request.validate_python(_parsed(text))
+        check_keys(bytes(text) if isinstance(text, memoryview) else text, content)
+        return content
+
+
+_APART = re.compile(rb'"\s++:')
+
+
+def check_keys(text: bytes | bytearray, content: Mapping[str, Any]) -> None:
+    """RefusalError 400 where an object holds a key twice: parsers take the last one, and nobody could tell which is
+    meant.
+
+    As many colons as keys means that none stands twice, and costs next to nothing. A body with colons in its texts is
+    looked at more closely, and one whose texts look like keys is read again, one object at a time.
+    """
+    keys = len(content) + len(content.get("params") or ())
+    for group in content["groups"] if isinstance(content.get("groups"), list) else ():
+        rollouts = group.get("rollouts") if isinstance(group, dict) else None
+        if not isinstance(rollouts, list) or not set(map(type, rollouts)) <= {dict}:
+            return  # it will be refused for that
+        keys += len(group) + sum(map(len, rollouts))
+    if keys == text.count(b":") or (keys == text.count(b'":') and not _APART.search(text)):
+        return
+    try:
+        json.loads(text, object_pairs_hook=_once)
+    except (UnicodeDecodeError, RecursionError):
+        raise RefusalError(400, "not JSON: not UTF-8, or nested too deeply", code="json") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    """Nothing is kept of an object but that its keys are different."""
+    if len(dict(pairs)) < len(pairs):
+        left = Counter(key for key, _ in pairs)
+        twice = next(key for key, count in left.items() if count > 1)
+        raise RefusalError(400, f"the key {twice[:64]!r} stands twice in one object: keep one", code="duplicate_key")
 
 
 def _parsed(text: bytes | bytearray | memoryview) -> Any:

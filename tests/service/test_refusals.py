@@ -36,6 +36,14 @@ BODIES = {
     "not UTF-8": (b'{"groups":[{"group_id":"\xff","rollouts":[]}]}', 400, None),
     "lone surrogate": (b'{"groups":[{"rollouts":[{"answer":"\\ud800"}]}]}', 400, None),
     "deep": (b"[" * 100_000, 400, None),
+    "two answers": (b'{"groups":[{"rollouts":[{"answer":"1","answer":"2"}]}]}', 400, None),
+    "two entropies": (b'{"groups":[{"rollouts":[{"answer":"1","mean_entropy":1,"mean_entropy":2}]}]}', 400, None),
+    "two lists of rollouts": (b'{"groups":[{"rollouts":[{"answer":"1"}],"rollouts":[{"answer":"2"}]}]}', 400, None),
+    "two lists of groups": (b'{"groups":[],"groups" : [{"rollouts":[{"answer":"1"}]}]}', 400, None),
+    "two methods": (b'{"method":"ttrl","method":"dare","groups":[{"rollouts":[{"answer":"1"}]}]}', 400, None),
+    "two alphas": (b'{"params":{"alpha":0,"alpha":1},"groups":[{"rollouts":[{"answer":"1"}]}]}', 400, None),
+    "two keys of meta": (b'{"groups":[{"meta":{"a":{"b":1,"b":2}},"rollouts":[{"answer":"1"}]}]}', 400, None),
+    "two texts": (b'{"groups":[{"rollouts":[{"text":"{\\"a\\":1","text":"2"}]}]}', 400, None),
     "a list": (b"[]", 422, ""),
     "a number": (b"1", 422, ""),
     "null": (b"null", 422, ""),
@@ -152,6 +160,18 @@ def test_a_refused_value_of_the_url_is_never_repeated(service, url, name):
 
 def test_a_text_that_is_no_json_is_not_repeated(service):
     assert SECRET not in service.post(b'{"x":"' + SECRET.encode()).text
+
+
+@pytest.mark.parametrize("text", ['{"a":1, "a":2}', '\\":', '\\\\": "b":', "a: 1"])
+def test_texts_that_look_like_keys_are_texts(service, text):
+    body = {"groups": [{"meta": {"answer": {"answer": 1}}, "rollouts": [{"text": f"{text} \\boxed{{1}}"}] * 2}]}
+    for spaced in (
+        json.dumps(body),
+        json.dumps(body, separators=(",", ":")),
+        json.dumps(body, separators=(" , ", " : ")),
+    ):
+        found = service.post(spaced.encode(), "/reward?method=ttrl")
+        assert found.json()["groups"][0]["rewards"] == [1.0, 1.0]
 
 
 def test_a_long_key_is_cut(service):
