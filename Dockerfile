@@ -34,6 +34,8 @@ ENV PATH=/opt/dare/bin:${PATH} \
     MALLOC_MMAP_THRESHOLD_=268435456 \
     MALLOC_TRIM_THRESHOLD_=268435456
 COPY --from=build /opt/dare /opt/dare
+# Where a volume for the run log is mounted: a new named volume takes its owner from here.
+RUN install -d -o 10001 -g 10001 -m 0700 /var/lib/dare-reward
 USER 10001:10001
 EXPOSE 8000
 # http.client and not urllib: a proxy in the environment must not see this.

@@ -9,15 +9,18 @@ from collections import defaultdict
 from importlib import import_module
 from pathlib import Path
 
+from dare_reward.ledger import Ledger
 from dare_reward.numbers import pooled
 from dare_reward.runs.reader import read_run
 
 
 def send(folder: str, tracker: str = "trackio", project: str = "dare-reward") -> int:
     """The number of steps that were sent. A group without a step of its own goes to step 0."""
-    steps = defaultdict(list)
-    for line in read_run(folder, tell=print):
+    steps, ledger = defaultdict(list), Ledger()
+    for line in read_run(folder, ledger):
         steps[line["step"] or 0].append(line)
+    if ledger.lost:
+        print(ledger.sentence)
     module = import_module(tracker)
     module.init(project=project, name=Path(folder).name)
     for step, groups in sorted(steps.items()):

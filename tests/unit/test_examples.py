@@ -220,7 +220,7 @@ def test_a_run_log_reaches_an_installed_tracker(tmp_path):
     groups = [{"group_id": "a", "label": "1", "rollouts": [{"answer": a, "mean_entropy": 0.1} for a in "1121"]}]
     log = RunLog(tmp_path / "runs", warn=lambda *_: None)
     for step in range(3):
-        log.add(of_groups(groups, dare_reward.estimate(groups), run="exp1", step=step))
+        log.add(of_groups(groups, dare_reward.estimate(groups).groups, run="exp1", step=step))
     log.close()
     env = {**os.environ, "HOME": str(tmp_path), "TRACKIO_DIR": str(tmp_path / "trackio"), "HF_HUB_OFFLINE": "1"}
     words = [str(EXAMPLES / "trackers.py"), str(tmp_path / "runs" / "exp1"), "trackio", "p"]

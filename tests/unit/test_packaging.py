@@ -53,7 +53,16 @@ def test_compose_takes_every_privilege_away():
     assert REWARD["cap_drop"] == ["ALL"]
     assert REWARD["security_opt"] == ["no-new-privileges:true"]
     assert [mount.split(":")[0] for mount in REWARD["tmpfs"]] == ["/tmp"]
-    assert not {"privileged", "cap_add", "volumes", "network_mode", "pid", "user"} & set(REWARD)
+    assert not {"privileged", "cap_add", "network_mode", "pid", "user"} & set(REWARD)
+
+
+def test_compose_keeps_the_run_log_in_a_volume_of_its_own():
+    """The one thing that it writes: a named volume, not a folder of the host, which the image gives to its user."""
+    (volume,) = REWARD["volumes"]
+    name, place = volume.split(":")
+    assert name in yaml.safe_load(COMPOSE_TEXT)["volumes"]
+    assert REWARD["environment"]["DARE_RUN_LOG"] == f"${{DARE_RUN_LOG:-{place}/runs}}"
+    assert f"install -d -o 10001 -g 10001 -m 0700 {place}\n" in (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
 
 def test_compose_publishes_on_loopback_unless_told():
@@ -82,7 +91,7 @@ def test_compose_starts_the_service_again_after_a_reboot():
 def test_compose_hands_through_every_setting_and_says_its_default():
     fixed = {"DARE_HOST", "DARE_PORT", "DARE_DRAIN", "DARE_GRACE"}
     assert set(REWARD["environment"]) == set(DEFAULTS) - fixed
-    for name in REWARD["environment"]:
+    for name in REWARD["environment"].keys() - {"DARE_RUN_LOG"}:  # in the volume
         assert REWARD["environment"][name] is None, f"{name}: a value here would hide the service's own default"
         (note,) = re.findall(rf"^ +{name}: # ([^;]+);", COMPOSE_TEXT, flags=re.MULTILINE)
         assert note == (str(DEFAULTS[name]) or "none")
