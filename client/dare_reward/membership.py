@@ -16,6 +16,7 @@ them apart. A label never does. What a member does not state, it does not disput
     one index twice, with other content           refused: index_conflict; with the same content they are one member
     more under a key than the stated size         refused: size_conflict
     more of one prompt, and no index              in order, as many groups as the stated size fills, and a rest
+    a key again, in a later stretch of a file     two groups, unless one holds a lone rollout: then the lines are mixed
     more than half of the stated size             scored, and flagged `partial`
     half of it or fewer                           equal rewards, flagged `neutral`
     labels of one value, however they are spelt   has that label
@@ -44,29 +45,22 @@ NOWHERE: Final[Place] = (None,) * len(PLACE)
 WHOLE: Final = re.compile(r"(-?(?:0|[1-9]\d*))(?:\.0+)?")  # 7 and 7.0, but not 007, which may be a name
 
 
-def plain(value: Any) -> str | None:
+def plain(value: Any, *loc: str) -> str | None:
     """A name or a number as one text, so that 1, 1.0, "1" and "1.0" are one; None for nothing.
 
-    RequestError for what is neither.
+    RequestError at `loc` for what is neither.
     """
     if value is None or value == "" or value != value:  # noqa: PLR0124  (NaN, which pandas writes for nothing)
         return None
     if isinstance(value, bool) or not isinstance(value, str | Real):
-        raise RequestError("must be a text or a number", code="type")
-    text = str(value)
-    whole = WHOLE.fullmatch(text)
+        raise RequestError("must be a text or a number", loc=loc, code="type")
+    whole = WHOLE.fullmatch(text := str(value))
     return whole[1] if whole else text
 
 
 def place_of(record: Mapping[str, Any]) -> Place:
     """Where in training a record's rollouts belong: its fields of `PLACE`. RequestError for one that is no name."""
-    out = []
-    for name in PLACE:
-        try:
-            out.append(plain(record.get(name)))
-        except RequestError as error:
-            raise RequestError(error.message, loc=(name,), code=error.code) from None
-    return tuple(out)
+    return tuple([plain(record.get(name), name) for name in PLACE])
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +73,7 @@ class Member(Generic[T]):
     size      rollouts that the group was to have
     index     the rollout's own place or id within the group
     content   what tells the rollout from another with its index; without it every two differ
-    stretch   which of the stretches of a file, in which its step stands, the rollout is of: a resumed run writes a
-              step again, and the two are two groups
+    stretch   of the stretches of a file in which its step stands, as where a resumed run writes it again, the rollout's
     """
 
     item: T
@@ -102,7 +95,7 @@ class FormedGroup(Generic[T]):
 
     label_conflict   their labels contradict each other, so `label` is None
     merged           members that came again with the same index and content, and are left out
-    repeated         another group of this key or prompt stands before it: the step was written, or holds it, twice
+    repeated         another group of this key or prompt stands before it
     refusal          why nothing of it is scored
     """
 
@@ -176,7 +169,8 @@ def _formed(
         "size": _stated(m.size for m in unique),
     }
     first = {name: values[0] if values else None for name, values in stated.items()}
-    label, conflict = _agreed([m.label for m in unique], first["kind"], first["options"], rules, after_each)
+    labels, kind, options = [m.label for m in unique], first["kind"], first["options"]
+    label, conflict = agreed_label(labels, kind, options, rules=rules, after_each=after_each)
     first["options"] = next((m.options for m in unique if m.options is not None), None)  # as they were written
     return FormedGroup(
         tuple(unique), **first, label=label, label_conflict=conflict, merged=merged, repeated=repeated,
@@ -231,22 +225,27 @@ def _refusal(members: Sequence[Member[Any]], stated: Mapping[str, Sequence[Any]]
     return None
 
 
-def _agreed(
-    labels: Sequence[Labels | None], kind: Kind | None, options: Any, rules: Rules, after_each: Callable[[], None]
+def agreed_label(
+    labels: Iterable[Labels | None],
+    kind: Kind | None = None,
+    options: Any = None,
+    *,
+    rules: Rules = DEFAULT,
+    after_each: Callable[[], None] = lambda: None,
 ) -> tuple[Labels | None, bool]:
-    """The label that members agree on, in its shortest spelling, and whether they contradict each other.
+    """The label that all of these are, in its shortest spelling, and whether they contradict each other.
 
     Labels agree that accept the same answers. One that no answer can equal says nothing.
     """
     spelt = sorted({tuple(listed(label)) for label in labels if label}, key=lambda each: (sum(map(len, each)), each))
     if len(spelt) > 1:
-        kind, letters = kind or "math", options if isinstance(options, tuple) else None
+        kind, letters = kind or "math", _letters(options)
+        letters = letters if isinstance(letters, tuple) else None
         read = {each: read_labels(each, kind=kind, options=letters) for each in spelt}
         spelt = [each for each in spelt if read[each]] or spelt[:1]
         answers = [answer for each in spelt for answer in read[each]]
         index = iter(classes_of(answers, kind, letters, rules, after_each=after_each).index)
         if len({frozenset(next(index) for _ in read[each]) for each in spelt}) > 1:
             return None, True
-    if not spelt:
-        return None, False
-    return spelt[0][0] if len(spelt[0]) == 1 else list(spelt[0]), False
+    label: Any = list(spelt[0]) if spelt else [None]
+    return label[0] if len(label) == 1 else label, False

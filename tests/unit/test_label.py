@@ -426,8 +426,7 @@ def test_a_group_that_says_something_else_is_named(own, row, tmp_path):
 
 
 def test_a_run_log_keeps_its_labels(tmp_path, two, capsys):
-    line = {"v": 1, "group_id": "a", "answers": ["1"], "run": "r", "step": 0}
-    path = written(tmp_path / "log.jsonl", line)
-    for command in (["calibrate", path], ["report", path, "-o", str(tmp_path / "o.html")]):
-        assert main([*command, "--labels", two[1]]) == 2
-        assert "leave out" in capsys.readouterr().err
+    beside = {"v": 2, "time": 0.0, "seconds": 0.0, "run": "r", "step": 0, "reply": {}}
+    path = written(tmp_path / "log.jsonl", {**group("a", ["1"]), **beside})
+    assert main(["report", path, "-o", str(tmp_path / "o.html"), "--labels", two[1]]) == 2
+    assert "leave out" in capsys.readouterr().err

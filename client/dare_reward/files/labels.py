@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from ..errors import RequestError
-from ..membership import Member, gather
+from ..membership import agreed_label
 from .content import open_records
 from .names import GROUP_NAMES, named
 from .shapes import read_value
@@ -97,8 +97,10 @@ class LabelFile:
             return dict(group)
         rollouts = group.get("rollouts")
         members = [r for r in rollouts if isinstance(r, Mapping)] if isinstance(rollouts, list) else []
+        how = group.get("kind"), group.get("options")
         marked = any(r.get("correct") is not None for r in members) or bool(group.get("label_conflict"))
-        if marked or _contradicts(group, label):
+        own = group.get("label")
+        if marked or (own is not None and label.label is None) or agreed_label([own, label.label], *how)[1]:
             raise RequestError(
                 f"this group has a label or `correct` flags, and {self.file} labels it too. Leave one of them out.",
                 code="conflict",
@@ -124,17 +126,6 @@ class LabelFile:
                 "They are joined by group_id: name the file that was labelled.",
                 code="labels",
             )
-
-
-def _contradicts(group: Mapping[str, Any], label: FileLabel) -> bool:
-    """Whether the group has a label of another value."""
-    if (own := group.get("label")) is None:
-        return False
-    if own == label.label or label.label is None or not isinstance(own, str | list):
-        return bool(own != label.label)
-    kind, options = group.get("kind"), group.get("options")
-    said = (Member(n, key="", kind=kind, options=options, label=one) for n, one in enumerate((own, label.label)))
-    return gather(said)[0].label_conflict
 
 
 def _label(value: Any, place: str) -> FileLabel | None:

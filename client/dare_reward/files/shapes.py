@@ -386,7 +386,7 @@ def _ungrouped(value: JSON, notes: Notes) -> UngroupedRollout:
     _keep_place(group, value)
     key = None
     if name is not None:
-        key = group["group_id"] = _key(value, name)
+        key = group["group_id"] = plain(value[name], name)
     if "id" in value:
         rollout["id"] = value["id"]
         also.pop("id", None)
@@ -398,13 +398,6 @@ def _ungrouped(value: JSON, notes: Notes) -> UngroupedRollout:
     if label is not None and not all(isinstance(text, str) for text in (label if isinstance(label, list) else [label])):
         raise RequestError("must be a text, a number or a list of them", loc=("label",), code="type")
     return UngroupedRollout(key, asked, place_of(value), finished, _rollout(rollout, Notes()))
-
-
-def _key(value: JSON, name: str) -> str:
-    try:
-        return plain(value[name]) or ""
-    except RequestError as error:
-        raise RequestError(error.message, loc=(name,), code=error.code) from None
 
 
 def _asked(value: JSON) -> tuple[str, ...] | None:
