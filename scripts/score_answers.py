@@ -13,6 +13,9 @@ where readers differ) and, where the file has them, `regime` and `qid` (rollouts
     spurious   wrong rollouts that vote for another value than the gold: some of them announce none, so the number is a bound
     junk       answers of kind math that are three words or more: prose as a vote
 
+Replies to a few-shot prompt of which only the end was kept are a regime of their own: how a reply opens says which of
+its questions was asked.
+
 A case has `text`, `label`, `want`, `what` (extract, pair, label or classes), `question_kind` and `firm`. It is right,
 unread (no answer, words, or a split pair) or a wrong value. --rows prints the rows of a kind, such as rejects or split.
 """
@@ -42,7 +45,8 @@ def score(path: Path, shown: str) -> None:
             row["kind"] = "literal"
         row["of"] = {"kind": row["kind"], "options": row["options"]}
         row["answer"] = extract(row["tail"], **row["of"]).answer
-        row["regime"] = f"{row['kind']}: {row.get('regime', 'all')}"
+        begins = row.get("length", 0) <= len(row["tail"]) or "few-shot" not in row["regime"]
+        row["regime"] = f"{row['kind']}: {row.get('regime', 'all')}{'' if begins else ', end'}"
         for name in _kinds_of(row):
             counts[row["regime"]][name] += 1
             _show(row, name, shown)

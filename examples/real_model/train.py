@@ -39,7 +39,7 @@ from dare_reward.answers import grade
 from dare_reward.answers.labels import read_labels
 from dare_reward.answers.rollouts import read_answers
 from dare_reward.commands.labelled import read_labelled
-from dare_reward.stacks.scorer import Scorer
+from dare_reward.stacks.adapter import Scorer
 from dare_reward.stacks.trl import DareReward
 
 Row = dict[str, Any]

@@ -7,7 +7,7 @@ Read only: written against 4aef98d, never run in that stack.
 
 from areal.infra import remote_inf_engine
 
-from dare_reward.stacks.scorer import Scorer, require_complete
+from dare_reward.stacks.adapter import Scorer, require_complete
 
 scorer = Scorer.of("http://127.0.0.1:8000?method=dare")
 

@@ -5,7 +5,7 @@ The base environment drops groups of equal scores by default.
 Read only: written against 296a0bc, never run in that stack.
 """
 
-from dare_reward.stacks.scorer import Scorer, require_complete
+from dare_reward.stacks.adapter import Scorer, require_complete
 
 scorer = Scorer.of("http://127.0.0.1:8000?method=dare")
 

@@ -16,9 +16,9 @@ from functools import cache, wraps
 from typing import Any
 
 from dare_reward.errors import RequestError
+from dare_reward.stacks.adapter import Scorer, groups_by, require_complete, scatter_to_rows, zero_dropped
 from dare_reward.stacks.report import shadow_numbers
 from dare_reward.stacks.rollout import label_of
-from dare_reward.stacks.scorer import Scorer, groups_by, require_complete, scatter_to_rows, zero_dropped
 
 REWARD_NAME, REWARD_TYPE = "dare", "batch"
 UIDS: ContextVar[list[str] | None] = ContextVar("uids", default=None)

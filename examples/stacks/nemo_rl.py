@@ -9,7 +9,7 @@ import ray
 import torch
 from nemo_rl.environments.interfaces import EnvironmentInterface, EnvironmentReturn
 
-from dare_reward.stacks.scorer import Scorer, require_complete
+from dare_reward.stacks.adapter import Scorer, require_complete
 
 
 @ray.remote

@@ -5,7 +5,7 @@ Read only: written against e6c3044, never run in that stack.
 
 from open_instruct import vllm_utils
 
-from dare_reward.stacks.scorer import Scorer, require_complete
+from dare_reward.stacks.adapter import Scorer, require_complete
 
 scorer = Scorer.of("http://127.0.0.1:8000?method=dare")
 

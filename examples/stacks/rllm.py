@@ -7,7 +7,7 @@ Read only: written against 9beb6e0, never run in that stack.
 
 from rllm.trainer.algorithms.transform import _default_traj_grouping_hook
 
-from dare_reward.stacks.scorer import Scorer, require_complete
+from dare_reward.stacks.adapter import Scorer, require_complete
 
 scorer = Scorer.of("http://127.0.0.1:8000?method=dare")
 

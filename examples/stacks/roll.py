@@ -10,7 +10,7 @@ from roll.distributed.scheduler.decorator import Dispatch, register
 from roll.distributed.scheduler.protocol import DataProto
 from roll.pipeline.rlvr.rewards.math_rule_reward_worker import MathRuleRewardWorker
 
-from dare_reward.stacks.scorer import Scorer, groups_by, require_complete, scatter_to_rows
+from dare_reward.stacks.adapter import Scorer, groups_by, require_complete, scatter_to_rows
 
 scorer = Scorer.of("http://127.0.0.1:8000?method=dare")
 

@@ -11,8 +11,8 @@ from stack_samples import example
 
 import dare_reward
 from dare_reward.scoring.update import update_specs
+from dare_reward.stacks import adapter as common
 from dare_reward.stacks import report, slime
-from dare_reward.stacks import scorer as common
 
 OPTIONS = {s.name for s in update_specs()}
 SETTINGS = {"max_groups": 1024, "max_json_bytes": 1 << 26, "max_body_bytes": 1 << 27}

@@ -31,8 +31,8 @@ from dare_reward.options import ADAPTER
 from dare_reward.runs import read_run
 from dare_reward.runs.line import asked_for
 from dare_reward.runs.log import run_log_of
+from dare_reward.stacks import adapter as common
 from dare_reward.stacks import report, rollout, slime, trl, verl, verl_filter
-from dare_reward.stacks import scorer as common
 from dare_reward.stacks.answer_tokens import outside_answer
 from dare_reward.stacks.ranks import scored_together
 from dare_reward.stacks.report import log_groups, say_once

@@ -8,7 +8,7 @@ import pytest
 
 import dare_reward
 from dare_reward.errors import ConfigError
-from dare_reward.stacks import scorer as common
+from dare_reward.stacks import adapter as common
 from dare_reward.stacks import trl, verl
 from dare_reward.stacks.collapse import RunWatch
 from dare_reward.stacks.trl import DareReward

@@ -27,8 +27,8 @@ from stack_samples import (
 import dare_reward
 from dare_reward.errors import ConfigError, ReplyError, RequestError, UnavailableError
 from dare_reward.stacks import slime, verl, verl_filter, verl_rows
+from dare_reward.stacks.adapter import Scorer
 from dare_reward.stacks.rollout import group, label_of, read_rollout
-from dare_reward.stacks.scorer import Scorer
 from dare_reward.stacks.trl import DareReward
 
 URL = "http://service"

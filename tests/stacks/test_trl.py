@@ -421,7 +421,7 @@ def test_the_answers_tokens_are_found_by_a_real_tokenizer():
     """What TRL, verl and slime send as `answer_tokens`, with a byte-level tokenizer of transformers."""
     import byte_level
 
-    from dare_reward.stacks.scorer import Scorer
+    from dare_reward.stacks.adapter import Scorer
 
     tokenizer, scorer = byte_level.tokenizer(), Scorer.of("http://t/reward?method=dare&over=answer&unmarked=none")
     for text, answer in byte_level.MIXED + byte_level.AGREED:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dare_reward.stacks import scorer
+from dare_reward.stacks import adapter
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -41,8 +41,8 @@ def test_python_sessions_run(document, address, monkeypatch):
     text = document.read_text().replace(docs.ADDRESS, address)
     examples = doctest.DocTestParser().get_doctest(text, {}, document.name, str(document), 0)
     with ExitStack() as clients:  # an adapter keeps its own as long as the process
-        make = scorer._client.__wrapped__
-        monkeypatch.setattr(scorer, "_client", lambda *given: clients.enter_context(make(*given)))
+        make = adapter._client.__wrapped__
+        monkeypatch.setattr(adapter, "_client", lambda *given: clients.enter_context(make(*given)))
         assert doctest.DocTestRunner(verbose=False).run(examples).failed == 0
 
 

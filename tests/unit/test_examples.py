@@ -186,10 +186,10 @@ def test_a_recipe_asks_for_what_the_adapters_have(file):
     names = {
         name.name
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and node.module == "dare_reward.stacks.scorer"
+        if isinstance(node, ast.ImportFrom) and node.module == "dare_reward.stacks.adapter"
         for name in node.names
     }
-    assert names <= set(vars(import_module("dare_reward.stacks.scorer")))
+    assert names <= set(vars(import_module("dare_reward.stacks.adapter")))
     assert "Scorer" in names
 
 

@@ -9,7 +9,7 @@ import dare_reward
 from dare_reward.cli import main
 from dare_reward.errors import RequestError
 from dare_reward.methods import find, methods, read_line, write_line
-from dare_reward.stacks.scorer import Scorer
+from dare_reward.stacks.adapter import Scorer
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "arithmetic_m64.jsonl")
 LINE = "method=calibrated_vote&exponent=-2&eps=0.01"

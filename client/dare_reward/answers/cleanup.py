@@ -10,6 +10,9 @@ from .markup import group_end, without_html
 from .tables import spellings, words
 
 MAX_CHARS = 2_000
+_SCIENTIFIC = pattern(r"(?<=\d)\s?x\s?(?=10\s?\^)")
+# The backslash of a command, escaped once more: 12\\\\pi.
+_DOUBLED = pattern(r"\\\\(?=(?:[dt]?frac|sqrt|pi|cdot|times|text|left|right|sin|cos|tan|theta|infty|circ)(?![a-z]))")
 
 _SUPERSCRIPTS = {ord(a): b for a, b in zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni", strict=True)}
 _SUBSCRIPTS = {ord(a): b for a, b in zip("₀₁₂₃₄₅₆₇₈₉₊₋ₙᵢₖ", "0123456789+-nik", strict=True)}
@@ -50,9 +53,13 @@ def clean(raw: str) -> str | None:
         s = _ascii(s)
     elif _UNSAFE.search(s):
         return None
+    if "\\\\" in s and "\\begin" not in s:
+        s = _DOUBLED.sub("\\\\", s)
     s = _unit_vectors(_plain_braces(peel(without_html(s))))
     if "^" in s and _OWN_POWER.search(s):
         s = _OWN_POWER.sub(r"\1 \\cdot \2", s)
+    if "x" in s and "10" in s:
+        s = _SCIENTIFIC.sub(r" \\times ", s)
     if "\\over" in s:
         s = _OVER.sub(r"\\frac{\1}{\2}", s)
     s = _unconditional(_ABBREVIATION.sub(r"\1", s))
@@ -61,7 +68,7 @@ def clean(raw: str) -> str | None:
 
 def _unconditional(s: str) -> str:
     """Without what an integer ranges over, which goes without saying."""
-    if "\\in" in s and (m := _INTEGER_PARAMETER.search(s)) and _mentions(s[: m.start()], m):
+    if ("\\in" in s or "integer" in s) and (m := _INTEGER_PARAMETER.search(s)) and _mentions(s[: m.start()], m):
         s = peel(s[: m.start()])
     if "for" in s and (m := _FOR_ALL.search(s)) and _EQUALS.search(s, 0, m.start()):
         s = peel(s[: m.start()])
@@ -111,8 +118,10 @@ def _mentions(head: str, m: re.Match[str]) -> bool:
 
 # k pi, k \in Z: what an integer parameter ranges over goes without saying.
 _INTEGER_PARAMETER = pattern(
-    r"(?:,|;|\\q?quad|\\;|\s){0,6}(?:\\left)?\(?\s?(?:\\text\s?\{\s?(?:where|for|with)\s?\}\s?)?(?P<name>[kmnt])\s?\\in\s?"
-    r"\\math(?:bb|bf|rm)\s?\{?(?P<set>[ZN])\}?(?:\^?\{?[*+]\}?|_\{?\+\}?)?\s?(?:\\right)?\)?$"
+    r"(?:,|;|\\q?quad|\\[,;:! ]|\\text\s?\{\s*,?\s*\}|\s){0,6}(?:\\left)?\(?\s?"
+    r"(?:\\text\s?\{\s?(?:where|for|with)\s?\}\s?(?:\\[ ,])?)?(?P<name>[kmnt])\s?"
+    r"(?:\\in\s?(?:\\math(?:bb|bf|rm)\s?)?\{?|\\text\s?\{\s?(?:is\s)?an?\s(?=integer))(?P<set>[ZN]|integer)"
+    r"\}?(?:\^?\{?[*+]\}?|_\{?\+\}?)?\s?(?:\\right)?\)?$"
 )
 # C_n = 1/2n for all n >= 2: so does for how many of them a formula holds.
 _FOR_ALL = pattern(

@@ -30,7 +30,7 @@ from .number_words import DIGITS, NUMERALS, POWERS, chinese_number, counted, sca
 from .rules import DEFAULT, Intervals, ListOrder, Log, Names, Percent, Rules, Significant, Units
 from .unreadable import Unreadable
 
-ANSWERS_VERSION = "7"
+ANSWERS_VERSION = "8"
 
 CACHE_SIZE = 100_000
 CACHE_CHARS = 256  # longer answers are not kept, so that the cache stays below some 50 MB
@@ -38,6 +38,8 @@ CACHE_CHARS = 256  # longer answers are not kept, so that the cache stays below 
 _INTEGER = pattern(r"[-+]?\d{1,40}")
 _DECIMAL = pattern(r"[-+]?\d{1,40}\.\d{1,40}")
 _RATIO = pattern(r"([-+]?\d{1,30})/(\d{1,30})|([-+]?)\\[dt]?frac\{(\d{1,30})\}\{(\d{1,30})\}")
+_LISTED = pattern(r"(?<=[^\W\d_]),(?=[^\W\d_])|;(?=[^\s\\])")  # b,e is b, e
+_ARTICLE = pattern(r"\AA (?=[a-z]{2})")
 _BLANK = pattern(r"[\s.…?·•*_$\\{},;:!~\"'`—–-]*+")
 _WORDS = pattern(r"[A-Za-z]++(?:[ '-]++[A-Za-z]++)*+")
 _OPTION = pattern(r"(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\s*+\(?([A-J])\)?")
@@ -126,6 +128,7 @@ def _text(raw: str) -> Key | None:
     said = peel(without_html(raw))
     if not said.isascii():
         said = raised(said)
+    said = _ARTICLE.sub("a ", _LISTED.sub(r"\g<0> ", said))
     value = read_species(said) or fold(said)
     return Key("text", "t:" + short(value)) if value else None
 

@@ -40,6 +40,7 @@ _FIELD = re.compile(r"(\w+)=([^=]*)(?=[,;] \w+=|\Z)")
 LANGUAGES = {row[:2]: _language(row[4:]) for row in rows("languages")}
 JOINED = frozenset({"ja", "ko", "th", "zh"})
 UNIT_FIRST, POWER_FIRST = frozenset({"ar", "da", "de", "nl"}), frozenset({"sw"})
+DECIMAL_COMMA = frozenset(words("cs da de el es fi fr it nl no pl pt ro ru sv tr uk vi id"))
 VERB_LAST = frozenset({"fa", "hi", "ta", "te", "ur"})
 
 
@@ -55,6 +56,17 @@ def alternatives(*fields: str) -> str:
     joined = {word for code in JOINED for field in fields for word in LANGUAGES[code][field]}
     spaced = "|".join(word for word in every(*fields) if word not in joined)
     return "|".join([rf"(?:{spaced})(?![^\W\d_])", *sorted(joined, key=len, reverse=True)])
+
+
+def pointed(content: str, before: str) -> str:
+    """`content` with a decimal point, where the words `before` it are of a language that writes a comma."""
+    if "," not in content or not (said := before.lower()) or not _COMMA.fullmatch(content):
+        return content
+    words = {word for code in DECIMAL_COMMA & LANGUAGES.keys() for word in LANGUAGES[code]["answer"]}
+    return content.replace(",", ".") if any(word in said for word in words) else content
+
+
+_COMMA = re.compile(r"[-−+]?\d{1,9},\d{1,9}(?:\s?(?:%|[^\W\d]{1,12}[²³]?)|(?:;\s[-−+]?\d{1,9},\d{1,9})++)?")
 
 
 def stem(noun: str) -> str:

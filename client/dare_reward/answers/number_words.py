@@ -160,11 +160,14 @@ def spoken_number(lower: str, code: str | None = None) -> Fraction | None:
 _LARGE = "|".join(word for word, n in _words("en").items() if n.power)
 _WORD = "|".join(sorted(_words("en"), key=len, reverse=True))
 _PART = "|".join(sorted([*_PLURALS, *_DENOMINATORS], key=len, reverse=True))
+NUMBER_WORD = rf"(?:{_WORD}|{_PART})(?![^\W\d_])"  # of English, as a part of a pattern
 _RUN = pattern(
     rf"(?<![\w-])(?:a[ -](?={_LARGE}))?+(?:{_WORD})(?:[ -](?:and )?(?:{_WORD}))*+(?:[ -](?:{_PART}))?+(?![\w-])",
     re.IGNORECASE,
 )
-_COUNTED = pattern(r"(?!\s(?:and|or|second)\b)(?P<noun>(?:\s[^\W\d_]{2,}+){1,3})\Z")
+_COUNTED = pattern(
+    r"(?!\s(?:and|or|second|point|over|times|plus|minus|to|less|more)\b)(?P<noun>(?:\s[^\W\d_]{2,}+){1,3})\Z"
+)
 
 
 def spoken_runs(text: str) -> Iterator[tuple[int, int, str]]:

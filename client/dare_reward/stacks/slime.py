@@ -23,9 +23,9 @@ from ..inputs import Group
 from ..methods import find, require_every_rollout
 from ..votes import Waves, require_ballots
 from . import slime_votes
+from .adapter import Scorer, groups_by, require_complete, zero_dropped
 from .report import shadow_numbers
 from .rollout import label_of
-from .scorer import Scorer, groups_by, require_complete, zero_dropped
 
 POST_PROCESS: Final = "dare_reward.stacks.slime.advantages"
 VOTING: Final = ("adaptive", "votes")

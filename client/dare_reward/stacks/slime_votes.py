@@ -14,8 +14,8 @@ from typing import Any
 from ..errors import ConfigError, RequestError
 from ..inputs import Group
 from ..votes import Waves
+from .adapter import Scorer
 from .report import logger
-from .scorer import Scorer
 
 Post = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 

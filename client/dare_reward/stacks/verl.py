@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ConfigError
 from ..openrlhf import AnswerRules
+from .adapter import EQUAL, Scorer, from_environment, groups_by, require_complete, scatter_to_rows
 from .answer_tokens import outside_answer
 from .report import log_groups, numbers, say_once
 from .rollout import own_stretch
-from .scorer import EQUAL, Scorer, from_environment, groups_by, require_complete, scatter_to_rows
 from .verl_filter import by_votes, filter_groups, filters
 from .verl_rows import TOKENS, final_rows, groups_of, padding_of, said, session_of, trained_sessions
 

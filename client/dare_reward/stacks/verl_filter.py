@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ..errors import ConfigError
 from ..methods import find, specs
-from .scorer import Scorer, groups_by, zero_dropped
+from .adapter import Scorer, groups_by, zero_dropped
 from .verl_rows import final_rows, groups_of, uid_of
 
 METRIC: Final = "dare"

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from ..answers.classes import Labels
 from ..inputs import Group
+from .adapter import Scorer
 from .rollout import label_of
-from .scorer import Scorer
 
 # A rollout's inputs, and verl's columns that hold them.
 TOKENS: Final = MappingProxyType(

@@ -10,7 +10,7 @@ from rows import each
 
 from dare_reward.answers import choice_letter, official_key
 from dare_reward.answers import extract as extract_all
-from dare_reward.answers.extraction.final_turn import _THINK
+from dare_reward.answers.extraction.frame import _THINK
 from dare_reward.answers.languages import PHRASES, every
 from dare_reward.answers.tables import listed
 
@@ -195,7 +195,7 @@ def test_budgets():
     assert choice_letter("C. " + "x" * 3_994 + " D)") is None
     asked = "".join(f"\nQuestion: {n}?" for n in range(7))
     assert extract(asked + "\nQuestion: a?\nThe answer is 5.\nQuestion: b?\nThe answer is 6.").answer == "6"
-    assert extract("\nQuestion: a?" * 6 + "\nThe answer is 5.\nQuestion: b?\nThe answer is 6.").answer == "5"
+    assert extract("First." + "\nQuestion: a?" * 6 + "\nThe answer is 5.\nQuestion: b?\nThe answer is 6.").answer == "5"
     for filler, answer in ((102, None), (103, "C")):  # contradictions are near
         assert extract(f"The answer is B. {'x' * filler} The answer is C.", kind="choice").answer == answer
     assert extract("The answer is " + "word " * 11 + "word.").answer == ("word " * 12).strip()

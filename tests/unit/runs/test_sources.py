@@ -8,7 +8,7 @@ from dare_reward.errors import RequestError
 from dare_reward.runs import log as module
 from dare_reward.runs import read_run
 from dare_reward.runs.log import run_log_of
-from dare_reward.stacks.scorer import Scorer
+from dare_reward.stacks.adapter import Scorer
 
 GROUPS = [{"group_id": "q", "label": "1", "prompt": "?", "rollouts": [
     {"text": "\\boxed{1}", "mean_entropy": 0.1}, {"answer": "2", "mean_entropy": 0.2, "trained": False}]}]  # fmt: skip

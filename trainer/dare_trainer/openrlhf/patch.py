@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .group import Delivery
     from .rollout_reader import ReadRollout
-    from .siblings import Member
+    from .siblings import SiblingCall
 
 logger = logging.getLogger("dare_trainer")
 
@@ -97,7 +97,7 @@ def _route(executor: Any) -> Route | None:
 class _Call:
     """One call of `execute`, and the engine as that call sees it."""
 
-    def __init__(self, route: Route, member: Member[Delivery, RolloutOutcome], bound: dict[str, Any]) -> None:
+    def __init__(self, route: Route, member: SiblingCall[Delivery, RolloutOutcome], bound: dict[str, Any]) -> None:
         self.route, self.member, self.bound = route, member, bound
         self.actor = bound["llm_engine"]
         self.delivery: Delivery | None = None

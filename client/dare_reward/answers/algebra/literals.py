@@ -48,12 +48,28 @@ def number(text: str) -> int | Fraction:
     return value.numerator if value.denominator == 1 else value
 
 
+_BEFORE, _AFTER = frozenset("{(^+-*/"), frozenset("})^+-*/")
+
+
 def letters(tokens: Sequence[Token]) -> list[Token]:
     """Short runs of letters become products; longer ones are words, which no expression holds."""
-    return [part for t in tokens for part in (_split_letters(t) if t.kind == "word" else [t])]
+    if not any(t.kind == "word" for t in tokens):
+        return list(tokens)
+    beside = [Token("op", ""), *tokens, Token("op", "")]
+    return [
+        part
+        for before, t, after in zip(beside, tokens, beside[2:], strict=False)
+        for part in (_split_letters(t, within=_is_within(before, t, after)) if t.kind == "word" else [t])
+    ]
 
 
-def _split_letters(t: Token) -> list[Token]:
+def _is_within(before: Token, t: Token, after: Token) -> bool:
+    """Whether mathematics stands on both sides, so that two letters are a product, whatever word they make: e^{at}."""
+    left = before.kind == "fn" or before.text in _BEFORE or (before.kind == "num" and after.text in {"+", "-"})
+    return len(t.text) == 2 and left and after.text in _AFTER
+
+
+def _split_letters(t: Token, *, within: bool) -> list[Token]:
     word = t.text
     for name in ("arcsin", "arccos", "arctan", "sqrt", "sin", "cos", "tan", "cot", "sec", "csc", "log", "exp", "ln"):
         rest = word.removeprefix(name)
@@ -61,7 +77,7 @@ def _split_letters(t: Token) -> list[Token]:
             return [Token("fn", name, t.space), *(Token("let", c) for c in rest)]
     if word.startswith("pi") and len(word) == 3:
         return [Token("let", "pi", t.space), Token("let", word[2])]
-    if len(word) > 3 or word.lower() in _WORDS:
+    if len(word) > 3 or (word.lower() in _WORDS and not within):
         raise Unreadable("a word")
     return [Token("let", c, t.space and n == 0) for n, c in enumerate(word)]
 

@@ -45,7 +45,9 @@ _TOKEN = pattern(
 _PLAIN_NUMBER = pattern(r"\d++(?![\d.,{\\~eE(])")  # by far the most common
 _THOUSANDS = pattern(r"[1-9]\d{0,2}(?:,\d{3})++(?![\d,]*\d)(?:\.\d++)?")
 _MARKED_THOUSANDS = pattern(r"[1-9]\d{0,2}(?:(?:\{,\}|,\\! ?|\\,|\\;|\\ |~)\d{3})++(?!\d)(?:\.\d++)?")
-_DECIMAL_COMMA = pattern(r"(\d++)(?:\{,\}(\d{1,2})|,(0\d?))(?![\d,.{])")  # 57{,}50 and 75,00, never a list: 75, 0
+_DECIMAL_COMMA = pattern(
+    r"(\d++)(?:\{,\}(\d{1,2})|,(0\d?)|(?<=(?<![\d,])0),(\d{1,2})|,(\d{1,2})(?=\s?(?:\\?%|€|\\mathrm|\\text)))(?![\d,.{])"
+)  # 57{,}50 and 75,00, never a list: 75, 0
 _SPACED_THOUSANDS = pattern(r"\s*+[-+]?\s*+([1-9]\d{0,2}(?: \d{3})++(?:\.\d++)?)(?!\d| \d|/| /|\s*\\frac)")
 _REPEATING = pattern(
     r"(\d++)\.(\d*+)(?:\s*+\\overline\s*+\{?\s*+(\d++)\s*+\}?|\((\d++)\)|\\dot\{?(\d)\}?(?:(\d*+)\\dot\{?(\d)\}?)?|\\bar\{?(\d++)\}?)"
@@ -135,7 +137,7 @@ def _number(s: str, i: int, depth: int) -> tuple[str, int] | None:
     if m := _MARKED_THOUSANDS.match(s, i):
         return re.sub(r"[^\d.]", "", m[0]), m.end()
     if depth == 0 and (m := _DECIMAL_COMMA.match(s, i)):
-        return f"{m[1]}.{m[2] or m[3]}", m.end()
+        return f"{m[1]}.{next(filter(None, m.groups()[1:]))}", m.end()
     if depth == 0 and (m := _THOUSANDS.match(s, i)):
         return m[0].replace(",", ""), m.end()
     return None

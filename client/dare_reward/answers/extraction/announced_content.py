@@ -11,8 +11,8 @@ from ..languages import alternatives, every
 from ..markup import undecorated
 from .fields import is_placeholder
 from .lines import ABBREVIATION, Span, display, sentence, spans
-from .prose_values import COPULA, NUMBER, last_side, plain_content, tail_link, unit_after
-from .statements import said_in_words
+from .prose_values import COPULA, NUMBER, UNREAD, last_side, plain_content, tail_link, unit_after
+from .statements import conclusion_of, of_several, said_in_words
 
 if TYPE_CHECKING:
     from .announcements import Announcement
@@ -41,6 +41,7 @@ _BOLD_FIRST = pattern(r"([^*\n]++)\*\*(?:\s?[,(]|\s[–—-]\s|\s(?:because|sinc
 # By far the most common content, a number and nothing else on its line: what the long way would find too.
 _NUMBER = pattern(r" ?(-?\d++(?:\.\d++)?)\.?[^\S\n]*+(?=\n|\Z)")
 _FOLLOWS = pattern(r"(?:as follows|the following|given below|simply|therefore|thus)\s*:?\s+", re.IGNORECASE)
+_CRY = pattern(r"(\d{1,2}!)\.")  # 5!. is a factorial, "42!" a cry
 _BOX = pattern(r"\\boxed\s*+\{(.{0,60})\}", re.DOTALL)
 _FIELD = pattern(r"(?:\\*boxed)?\{+[A-Za-z_]\w++(?:[.:\[(][^{}]{0,40})?\}+[\"')]*+\Z")  # of a template, in code
 _VALUE = pattern(r"[-−+($\\\d]|[a-z]\b")
@@ -62,6 +63,7 @@ _CONSTRAINT = pattern(
     r"|divisible|within|one of|close to|somewhere|either)\b",
     re.IGNORECASE,
 )
+_WORDED = pattern(r"(?<!\\)[A-Za-z]{2}")
 _SAYS = pattern(r"[^\W_]|[∅∞√]")
 
 
@@ -88,6 +90,8 @@ def _math_words(text: str, announcement: Announcement) -> Phrase | None:
     body, fresh = _body(text, announcement)
     if not announcement.negated and (repeating := _REPEATING.match(body)):
         return Phrase(repeating[0])
+    if cry := _CRY.match(body):
+        return Phrase(cry[1], announcement.negated)
     if body.startswith(("\\[", "$$", "\\begin{")):
         shown = display(body)
         return Phrase(last_side(shown)) if shown else None
@@ -122,10 +126,10 @@ def _from_sentence(
         return Phrase(word + said[start:].strip())  # "is not defined" denies nothing
     content = _span_content(said, start, found)
     if content is None:
-        strict = announcement.link in {"equals", "hash", "line"}
-        content = plain_content(said[start:], strict=strict)
-        if content is None and not strict:
-            content = said_in_words(said[start:], fresh=fresh, alone=alone)
+        content = conclusion_of(line[start:]) if _WORDED.match(said, start) else None
+        content = content or _plain(said[start:], announcement, fresh=fresh, alone=alone)
+        if content == UNREAD:
+            return Phrase(UNREAD, denied)
     if (
         not content
         or _is_empty(content)
@@ -138,6 +142,14 @@ def _from_sentence(
         content = _span_content(said, 0, spans(said)) or plain_content(said) or content
         denied = False
     return Phrase(content, denied)
+
+
+def _plain(said: str, announcement: Announcement, *, fresh: bool, alone: bool) -> str | None:
+    """What a sentence in plain characters says: of several values the one that it states, else what it begins with."""
+    strict = announcement.link in {"equals", "hash", "line"}
+    worded = not strict and _WORDED.search(said) is not None
+    content = (of_several(said) if worded else None) or plain_content(said, strict=strict)
+    return said_in_words(said, fresh=fresh, alone=alone) if content is None and not strict else content
 
 
 def _shown_below(line: str, after: str) -> str | None:

@@ -76,7 +76,7 @@ _ASCII_STEMS = tuple(stem for stem in _ALL_STEMS if stem.isascii())
 _UNSURE = pattern(
     r"(?:(?<![a-z])(?:if|whether|suppose|supposing|assum(?:e|ing)|unless|verify|check|what|where|when|why|how"
     r"|until|once|before)\s++(?:that\s++)?+(?:the\s++|my\s++|this\s++|our\s++)?+(?:final\s++|correct\s++)?+"
-    r"|(?<![a-z])(?:in)?(?:incorrect|wrong|given|stated|claimed|textbook|previous|initial|possible|alternative|first|their|her|his|student's"
+    r"|(?<![a-z])(?:in)?(?:incorrect|wrong|given|stated|claimed|textbook|previous|initial|possible|alternative|first|their|her|his|student's|(?:text)?book's|teacher's|author's|friend's"
     r"|intermediate|no|closed-form|guess(?:ed)?|tentative)[^\S\n]++)\Z"
 )
 _HEAD = pattern(
@@ -90,6 +90,11 @@ _QUOTED = pattern(
     r"|\b(?:end|finish|reply|respond|conclude)\s(?:(?:your|my|the|this)\s)?(?:\w+\s)?with)[:\s]*[\"“'`]{1,2}"
     r"(?:(?:the|my|final|correct)\s)*\Z"
 )
+# What holds under a condition, "if x were 2", or of a part, in brackets.
+_CONDITION = pattern(
+    r"(?:\A|[.!?:\n(]\s*+)(?:(?:note|if|unless|without|suppose|supposing|assuming|had|were|under|for)\s(?![^\n]*\bthen\b)"
+    r"[^.!?\n]{1,80}?,?\s|(?<=\())(?:the|our|my)\s(?:final\s|correct\s)?\Z"
+)
 _OTHERS = pattern(
     r"\baccording to (?:the|my|your|a) \w{3,12},? the\s(?:(?:correct|right|final)\s)?\Z"
     r"|\b(?:many|some|most|people|students|others)\b[^.\n]{0,24}\b(?:think|say|believe|guess|assume|argue)\s(?:that\s)?"
@@ -102,12 +107,17 @@ _LISTED = pattern(r"[^\n]*+\n\s*+(?:\*\*)?b(?:\*\*)?[:.)]")
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """One announcement: where it starts, where its content starts, how it links, whether it says what is *not* so."""
+    """One announcement: where it starts, where its content starts, how it links, what holds it.
+
+    negated      it says what is *not* so
+    conditional  it holds under a condition, or of a part: it counts only where no other does
+    """
 
     start: int
     end: int
     link: Link
     negated: bool = False
+    conditional: bool = False
 
 
 def lowered(text: str) -> str:
@@ -159,7 +169,10 @@ def _word(low: str, at: int, stem: str) -> Announcement | None:
         return None
     found = {name for name, value in match.groupdict().items() if value is not None}
     link = _link(low, at, before, found)
-    return None if link is None else Announcement(at, match.end(), link, negated="neg" in found)
+    if link is None:
+        return None
+    conditional = _CONDITION.search(low, max(0, at - 120), at) is not None
+    return Announcement(at, match.end(), link, "neg" in found, conditional)
 
 
 def _link(low: str, at: int, before: str, found: set[str]) -> Link | None:

@@ -162,7 +162,7 @@ def last_tag(text: str) -> Mark | None:
     for tag in _TAG.finditer(text):
         if tag[0][0] == "[" and not brackets:
             continue
-        if not tag["close"] and tag["box"] != "end":
+        if not tag["close"] and tag["box"] != "end" and (opened is None or text[tag.end() :].strip()):
             opened = tag.end()
         elif opened is not None:
             inside = text[opened : tag.start()].strip()

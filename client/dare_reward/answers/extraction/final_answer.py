@@ -16,18 +16,19 @@ from typing import TYPE_CHECKING, Final, Literal
 from ..._pattern import pattern
 from ..choices import choice_letter, option_letters
 from ..cleanup import peel
-from ..languages import alternatives
+from ..languages import alternatives, pointed
 from ..markup import without_html
 from .announced_content import Phrase, exact_phrase, math_phrase, text_phrase
 from .announced_letters import announced_letter, last_letter, names_several
 from .announcements import NEAR, announcements, lowered
 from .boxes import boxes, last_mark, listed
 from .fields import Mark, is_undecided
-from .final_turn import final_turn, questions
+from .frame import before_explanation, final_turn, parts
 from .program_output import announced_literal, marked_literal
-from .prose_values import plain_content
-from .statements import concluding_value, said_in_words
-from .unannounced import lone_line, unannounced_letter, unannounced_value
+from .prose_values import UNREAD, WORDS
+from .statements import concluding_value, verdict
+from .unannounced import last_line, lone_line, unannounced_letter, unannounced_value
+from .values import readable, values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,8 +42,11 @@ _READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase}
 _NUMBER = pattern(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
 _SPAN = pattern(r"\$\$?+([^$]+)\$\$?+|\\\(((?:[^\\]|\\[^)])*+)\\\)|\\\[((?:[^\\]|\\[^\]])*+)\\\]")
 
+_WORDS = pattern(r"(?<!\\)[A-Za-z]{3,} ")
+_SENTENCE_ENDS = (".", "!", "$", "**", "\\)", "\\]", "。")
 _OR = pattern(rf"\}}[\s$*.,)]{{0,6}}+(?:{alternatives('or')})[\s$*(]{{0,6}}+\\f?box")
 
+NEAR_BOX = 40  # characters before a box in which an announcement names its language
 EMPTY: Final = "empty"
 WHY_NONE: Final[Mapping[str, str]] = {
     EMPTY: "there is no text, or none that counts",
@@ -112,15 +116,20 @@ def extract(
         return _THINKING if turn is None else _NONE
     if kind != "exact":
         turn = without_html(turn)
-    start, found = 0, _NONE
-    for end in (*questions(turn), len(turn)):
-        found = _read(turn[start:end], kind, letters, closed_only=closed_only)
+    if closed_only:
+        unmarked = "none"
+    found, asked = _NONE, parts(turn)
+    for part in asked:
+        found = _read(part, kind, letters, closed_only=closed_only)
+        if found.answer is None and unmarked == "sentence" and found is not _CUT_OFF and found is not _UNCLEAR:
+            found = _sentence(part, kind, follows=part is not asked[-1]) or found
+        if found.answer is None and kind == "math" and (first := before_explanation(part)):
+            found = _read(first, kind, letters, closed_only=closed_only)
+            if found.answer is None and unmarked == "sentence":
+                found = _sentence(first, kind) or found
         if found.answer is not None:
             return found
-        start = end
-    if closed_only or unmarked == "none" or (unmarked == "sentence" and (found is _CUT_OFF or found is _UNCLEAR)):
-        return found
-    return _unmarked(turn, kind, letters, unmarked) or found
+    return (_guessed(turn, kind, letters) if unmarked == "number" else None) or found
 
 
 def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool) -> Extraction:
@@ -128,12 +137,7 @@ def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool)
         return _choice(text, letters, closed_only=closed_only)
     mark = last_mark(text)
     if mark is not None:
-        content = _marked(text, mark, kind)
-        if content is None:
-            return _CUT_OFF
-        if kind == "math" and is_undecided(content):
-            return _UNCLEAR
-        return Extraction(content, "box" if mark.source == "box" else "tag") if content else _NONE
+        return _field(text, mark, kind, closed_only=closed_only)
     if closed_only:
         return _LIMITED
     phrase = announced_literal(text) if kind == "literal" else _phrase(text, kind)
@@ -141,7 +145,21 @@ def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool)
         phrase = unannounced_value(text)
     if phrase is None:
         return _NONE
-    return _UNCLEAR if kind == "math" and is_undecided(phrase) else Extraction(phrase, "phrase")
+    return _UNCLEAR if kind == "math" and (phrase == UNREAD or is_undecided(phrase)) else Extraction(phrase, "phrase")
+
+
+def _field(text: str, mark: Mark, kind: Kind, *, closed_only: bool) -> Extraction:
+    """The answer in a box, a tag or another field."""
+    content = _marked(text, mark, kind)
+    if content is None and kind == "math" and mark.source == "tag" and not closed_only:
+        content = _unclosed(text[mark.end :])
+    if content is None:
+        return _CUT_OFF
+    if kind == "math" and mark.source in {"tag", "string"}:
+        content = _inside(content)
+    if content is None or (kind == "math" and is_undecided(content)):
+        return _UNCLEAR
+    return Extraction(content, "box" if mark.source == "box" else "tag") if content else _NONE
 
 
 def _marked(text: str, mark: Mark, kind: Kind) -> str | None:
@@ -153,8 +171,9 @@ def _marked(text: str, mark: Mark, kind: Kind) -> str | None:
     if kind != "math":
         return peel(mark.content) if kind == "text" else mark.content.strip()
     if mark.source == "box":
-        return listed(text, mark)
-    return _items(mark.content) if mark.source == "value" else _inside(mark.content)
+        before = mark.end - len(mark.content)
+        return pointed(listed(text, mark), text[max(0, before - NEAR_BOX) : before])
+    return _items(mark.content) if mark.source == "value" else mark.content
 
 
 def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extraction:
@@ -170,6 +189,9 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
         if (letter := _letter_near(text, mark.content, source, letters)) is not None:
             return Extraction(letter, source)
     letter = None if closed_only else announced_letter(text, letters)
+    bare = None if closed_only or mark is not None else last_line(text, letters)
+    if bare is not None and letter is not None and not any(announcements(text, lowered(text))):
+        letter = bare  # what prose says about another option does not announce it
     if letter is None and mark is None and not closed_only:
         letter = unannounced_letter(text, letters)
     if letter is None:
@@ -196,8 +218,9 @@ def _letter_near(text: str, content: str, source: str, letters: tuple[str, ...])
 
 
 def _phrase(text: str, kind: Kind) -> str | None:
-    """The last announcement's content; one that a later "the answer is not …" takes back does not count."""
+    """The last unconditional announcement's content, else the last one's; one that is taken back does not count."""
     read, denied = _READERS[kind], set[str]()
+    spare: str | None = None
     low, near = lowered(text), max(0, len(text) - NEAR)
     for announcement in chain(announcements(text, low, near), announcements(text, low, 0, near) if near else ()):
         phrase: Phrase | None = read(text, announcement)
@@ -206,20 +229,38 @@ def _phrase(text: str, kind: Kind) -> str | None:
         if phrase.denied:
             denied.add(phrase.content)
         elif phrase.content not in denied:
-            return phrase.content
-    return None
+            if not announcement.conditional:
+                lead = text[announcement.start : announcement.end]
+                return pointed(phrase.content, lead) if kind == "math" else phrase.content
+            spare = phrase.content if spare is None else spare
+    return spare
+
+
+def _unclosed(rest: str) -> str | None:
+    """What a tag holds that never closes, if its text ends."""
+    return rest if rest.rstrip().endswith(_SENTENCE_ENDS) else None
 
 
 def _inside(content: str) -> str | None:
-    """What a field says about mathematics: its box, span, announcement or value; None if a box never closes."""
+    """What a field says about mathematics: its box, span, announcement, or what it concludes; None where it is none.
+
+    What is neither a value nor a few words is not taken whole: a derivation is no vote.
+    """
     for box in boxes(content, 1):
         return box.content
+    if content.count('"') == 1:
+        content = content.strip('" ')  # of JSON that was not written
     if span := _SPAN.fullmatch(content):
         return (span[1] or span[2] or span[3] or content).strip()
-    phrase = _phrase(content, "math")
-    if phrase is None and len(content.split()) > 2:
-        phrase = plain_content(content, strict=False) or said_in_words(content, fresh=False, alone=True)
-    return phrase or content
+    if (phrase := _phrase(content, "math")) is not None:
+        return phrase or None
+    few, derived = len(content.split()) <= 2, "=" in content and _WORDS.search(content) is not None
+    if few or (not derived and readable(content)):
+        return content
+    if (value := verdict(content) or concluding_value(content, ended=True)) is not None:
+        return value
+    few = len(content.split()) <= WORDS
+    return content if few and (not values(content) or readable(content)) else None
 
 
 def _items(content: str) -> str:
@@ -233,14 +274,20 @@ def _items(content: str) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) and '"' in content else content
 
 
-def _unmarked(text: str, kind: Kind, letters: tuple[str, ...], unmarked: Unmarked) -> Extraction | None:
-    """What a text that announces nothing may still say, as far as `unmarked` lets it."""
-    if unmarked == "number" and kind == "choice" and (letter := last_letter(text, letters)) is not None:
+def _sentence(text: str, kind: Kind, *, follows: bool = False) -> Extraction | None:
+    """What the last sentence of a text that announces nothing states."""
+    said = None
+    if kind == "math":
+        said = concluding_value(text, follows=follows)
+    elif kind == "text":
+        said = lone_line(text)
+    return None if said is None else Extraction(said, "sentence")
+
+
+def _guessed(text: str, kind: Kind, letters: tuple[str, ...]) -> Extraction | None:
+    """The last number or letter of a text that announces nothing."""
+    if kind == "choice" and (letter := last_letter(text, letters)) is not None:
         return Extraction(letter, "fallback")
-    if unmarked == "sentence" and kind == "math" and (value := concluding_value(text)) is not None:
-        return Extraction(value, "sentence")
-    if unmarked == "sentence" and kind == "text" and (line := lone_line(text)) is not None:
-        return Extraction(line, "sentence")
-    if unmarked == "number" and kind == "math" and (numbers := _NUMBER.findall(text)):
+    if kind == "math" and (numbers := _NUMBER.findall(text)):
         return Extraction(numbers[-1].rstrip(","), "fallback")
     return None

@@ -74,7 +74,7 @@ def sentence(line: str, spans: list[Span]) -> tuple[str, bool]:
         at = stop.start()
         if any(start <= at < end for start, end, _ in spans):
             continue
-        if stop[0] == "!" and re.match(r"\s*[=+*/^<>)-]", line[at + 1 :]):
+        if stop[0] == "!" and re.match(r"\s*[=+*/^<>)-]|\.(?=\s|\Z)", line[at + 1 :]):
             continue  # a factorial
         if stop[0] == "." and ABBREVIATION.search(line[max(0, at - 8) : at]) and line[at + 1 :].strip(" *_\"'$)"):
             if re.match(r"\s+[A-Z]", line[at + 1 :]) and re.search(

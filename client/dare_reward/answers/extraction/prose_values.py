@@ -8,6 +8,7 @@ from ..._pattern import pattern
 from ..languages import JOINED, LANGUAGES, every
 from ..markup import undecorated
 from ..tables import listed
+from .values import is_operand
 
 WORDS = 12  # a longer run of words after "Answer:" is an explanation
 
@@ -39,11 +40,18 @@ _TIMES = pattern(r"(?<=\d)\s?x\s?(?=\d)")
 _MONTHS = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)\b"
 _DATE = pattern(rf"\b{_MONTHS}(?=\s\d)|\d(?:st|nd|rd|th)?\s(?:of )?{_MONTHS}")
 _AND_OTHERS = pattern(r"[^\W\d_]+(?:\s[^\W\d_]+)?,?\s+and\s+\d")
+_THOUSANDS = pattern(r"\d[\d.,]*+k")  # 3k: thousands, or three times k
 _GROUPED = pattern(r"(?<=\d),(?=\d{3}(?!\d))")
 
 
+UNREAD = ""  # a value that is there and that nobody can read
+
+
 def plain_content(sentence: str, *, strict: bool = True) -> str | None:
-    """The expression or number at the start of `sentence`; unless `strict`, with others that "and" joins to it."""
+    """The expression or number at the start of `sentence`; unless `strict`, with others that "and" joins to it.
+
+    `UNREAD` where something is done to it in words: "2 over 3", "2 and a half".
+    """
     sentence = sentence.strip().strip('*_`"“”«»').strip()
     if sentence.startswith(("\\(", "\\[")) or (sentence.startswith("$") and not re.match(r"\$\s?[\d.]", sentence)):
         return None  # a span that never closes is cut off
@@ -57,9 +65,15 @@ def plain_content(sentence: str, *, strict: bool = True) -> str | None:
         return sentence.strip(TAIL_JUNK)
     prose = _first_prose(sentence)
     value = _trim(sentence) if prose is None else _trim(sentence[: prose.start()], led=True)
-    if _is_expression(value, alone=prose is None):
-        return _with_unit(value, sentence, prose, strict=strict)
-    return None
+    if not _is_expression(value, alone=prose is None):
+        return None
+    chunk = "" if prose is None else sentence[: prose.start()].rstrip()
+    ends = (len(chunk), sentence.find(value) + len(value)) if prose is not None and value else ()
+    if _THOUSANDS.fullmatch(value) or (
+        chunk.count("(") == chunk.count(")") and any(is_operand(sentence, end) for end in ends)
+    ):
+        return UNREAD
+    return _with_unit(value, sentence, prose, strict=strict)
 
 
 def _with_unit(value: str, sentence: str, prose: re.Match[str] | None, *, strict: bool) -> str | None:

@@ -13,14 +13,14 @@ none does, the sentence states no single value, and nothing is guessed:
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from ..._pattern import pattern
 from ..languages import english
 from ..markup import undecorated
-from ..number_words import spoken_runs
+from ..number_words import spoken_number
 from .lines import spans
-from .prose_values import COPULA, NUMBER, TAIL_JUNK, WORDS, last_side, plain_content, unit_after
+from .prose_values import COPULA, TAIL_JUNK, UNREAD, WORDS, last_side, plain_content, unit_after
+from .values import Value, readable, values
 
 LONGEST = 600  # characters of a sentence that is read
 MOST = 12  # values in it
@@ -46,12 +46,18 @@ _SUBJECT = pattern(
 )
 _CUT_OFF = pattern(r"[\s*_]*+(?:\\[(\[a-z]|\$(?![\d.]))")  # a formula that never closes
 _WHO = pattern(r",\s(?:it|they)\Z")  # "Together, they found 665"
+_REMARK = pattern(
+    rf"(?:\W|(?:user|assistant|human|teacher|student)\s?:\s)*(?:{english('remarks')})|\W*\Z", re.IGNORECASE
+)
+_ITEM = pattern(r"(?:[-*•]|\(?\d{1,2}[.)])")
+_NEAR, _LINES = 2_000, 5  # characters and lines at the end in which the last sentence stands
 _DOLLARS = pattern(r"(?<!\\)\$(?!\d)")  # of formulas, not of money
 _RESULT = pattern(r"=[\s$\\(*]*[-−]?\d[\d.,]*%?(?:\s(?!and\b|then\b|so\b|which\b|but\b)[^\W\d_]+){0,3}\s*\Z")
 _WORDED = pattern(r"[^\W\d_]{3,}")
 _ENDS = (".", "!", "**", "$", "\\)", "∎")
 _SENTENCES = pattern(r"(?<=[.!?])\s+(?=[A-Z$\\*])")
 _HEDGES = pattern(rf"\b(?:{english('hedges')})|:$", re.IGNORECASE)
+_NUMBERED = pattern(r"[\W_]*step\s\d", re.IGNORECASE)
 _STEP = pattern(r"(?:[-*•]\s+|\(?\d{1,2}[.)]\s+|step\s\d{1,2}\s*[:.]\s*)+", re.IGNORECASE)
 _DENIES = pattern(
     r"[?？]|n['’]t\b|\b(?:not|never|cannot|neither|nor|let(?:['’]s|\sme|\sus)?|at least|at most|no more than"
@@ -62,7 +68,12 @@ _WHICH = pattern(r"\b(?:who|which|that)\b", re.IGNORECASE)  # "20 kids who are n
 _BRACKETS = pattern(r"\s\([^()]{0,80}\)")
 _BOLD = pattern(r"\*\*\s*(?:\$|\\\()?\s*\Z")
 _BOLD_END = pattern(r"[^*\d]{0,40}(?:\*\*|\Z)")
-_SO = pattern(r"(?:\A|[\s,;.])(?:so|thus|hence|therefore|then)\b(?!\sthat),?\s", re.IGNORECASE)
+_SO = pattern(
+    r"(?:\A|[\s,;.])(?:(?:so|thus|hence|therefore|then)\b(?!\sthat),?"
+    r"|which (?:is|equals|gives|(?:simplifies|reduces) to))\s",
+    re.IGNORECASE,
+)
+_WHICH_ARE = pattern(r",\s(?:which|who)\s(?!is\b|equals|gives).*\Z", re.DOTALL)
 _LINK = pattern(
     r"\b(?:is|are|was|were|be|been)\b[\s*]*+(?:(?:now|therefore|thus|then|equal to|approximately|about|exactly|only"
     r"|also"
@@ -77,6 +88,7 @@ _BESIDE = pattern(
     r"|next\s|last\s|a\s|each\s){0,3}+[-\\$€£¥*(]*\Z",
     re.IGNORECASE,
 )
+_AFTER = pattern(r"\bapart (?:after|in|at)\s\Z")
 _GIVEN = pattern(r"\b(?:given|with|since|where|let|if|as|because|from|when)\s\W*\Z", re.IGNORECASE)
 _BY_DOING = pattern(
     r"\b(?:after|by|before|without|when|while|from)\s\w+ing\s(?:\w+\s){0,2}+[-\\$€£¥*(]*\Z", re.IGNORECASE
@@ -95,12 +107,6 @@ _COMMAND = pattern(r"\\[A-Za-z]+")
 _LETTER = pattern(r"[A-Za-z]")
 
 
-class _Value(NamedTuple):
-    start: int
-    end: int
-    content: str
-
-
 def said_in_words(sentence: str, *, fresh: bool, alone: bool) -> str | None:
     """What an announced sentence says: the value that it states, else its words, if they are few.
 
@@ -113,7 +119,7 @@ def said_in_words(sentence: str, *, fresh: bool, alone: bool) -> str | None:
         return verdict[0]
     explains = _EXPLAINS.match(sentence) is not None and _REAL.match(sentence) is None
     _, colon, after = sentence.rpartition(": ")
-    if explains and colon and (content := plain_content(after)) is not None:
+    if explains and colon and (content := plain_content(after)):
         return content
     clause = None if explains else _CLAUSES.search(sentence)
     if clause and not _WHO.match(clause[0]):
@@ -131,37 +137,85 @@ def said_in_words(sentence: str, *, fresh: bool, alone: bool) -> str | None:
         or content in {"null", "TBD", "TBA", "N/A"}
     ):
         return None
+    first = next(iter(values(content)), None)
+    if first is not None and not first.start and first.content is None:
+        return UNREAD
     return content if any(c.isalnum() for c in content) else None
 
 
-def concluding_value(text: str) -> str | None:
+def of_several(sentence: str) -> str | None:
+    """What a sentence with several values states; None where it has one, or is a step of several."""
+    clause = _CLAUSES.search(sentence)
+    said = sentence[: clause.start()] if clause and "so" not in clause[0] else sentence
+    return stated_value(said) if len(_values(said)) > 1 and not _NUMBERED.match(said) else None
+
+
+def concluding_value(text: str, *, ended: bool = False, follows: bool = False) -> str | None:
     """The one value of the last sentence of a text that announces none: "So, John spent $800 on ties."
 
-    None where that sentence has no end, so that the text may have been cut off, or where it is not sure.
+    None where that sentence is not sure, or where it has no end, so that the text may have been cut off, unless it
+    `ended`. `follows`: it must say itself that it concludes. Thanks and the like behind it say nothing.
     """
-    line = text.rstrip().rpartition("\n")[2].strip()
-    if not line.endswith(_ENDS) and not (_WORDED.search(line) and _RESULT.search(line)):
-        return None
-    if len(_DOLLARS.findall(line)) % 2 or line.count("\\(") != line.count("\\)"):
-        return None
-    last = _SENTENCES.split(line)[-1]
-    return None if _HEDGES.search(last) else stated_value(last.rstrip(". "))
+    lines = undecorated(text[-_NEAR:].rstrip()).split("\n")
+    for line in reversed(lines[-_LINES:]):
+        said = line.strip()
+        if not (ended or said.endswith(_ENDS) or (_WORDED.search(said) and _RESULT.search(said))) or _is_open(said):
+            return None
+        for sentence in reversed(_SENTENCES.split(said)):
+            if sentence and not _REMARK.match(sentence):
+                sure = ended or not _HEDGES.search(sentence)
+                return stated_value(_unstopped(sentence)) if sure and (_SO.match(sentence) or not follows) else None
+    return None
+
+
+def _unstopped(sentence: str) -> str:
+    """A sentence without its end: `5!.` ends with a factorial, "5!" with a cry."""
+    said = sentence.rstrip()
+    return said[:-1] if said.endswith("!.") else said.rstrip(".! ")
+
+
+def conclusion_of(line: str) -> str | None:
+    """What the last sentence of several on a line states, if it says itself that it concludes."""
+    *before, last = _SENTENCES.split(line)
+    return stated_value(_unstopped(last)) if before and _SO.match(last) else None
+
+
+def verdict(content: str) -> str | None:
+    """The "yes" or "no" that a field begins with, where what follows states no value: "Yes, y = 0 is a solution"."""
+    said = _VERDICT.match(content)
+    linked = said and any(_LINK.search(content, 0, v.start) for v in values(content))
+    return None if said is None or linked else said[0]
+
+
+def _is_open(line: str) -> bool:
+    """Whether a formula of the line never closes, or it is the mark of an item that never came."""
+    left = list(line)
+    for start, end, _ in spans(line):
+        left[start:end] = " " * (end - start)
+    rest = "".join(left)
+    return (
+        _DOLLARS.search(rest) is not None or rest.count("\\(") != rest.count("\\)") or _ITEM.fullmatch(line) is not None
+    )
 
 
 def stated_value(sentence: str) -> str | None:
-    """The one value that `sentence` states, with its unit; None where it states none or several."""
+    """The one value that `sentence` states, with its unit; None where it states none or several, or one unreadable."""
     said = undecorated(sentence.strip()).strip(" \t_>#")
     said = said[step.end() :] if (step := _STEP.match(said)) else said
+    if said.endswith("}") and said.count("}") == said.count("{") + 1:
+        said = said[:-1].rstrip(". ")  # of a tag in braces
     if not said or len(said) > LONGEST or _DENIES.search(_WHICH.split(said)[0]) or said.count("{") != said.count("}"):
         return None
-    said = _concluding(said)
-    values = _values(said)
-    if not values or len(values) > MOST:
+    said = _concluding(_WHICH_ARE.sub("", said))
+    found = _values(said)
+    if not found or len(found) > MOST:
         return None
-    chosen = _chosen(said, values)
-    if chosen is None:
+    chosen = _chosen(said, found)
+    if chosen is None or chosen.content is None:
         return None
     content = _side(last_side(chosen.content))
+    if not readable(content):
+        return None
     unit = unit_after(said[chosen.end :].lstrip("*")) if any(c.isdigit() for c in content) else ""
     return f"{content} {unit}" if unit else content
 
@@ -180,31 +234,36 @@ def _concluding(said: str) -> str:
     return said
 
 
-def _chosen(said: str, values: list[_Value]) -> _Value | None:
+def _chosen(said: str, values: list[Value]) -> Value | None:
     bold = [v for v in values if _BOLD.search(said, 0, v.start) and _BOLD_END.match(said, v.end)]
     if bold:
         return bold[0] if len({v.content for v in bold}) == 1 else None
     last = _BRACKETS.sub(lambda m: " " * len(m[0]), said).rfind("=")
-    if last >= 0 and not any(v.start < last < v.end for v in values):
-        after = [v for v in values if v.start > last]
+    of = next((v for v in values if v.start < last < v.end), None)
+    if last >= 0 and (of is None or of.start not in {start for start, *_ in spans(said)}):
+        after = [v for v in values if v.end > last]
         between = said[said.find("=") : last]
         clean = after and said[last + 1 : after[0].start].strip(" *$\\(≈US") == "" and not _JOINED.search(between)
         return after[0] if clean and (len(after) == 1 or _beside(said, values, after[1])) else None
     linked = [v for v in values if _LINK.search(said, 0, v.start)]
+    if len(linked) > 1:
+        linked = [v for v in linked if not _beside(said, values, v)] or linked
     if linked:
-        return linked[0] if len({v.content for v in linked}) == 1 and not _several(said, values, linked[-1]) else None
+        same = len({said[v.start : v.end] for v in linked}) == 1
+        apart = any(_AFTER.search(said, 0, v.start) for v in values)  # "will be 60 miles apart after 6 hours"
+        return linked[0] if same and not apart and not _several(said, values, linked[-1]) else None
     left = [v for v in values if not _beside(said, values, v)]
     if (
         not left
         and len(values) == 1
-        and values[0].content[-1:].isdigit()
+        and (values[0].content or "")[-1:].isdigit()
         and not _BY_DOING.search(said, 0, values[0].start)
     ):
         left = values  # "The bread will last for 4 days": the only number
     return left[0] if len(left) == 1 else None
 
 
-def _several(said: str, values: list[_Value], value: _Value) -> bool:
+def _several(said: str, values: list[Value], value: Value) -> bool:
     """Whether another value is joined to `value`: by "and", or by a comma with nothing else."""
     after = next((v for v in values if v.start > value.start), None)
     if after is None or _beside(said, values, after):
@@ -212,10 +271,10 @@ def _several(said: str, values: list[_Value], value: _Value) -> bool:
     return re.search(r"\b(?:and|or)\b|,\s*[-\\$*(]*\Z", said[value.end : after.start]) is not None
 
 
-def _beside(said: str, values: list[_Value], value: _Value) -> bool:
+def _beside(said: str, values: list[Value], value: Value) -> bool:
     """Whether `value` only says when, with what or of which."""
     before = said[max(0, value.start - 80) : value.start]
-    if "=" in value.content and _GIVEN.search(before):
+    if "=" in said[value.start : value.end] and _GIVEN.search(before):
         return True
     if _BESIDE.search(before) or _BY_DOING.search(before):
         return True
@@ -230,23 +289,18 @@ def _beside(said: str, values: list[_Value], value: _Value) -> bool:
     return _CLAUSE.search(between) is not None
 
 
-def _values(said: str) -> list[_Value]:
-    """Numbers, number words and formulas with a value, in order; formulas that are names alone are none."""
-    found = spans(said)
+def _values(said: str) -> list[Value]:
+    """The values of a sentence outside brackets; formulas of letters only where there are no others, names never."""
     hidden = [(m.start(), m.end()) for m in _BRACKETS.finditer(said)]
-    values = [
-        _Value(start, end, content)
-        for start, end, content in found
-        if content and not _NAME.fullmatch(content) and not _is_formula(content)
-    ]
-    covered = [(start, end) for start, end, _ in found] + hidden
-    plain = [(m.start(), m.end(), m[0]) for m in NUMBER.finditer(said)]
-    plain += spoken_runs(said)
-    values += [_Value(*place) for place in plain if not any(a <= place[0] < b for a, b in covered)]
-    return sorted(v for v in values if not any(a <= v.start < b for a, b in hidden))
+    found = [v for v in values(said) if not (v.content and _NAME.fullmatch(v.content))]
+    outside = [v for v in found if not any(a < v.start < b for a, b in hidden)] or found[-1:]
+    numbers = [v for v in outside if v.content is None or not _is_formula(v.content)]
+    return numbers or [v for v in outside if _LINK.search(said, 0, v.start)]
 
 
 def _is_formula(content: str) -> bool:
     """Whether a formula speaks of letters: `x + y`, `f(x) = 2x`. `x = 5` and `2\\pi` have values."""
+    if spoken_number(content.lower()) is not None:
+        return False
     right = content.rpartition("=")[2]
     return _LETTER.search(_COMMAND.sub("", right).replace("e", "").replace("i", "")) is not None

@@ -13,16 +13,27 @@ from ..choices import choice_letter
 from ..languages import english
 from ..markup import undecorated
 from .prose_values import COPULA
+from .statements import stated_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 REPLY = 200  # characters of a reply that is an option and nothing else
+FEW = 4  # words of a line that may be an answer and no sentence
 LONE = 60  # characters of a reply in words that is its answer
 LINE = 24  # characters of a last line that is a letter and its dress
 
 _TALKS = pattern(rf"\b(?:{english('talks')})|n['’]t\b|[?？…:：,]\s*+\Z", re.IGNORECASE)
 # "(B) No" is an option with its text, "(B) is wrong" none.
+_HIGHLIGHTED = pattern(r"\*\*([^*\n]{1,80})\*\*")
+_AMOUNT = pattern(r"[-−]?[$€£]?\d[\d,]*+(?:\.\d++)?(?=\s[a-z(])")
+_DENIES = pattern(
+    r"\b(?:is|are|was|were|does|do|did|can|have|has)\s(?:not|never|no)\b|\b(?:cannot|none)\b", re.IGNORECASE
+)
+_SUBJECT = r"(?:The|An?|My|Our|His|Her|Its|Their)\s(?:[^\s.:;?!'\"“‘]++\s){1,20}?"
+_WHAT = r"(?!an?\b|in\b|at\b|to\b)(?P<what>[^,;:.!?\n]{1,60}(?:\.[^\s.]+)?)(?:,\s[^.]*)?+\.?"
+_NAMES = pattern(rf"{_SUBJECT}(?:is|are|was|were)(?:\s{_WHAT}|:\s(?P<listed>[^.;:!?\n]{{1,120}})\.?)")
+_CITES = pattern(r".{4,}?\b(?:is|was|are|named|called|titled|as):?\s['\"“‘*](?P<what>[^'\"“”*\n]{1,80})\.?['\"”’*]\.?")
 _BRACKETED = pattern(
     r"\([A-Z]\)\s(?!(?:is|are|was|cannot|wrong|incorrect|excluded|eliminated)\b)\w+(?:\s\w+)?\.?", re.IGNORECASE
 )
@@ -84,6 +95,13 @@ def unannounced_letter(text: str, letters: Sequence[str]) -> str | None:
     return None if labels - {letter} and not discussed else letter
 
 
+def last_line(text: str, letters: Sequence[str]) -> str | None:
+    """The letter that is the last line of several, below an empty one, and nothing else."""
+    before, _, line = text.rstrip().rpartition("\n")
+    bare = _BARE.fullmatch(line.strip(" *()`$")) if before.endswith("\n") else None
+    return bare[0][0] if bare and bare[0][0] in letters else None
+
+
 def _unfenced(reply: str) -> str:
     """The one line of a reply that is a code block."""
     if not (reply.startswith("```") and reply.endswith("```") and reply.count("\n") == 2):
@@ -118,9 +136,21 @@ def _closing(line: str, letters: Sequence[str]) -> str | None:
 
 
 def lone_line(text: str) -> str | None:
-    """A reply that is one line of a few words, "Sydney": a model that was shown bare answers gives one."""
+    """What a reply of one line says in words: "Sydney", or what its sentence states, "The capital is **Sydney**.".
+
+    A sentence states what stands in bold, else what it quotes at its end, else what follows "is" there, else its only
+    value.
+    """
     line = text.strip()
-    return line if 0 < len(line) <= LONE and "\n" not in line and not _TALKS.search(line) else None
+    if not line or len(line) > REPLY or "\n" in line or _TALKS.search(line) or _DENIES.search(line):
+        return None
+    if (found := _HIGHLIGHTED.findall(line)) and len(set(found)) == 1:
+        return (_AMOUNT.match(found[0]) or [found[0]])[0].strip(" .:")
+    if stated := _NAMES.fullmatch(line) or _CITES.fullmatch(line):
+        return next(said for said in stated.groups() if said).strip()
+    if len(line.split()) > FEW and line.endswith(".") and (value := stated_value(line.rstrip("."))) is not None:
+        return (_AMOUNT.match(value) or [value])[0]
+    return line if len(line) <= LONE else None
 
 
 def unannounced_value(text: str) -> str | None:

@@ -1,10 +1,22 @@
-"""The part of a rollout in which its answer stands: the final turn, without the thinking, up to a run-on question."""
+"""Where a reply begins and ends: its final turn, without the thinking, up to what is no reply any more.
+
+    text -> final turn -> parts, the asked one first
+
+A base model that has answered goes on with a further question of an imagined list, and a chat model that was shown
+examples answers these again. So a reply that opens with a question has its own answer last; one that opens with text
+has it first.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 from ..._pattern import pattern
-from ..languages import every
+from ..languages import english, every
 from .fields import without_stray_tags
+
+MOST = 8  # parts that are looked at
 
 # An end-of-turn token that detokenisation left in the text: what follows is another turn, or garbage.
 _END = pattern(
@@ -19,8 +31,9 @@ _OPENING = pattern(
 _MARKUP = pattern(r"<[|/A-Za-z\uff5c]")
 _CHANNEL = "<|channel|>"
 _HARMONY, _MESSAGE = "<|channel|>final", "<|message|>"  # between them may stand the format: <|constrain|>json
+Pairs = tuple[tuple[str, str], ...]
 # A word of each pair, which is looked for first, and the pair.
-_THINK = {
+_THINK: dict[str, Pairs] = {
     "hink>": (("<think>", "</think>"), ("<seed:think>", "</seed:think>"), ("<longcat_think>", "</longcat_think>")),
     "thinking>": (("<thinking>", "</thinking>"),),
     "THINK": (("[THINK]", "[/THINK]"), ("<|START_THINKING|>", "<|END_THINKING|>")),
@@ -35,12 +48,21 @@ _THINK = {
 _SQUARE = {word: square for word, pairs in _THINK.items() if (square := tuple(p for p in pairs if p[0][0] == "["))}
 # What a template writes before the reply and nowhere else.
 _REPLY = ("<|im_start|>answer\n", "[BEGIN FINAL RESPONSE]", "<|START_RESPONSE|>", "<|open|>response<|sep|>")
-# A base model that has answered often goes on with the next question of an imagined list.
+_ASKS = "|".join(word.capitalize() for word in every("question"))
+_NUMBERED = "(?:Problem|Question|Exercise|Example|Task)"
+# The line of a further question, or of what stands before one in a prompt.
 _QUESTION = pattern(
-    rf"\n(?:[ \t]*+[#*>]*+[ \t]*+(?:{'|'.join(word.capitalize() for word in every('question'))})"
+    rf"\n(?:[ \t]*+[#*>]*+[ \t]*+(?:(?:Next|New|Another)[ \t])?+(?:{_ASKS}|Task|[qQ]uestion|Example[ \t]++\d++)"
     r"[ \t]*+\d*+[ \t]*+\**+[ \t]*+[:：]"
-    r"|(?:#{1,6}[ \t]|\*\*)(?:Problem|Question|Exercise|Example)[ \t]++\d++\.?\**+[ \t]*+(?=\n))"
+    rf"|(?:#{{1,6}}[ \t]|\*\*){_NUMBERED}(?:[ \t]++\d++)?+\.?\**+[ \t]*+(?=\n)|\*\*{_NUMBERED}[ \t]++\d++\.?\*\*"
+    r"|[\[<](?:[Qq]uestion|QUESTION|[Pp]roblem)[\]>]|(?:user|human)\n"
+    rf"|(?i:[#*]*(?:{english('prompts')})))"
 )
+# What a base model writes for the end of its answer, without its beginning.
+_STRAY = pattern(r"(?<![A-Za-z<])\s*+<?(?:/(?:final_)?answer|/?end answer|answer)>", re.IGNORECASE)
+_OPENED = pattern(r"<(?:final_)?answer>", re.IGNORECASE)
+_EXPLAINS = pattern(rf"(?<=[.\n])\s?[#*]*+(?:{english('explains again')})", re.IGNORECASE)
+_LEAD = 120  # characters that a reply may say before it opens with a question: "Here are the answers:"
 
 
 def final_turn(text: str, *, open_think: bool = False) -> str | None:
@@ -53,6 +75,7 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
             "\boxed", "\\boxed"
         )  # written by something that took the first two characters for a backspace
     marked = "<" in text and _MARKUP.search(text) is not None
+    turn: str | None = text
     if marked:
         if _CHANNEL in text and _HARMONY not in text and not open_think:
             return None
@@ -61,12 +84,37 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
             text = text[opening.end() :]
         if end := _END.search(text):
             text = text[: end.start()]
-    elif "[" not in text and "◁" not in text:
-        return text
-    else:
-        text = _reply(text)
-    turn = _after_thinking(text, open_think=open_think, marked=marked)
+        turn = _after_thinking(text, _THINK, open_think=open_think)
+    elif "[" in text or "◁" in text:
+        turn = _after_thinking(_reply(text), _THINK if "◁" in text else _SQUARE, open_think=open_think)
+    if turn and "nswer>" in turn and not _OPENED.search(turn):
+        stray = _STRAY.search(turn)
+        turn = turn[: stray.start()] if stray and turn.find("box", stray.end()) < 0 else turn
     return without_stray_tags(turn) if turn and marked else turn
+
+
+def parts(turn: str) -> list[str]:
+    """The questions that a turn answers, the asked one first: the last of a turn that opens with a question."""
+    places = _questions("\n" + turn.lstrip()) if turn else []
+    if not places:
+        return [turn]
+    turn = "\n" + turn.lstrip()
+    opens = places[0] == 0 or (places[0] < _LEAD and turn[: places[0]].rstrip().endswith(":"))
+    if opens:
+        return [turn[places[-1] :]]
+    return [turn[a:b] for a, b in zip([0, *places], [*places, len(turn)], strict=True)]
+
+
+def before_explanation(part: str) -> str | None:
+    """What stands before the explanation of an answer that is given first: "80 dollars", "Explanation: …"."""
+    found = _EXPLAINS.search(part)
+    return part[: found.start()] if found else None
+
+
+def _questions(text: str) -> list[int]:
+    """Where up to eight lines begin that open another question; of more, the last."""
+    found = [match.start() for match in _QUESTION.finditer(text)]
+    return found if len(found) <= MOST else [*found[: MOST - 1], found[-1]]
 
 
 def _reply(text: str) -> str:
@@ -79,21 +127,8 @@ def _reply(text: str) -> str:
     return text
 
 
-def questions(text: str) -> list[int]:
-    """Where up to eight lines begin that open another question."""
-    if ":" not in text and "：" not in text and "#" not in text and "*" not in text:
-        return []
-    found = []
-    for match in _QUESTION.finditer(text):
-        found.append(match.start())
-        if len(found) == 8:
-            break
-    return found
-
-
-def _after_thinking(text: str, *, open_think: bool, marked: bool) -> str | None:
-    think = _THINK if marked or "\u25c1" in text else _SQUARE
-    for opening, closing in [pair for word, pairs in think.items() if word in text for pair in pairs]:
+def _after_thinking(text: str, pairs_of: Mapping[str, Pairs], *, open_think: bool) -> str | None:
+    for opening, closing in [pair for word, pairs in pairs_of.items() if word in text for pair in pairs]:
         end = text.rfind(closing)
         if end >= 0:
             text = text[end + len(closing) :]

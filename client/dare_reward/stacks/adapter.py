@@ -1,4 +1,4 @@
-"""What the adapters share: where and how to score, one entropy source per group, and what happens without a reply.
+"""What the adapters share: where and how to score, and what happens without a reply.
 
 Everything that configures an adapter fits into one URL, because some stacks hand a reward function nothing else:
 

@@ -1,0 +1,148 @@
+r"""The values in a sentence: numbers, formulas and number words, each as far as it reaches.
+
+A value is what a reader would copy: a sign, a currency, a number in digits or words, what multiplies, divides or
+raises it, the brackets around it, or a formula in dollars. It is maximal: `2√13`, `3 1/2` and `10^5` are one value, and
+so is `3 to 4`. One that touches a word that computes or compares ("over", "half of", "at least": tables/english.txt),
+or a dash that may be a range, is unreadable: `value` is None, and nobody takes a part of it.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import NamedTuple
+
+from ..._pattern import pattern
+from ..languages import english
+from ..number_words import NUMBER_WORD, spoken_number, spoken_runs
+from ..tables import listed
+from .lines import Span, spans
+
+LONGEST = 600  # characters of a sentence that is read
+
+NUMBER = r"(?:\d{1,3}(?:,\d{3})++(?:\.\d++)?|\d++(?:\.\d++)?|\.\d++)"
+PLAIN = pattern(rf"[-−–]?{NUMBER}(?:/\d++)?(?:\\?%|°)?")
+_FRACTION = "½⅓⅔¼¾⅕-⅞"
+_SPAN = "\ue000"  # stands for each character of a formula in dollars
+_MONEY = r"(?:US)?\\?[$€£¥]\s?(?=[-−–]?[\d.])"
+_NAMED = r"(?:sin|cos|tan|log|ln|lg|exp|sqrt|pi)(?![^\W\d_])"
+_LETTER = r"[A-Za-zα-ωΑ-Ω](?![A-Za-z'’])"
+# Brackets with what is no word between them: (3, -4), {1, 2}, (x + 1).
+_BRACKETED = (
+    rf"[(\[{{](?:[^()\[\]{{}}A-Za-z\\]|{_LETTER}|{_NAMED}|\\[A-Za-z]++|\\.|\{{[^{{}}]{{0,40}}\}}){{1,60}}+[)\]}}]"
+)
+_PIECE = (
+    rf"(?:{_BRACKETED}|{NUMBER}|{_SPAN}++|\\[A-Za-z]++|(?:(?<=\d)\s)?\\?%|{_NAMED}|{_LETTER}"
+    rf"|[πα-ω√∞{_FRACTION}⁰-⁹²³¹₀-₉°^_|'′]|!(?=\s?[-+*/=!.)]|\Z)|/(?=[\d(]))"
+)
+_OPERATOR = (
+    r"(?:\s?(?:[-−–+*/=<>≤≥±×·÷^≈∓]{1,2}|\\(?:cdot|times|pm|approx|le|ge|ne)(?![a-z]))\s?|(?<=\d)\s?[:x]\s?(?=\d))"
+)
+_RUN = pattern(
+    rf"(?<![A-Za-z\d_\\])(?P<sign>[-−–—]\s?|[+±≈~]\s?|)(?P<money>{_MONEY}|)(?:{_PIECE})++"
+    rf"(?:(?:{_OPERATOR}(?:[-−–√]|{_MONEY})?|\s(?=\d++/\d++(?![\d/])|[{_FRACTION}]))(?:{_PIECE})++)*+"
+)
+_HAS_VALUE = pattern(rf"[\d{_SPAN}π∞{_FRACTION}]")
+_RANGE = pattern(rf"{NUMBER}\s?[-–—]\s?{NUMBER}(?:/\d++)?|\d[\d.,]*+k")
+_MINUS = pattern(r"\b(?:minus|negative)\s\Z", re.IGNORECASE)
+_LEADS = pattern(r"(?:\b(?:is|are|was|be|equals|of|to)\s|[=:(]\s?|\A)\Z", re.IGNORECASE)
+_BEFORE = pattern(rf"\b(?:{english('operates before')})\s?[*(]*\Z|[√^±<>≤≥≠]\s?\Z|\d[.,]\Z", re.IGNORECASE)
+_AFTER = pattern(
+    rf"[\s*-]{{0,2}}(?:{english('operates after')})|\s?[{_FRACTION}√^<>≤≥≠²³]|π|[.,'’]\d|\s?%\s?of\b"
+    r"|(?<=(?<!\d)[123])\squarters\b|\s(?:hundred|thousand|million)\sand\s"
+    r"|(?:\s?(?:degrees?|°)(?:\s?[CF]\b|\s(?:celsius|fahrenheit))?)?\sbelow\s(?:zero|freezing)|k\b",
+    re.IGNORECASE,
+)
+_JOINTS = rf"[\s*-]*(?:{english('operates between')})[\s*(-]*"
+_SHARE = r"\s(?:in|of|by|out of)\s\d[\d,.]*+(?!\s?[a-z\d])"  # 3 in 4, but not 120 in 2 weeks
+_BETWEEN = pattern(rf"{_JOINTS}\$?", re.IGNORECASE)
+_THEN_VALUE = pattern(
+    rf"{_SHARE}|{_JOINTS}(?:the\s)?(?:[\d$√π\\]|[b-z](?![a-z'’])|root\b|square root\b|{NUMBER_WORD})", re.IGNORECASE
+)
+_SHARED = pattern(r"\d\s(?:in|of|by|out of)\s\Z", re.IGNORECASE)
+_BASE = pattern(r"\s?(?:in\s)?base\b", re.IGNORECASE)
+_LETTERS = pattern(r"(?<![\\A-Za-z])[A-Za-z]{2,}+")
+_READ = frozenset(listed("function_letters")) | frozenset(listed("unit_letters"))
+_DASHES = "-−–—"
+_LABEL = pattern(r"[A-Za-z]\d++")  # A4, x1
+_DELIMITER = pattern(r"(?<!\\)\$|\\[()]")
+_ORDINAL = pattern(r"(?:st|nd|rd|th)\b")
+
+
+class Value(NamedTuple):
+    """A value of a sentence: where it stands, and what it says; `content` None: nobody can read it."""
+
+    start: int
+    end: int
+    content: str | None
+
+
+def values(said: str) -> list[Value]:
+    """The values of a sentence, in order."""
+    inside, masked = spans(said), said[:LONGEST]
+    for start, end, _ in inside:
+        masked = masked[:start] + _SPAN * (end - start) + masked[end:]
+    found = [
+        _value(said, masked, m, inside)
+        for m in _RUN.finditer(masked)
+        if _HAS_VALUE.search(m[0]) and not _ORDINAL.match(masked, m.end()) and not _LABEL.fullmatch(m[0])
+    ]
+    spoken = [_spoken(said, start, end, words) for start, end, words in spoken_runs(said)]
+    found = sorted([*found, *(v for v in spoken if not any(v.start < w.end and w.start < v.end for w in found))])
+    joined = {
+        i + step
+        for i, (one, other) in enumerate(pairwise(found))
+        if (_BETWEEN.fullmatch(said, one.end, other.start) and said[one.start] not in "$€£¥")
+        or _is_next(said, one, other)
+        for step in (0, 1)
+    }
+    return [v._replace(content=None) if i in joined or _is_touched(said, v) else v for i, v in enumerate(found)]
+
+
+def _is_next(said: str, one: Value, other: Value) -> bool:
+    """Whether two values with nothing between them may be one: `5 000`, `log_2 8`; "2 5 dollar toys" are two."""
+    if said[one.end : other.start].strip(" "):
+        return False
+    first, second = said[one.start : one.end], said[other.start : other.end]
+    return len(second) == 3 or not (PLAIN.fullmatch(first) and PLAIN.fullmatch(second))
+
+
+def readable(content: str) -> bool:
+    """Whether a value is a number, or mathematics without a word but units and functions."""
+    if PLAIN.fullmatch(content) or spoken_number(content.lower()) is not None:
+        return True
+    return _HAS_VALUE.search(content) is not None and all(m[0].lower() in _READ for m in _LETTERS.finditer(content))
+
+
+def _value(said: str, masked: str, m: re.Match[str], inside: list[Span]) -> Value:
+    """A run as a value: without its currency, with its sign."""
+    start, end = m.span()
+    sign = m["sign"].strip()
+    if m["sign"].endswith(" ") and sign in _DASHES and not _LEADS.search(said, 0, start):
+        return Value(m.end("sign"), end, None)  # "Total - 5"
+    before = _MINUS.search(said, max(0, start - 12), start)
+    body = said[m.end("money") : end]
+    body = next((content for a, b, content in inside if (a, b) == (m.end("sign"), end)), _DELIMITER.sub("", body))
+    if sign in _DASHES and sign:
+        body = "-" + body
+    elif before:
+        start, body = before.start(), "-" + body
+    elif sign:
+        body = sign + body
+    return Value(start, end, None if _RANGE.fullmatch(masked, m.end("money"), end) else body.strip())
+
+
+def _spoken(said: str, start: int, end: int, words: str) -> Value:
+    before = _MINUS.search(said, max(0, start - 12), start)
+    return Value(before.start(), end, str(-(spoken_number(words.lower()) or 0))) if before else Value(start, end, words)
+
+
+def _is_touched(said: str, value: Value) -> bool:
+    near = max(0, value.start - 32)
+    before = _BEFORE.search(said, near, value.start) or _SHARED.search(said, near, value.start)
+    return before is not None or is_operand(said, value.end) or _BASE.match(said, value.end) is not None
+
+
+def is_operand(said: str, end: int) -> bool:
+    """Whether what follows the value that ends at `end` does something to it: "squared", "over 7", "and a half"."""
+    return (_AFTER.match(said, end) or _THEN_VALUE.match(said, end)) is not None
