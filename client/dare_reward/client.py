@@ -311,7 +311,8 @@ class _Base:
             reply = Reply.from_json(read_json(response.content))
             self._check_crossed(reply.request_id, response)
             output = methods()[method].output if method in methods() else None
-            check_fit(reply, Asked(response.request_id, method, output, "advantage" in labels, part.group_ids, groups))
+            said = (response.request_id, method, output, "advantage" in labels, part.group_ids, groups)
+            check_fit(reply, Asked(*said, labelled=labels.get("labelled") == "gt"))
             return replace(reply, groups=tuple(map(with_reasons, reply.groups, part.unread)))
 
         return read

@@ -15,7 +15,6 @@ from .answers.extraction.final_answer import EMPTY
 from .errors import FrameError, ReplyError
 from .groups import Ragged
 from .inputs import FIELDS
-from .methods import OTHER_NAMES
 from .segments import offsets
 from .wire import pack, unpack
 
@@ -238,6 +237,7 @@ class Asked:
     advantage: bool
     group_ids: Sequence[str]
     groups: Sequence[JSON]
+    labelled: bool = False
 
 
 class CrossedReplyError(ReplyError):
@@ -257,8 +257,7 @@ def check_fit(reply: Reply, asked: Asked) -> None:
         raise ReplyError(f"the reply is for other groups than the {len(asked.group_ids)} that were sent")
     for group, sent in zip(reply.groups, asked.groups, strict=True):
         if group.error is None:
-            method = sent.get("method") or asked.method
-            if group.method not in {None, OTHER_NAMES.get(method, method)}:
+            if group.method not in {None, asked.method, "gt" if asked.labelled else None}:
                 raise ReplyError(f"group {group.group_id!r} was scored by {str(group.method)[:64]!r}")
             _check_group(group, sent, {reply.output, *(["advantages"] if asked.advantage else [])})
 

@@ -16,7 +16,6 @@ from dare_reward.errors import LimitError, RequestError
 from dare_reward.openrlhf import AnswerRules, Label, read_label
 from dare_reward.runs.line import of_groups
 from dare_reward.scoring.request import Limits
-from dare_reward.stacks.adapter import Scorer
 from dare_reward.stacks.rollout import label_of
 
 
