@@ -39,7 +39,24 @@ def test_score_writes_what_estimate_says(tmp_path, capsys):
     assert main(["score", write(tmp_path, GOOD), "-p", "alpha=0.5", "-p", "weight=sqrt"]) == 0
     found = json.loads(capsys.readouterr().out)
     expected = dare_reward.estimate([GOOD], alpha=0.5, weight="sqrt").to_json()["groups"][0]
-    assert found == json.loads(json.dumps(expected))
+    assert found["reply"] == json.loads(json.dumps(expected))
+    assert {name: found[name] for name in GOOD} == GOOD
+
+
+def test_every_command_reads_what_score_writes(tmp_path, capsys):
+    rollouts = [{"answer": a, "mean_entropy": e} for a, e in (("1", 0.2), ("1", 0.3), ("2", 0.6))]
+    groups = [{"group_id": f"g{i}", "prompt": f"q{i}", "label": "1", "rollouts": rollouts} for i in range(3)]
+    file, log = write(tmp_path, *groups), str(tmp_path / "log.jsonl")
+    assert main(["score", file, "--out", log]) == 0
+    told = []
+    for name in (file, log):
+        assert main(["calibrate", name]) == 1
+        assert main(["explain", name, "--group", "g1"]) == 0
+        told.append(capsys.readouterr().out)
+    assert told[0] == told[1]
+    assert main(["score", log]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[0])["reply"]["pseudo_label"] == "1"
+    assert main(["report", log, "-o", str(tmp_path / "r.html")]) == 0
 
 
 def test_score_from_standard_input_to_a_file(tmp_path, monkeypatch):
@@ -64,7 +81,7 @@ def test_bad_lines_are_named_and_stop_nothing(tmp_path, capsys):
     out, err = capsys.readouterr()
     replies = [json.loads(x) for x in out.splitlines()]
     assert [r["group_id"] for r in replies] == ["g", "line-7", "h"]
-    assert replies[1]["error"]["code"] == "missing_entropy"
+    assert replies[1]["reply"]["error"]["code"] == "missing_entropy"
     for number, word in ((2, "not JSON"), (4, "object"), (5, "at least one"), (6, "answr"), (7, "no entropy")):
         assert any(x.startswith(f"line {number}: ") and word in x for x in err.splitlines())
     assert "lines: 4 read, 2 refused, 1 unreadable" in err.splitlines()

@@ -44,11 +44,11 @@ def file(tmp_path):
 
 
 COMMANDS = [
-    "score IN", "score IN --table", "score IN --table -m ttrl", "compare IN --methods dare,ttrl,scrl",
+    "score IN", "score IN --table", "score IN --table -m ttrl", "calibrate IN --methods dare,ttrl,scrl",
     "explain IN", "explain IN --suspicious 9 -m ttrl", "explain IN --group line-1", "explain IN --group line-2 --wide",
     "explain IN --group line-3", "explain IN --group line-4", "explain IN --group nothing", "explain IN --json",
     "explain IN --group line-1 --json", "calibrate IN", "report IN -o OUT.html",
-    "convert IN", "convert IN --out OUT.jsonl",
+    "score IN --out OUT.jsonl",
 ]  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def test_a_file_does_not_act_in_the_terminal(command, file, tmp_path, capsys):
 def test_a_run_log_does_not_act_in_the_terminal(command, tmp_path, capsys):
     log = RunLog(tmp_path / "log")
     for run in (EVIL, "b"):
-        log.add(of_groups(GROUPS, estimate(GROUPS, method="ttrl"), run=run, step=1))
+        log.add(of_groups(GROUPS, estimate(GROUPS, method="ttrl").groups, run=run, step=1))
     log.close()
     main([w.replace("LOG", str(tmp_path / "log")).replace("OUT", str(tmp_path / "out")) for w in command.split()])
     out, err = capsys.readouterr()

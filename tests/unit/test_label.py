@@ -375,7 +375,7 @@ def two(tmp_path):
 def test_every_command_reads_labels(two, tmp_path, capsys):
     path, labels = two
     assert main(["score", path, "--labels", labels, "-m", "gt", "--json"]) == 1  # one has no label
-    first, second, _ = (json.loads(line)["rewards"] for line in capsys.readouterr().out.splitlines())
+    first, second, _ = (json.loads(line)["reply"]["rewards"] for line in capsys.readouterr().out.splitlines())
     assert (first, second) == ([1, 0, 0], [0, 0])
     assert main(["calibrate", path, "--labels", labels, "--json"]) == 1
     shown = capsys.readouterr()
@@ -425,8 +425,8 @@ def test_a_group_that_says_something_else_is_named(own, row, tmp_path):
     assert second["group_id"] == "b"
 
 
-def test_a_run_log_keeps_its_labels(tmp_path, two, capsys):
-    beside = {"v": 2, "time": 0.0, "seconds": 0.0, "run": "r", "step": 0, "reply": {}}
-    path = written(tmp_path / "log.jsonl", {**group("a", ["1"]), **beside})
-    assert main(["report", path, "-o", str(tmp_path / "o.html"), "--labels", two[1]]) == 2
+def test_a_run_log_keeps_its_labels(two, tmp_path, capsys):
+    path, log = two[0], tmp_path / "log.jsonl"
+    assert main(["score", path, "-m", "ttrl", "--out", str(log)]) == 0
+    assert main(["report", str(log), "-o", str(tmp_path / "o.html"), "--labels", two[1]]) == 2
     assert "leave out" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`dare-reward score FILE`: groups in, one group's reply a line out."""
+"""`dare-reward score FILE`: groups in; out each with its reply, a line of a run log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from typing import Any
 from dare_reward.commands.tables import add_wide, group_table, screen_of
 from dare_reward.errors import DareError, RefusedError, RequestError, misspelt_variables
 from dare_reward.files.output import text_file
-from dare_reward.reply import GroupReply, Reply, group_json
+from dare_reward.reply import GroupReply, Reply
+from dare_reward.runs.line import line
 from dare_reward.scoring.score import estimate
 
 from .command import add_command
@@ -44,7 +45,8 @@ def register(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "score",
-        notes="On a terminal you see a table for each group. In a pipe or a file you get one JSON line per group.",
+        notes="""On a terminal you see a table for each group. In a pipe or a file you get one JSON line per group: the
+        group and its reply, as in a run log, which `report`, `calibrate` and `explain` read.""",
         examples=(
             "dare-reward score rollouts.jsonl",
             "dare-reward score rollouts.jsonl --out rewards.jsonl",
@@ -88,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
                 lacking.append(group)
             summary.add_scored(number, group, reply)
             done += 1
-            text = group_table(reply, top=10, on=screen) + "\n" if tables else json.dumps(group_json(reply))
+            text = group_table(reply, top=10, on=screen) + "\n" if tables else _logged(group, reply)
             out.write(text + "\n")
         summary.say_refused()
         reader.say(warn)
@@ -98,6 +100,10 @@ def run(arguments: argparse.Namespace) -> int:
     summary.say()
     say_remedy(arguments, lacking, reader)
     return summary.exit_code()
+
+
+def _logged(group: Mapping[str, Any], reply: GroupReply) -> str:
+    return json.dumps(line(group, reply, asked=frozenset({"prompt"})))
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:
