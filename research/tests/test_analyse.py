@@ -98,15 +98,6 @@ def test_bad_lines_are_named(tmp_path, capsys):
     assert [line.partition(":")[0] for line in err.splitlines()][:-1] == ["line 1", "line 2"]
 
 
-def test_figures(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-    assert main(["analyse", EXAMPLE, "--plot", str(tmp_path / "figures")]) == 0
-    names = {p.name for p in (tmp_path / "figures").glob("*.png")}
-    assert names == {"accuracy.png", "auroc.png", "direction.png", "entropy.png", "information.png"}
-    assert all((tmp_path / "figures" / n).read_bytes().startswith(b"\x89PNG") for n in names)
-    assert "accuracy.png" in capsys.readouterr().err
-
-
 def test_groups_of_one_prompt():
     groups = Groups.of([["a"], ["b", None], ["c"]])
     assert same_prompt(groups, ["x", "x", None]) == [[["a"], ["b", None]]]

@@ -7,7 +7,6 @@ import json
 import math
 import shlex
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from dare_reward.answers.rollouts import ANSWER_SPECS
@@ -26,7 +25,6 @@ from dare_reward.commands.tables import Screen, add_wide, number, screen_of, tab
 from dare_reward.runs.log import finite
 
 from .overlap import token_ids
-from .plots import draw, prepare_figures
 from .summary import summarise
 
 METHODS = ("ttrl", "empo", "dare", "dare_sqrt")
@@ -45,7 +43,6 @@ def register(subparsers: Any) -> None:
         examples=(
             "dare-reward analyse rollouts.jsonl",
             "dare-reward analyse rollouts.jsonl --method ttrl --method dare -p missing_entropy=frequency",
-            "dare-reward analyse rollouts.jsonl --plot figures",
         ),
         exits="0 if every line was read, 1 if some were not, 2 if nothing has labels, or for wrong use.",
     )
@@ -55,8 +52,6 @@ def register(subparsers: Any) -> None:
     )
     add_param(parser, "Set a parameter of the methods that have it, or of how answers are read. You may repeat it.")
     parser.add_argument("--json", action="store_true", help="Write one JSON object instead of tables.")
-    parser.add_argument("--plot", type=Path, metavar="DIR", help="Write figures to this folder.")
-    parser.add_argument("--force", action="store_true", help="Replace figures that exist.")
     add_seed(parser, "The seed of the bootstrap")
     add_wide(parser)
     parser.set_defaults(run=run)
@@ -65,8 +60,6 @@ def register(subparsers: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """`--help` says what the exit codes mean."""
     params = chosen_params(arguments, methods=list(dict.fromkeys(arguments.method or METHODS)))
-    if arguments.plot is not None:
-        prepare_figures(arguments.plot, force=arguments.force)
     reading = {k: v for own in params.values() for k, v in own.items() if k in READ}
     missing, labels = missing_entropies(arguments), read_labels(arguments)
     data = read_labelled(arguments.file, missing=missing, labels=labels, reading=reading)
@@ -79,9 +72,6 @@ def run(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
     )
     print(json.dumps(finite(numbers), indent=1) if arguments.json else _text(numbers, screen_of(arguments)))
-    if arguments.plot is not None:
-        for path in draw(arguments.plot, numbers, data.groups, data.correct_R, force=arguments.force):
-            warn(f"wrote {path}")
     data.summary.say()
     failed = [name for name, m in numbers["methods"].items() if not m["scored"]]
     if failed and math.isnan(numbers["entropy"]["pooled"]):

@@ -62,7 +62,7 @@ class Campaign:
         self.runs: dict[tuple[Kind, str], dict[Key, JSON]] = defaultdict(dict)
         self.bases: dict[tuple[str, int], list[JSON]] = defaultdict(list)
         for r in records:
-            if r["record"] == "run" and _last(r)["step"] >= r["settings"]["steps"]:
+            if r["record"] == "run" and last(r)["step"] >= r["settings"]["steps"]:
                 self.runs[_kind(r), r["arm"]][int(r["base"]), int(r["seed"])] = r
             elif r["record"] == "base":
                 self.bases[r["regime"], int(r["base"])].append(r)
@@ -107,11 +107,11 @@ class Section:
             for (number, seed), run in runs.items():
                 if (kind.regime, number) in but:
                     continue
-                one = _last(run)
+                one = last(run)
                 if rival == "base":
                     other: JSON | None = self.campaign.base(kind.regime, number, kind.stage)["evaluation"]
                 else:
-                    other = _last(rivals[number, seed]) if (number, seed) in rivals else None
+                    other = last(rivals[number, seed]) if (number, seed) in rivals else None
                 if other and where in one["sets"] and where in other["sets"]:
                     value = _pass(one, where) - _pass(other, where)
                     if family:
@@ -128,7 +128,7 @@ class Section:
 
     def mean(self, regime: str, arm: str, where: str = "adapted") -> float:
         runs = [r for k in self.kinds(regime) for r in self.of(k, arm).values()]
-        return float(np.mean([_pass(_last(r), where).mean() for r in runs]))
+        return float(np.mean([_pass(last(r), where).mean() for r in runs]))
 
     def exponents(self, regime: str, arm: str) -> list[float | None]:
         """What was fitted for each of the arm's runs; None where nothing was."""
@@ -138,7 +138,7 @@ class Section:
     def gain(self, kind: Kind, arm: str, base: int) -> float:
         """On one base, mean of the seeds, minus `ttrl`."""
         rivals = self.of(kind, "ttrl")
-        own = [_pass(_last(r), "adapted").mean() - _pass(_last(rivals[key]), "adapted").mean()
+        own = [_pass(last(r), "adapted").mean() - _pass(last(rivals[key]), "adapted").mean()
                for key, r in self.of(kind, arm).items() if key[0] == base]  # fmt: skip
         return float(np.mean(own))
 
@@ -258,7 +258,7 @@ def _fell(section: Section, said: dict[str, str]) -> dict[str, str]:
     levels = np.array([[level for _, level in curve] for curve in curves])
     fell = int((levels[:, -1] <= levels[:, 1:-1].max(axis=1) - FELL).sum())
     below = int((levels[:, -1] < levels[:, 0]).sum())
-    entropy = np.mean([_last(r)["sets"]["adapted"]["entropy"] for r in runs.values()])
+    entropy = np.mean([last(r)["sets"]["adapted"]["entropy"] for r in runs.values()])
     return {
         **{str(step): percent(level) for (step, _), level in zip(curves[0], levels.mean(axis=0), strict=True)},
         "fell": f"{fell} of {len(curves)}",
@@ -276,7 +276,7 @@ def until_half_way(section: Section, kind: Kind, arm: str, rival: str) -> dict[K
             continue
         curve = _curve(section, kind, key[0], run)
         start = float(_pass(section.campaign.base(kind.regime, key[0], kind.stage)["evaluation"], "adapted").mean())
-        target = (start + float(_pass(_last(ends[key]), "adapted").mean())) / 2
+        target = (start + float(_pass(last(ends[key]), "adapted").mean())) / 2
         (step,) = steps_to_threshold(curve, [target])
         settings = run["settings"]
         asked = re.search(r"_(8|32|40)$", arm)
@@ -542,7 +542,7 @@ def _kind(run: JSON) -> Kind:
     return Kind(run["stage"], run["id"].split("/")[5], run["regime"])
 
 
-def _last(run: JSON) -> JSON:
+def last(run: JSON) -> JSON:
     last: JSON = max(run["evaluations"], key=lambda e: e["step"])
     return last
 

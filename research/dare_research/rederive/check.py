@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..records import RESULTS, records
-from ..statistics.contrasts import holm
-from . import campaign, real_model
-from .pages import Figure, Page, points
+from . import campaign, first_study, real_model
+from .pages import Figure, Page
 from .values import Values
 
 HERE = Path(__file__).parent
@@ -94,7 +93,7 @@ def _figures(page: Page, results: Results) -> Iterator[Figure]:
     elif page.name == TRAINED:
         yield from real_model.check_training(page, results.trained, results.published["greedy"])
     elif page.name == TRAINING:
-        yield from _secondary(page, results)
+        yield from first_study.check(page, results.values.first)
     elif page.name in {EVIDENCE, FINDINGS}:
         yield from _summary(page, results)
 
@@ -125,30 +124,3 @@ def _rpc(rows: Any, said: dict[str, str]) -> dict[str, str]:
         "RPC minus vote": f"{rpc - vote:+.2f}",
         "likeliest path minus vote": f"{best - vote:+.2f}",
     }
-
-
-def _secondary(page: Page, results: Results) -> Iterator[Figure]:
-    """The 33 contrasts of the first study, corrected by Holm."""
-    (table,) = (t for t in page.tables() if t.place == "Secondary contrasts")
-    said = [dict(zip(table.head, (c.text for c in row), strict=True)) for row in table.rows]
-    found = [results.values.first.contrast(s["regime"], *s["contrast"].split(" - "), "adapted") for s in said]
-    measured = [f for f in found if f]
-    assert len(measured) == len(said)
-    corrected, by_t = holm([f.deciding_p for f in measured]), holm([f.p_bases for f in measured])
-    rows = {(s["regime"], s["contrast"]): (f, p, q) for s, f, p, q in zip(said, measured, corrected, by_t, strict=True)}
-
-    def row(s: dict[str, str]) -> dict[str, str]:
-        f, p, q = rows[s["regime"], s["contrast"]]
-        wide, over = (f"[{points(e.low)}, {points(e.high)}]" for e in (f.deciding, f.over_bases))
-        return {
-            "pairs": f"{f.pairs} on {f.bases} bases",
-            "difference": points(f.estimate),
-            "95%, bootstrap": wide,
-            "90%, bootstrap": f"[{points(f.deciding.low90)}, {points(f.deciding.high90)}]",
-            "95%, t over bases": over,
-            "p": f"{f.deciding_p:.2g}",
-            "p, Holm": f"{p:.3g}",
-            "p by t, Holm": f"{q:.2g}",
-        }
-
-    yield from page.check(table, row)
