@@ -34,7 +34,6 @@ from dare_reward.runs.log import run_log_of
 from dare_reward.stacks import adapter as common
 from dare_reward.stacks import report, rollout, slime, trl, verl, verl_filter
 from dare_reward.stacks.answer_tokens import outside_answer
-from dare_reward.stacks.ranks import scored_together
 from dare_reward.stacks.report import log_groups, say_once
 from dare_reward.stacks.trl import AsyncDareReward, DareReward
 from dare_reward.stacks.trl_rollout import VoteRollout, text_of
@@ -577,14 +576,6 @@ def test_easyr1_validates_by_the_rules_of_the_training():
     assert easyr1.reward([row], url=f"{URL}?open_think=true") == [{"overall": 1.0, "accuracy": 1.0}]
 
 
-def test_verl_last_outputs():
-    keys = ["u_1_1_0", "u_1_0_0", "u_1_0_1", "pad_0_0", "u_1_1_1", "u_1_10_0"]
-    assert verl.final_rows(keys, [False, False, False, True, False, False]) == {"u_1_0": 2, "u_1_1": 4, "u_1_10": 5}
-    assert list(verl.final_rows(keys, [False] * 3 + [True] + [False] * 2)) == ["u_1_0", "u_1_1", "u_1_10"], (
-        "in the order of sessions"
-    )
-
-
 @pytest.mark.parametrize(
     ("version", "url", "words"),
     [
@@ -832,15 +823,6 @@ def test_verl_filters_by_votes_where_a_method_can():
     assert verl_filter.by_votes(common.Scorer.of(f"{URL}?method=gmae&advantage=gmae")).update == ()
 
 
-def test_ranks_of_different_size(monkeypatch):
-    parts = [[1, 2, 3], [4], [5, 6]]
-    with gloo(monkeypatch, parts):
-        found = [
-            scored_together(p, lambda rows: [10.0 * r for r in rows], rank=i, ranks=3) for i, p in enumerate(parts)
-        ]
-    assert found == [[10, 20, 30], [40], [50, 60]]
-
-
 def test_every_rank_tells_trl_the_same_numbers(service, monkeypatch):
     """TRL gathers what ranks log: one that logs less than the others would leave them waiting."""
     texts = [["\\boxed{1}", "\\boxed{1}"], ["\\boxed{2}", "no idea"]]
@@ -858,17 +840,6 @@ def test_every_rank_tells_trl_the_same_numbers(service, monkeypatch):
     assert told[0][1]["dare/majority_ratio"] == 0.5
     assert [columns["dare/answer"] for *_, columns in told] == [["1", "1"], ["2", None]]
     assert len(service.bodies) == 1
-
-
-def test_a_failure_reaches_every_rank(monkeypatch):
-    def fail(rows):
-        raise ValueError("bad reply")
-
-    parts = [[1], [2]]
-    with gloo(monkeypatch, parts):
-        for rank in (0, 1):
-            with pytest.raises(dare_reward.ServiceError, match="ValueError: bad reply"):
-                scored_together(parts[rank], fail, rank=rank, ranks=2)
 
 
 # --- votes in waves --------------------------------------------------------------------------------------------------

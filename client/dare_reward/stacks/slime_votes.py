@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 from ..errors import ConfigError, RequestError
 from ..inputs import Group
@@ -36,7 +35,7 @@ async def votes(
     added: list[dict[str, Any]] = []
     asked, risk = len(samples), 0.0
     prompt = _prompt(samples[0])
-    post = _of_stack(samples[0], "utils.http_utils").post  # its own way to its router, with connections and retries
+    post = _post(samples[0])
     while asked < waves.votes:
         wanted = await asyncio.to_thread(scorer.votes_suffice, group_of(added), waves)
         risk = wanted.risk
@@ -66,13 +65,25 @@ def _check_plain(samples: Sequence[Any]) -> None:
 
 def tokenizer(args: Any, sample: Any) -> Any:
     """The stack's own, which its process of rollouts holds once."""
-    return _of_stack(sample, "rollout.sglang_rollout").GenerateState(args).tokenizer
+    if _is_of_miles(sample):
+        from miles.rollout.sglang_rollout import GenerateState
+    else:
+        from slime.rollout.sglang_rollout import GenerateState
+    return GenerateState(args).tokenizer
 
 
-def _of_stack(sample: Any, name: str) -> Any:
-    """A module of slime, or of miles, which has slime's shape under a name of its own."""
-    package = type(sample).__module__.partition(".")[0]
-    return import_module(f"{package if package == 'miles' else 'slime'}.{name}")
+def _post(sample: Any) -> Post:
+    """The stack's own way to its router, with its connections and retries."""
+    if _is_of_miles(sample):
+        from miles.utils.http_utils import post
+    else:
+        from slime.utils.http_utils import post
+    return cast("Post", post)
+
+
+def _is_of_miles(sample: Any) -> bool:
+    """miles has slime's shape under a name of its own."""
+    return type(sample).__module__.partition(".")[0] == "miles"
 
 
 async def _vote(args: Any, post: Post, prompt: list[int]) -> dict[str, Any]:
