@@ -61,7 +61,7 @@ def test_the_best_prompts_come_first_and_none_that_is_worth_nothing(use, names, 
 def test_an_output_that_is_no_terminal_takes_the_list(terminal, file, capsys, monkeypatch):
     """`label FILE > ids.txt`; --port asks for the page in any case."""
     served = []
-    monkeypatch.setattr(label, "_serve", lambda _, port, __: served.append(port))
+    monkeypatch.setattr(label, "_serve", lambda _, port, *__: served.append(port))
     monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
     assert main(["label", file, "--for", "calibrate"]) == 0
     shown = capsys.readouterr()

@@ -6,8 +6,9 @@ import argparse
 import os
 import sys
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from typing import Any
 import numpy as np
 
 from dare_reward.analysis.label_choice import calibration_worth, contested, most
+from dare_reward.analysis.verdict import Shown
 from dare_reward.errors import RequestError
+from dare_reward.files.labels import LabelFile
 from dare_reward.files.output import check_free
 from dare_reward.groups import Groups
 from dare_reward.labelling.page import LabelServer
@@ -24,7 +27,8 @@ from dare_reward.scoring.request import UNLIMITED, prepare
 from dare_reward.segments import Floats
 
 from .command import add_command
-from .shared_arguments import add_file, read_groups, warn
+from .labelled import shown_verdict
+from .shared_arguments import add_file, missing_entropies, read_groups, warn
 from .summary import ReadSummary
 
 BUDGET = 32
@@ -85,13 +89,29 @@ def run(arguments: argparse.Namespace) -> int:
     session = Session([question_of(group) for group in chosen], file, tell=warn)
     flag = " --chosen" if arguments.use in {"calibrate", "both"} else ""
     advice = f"dare-reward calibrate {arguments.file} --labels {file}{flag}"
-    _serve(session, arguments.port or 0, advice)
-    print(f"{file}: {session.summary()}", f"Next:\n{advice}", sep="\n")
+    verdict = cache(lambda: _verdict(arguments, str(file)))
+    _serve(session, arguments.port or 0, advice, verdict)
+    print(f"{file}: {session.summary()}")
+    if shown := verdict():
+        print(shown.headline, shown.why, sep="\n")
+    print(f"Next:\n{advice}")
     return summary.exit_code()
 
 
-def _serve(session: Session, port: int, advice: str) -> None:
-    with LabelServer(session, port=port, next_command=advice) as server:
+def _verdict(arguments: argparse.Namespace, labels: str) -> Shown | None:
+    """What the labels decide so far; standard input is read once only."""
+    if arguments.file == "-":
+        return None
+    try:
+        found = LabelFile(labels, tell=lambda _: None)
+    except RequestError as error:
+        return Shown("These labels give no verdict", str(error), (), "", (), ())
+    chosen = arguments.use in {"calibrate", "both"}
+    return shown_verdict(arguments.file, missing=missing_entropies(arguments), labels=found, chosen=chosen)
+
+
+def _serve(session: Session, port: int, advice: str, verdict: Callable[[], Shown | None]) -> None:
+    with LabelServer(session, port=port, next_command=advice, verdict=verdict) as server:
         print(f"Label at {server.address}\nCtrl-C ends this. Saved so far: {session.summary()}", flush=True)
         if sys.platform != "linux" or os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}:  # else it starts lynx
             webbrowser.open(server.address)

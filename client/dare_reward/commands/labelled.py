@@ -14,6 +14,7 @@ import numpy as np
 
 from dare_reward.analysis.calibrate import LABELS
 from dare_reward.analysis.truth import known_groups
+from dare_reward.analysis.verdict import Shown, judge
 from dare_reward.answers.classes import listed
 from dare_reward.answers.labels import read_label
 from dare_reward.errors import RequestError
@@ -93,6 +94,24 @@ def read_labelled(
         summary.add(good, no_answer)
     prompts = tuple(g.get("prompt") for g in groups)
     return Labelled(file, prepared.groups, correct_R, prompts, tuple(names), summary)
+
+
+def shown_verdict(
+    file: str,
+    *,
+    missing: EntropyEstimate | None = None,
+    labels: LabelFile | None = None,
+    reading: Mapping[str, Any] = MappingProxyType({}),
+    chosen: bool = False,
+    **weight: Any,
+) -> Shown:
+    """What `dare-reward calibrate` shows of a file, or why it has no verdict. The arguments are those of `judge`."""
+    try:
+        data = read_labelled(file, missing=missing, labels=labels, reading=reading, tell=lambda *_: None)
+        refuse_repeats(data)
+    except RequestError as error:
+        return Shown("These labels give no verdict", str(error), (), "", (), ())
+    return judge(data.groups, data.correct_R, reading=reading, chosen=chosen, **weight).shown()
 
 
 def _is_run(placed: Sequence[Placed]) -> bool:

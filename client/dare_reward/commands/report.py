@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dare_reward._version import __version__
-from dare_reward.analysis.verdict import Shown, judge
+from dare_reward.analysis.verdict import Shown
 from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.answers.unanswered import Unanswered
 from dare_reward.errors import RequestError
@@ -29,7 +29,7 @@ from dare_reward.report.view import VOTE, view
 
 from .calibrate import WEIGHT
 from .command import add_command
-from .labelled import read_labelled, refuse_repeats
+from .labelled import shown_verdict
 from .mismatched_labels import MismatchedLabels
 from .shared_arguments import (
     MISSING,
@@ -183,18 +183,8 @@ def _calibration(arguments: argparse.Namespace, book: RunBook) -> Shown | None:
     params = chosen_params(arguments)[arguments.method]
     weight = {name: params[name] for name in WEIGHT if name in params}
     reading = {s.name: params[s.name] for s in ANSWER_SPECS if s.name in params}
-    try:
-        data = read_labelled(
-            file,
-            missing=missing_entropies(arguments),
-            labels=read_labels(arguments),
-            reading=reading,
-            tell=lambda *_: None,
-        )
-        refuse_repeats(data)
-    except RequestError as error:
-        return Shown("These labels give no verdict", str(error), (), "", (), ())
-    return judge(data.groups, data.correct_R, reading=reading, **weight).shown()
+    estimate, labels = missing_entropies(arguments), read_labels(arguments)
+    return shown_verdict(file, missing=estimate, labels=labels, reading=reading, **weight)
 
 
 def _first_groups(path: str) -> tuple[list[Mapping[str, Any]], int]:

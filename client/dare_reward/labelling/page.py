@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import secrets
 import sys
+from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
+from ..analysis.verdict import Shown
 from ..errors import RequestError
 from ..report.document import document
 from .session import Session
@@ -31,13 +33,24 @@ NAMES: Final = frozenset({"127.0.0.1", "localhost"})
 
 
 class LabelServer(ThreadingHTTPServer):
-    """Serves until the page says that the person has finished. `next_command`: what the page advises then."""
+    """Serves until the page says that the person has finished.
+
+    next_command   what the page advises then
+    verdict        what it shows then; None: nothing
+    """
 
     daemon_threads = True
 
-    def __init__(self, session: Session, *, port: int = 0, next_command: str = "") -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        port: int = 0,
+        next_command: str = "",
+        verdict: Callable[[], Shown | None] = lambda: None,
+    ) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
-        self.session, self.next_command = session, next_command
+        self.session, self.next_command, self.verdict = session, next_command, verdict
         self.token = secrets.token_urlsafe(24)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -94,7 +107,9 @@ class _Handler(BaseHTTPRequestHandler):
                 found = {name: body.get(name) for name in ("group_id", "decision", "label", "seconds")}
                 self._reply(HTTPStatus.OK, json.dumps({"votes": self._decide(**found)}), "application/json")
             elif route == "finish":
-                self._reply(HTTPStatus.OK, "{}", "application/json")
+                shown = self.server.verdict()
+                said = {} if shown is None else {"headline": shown.headline, "why": shown.why}
+                self._reply(HTTPStatus.OK, json.dumps(said), "application/json")
                 self.server.shutdown()
             else:
                 self._reply(HTTPStatus.NOT_FOUND, "no such address")

@@ -4,12 +4,15 @@ import importlib.util
 import json
 import re
 import sys
+import threading
+from http.client import HTTPConnection
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dare_reward.cli import main
+from dare_reward.labelling.page import LabelServer
 
 ROOT = Path(__file__).parents[3]
 
@@ -145,3 +148,29 @@ def test_a_run_that_collapsed_is_not_taken_for_wrong_labels(tmp_path, capsys):
     assert capsys.readouterr().out.startswith(
         "Not decided: label 32 more\nEvery labelled prompt is all right or all wrong"
     )
+
+
+def test_the_label_page_and_its_command_show_what_calibrate_shows(tmp_path, capsys, monkeypatch):
+    file, labels = vllm_dump(tmp_path / "dump.jsonl", gap=0.4), str(tmp_path / "labels.jsonl")
+    rows = [json.loads(line) for line in Path(file).read_text().splitlines()]
+    Path(file).write_text("".join(json.dumps({k: v for k, v in row.items() if k != "label"}) + "\n" for row in rows))
+    decided = [{"group_id": row["request_id"], "label": "7"} for row in rows]
+    Path(labels).write_text("".join(json.dumps(row) + "\n" for row in decided))
+    read, serve, page = [file, "--entropy", "logprob", "--labels", labels], LabelServer.serve_forever, []
+
+    def finish(server, *given):
+        thread = threading.Thread(target=serve, args=[server, 0.01])
+        thread.start()
+        connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=60)
+        connection.request("POST", f"/{server.token}/finish", "{}", {"Content-Type": "application/json"})
+        page.append(json.loads(connection.getresponse().read()))
+        connection.close()
+        thread.join()
+
+    monkeypatch.setattr(LabelServer, "serve_forever", finish)
+    assert main(["label", *read, "--port", "0", "--budget", "40"]) == 0
+    terminal = capsys.readouterr().out
+    assert main(["calibrate", *read, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)["shown"]
+    assert page == [{"headline": shown["headline"], "why": shown["why"]}]
+    assert f"\n{shown['headline']}\n{shown['why']}\nNext:\n" in terminal
