@@ -99,8 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _verdict(arguments: argparse.Namespace, labels: str) -> Shown | None:
-    """What the labels decide so far; standard input is read once only."""
-    if arguments.file == "-":
+    """What the labels decide so far, if there are any; standard input is read once only."""
+    if arguments.file == "-" or not Path(labels).exists():
         return None
     try:
         found = LabelFile(labels, tell=lambda _: None)
