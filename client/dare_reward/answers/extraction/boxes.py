@@ -22,7 +22,7 @@ _JOINT = pattern(r"\}[\s$)\]\\]{0,8}+(?:,|and|,\s?and)[\s$(\[\\]{0,8}f?")
 def last_mark(text: str) -> Mark | None:
     """The last box, tag or key that holds something, if there is one; its content is None where it was cut off."""
     box = next(iter(boxes(text, 1)), None)
-    if box is not None and box.content is not None and not ends_field(text, box.end - len(box.content)):
+    if box is not None and box.content is not None and not ends_field(text, box.end - len(box.content), box.end):
         return box  # what stands before it cannot win, and most texts end with it
     tag = last_tag(text)
     for field in (last_key(text), last_heading(text)):
@@ -43,11 +43,13 @@ def boxes(text: str, count: int) -> list[Mark]:
     found: list[Mark] = []
     end, skipped = len(text), 0
     while len(found) < count and skipped < SKIPPED:
-        at = max(text.rfind("boxed", 0, end), text.rfind("fbox", 0, end))
+        at = text.rfind("box", 0, end)
         if at < 0:
             break
-        end = at
-        mark = _box(text, at + (5 if text[at] == "b" else 4))
+        end, framed = at, text[at - 1 : at] == "f"
+        if not framed and not text.startswith("ed", at + 3):
+            continue  # a word
+        mark = _box(text, at + (3 if framed else 5))
         if mark is not None and _is_form(text, at, mark.content):
             mark = None
         if mark is None:

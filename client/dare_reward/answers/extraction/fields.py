@@ -144,10 +144,13 @@ def _closing(window: str) -> int:
     return len(window.partition("\n")[0])
 
 
-def ends_field(text: str, start: int) -> bool:
-    """Whether a tag or heading may end behind `start`, or a value of JSON reach it."""
-    if "】" in text[start:] or any(text.find(end, max(0, start - 12)) >= 0 for end in _TAG_ENDS):
+def ends_field(text: str, start: int, end: int) -> bool:
+    """Whether a tag or heading may end behind `start`, or a value of JSON close behind `end`."""
+    rest, behind = text[max(0, start - 12) :], text[end + 1 :]
+    if "】" in rest or ((">" in rest or "]" in rest) and any(close in rest for close in _TAG_ENDS)):
         return True
+    if '"' not in behind and "'" not in behind and "}" not in behind:
+        return False
     near = text[max(0, start - WINDOW - 80) :]
     return ("nswer" in near or "NSWER" in near or "答案" in near) and any(word in near for word in _KEYS)
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 
 from ..._pattern import pattern
-from ..languages import english, every
+from ..languages import PHRASES, english, every
 from .fields import without_stray_tags
 
 MOST = 8  # parts that are looked at
@@ -48,16 +48,20 @@ _THINK: dict[str, Pairs] = {
 _SQUARE = {word: square for word, pairs in _THINK.items() if (square := tuple(p for p in pairs if p[0][0] == "["))}
 # What a template writes before the reply and nowhere else.
 _REPLY = ("<|im_start|>answer\n", "[BEGIN FINAL RESPONSE]", "<|START_RESPONSE|>", "<|open|>response<|sep|>")
-_ASKS = "|".join(word.capitalize() for word in every("question"))
+_ASKS = sorted({*(word.capitalize() for word in every("question")), "Task", "Example", "question", "example"}, key=len)
 _NUMBERED = "(?:Problem|Question|Exercise|Example|Task)"
 # The line of a further question, or of what stands before one in a prompt.
-_QUESTION = pattern(
-    rf"\n(?:[ \t]*+[#*>]*+[ \t]*+(?:(?:Next|New|Another)[ \t])?+(?:{_ASKS}|Task|[qQ]uestion|Example[ \t]++\d++)"
-    r"[ \t]*+\d*+[ \t]*+\**+[ \t]*+[:：]"
-    rf"|(?:#{{1,6}}[ \t]|\*\*){_NUMBERED}(?:[ \t]++\d++)?+\.?\**+[ \t]*+(?=\n)|\*\*{_NUMBERED}[ \t]++\d++\.?\*\*"
-    r"|[\[<](?:[Qq]uestion|QUESTION|[Pp]roblem)[\]>]|(?:user|human)\n"
+_LINE = (
+    rf"(?:[ \t]*+[#*>]*+[ \t]*+(?:(?:Next|New|Another)[ \t])?+(?:{'|'.join(reversed(_ASKS))})"
+    rf"[ \t]*+\d*+[ \t]*+\**+[ \t]*+[:：]|(?:#{{1,6}}[ \t]|\*\*){_NUMBERED}(?:[ \t]++\d++)?+\.?\**+[ \t]*+(?=\n|\Z)"
+    rf"|\*\*{_NUMBERED}[ \t]++\d++\.?\*\*|[\[<](?:[Qq]uestion|QUESTION|[Pp]roblem)[\]>]|(?:user|human)(?=\n|\Z)"
     rf"|(?i:[#*]*(?:{english('prompts')})))"
 )
+_QUESTION, _OPENS = pattern(r"\n" + _LINE), pattern(r"\s*+" + _LINE)
+_BEGINNINGS = [*_ASKS, "Next", "New", "Another", "user", "human", *PHRASES["prompts"]]
+# What such a line begins with, behind its dress, so that nearly all others are told from it.
+_THREE = frozenset(said[:3] for word in _BEGINNINGS for said in (word, word.capitalize(), word.upper()) if word[2:])
+_ONE = frozenset({"[", "<", *(word[0] for word in _ASKS if not word[2:])})
 # What a base model writes for the end of its answer, without its beginning.
 _STRAY = pattern(r"(?<![A-Za-z<])\s*+<?(?:/(?:final_)?answer|/?end answer|answer)>", re.IGNORECASE)
 _OPENED = pattern(r"<(?:final_)?answer>", re.IGNORECASE)
@@ -95,12 +99,14 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
 
 def parts(turn: str) -> list[str]:
     """The questions that a turn answers, the asked one first: the last of a turn that opens with a question."""
-    places = _questions("\n" + turn.lstrip()) if turn else []
-    if not places:
+    lines = [line for line in turn.split("\n") if (s := line.lstrip(" \t#*>"))[:3] in _THREE or s[:1] in _ONE]
+    if not any(map(_OPENS.match, lines)):
         return [turn]
-    turn = "\n" + turn.lstrip()
-    opens = places[0] == 0 or (places[0] < _LEAD and turn[: places[0]].rstrip().endswith(":"))
-    if opens:
+    places = [match.start() for match in _QUESTION.finditer(turn)] or [0]
+    if len(places) > MOST:
+        places[MOST - 1 :] = places[-1:]
+    lead = turn[: min(places[0], _LEAD)]
+    if _OPENS.match(turn) or not lead.strip() or (places[0] < _LEAD and lead.rstrip().endswith(":")):
         return [turn[places[-1] :]]
     return [turn[a:b] for a, b in zip([0, *places], [*places, len(turn)], strict=True)]
 
@@ -109,12 +115,6 @@ def before_explanation(part: str) -> str | None:
     """What stands before the explanation of an answer that is given first: "80 dollars", "Explanation: …"."""
     found = _EXPLAINS.search(part)
     return part[: found.start()] if found else None
-
-
-def _questions(text: str) -> list[int]:
-    """Where up to eight lines begin that open another question; of more, the last."""
-    found = [match.start() for match in _QUESTION.finditer(text)]
-    return found if len(found) <= MOST else [*found[: MOST - 1], found[-1]]
 
 
 def _reply(text: str) -> str:
