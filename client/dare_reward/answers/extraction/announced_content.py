@@ -12,7 +12,7 @@ from ..markup import undecorated
 from .fields import is_placeholder
 from .lines import ABBREVIATION, Span, display, sentence, spans
 from .prose_values import COPULA, NUMBER, UNREAD, last_side, plain_content, tail_link, unit_after
-from .statements import conclusion_of, of_several, said_in_words
+from .statements import conclusion_of, items, of_several, said_in_words
 
 if TYPE_CHECKING:
     from .announcements import Announcement
@@ -95,6 +95,8 @@ def _math_words(text: str, announcement: Announcement) -> Phrase | None:
     if body.startswith(("\\[", "$$", "\\begin{")):
         shown = display(body)
         return Phrase(last_side(shown)) if shown else None
+    if fresh and (listed := _items(text, announcement)) is not None:
+        return Phrase(listed, announcement.negated)
     line = _line(body, announcement)
     found = spans(line)
     said, asked = sentence(line, found)
@@ -108,6 +110,13 @@ def _math_words(text: str, announcement: Announcement) -> Phrase | None:
         if _is_constraint(text, announcement, said, start)
         else _from_sentence(text, announcement, line, start, fresh=fresh, alone=not _SAYS.search(body, len(said)))
     )
+
+
+def _items(text: str, announcement: Announcement) -> str | None:
+    """The values of a list below an announcement."""
+    lines = text[announcement.end : announcement.end + WINDOW].strip(" \t\n:*_").split("\n")
+    end = next((i for i, line in enumerate(lines) if not line.strip()), len(lines))
+    return items(lines[:end]) if end > 1 else None
 
 
 def _from_sentence(

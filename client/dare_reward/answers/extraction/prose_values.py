@@ -40,6 +40,7 @@ _TIMES = pattern(r"(?<=\d)\s?x\s?(?=\d)")
 _MONTHS = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)\b"
 _DATE = pattern(rf"\b{_MONTHS}(?=\s\d)|\d(?:st|nd|rd|th)?\s(?:of )?{_MONTHS}")
 _AND_OTHERS = pattern(r"[^\W\d_]+(?:\s[^\W\d_]+)?,?\s+and\s+\d")
+_MIXED = pattern(r"\d++\sand\s\d++/\d++\b")  # 2 and 3/4: one number or two
 _THOUSANDS = pattern(r"\d[\d.,]*+k")  # 3k: thousands, or three times k
 _GROUPED = pattern(r"(?<=\d),(?=\d{3}(?!\d))")
 
@@ -59,6 +60,8 @@ def plain_content(sentence: str, *, strict: bool = True) -> str | None:
     other = _AGAIN.search(sentence)
     if other is not None and "," not in sentence[: other.start()]:
         sentence = sentence[: other.start()]  # "0.5, or 1/2": the same thing twice
+    if _MIXED.match(sentence):
+        return UNREAD
     if ratio := _RATIO.match(sentence):
         return ratio[0]
     if _DATE.search(sentence[:80]) and len(sentence.split()) <= 6:

@@ -13,6 +13,7 @@ none does, the sentence states no single value, and nothing is guessed:
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from ..._pattern import pattern
 from ..languages import english
@@ -37,7 +38,8 @@ _REAL = pattern(
     re.IGNORECASE,
 )
 _CLAUSES = pattern(
-    r",?\s(?:since|because|as|so that|due to|given that|where|which(?!\s(?:is|are|equals|gives))|i\.e)\b"
+    r",?\s(?:since|because|as|so that|due to|given that|where|i\.e"
+    r"|which(?!\s(?:is|are|equals|gives|simplifies|reduces|means)))\b"
     r"|,\s(?:so|not|and so|but|it|they|that)\b"
 )
 _VERDICT = pattern(r"(?:yes|no|true|false)(?=[,:;])", re.IGNORECASE)
@@ -49,6 +51,7 @@ _WHO = pattern(r",\s(?:it|they)\Z")  # "Together, they found 665"
 _REMARK = pattern(
     rf"(?:\W|(?:user|assistant|human|teacher|student)\s?:\s)*(?:{english('remarks')})|\W*\Z", re.IGNORECASE
 )
+_LISTED = pattern(r"[ \t]*+(?:[-*•]|\(?[1-9a-h][.)])[ \t]+(?P<said>[^\n]{1,80})")
 _ITEM = pattern(r"(?:[-*•]|\(?\d{1,2}[.)])")
 _NEAR, _LINES = 2_000, 5  # characters and lines at the end in which the last sentence stands
 _DOLLARS = pattern(r"(?<!\\)\$(?!\d)")  # of formulas, not of money
@@ -57,6 +60,7 @@ _WORDED = pattern(r"[^\W\d_]{3,}")
 _ENDS = (".", "!", "**", "$", "\\)", "∎")
 _SENTENCES = pattern(r"(?<=[.!?])\s+(?=[A-Z$\\*])")
 _HEDGES = pattern(rf"\b(?:{english('hedges')})|:$", re.IGNORECASE)
+_LEADS_ON = pattern(r"\b(?:to|the|an?|of|is|are|for|and|or|that|with|by|be|final|our|their|his|her)\Z", re.IGNORECASE)
 _NUMBERED = pattern(r"[\W_]*step\s\d", re.IGNORECASE)
 _STEP = pattern(r"(?:[-*•]\s+|\(?\d{1,2}[.)]\s+|step\s\d{1,2}\s*[:.]\s*)+", re.IGNORECASE)
 _DENIES = pattern(
@@ -70,7 +74,7 @@ _BOLD = pattern(r"\*\*\s*(?:\$|\\\()?\s*\Z")
 _BOLD_END = pattern(r"[^*\d]{0,40}(?:\*\*|\Z)")
 _SO = pattern(
     r"(?:\A|[\s,;.])(?:(?:so|thus|hence|therefore|then)\b(?!\sthat),?"
-    r"|which (?:is|equals|gives|(?:simplifies|reduces) to))\s",
+    r"|which (?:is|equals|gives|(?:simplifies|reduces) to|means(?: that)?))\s",
     re.IGNORECASE,
 )
 _WHICH_ARE = pattern(r",\s(?:which|who)\s(?!is\b|equals|gives).*\Z", re.DOTALL)
@@ -133,7 +137,8 @@ def said_in_words(sentence: str, *, fresh: bool, alone: bool) -> str | None:
         explains
         or (content.startswith("(") and ")" not in content)
         or len(content.split()) > WORDS
-        or (fresh and sentence.endswith(":"))
+        or (fresh and sentence.rstrip("* ").endswith(":"))
+        or _LEADS_ON.search(content)
         or content in {"null", "TBD", "TBA", "N/A"}
     ):
         return None
@@ -156,7 +161,13 @@ def concluding_value(text: str, *, ended: bool = False, follows: bool = False) -
     None where that sentence is not sure, or where it has no end, so that the text may have been cut off, unless it
     `ended`. `follows`: it must say itself that it concludes. Thanks and the like behind it say nothing.
     """
-    lines = undecorated(text[-_NEAR:].rstrip()).split("\n")
+    near = undecorated(text[-_NEAR:].rstrip())
+    if near.rfind("\\[") > near.rfind("\\]"):
+        return None
+    lines = near.split("\n")
+    alone = items(lines) if _LISTED.fullmatch(lines[-1]) else lone_value(text) if text.count("=") == 1 else None
+    if alone is not None:
+        return alone
     for line in reversed(lines[-_LINES:]):
         said = line.strip()
         if not (ended or said.endswith(_ENDS) or (_WORDED.search(said) and _RESULT.search(said))) or _is_open(said):
@@ -187,6 +198,32 @@ def verdict(content: str) -> str | None:
     return None if said is None or linked else said[0]
 
 
+def items(lines: Sequence[str]) -> str | None:
+    """The values of the several items that `lines` end with; None where one is more than a value."""
+    found: list[str] = []
+    for line in reversed(lines):
+        item = _LISTED.fullmatch(line)
+        if item is None:
+            break
+        if (said := lone_value(item["said"])) is None:
+            return None
+        found.append(said)
+    return ", ".join(reversed(found)) if len(found) > 1 else None
+
+
+def lone_value(line: str) -> str | None:
+    """The value that a line is, with its unit, and nothing else: "x = 4", "80 dollars", "$2.50"."""
+    said = undecorated(line).strip(" \t*_`").rstrip(".")
+    found = values(said)
+    if len(found) != 1 or found[0].content is None or found[0].start or _NAME.fullmatch(found[0].content):
+        return None
+    content, unit = found[0].content, unit_after(said[found[0].end :])
+    _, equals, right = content.rpartition("=")
+    if said[found[0].end :].strip() != unit or (equals and _is_formula(right)):
+        return None
+    return f"{content} {unit}" if unit else content
+
+
 def _is_open(line: str) -> bool:
     """Whether a formula of the line never closes, or it is the mark of an item that never came."""
     left = list(line)
@@ -214,7 +251,7 @@ def stated_value(sentence: str) -> str | None:
     if chosen is None or chosen.content is None:
         return None
     content = _side(last_side(chosen.content))
-    if not readable(content):
+    if said[chosen.start] not in "$\\" and not readable(content):
         return None
     unit = unit_after(said[chosen.end :].lstrip("*")) if any(c.isdigit() for c in content) else ""
     return f"{content} {unit}" if unit else content

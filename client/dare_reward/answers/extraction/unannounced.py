@@ -13,7 +13,7 @@ from ..choices import choice_letter
 from ..languages import english
 from ..markup import undecorated
 from .prose_values import COPULA
-from .statements import stated_value
+from .statements import lone_value, stated_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,10 +45,6 @@ _LETTER_FIRST = pattern(
 _LABEL_LINE = pattern(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+(?:[.):\]：]|[*_\s]*+(?=\n))")
 _REASONS = pattern(r"\s*+[*_#]*+(?:Explanation|Rationale|Reason(?:ing)?)\b")
 _LABEL_TEXT = pattern(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+[.):\]][*_]*+\s\S")
-_VALUE = pattern(
-    r"[*_`]{0,3}+(?:([-−+]?(?:\d{1,3}(?:,\d{3}){1,9}|\d{1,30})(?:\.\d{1,30})?(?:/\d{1,30})?\s?\\?[%°]?|\\[df]?frac[\w{}]++)"
-    r"|\$\$?([^$]++)\$\$?|\\\(((?:[^\\]|\\[^()])++)\\\))[*_`]{0,3}+\.?[*_`]{0,3}+"
-)
 _NAMED = r"[*_]{0,3}+(?P<open>\()?(?P<letter>[A-Z])(?P<close>\))?[*_]{0,3}+"
 _THUS = pattern(
     r"(?<![\w,'’])(?:(?i:(?:it is |it's )?(?:definitely|clearly|obviously|certainly)|i'd say|i would say)\s"
@@ -154,18 +150,14 @@ def lone_line(text: str) -> str | None:
 
 
 def unannounced_value(text: str) -> str | None:
-    """The value of a reply that is one number or one maths span and nothing else, or of such a last line in bold."""
+    """The value of a reply that is one, or of such a last line in bold."""
     reply = text.strip()
     before, _, line = reply.rpartition("\n")
     if before.endswith("\n") and line.startswith("**") and line.endswith("**") and not line.endswith((".**", ":**")):
         reply = line
-    if not reply or len(reply) > REPLY or "\n" in reply or (match := _VALUE.fullmatch(reply)) is None:
+    if len(reply) > REPLY or "\n" in reply or "box" in reply or ("=" in reply and reply[0] not in "$\\"):
         return None
-    value = next(value for value in match.groups() if value is not None).strip()
-    if value.startswith(("\\boxed", "\\fbox")):
-        return None  # with nothing in it
-    _, equals, right = value.rpartition("=")
-    return None if equals and _NAME.search(_COMMAND.sub("", right)) else value  # a formula is no value
+    return lone_value(reply)
 
 
 def stands_alone(text: str, at: int, after: int) -> bool:
