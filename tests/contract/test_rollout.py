@@ -110,7 +110,7 @@ def test_what_is_not_aligned_is_one_error_that_names_both(wrong):
     assert caught.value.code == "length"
 
 
-@pytest.mark.parametrize("mask", [[0, 2], ["yes", "no"], [None, 1], [0.5, 1]])
+@pytest.mark.parametrize("mask", [True, "10", [0, 2], ["yes", "no"], [None, 1], [0.5, 1]])
 def test_a_mask_of_anything_else_is_refused(mask):
     with pytest.raises(RequestError, match=r"0 or 1|one number"):
         read_rollout({"logprobs": [-0.1] * 2, "token_mask": mask})
@@ -415,6 +415,9 @@ def test_the_answers_tokens_are_counted_among_the_policys_own():
     entropies = [0.1, 0.1, 9.0, 0.1, 0.7, 0.3]
     one = scorer.group("g", [{"token_ids": ids, "token_mask": mask, "token_entropies": entropies}], tokenizer=words)
     assert one["rollouts"][0]["answer_tokens"] == [3, 4]
+    holes = [0.1, 0.1, 9.0, 0.1, NAN, 0.3]
+    lost = scorer.group("g", [{"token_ids": ids, "token_mask": mask, "token_entropies": holes}], tokenizer=words)
+    assert "answer_tokens" not in lost["rollouts"][0]
     moved = read_rollout(
         {"token_entropies": entropies, "token_mask": mask, "answer_tokens": [4, 5], "step_ends": [2, 3, 6]}
     )

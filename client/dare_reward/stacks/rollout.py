@@ -177,8 +177,10 @@ class _Tokens:
         columns = {name: column for name in NUMBERS if (column := _numbers(name, given)) is not None}
         ids, mask = _joined(given.get("token_ids"), np.int64), _mask(given.get("token_mask"))
         ids = np.zeros(0, np.int64) if ids is None else ids
+        places = {k: given[k] for k in PLACES if given.get(k) is not None}
         counts = {} if mask is None else {"token_mask": len(mask)}
         counts |= {name: len(column) for name, column in columns.items()}
+        counts |= {name: len(value) for name, value in places.items() if name == "token_offsets"}
         if mask is not None and not mask.all() and len(ids):
             counts["token_ids"] = len(ids)
         for (one, count), (other, another) in pairwise(counts.items()):
@@ -189,7 +191,7 @@ class _Tokens:
                     code="length",
                 )
         own = np.ones(next(iter(counts.values()), len(ids)), bool) if mask is None else mask
-        return cls(ids, columns, {k: given[k] for k in PLACES if given.get(k) is not None}, own)
+        return cls(ids, columns, places, own)
 
     @property
     def stretch(self) -> slice:
@@ -250,37 +252,26 @@ def _numbers(name: str, given: JSON) -> NDArray[Any] | None:
     return column if column is not None and len(column) else None
 
 
-def _joined(value: Any, dtype: Any, *, rows: bool = False) -> NDArray[Any] | None:
+def _joined(value: Any, dtype: Any, *, rows: bool = False, turns: bool = True) -> NDArray[Any] | None:
     """One array over the tokens of all turns, from lists, NumPy or torch; None where there is none."""
     if value is None:
         return None
     if hasattr(value, "detach"):  # torch, whose bfloat16 and gradients NumPy does not take
         value = value.detach().cpu()
         value = (value.float() if value.is_floating_point() else value).numpy()
-    if isinstance(value, np.ndarray) and value.dtype != object and value.ndim == 1 + rows:
-        return value if value.dtype == np.float32 and dtype is np.float64 else value.astype(dtype)
-    turns = [turn for turn in value if _depth(turn) == 1 + rows]
+    if isinstance(value, np.ndarray) and value.dtype == np.float32 and dtype is np.float64:
+        dtype = np.float32
     try:
-        if turns and len(turns) == len(value):
-            parts = [part for turn in turns if (part := _joined(turn, dtype, rows=rows)) is not None and len(part)]
-            return np.concatenate(parts) if parts else None
-        column = np.asarray([_plain(x) for x in value], dtype)
-    except (TypeError, ValueError, OverflowError):
-        raise RequestError("numbers of tokens: must be one number for each token", code="type") from None
-    if column.ndim != 1 + rows and len(column):
-        raise RequestError("numbers of tokens: must be one number for each token", code="shape")
-    return column
-
-
-def _depth(value: Any) -> int:
-    """0 for a number, 1 for a list of them."""
-    if isinstance(value, list | tuple):
-        return 1 + (_depth(value[0]) if value else 0)
-    return int(getattr(value, "ndim", 0))
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else value
+        column = np.asarray(value, dtype)
+    except (TypeError, ValueError, OverflowError):  # turns of different lengths, or no numbers
+        column = np.zeros(())
+    if column.ndim == 1 + rows or (not column.size and column.ndim):
+        return column
+    if not turns or not isinstance(value, Sequence | np.ndarray) or isinstance(value, str):
+        raise RequestError("must be one number for each token", code="type")
+    read = (_joined(turn, dtype, rows=rows, turns=False) for turn in value)
+    parts = [part for part in read if part is not None and len(part)]
+    return np.concatenate(parts) if parts else None
 
 
 def _mask(value: Any) -> NDArray[np.bool_] | None:
@@ -309,7 +300,7 @@ def _moved(name: str, value: Any, own: NDArray[np.bool_]) -> Any:
     before = np.concatenate([[0], np.cumsum(own)])
     places = [int(before[min(int(i), len(own))]) for i in value]
     if name == "answer_tokens":
-        return places if places[:1] < places[1:] else None
+        return places if places[:1] < places[1:] else []
     return sorted({place for place in places if place})
 
 
