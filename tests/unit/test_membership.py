@@ -118,6 +118,15 @@ def test_labels_that_contradict_each_other_are_none_and_gt_says_so(labels):
         assert {v[0] for v in scored([group], "gt").values()} == {"label_conflict"}
 
 
+def test_labelled_gt_refuses_the_groups_whose_labels_contradict_each_other_and_no_other():
+    clear, unclear = ([{"answer": a} for a in "112"] for _ in range(2))
+    groups = [{"label": "2", "rollouts": clear}, {"label_conflict": True, "rollouts": unclear}, {"rollouts": clear}]
+    found = estimate(groups, method="ttrl", labelled="gt").groups
+    assert [g.rewards or g.error.code for g in found] == [(0.0, 0.0, 1.0), "label_conflict", (1.0, 1.0, 0.0)]
+    (marked,) = estimate([{**groups[1], "rollouts": [{**r, "correct": True} for r in unclear]}], method="gt").groups
+    assert marked.rewards == (1.0, 1.0, 1.0), "flags of the rollouts themselves are no labels"
+
+
 def test_of_a_choice_the_letters_are_the_options_and_no_other_letter_is_a_label():
     (group,) = gather(members("ABC", ["A", "(A)", "Z"], kind="choice", options=4))
     assert group.fields() == {"kind": "choice", "options": 4, "label": "A"}
