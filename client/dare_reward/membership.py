@@ -16,7 +16,7 @@ them apart. A label never does. What a member does not state, it does not disput
     one index twice, with other content           refused: index_conflict; with the same content they are one member
     more under a key than the stated size         refused: size_conflict
     more of one prompt, and no index              in order, as many groups as the stated size fills, and a rest
-    a key again, in a later stretch of a file     two groups, unless one holds a lone rollout: then the lines are mixed
+    a key again, in a later stretch of a file     two groups, unless its run is mixed: some stretch has a lone rollout
     more than half of the stated size             scored, and flagged `partial`
     half of it or fewer                           equal rewards, flagged `neutral`
     labels of one value, however they are spelt   has that label
@@ -131,25 +131,24 @@ def gather(
     rules       by which answers, and so labels, compare
     after_each  is called after each label that is read, and may raise to end the work
     """
-    found: dict[Hashable, dict[int, list[Member[T]]]] = {}
+    found: dict[tuple[Place, bool, Hashable], dict[int, list[Member[T]]]] = {}
     for member in members:
         if member.key is None and member.prompt is None:
             raise ValueError("a member needs a key or a prompt")
         name = (member.place, member.key is None, member.prompt if member.key is None else member.key)
         found.setdefault(name, {}).setdefault(member.stretch, []).append(member)
+    lone = (name for name, parts in found.items() if len(parts) > 1 and min(map(len, parts.values())) < 2)
+    mixed = {place[0] for place, *_ in lone}
     out = []
-    for stretches in found.values():
-        for n, part in enumerate(_parts(stretches)):
+    for (place, *_), stretches in found.items():
+        for n, part in enumerate(_parts(list(stretches.values()), mixed=place[0] in mixed)):
             out.append(_formed(part, repeated=n > 0, rules=rules, after_each=after_each))
     return out
 
 
-def _parts(stretches: Mapping[int, Sequence[Member[T]]]) -> Iterator[Sequence[Member[T]]]:
-    """A group for each stretch, unless one holds a lone rollout: then the lines of a file are mixed."""
-    parts = list(stretches.values())
-    if any(len(part) < 2 for part in parts):
-        parts = [[member for part in parts for member in part]]
-    for part in parts:
+def _parts(parts: Sequence[Sequence[Member[T]]], *, mixed: bool) -> Iterator[Sequence[Member[T]]]:
+    """A group for each stretch, and for each stated size of it. In a run whose lines are mixed, stretches are none."""
+    for part in [[member for each in parts for member in each]] if mixed else parts:
         sizes = {m.size for m in part if m.size is not None}
         unnamed = len(sizes) == 1 and all(m.key is None and m.index is None for m in part)
         step = min(sizes) if unnamed else len(part)

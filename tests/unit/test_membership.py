@@ -208,6 +208,9 @@ def test_a_step_that_was_written_twice_is_two_groups_and_mixed_lines_are_one():
     assert [(group.items, group.repeated) for group in gather(twice)] == [([0, 1], False), ([2, 3, 4], True)]
     mixed = [Member(i, prompt="p", stretch=stretch) for i, stretch in enumerate((0, 1, 1, 2))]
     assert [(group.items, group.repeated) for group in gather(mixed)] == [([0, 1, 2, 3], False)]
+    other = [Member(i, prompt="q", stretch=stretch) for i, stretch in enumerate((0, 0, 1, 1))]
+    elsewhere = [Member(m.item, prompt="q", stretch=m.stretch, place=place_of({"run": "other"})) for m in other]
+    assert [group.items for group in gather([*mixed, *other, *elsewhere])] == [[0, 1, 2, 3]] * 2 + [[0, 1], [2, 3]]
 
 
 def test_a_member_without_key_and_prompt_is_a_mistake_of_the_caller():

@@ -79,7 +79,7 @@ class Reader:
     def _groups(self) -> Iterator[tuple[int, dict[str, Any] | RequestError, int]]:
         """Each group, or what is wrong with it, with its place and the number of its records."""
         members: list[Member[Numbered]] = []
-        stretches: dict[str | None, tuple[Any, int]] = {}  # of each run the last step, and how often steps changed
+        stretches: dict[str | None, tuple[str, int]] = {}
         for number, value in self._records.items:
             if isinstance(value, RequestError):
                 yield number, value, 1
@@ -88,10 +88,7 @@ class Reader:
                 if isinstance(shape, RequestError):
                     yield number, shape, 1
                 elif isinstance(shape, UngroupedRollout):
-                    run, step, *_ = shape.place
-                    last, stretch = stretches.get(run, (step, 0))
-                    stretches[run] = step, stretch + (step != last)
-                    members.append(_member(number, shape, stretches[run][1]))
+                    members.append(_member(number, shape, _stretch(stretches, shape)))
                 else:
                     yield number, {"group_id": self._name(number, place), **shape}, 1
         for formed in gather(members):
@@ -150,6 +147,16 @@ class Reader:
         """How many records met each fate; why some were lost has been said where they stand."""
         known = [(fate, entry) for fate in FATES if (entry := self.ledger.entries.get(fate))]
         return ", ".join(f"{e.count:,} {fate}" + (f" ({e.first})" if fate == "dropped" else "") for fate, e in known)
+
+
+def _stretch(known: dict[str | None, tuple[str, int]], rollout: UngroupedRollout) -> int:
+    """Which stretch of its run's steps a rollout stands in: 0, and one more wherever another step begins."""
+    run, *steps = rollout.place[:3]
+    if (step := steps[0] or steps[1]) is None:
+        return 0
+    last, stretch = known.get(run, (step, 0))
+    known[run] = step, stretch + (step != last)
+    return known[run][1]
 
 
 def _member(number: int, rollout: UngroupedRollout, stretch: int) -> Member[Numbered]:

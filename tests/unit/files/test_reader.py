@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from dare_reward import estimate
 from dare_reward.answers.extraction.final_answer import WHY_NONE
@@ -634,11 +636,42 @@ def test_one_name_in_several_types_is_one_name_and_no_other_prompt(tmp_path):
     assert read(tmp_path, rows)[0] == ["type", "1234", "5", "6"]
 
 
-def test_a_step_that_stands_twice_is_two_groups_and_mixed_rows_are_one(tmp_path):
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(order=st.permutations(range(13)), spelt=st.lists(st.sampled_from(["4", 4, 4.0, "4.0", " 4", None]), min_size=13))
+def test_no_order_of_the_rows_and_no_spelling_of_their_label_changes_a_reward(tmp_path, order, spelt):
+    groups = [
+        ({"uid": 1}, "44455"),
+        ({"prompt": "SYSTEM", "question": "a?"}, "4446"),
+        ({"uid": 1, "step": 2}, "4555"),
+    ]  # no ties: their first answer wins
+    rows = [
+        said(a, **named, note=f"{n}{i}") for n, (named, answers) in enumerate(groups) for i, a in enumerate(answers)
+    ]
+    rows = [{**row, "text": f"{row['note']} {row['text']}"} for row in rows]
+
+    def rewarded(rows):
+        file = tmp_path / "rows.jsonl"
+        file.write_text(lines(rows))
+        found = [g for _, g in Reader(str(file))]
+        given = rewards([{**g, "group_id": str(i)} for i, g in enumerate(found)], method="ttrl")
+        return {
+            r["text"]: x for g, own in zip(found, given, strict=True) for r, x in zip(g["rollouts"], own, strict=True)
+        }
+
+    labelled = [{**row, "label": spelt[i]} for i, row in enumerate(rows)]
+    for start, end in ((0, 5), (5, 9), (9, 13)):  # each group has a label somewhere
+        labelled[start]["label"], labelled[end - 1]["label"] = "4", "4.0"
+    assert rewarded([labelled[i] for i in order]) == rewarded([{**row, "label": "4"} for row in rows])
+
+
+@pytest.mark.parametrize("name", ["step", "global_step"])
+def test_a_step_that_stands_twice_is_two_groups_and_mixed_rows_are_one(tmp_path, name):
     blocks = [(3, "12"), (4, "33"), (3, "456"), (4, "7")]
-    rows = [said(a, step=step, prompt="p") for step, answers in blocks for a in answers]
+    rows = [said(a, **{name: step}, prompt="p") for step, answers in blocks for a in answers]
     found, told, _ = read(tmp_path, rows)
-    assert found == ["12", "456", "337"], "the last block holds a lone rollout"
+    assert (found, told) == (["12456", "337"], []), "the last block holds a lone rollout"
+    found, told, _ = read(tmp_path, rows[:-1])
+    assert found == ["12", "456", "33"]
     assert told == ["1 prompt came again at a step, as after a restart: each time is a group"]
     assert read(tmp_path, [said(a, step=int(a) % 2, prompt="p") for a in "1234"])[0] == ["13", "24"]
     by_file = [said(a, step=step, prompt="p") for step in (1, 10, 2) for a in "12"]
