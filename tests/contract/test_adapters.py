@@ -231,6 +231,11 @@ def test_rollouts_without_answers_are_warned_of_at_once_and_not_at_every_step(se
     assert not [r for r in caplog.records if r.levelname == "WARNING" and "without an answer" in r.getMessage()]
 
 
+def test_copies_of_an_image_are_one_prompt(service):
+    prompts = [[{"role": "user", "content": [{"type": "image", "image": object()}]}] for _ in range(2)]
+    assert DareReward(f"{URL}?method=ttrl", num_generations=2)(prompts, texts_of("11")) == [1.0, 1.0]
+
+
 def test_trl_groups_are_named_after_their_prompts(service):
     """In any order and step the same name; a prompt that comes twice in a step has two."""
     reward = DareReward(URL, num_generations=2, method="ttrl")

@@ -6,6 +6,7 @@ from all ranks, scored at one place, and each rank gets its own rewards back.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,6 +37,7 @@ UNSEEN = f"async_grpo does; in GRPOTrainer {SCALE}"
 MASKS = (
     "train_on=reasoning needs rollout_func=VoteRollout(extra=0) of dare_reward.stacks.trl_rollout (GRPOTrainer only)"
 )
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of an image, which each row of a prompt may hold a copy of
 SELECTS = frozenset({"settled", "selection", "selection_size"})
 SOURCES = {"token_entropies", "mean_entropy", "sampled_logprobs"}
 
@@ -102,7 +104,7 @@ class DareReward:
             {"name": _digest(p), "prompt": self.scorer.logged_prompt(p), **rollout(trainer, text_of(c), i)}
             for p, c, i in zip(prompts, completions, ids, strict=True)
         ]
-        self._check_order(trainer, rows)
+        self._check_order(trainer, prompts)
         if self.entropy == "forward" and trainer is not None and not extras.keys() & SOURCES:
             extras |= forward_entropies(trainer, prompt_ids_of(trainer, prompts), ids)
         if self.label is not None:
@@ -125,18 +127,18 @@ class DareReward:
             )
             raise RequestError(f"DareReward(label=...): {why}")
 
-    def _check_order(self, trainer: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+    def _check_order(self, trainer: Any, prompts: Sequence[Any]) -> None:
         """RequestError where a group holds rows of several prompts. TRL orders the rows of its trainers, and an
         environment may write into a prompt, so a trainer's run gets a warning instead."""
         size = self._size(trainer)
         if not size or _place(trainer)["ranks"] > 1:
             return
-        for start in range(0, len(rows), size):
-            prompts = {row["name"] for row in rows[start : start + size]}
-            if len(prompts) > 1:
+        for start in range(0, len(prompts), size):
+            different = {ADDRESS.sub("", repr(prompt)) for prompt in prompts[start : start + size]}
+            if len(different) > 1:
                 text = (
-                    f"rows {start} to {min(start + size, len(rows)) - 1} are one group of num_generations={size} but "
-                    f"hold {len(prompts)} prompts: keep the rows of a prompt together"
+                    f"rows {start} to {min(start + size, len(prompts)) - 1} are one group of num_generations={size} "
+                    f"but hold {len(different)} prompts: keep the rows of a prompt together"
                 )
                 if trainer is None:
                     raise RequestError(text, code="groups")
