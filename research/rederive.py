@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from dare_research.rederive import real_model
-from dare_research.rederive.check import Results, check
+from dare_research.rederive.check import ELSEWHERE, Results, check
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -32,6 +32,7 @@ def main() -> int:
     print("\nNot recomputed, and held as they are:")
     for page, count, why, _ in outcome.held:
         print(f"{page}: {count} numbers. {why}")
+    print("\nNot read:", *(f"{pages}: {why}" for pages, why in ELSEWHERE.items()), sep="\n")
     print(*["", *outcome.wrong], sep="\n")
     print(f"{len(outcome.figures)} figures recomputed, {len(outcome.wrong)} differences")
     return bool(outcome.wrong)
