@@ -28,13 +28,12 @@ import httpx
 
 from ._deadline import Deadline, install
 from ._outgoing import Part, Sending, parts, plain, service_address, split_address
-from ._reply_check import read_json
 from ._version import __version__
 from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .inputs import Group
 from .methods import OTHER_NAMES, methods
-from .reply import Asked, CrossedReplyError, Reply, check_fit, with_reasons
+from .reply import Asked, CrossedReplyError, Reply, check_fit, read_json, with_reasons
 from .runs.line import asked_for, of_groups
 from .runs.log import run_log_of
 from .scoring.request import LIMITS

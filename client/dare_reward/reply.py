@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from types import MappingProxyType, NoneType
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from ._reply_check import built, read_json
 from .answers.extraction.final_answer import EMPTY
 from .errors import FrameError, ReplyError
 from .groups import Ragged
-from .inputs import FIELDS
 from .segments import offsets
 from .wire import pack, unpack
 
@@ -173,22 +173,42 @@ class Reply:
     @classmethod
     def from_json(cls, body: Any) -> Reply:
         """The reply that `body` writes; ReplyError if it is not one."""
-        head = {"answers_version": "", **body} if isinstance(body, Mapping) else body  # none with detail=rewards
-        reply = built(cls, head)
-        for p, group in enumerate(reply.groups):
-            if group.error is not None and (beside := [n for n in GROUP_FIELDS[1:-1] if getattr(group, n) is not None]):
-                raise ReplyError(f"not a reply of this service: groups[{p}] has an error and {beside[0]}")
-        return reply
+        try:
+            return cls(
+                **{name: body[name] for name in ("method", "output", "config_id", "version")},
+                answers_version=body.get("answers_version", ""),  # none with detail=rewards
+                groups=tuple([_group(group) for group in body["groups"]]),
+                diagnostics=body.get("diagnostics", NOTHING),
+                flags=tuple(body.get("flags", ())),
+                request_id=body.get("request_id"),
+            )
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            why = f"{type(error).__name__}: {str(error)[:200]}"
+            raise ReplyError(f"not a reply of this service, or of another version ({why})") from None
+
+
+def _group(body: JSON) -> GroupReply:
+    """One group of a reply's JSON; lists become tuples, and keys that we do not know are left out."""
+    known = {name: body[name] for name in GROUP_FIELDS if name in body}
+    for name, value in known.items():
+        if isinstance(value, list):
+            known[name] = tuple(value)
+    for name in NESTED:
+        if (rows := known.get(name)) is not None:
+            known[name] = tuple([None if row is None else tuple(row) for row in rows])
+    if (rows := known.get("support")) is not None:
+        known["support"] = tuple([Support(**{name: row[name] for name in Support._fields}) for row in rows])
+    if (error := known.get("error")) is not None:
+        known["error"] = Problem(error["code"], error["message"])
+    return GroupReply(**known)
 
 
 GROUP_FIELDS = tuple(GroupReply.__slots__)
 # One entry per rollout, or per rollout of `second_group`.
 COLUMNS = ("rewards", "keep", "valid", "answers", "answer_spans", "advantages", "token_mask")
 SECOND = ("second_rewards", "second_advantages")
-# What only the short form of a reply leaves out.
-FULL = frozenset(
-    {"keep", "valid", "answers", "method", "config_id", "entropy_source", "support", "flags", "diagnostics"}
-)
+NUMBERS = frozenset({"rewards", "advantages", *SECOND})
+NESTED = ("answer_spans", "token_mask")
 
 
 def _masked(groups: Sequence[GroupReply], mask: Ragged) -> tuple[GroupReply, ...]:
@@ -222,6 +242,39 @@ def group_json(group: GroupReply) -> dict[str, Any]:
     if group.error is not None:
         out["error"] = asdict(group.error)
     return out
+
+
+# --- strict JSON ------------------------------------------------------------------------------------------------------
+
+# A 64-bit integer has at most 20 characters. What is longer is no count, and float() of it may overflow.
+LONGEST_INTEGER: Final = 20
+
+
+def read_json(content: bytes | bytearray | str) -> Any:
+    """The JSON value of `content`; ReplyError if there is none, or if a number of it is not finite."""
+    try:
+        text = content if isinstance(content, str) else content.decode("utf-8")
+        return json.loads(text, parse_float=_float, parse_int=_int, parse_constant=_refuse)
+    except RecursionError:
+        raise ReplyError("the reply is nested too deeply") from None
+    except ValueError as error:  # of JSON, and of UTF-8
+        raise ReplyError(f"the reply is not JSON: {str(error)[:200]}") from None
+
+
+def _float(text: str) -> float:
+    if abs(value := float(text)) > sys.float_info.max:
+        raise ValueError(f"{text[:20]} is not a finite number")
+    return value
+
+
+def _int(text: str) -> int:
+    if len(text) > LONGEST_INTEGER:
+        raise ValueError(f"an integer of {len(text)} digits")
+    return int(text)
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not a finite number")
 
 
 # --- whether a reply answers what was asked ---------------------------------------------------------------------------
@@ -263,38 +316,26 @@ def check_fit(reply: Reply, asked: Asked) -> None:
 
 
 def _check_group(group: GroupReply, sent: JSON, wanted: set[str]) -> None:
-    second = {"second_advantages"} if group.second_rewards is not None and "advantages" in wanted else set()
-    for name in sorted(wanted | FULL | second):
-        if getattr(group, name) is None:
-            raise ReplyError(f"group {group.group_id!r}: no {name}")
-    rollouts = sent["rollouts"]
+    """What a training reads is there, of as many rollouts as were sent, and consists of numbers."""
+    rollouts, name_of = sent["rollouts"], f"group {group.group_id!r}"
     for name in (*COLUMNS, *SECOND):
         values = getattr(group, name)
         size = len(sent.get("second_group") or ()) if name in SECOND else len(rollouts)
-        if values is not None and len(values) != size:
-            raise ReplyError(f"group {group.group_id!r}: {len(values)} {name} for {size} rollouts")
-    if group.rewards is not None and "rewards" not in wanted:
-        raise ReplyError(f"group {group.group_id!r}: rewards of a method that returns advantages")
-    _check_rows(group, rollouts)
-
-
-def _check_rows(group: GroupReply, rollouts: Sequence[JSON]) -> None:
-    """What the length of a column does not show: which of its entries may be null, and how long a mask is."""
+        if values is None:
+            if name in wanted or (name == "second_advantages" and group.second_rewards and "advantages" in wanted):
+                raise ReplyError(f"{name_of}: no {name}")
+        elif not isinstance(values, tuple):
+            raise ReplyError(f"{name_of}: {name} is not a list")
+        elif len(values) != size:
+            raise ReplyError(f"{name_of}: {len(values)} {name} for {size} rollouts")
+        elif name in NUMBERS and not {*map(type, values)} <= {int, float, NoneType}:
+            raise ReplyError(f"{name_of}: {name} are not numbers")
+    if None in (group.rewards or ()):
+        raise ReplyError(f"{name_of}: no reward for a rollout")
     chosen = None if group.select is None else frozenset(group.select)
-    if chosen is not None and (len(chosen) < len(group.select or ()) or max(chosen, default=-1) >= len(rollouts)):
-        raise ReplyError(f"group {group.group_id!r}: select is not a list of different rollouts")
     for i, (advantage, rollout) in enumerate(zip(group.advantages or (), rollouts, strict=False)):
         if advantage is None and (rollout.get("trained", True) if chosen is None else i in chosen):
-            raise ReplyError(f"group {group.group_id!r}: no advantage for a rollout that is trained on")
-    for mask, rollout in zip(group.token_mask or (), rollouts, strict=False):
-        if mask is not None and len(mask) != (tokens := _tokens(rollout)):
-            raise ReplyError(f"group {group.group_id!r}: a token mask of {len(mask)} for {tokens} tokens")
-
-
-def _tokens(rollout: JSON) -> int:
-    """How many tokens a rollout was sent with."""
-    columns = (rollout.get(f.name) for f in FIELDS.values() if f.per_token)
-    return max((len(c) for c in columns if c is not None), default=0)
+            raise ReplyError(f"{name_of}: no advantage for a rollout that is trained on")
 
 
 def with_reasons(group: GroupReply, unread: Counter[str]) -> GroupReply:
