@@ -17,7 +17,7 @@ from .answers.classes import listed
 from .answers.effort import Effort
 from .answers.extraction.final_answer import EMPTY
 from .answers.labels import is_unicode
-from .answers.rollouts import READING, kind_of, option_tuple, read_answers
+from .answers.rollouts import READING, kind_of, option_tuple, read_answers, text_of
 from .errors import RequestError
 from .estimators.certainty import OVER, last_tokens
 from .groups import Ragged
@@ -230,7 +230,7 @@ def _put_answers(
     rollouts = group["rollouts"]
     if sending.text or reading.get("mode", "clean") != "clean" or reading.get("unmarked") == "number":
         for target, rollout in zip(out, rollouts, strict=True):
-            target.update({k: _portable(rollout[k]) for k in ("answer", "text") if k in rollout})
+            target.update({k: _portable(text_of(rollout[k])) for k in ("answer", "text") if k in rollout})
         return Counter()
     raws = read_answers(rollouts, [False] * len(rollouts), kind=kind_of(group), options=option_tuple(group), **reading)
     for target, extraction in zip(out, raws, strict=True):

@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
@@ -259,7 +260,7 @@ class _Base:
             if isinstance(outcome, _Response) and outcome.good:
                 return
             if time.monotonic() >= end:
-                raise UnavailableError(f"{self.url} is not ready after {seconds:g} s: {_why(outcome)}")
+                raise UnavailableError(f"{self.url} is not ready after {seconds:g} s: {_why(outcome)}{self._proxy}")
             yield Sleep(0.2)
 
     def _parts(
@@ -331,13 +332,24 @@ class _Base:
                 if outcome.good:
                     return outcome
                 if outcome.status not in RETRY:
-                    raise _refused(outcome)
+                    raise _refused(outcome, self._proxy)
                 problem = f"{outcome.status} {_problem(outcome).get('detail', '')}".strip()
             else:
                 problem = f"{type(outcome).__name__}: {outcome}"
             if attempt < self.retries:
                 yield Sleep(_pause(attempt, outcome))
-        raise UnavailableError(f"{self.url}{send.path}: {problem} ({self.retries + 1} tries)")
+        raise UnavailableError(f"{self.url}{send.path}: {problem} ({self.retries + 1} tries){self._proxy}")
+
+    @property
+    def _proxy(self) -> str:
+        """The proxy of the environment that requests go through, and how to leave it out; nothing without one."""
+        scheme, host = self.url.partition("://")[0], self._host
+        proxies = {} if self._transport or _is_loopback(host) or proxy_bypass(host) else getproxies()
+        proxy = proxies.get(scheme) or proxies.get("all", "")
+        where = proxy.rpartition("@")[2]  # no password
+        return f". It was asked through the proxy {where} of the environment: NO_PROXY={host} leaves it out" * bool(
+            proxy
+        )
 
     def _learn_limits(self) -> Generator[Step, Outcome, _Limits]:
         if self._limits is None:
@@ -346,7 +358,9 @@ class _Base:
                 content = read_json(response.content)
                 self._limits = _limits(content["settings"])
             except (ReplyError, ValueError, KeyError, TypeError, AttributeError):
-                raise ReplyError(f"{self.url}/info is not that of a reward service: is the address right?") from None
+                raise ReplyError(
+                    f"{self.url}/info is not that of a reward service: is the address right?{self._proxy}"
+                ) from None
             if self._token and content.get("auth") is False:
                 logger.warning("%s has no token: anybody can use it, and ours is ignored (DARE_TOKEN)", self.url)
         return self._limits
@@ -653,11 +667,14 @@ def _why(outcome: Outcome) -> str:
     return f"is the service started, and the address right? The last error was {type(outcome).__name__}: {text}"
 
 
-def _refused(response: _Response) -> DareError:
+def _refused(response: _Response, proxy: str) -> DareError:
+    problem = _problem(response)
+    if "problem+json" not in response.headers.get("content-type", ""):  # it is not ours
+        problem["detail"] = f"{problem.get('detail', '')}{proxy}"
     if response.status >= 500:
-        return UnavailableError(f"{response.status}: {_problem(response).get('detail', '')}")
+        return UnavailableError(f"{response.status}: {problem.get('detail', '')}")
     if response.status >= 400:
-        return RefusedError(response.status, _problem(response))
+        return RefusedError(response.status, problem)
     where = response.headers.get("location", "nowhere")[:200]
     return ReplyError(f"{response.status}: redirected to {where}; give the client the service's own address")
 

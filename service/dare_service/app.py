@@ -153,6 +153,8 @@ def create_app(settings: Settings | None = None, *, alone: bool = False) -> Fast
     for verb, handlers in (("POST", POSTS), ("GET", GETS)):
         for path, handler in handlers.items():
             app.add_api_route(path, handler, methods=[verb], response_class=Response, response_model=None)
+    for path in ("/health", "/ready"):  # what monitors ask
+        app.add_api_route(path, GETS[path], methods=["HEAD"], response_model=None, include_in_schema=False)
     app.add_api_route("/docs", docs, methods=["GET"], response_model=None, include_in_schema=False)
     static = files("fastapi_offline").joinpath("static")
     app.mount("/docs/assets", StaticFiles(directory=str(static)), name="docs")

@@ -68,6 +68,11 @@ def json_memory(body: bytes | bytearray) -> int:
     return total
 
 
+def colons(body: bytes | bytearray) -> int:
+    """Those outside of strings, of which each key has one."""
+    return sum(bare.count(b":") for bare, _ in _without_strings(body))
+
+
 def _without_strings(body: bytes | bytearray) -> Iterator[tuple[bytes, int]]:
     """The body piece by piece: what stands outside of strings, and how many strings ended."""
     rest = b""

@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import values as value_classes
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
@@ -18,6 +19,8 @@ from prometheus_client.utils import floatToGoString
 from dare_reward import Reply, __version__
 from dare_reward.numbers import BY_NAME, MAJORITY
 
+# A PROMETHEUS_MULTIPROC_DIR of the environment would send every count through files: this is one process.
+value_classes.ValueClass = value_classes.MutexValue
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 100)
 BYTES = tuple(4.0**n for n in range(5, 14))
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -37,7 +40,7 @@ EVENTS: Final[Mapping[str, str]] = {
     "run_log_failed": "groups are missing in the run log: the disk is full, or the folder cannot be written",
     "run_log_full": "groups are missing in the run log, because they came faster than it is written",
     "page_failed": "groups are missing on the page, or an old run log cannot be read for it",
-    "setting_ignored": "a variable is named `DARE_...`, but nothing reads it",
+    "setting_ignored": "a variable is named `DARE_...`, but nothing reads it, or `PROMETHEUS_MULTIPROC_DIR` is set",
 }
 REASONS: Final = (
     *("body", "busy", "conflict", "content_length", "deadline", "draining", "encoding", "groups", "held", "host"),

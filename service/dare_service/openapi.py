@@ -127,8 +127,8 @@ def _post(
 REWARD = _post(
     "Rewards",
     _json("RewardRequest", EXAMPLE) | FRAME,
-    _json("Reply", _scored()) | FRAME,
-    "Rewards; a frame for those who accept one",
+    _json("Reply", _scored()),  # a frame too, for those who accept one; generated clients read JSON alone
+    "Rewards",
     parameters=[
         OVER_BODY,
         _parameter("detail", "rewards: ids, rewards, valid and errors only", enum=["full", "rewards"]),

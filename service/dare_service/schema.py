@@ -6,25 +6,20 @@ are refused by it too, and it names the first one: pydantic would list every one
 
 from __future__ import annotations
 
-import json
-import re
-from collections import Counter
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Set as AbstractSet
 from typing import Annotated, Any, Literal, Required
 
-import orjson
 from pydantic import ConfigDict, FailFast, StringConstraints, TypeAdapter
 from pydantic import Field as Rule
-from pydantic_core import from_json
 from typing_extensions import TypedDict
 
+from dare_reward.errors import RequestError
 from dare_reward.inputs import ACCEPTED, ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from dare_reward.options import BODY
 from dare_reward.params import Spec
 from dare_reward.scoring.request import LIMITS
 
-from .problems import RefusalError
+from .json_body import read_json
 
 # What a request says beside its groups.
 _SETTINGS: dict[str, Any] = {
@@ -121,53 +116,23 @@ class Parser:
         self._request = _request(Any, "allow")
 
     def read(self, text: bytes | bytearray | memoryview) -> dict[str, Any]:
-        """The request. RefusalError 400 for what is no JSON, ValidationError for what does not fit the model."""
-        content = self._request.validate_python(_parsed(text))
-        check_keys(bytes(text) if isinstance(text, memoryview) else text, content)
-        return content
+        """The request, or an error that says what to send."""
+        content = read_json(text)
+        if isinstance(content, dict) and "groups" not in content:
+            raise RequestError(f"the body has no groups. {_meant(content.keys())}", loc=("groups",), code="missing")
+        return self._request.validate_python(content)
 
 
-_APART = re.compile(rb'"\s++:')
-
-
-def check_keys(text: bytes | bytearray, content: Mapping[str, Any]) -> None:
-    """RefusalError 400 where an object holds a key twice: parsers take the last one, and nobody could tell which is
-    meant.
-
-    As many colons as keys means that none stands twice, and costs next to nothing. A body with colons in its texts is
-    looked at more closely, and one whose texts look like keys is read again, one object at a time.
-    """
-    keys = len(content) + len(content.get("params") or ())
-    for group in content["groups"] if isinstance(content.get("groups"), list) else ():
-        rollouts = group.get("rollouts") if isinstance(group, dict) else None
-        if not isinstance(rollouts, list) or not set(map(type, rollouts)) <= {dict}:
-            return  # it will be refused for that
-        keys += len(group) + sum(map(len, rollouts))
-    if keys == text.count(b":") or (keys == text.count(b'":') and not _APART.search(text)):
-        return
-    try:
-        json.loads(text, object_pairs_hook=_once)
-    except (UnicodeDecodeError, RecursionError):
-        raise RefusalError(400, "not JSON: not UTF-8, or nested too deeply", code="json") from None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> None:
-    """Nothing is kept of an object but that its keys are different."""
-    if len(dict(pairs)) < len(pairs):
-        left = Counter(key for key, _ in pairs)
-        twice = next(key for key, count in left.items() if count > 1)
-        raise RefusalError(400, f"the key {twice[:64]!r} stands twice in one object: keep one", code="duplicate_key")
-
-
-def _parsed(text: bytes | bytearray | memoryview) -> Any:
-    """The JSON. What orjson refuses is read again: NaN, Infinity and 1e999 are refused where they stand."""
-    with suppress(ValueError):
-        return orjson.loads(text)
-    try:
-        # The cache of strings doubles the time of the longest call, that of a hundred thousand different keys.
-        return from_json(bytes(text) if isinstance(text, memoryview) else text, cache_strings=False)
-    except ValueError as error:
-        raise RefusalError(400, f"not JSON: {error}", code="json") from None
+def _meant(keys: AbstractSet[str]) -> str:
+    """What to send in the place of a body with these keys, which some other service would take."""
+    if {"prompt", "response"} <= keys:
+        return (
+            "This is what slime's --rm-type remote_rm posts: one rollout, and a reward is a group's. Use "
+            "--custom-rm-path dare_reward.stacks.slime.reward with --group-rm, see docs/stacks/slime.md"
+        )
+    if keys & {"completions", "responses", "texts"}:
+        return 'Send each prompt as a group: {"groups": [{"prompt": "...", "rollouts": [{"text": COMPLETION}, ...]}]}'
+    return 'Send {"groups": [{"rollouts": [{"answer": "4", "mean_entropy": 0.2}, ...]}]}, see docs/api.md'
 
 
 def described() -> TypeAdapter[dict[str, Any]]:

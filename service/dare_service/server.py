@@ -113,7 +113,7 @@ def configured(app: FastAPI, protocol: type[Connection] = Connection) -> uvicorn
         forwarded_allow_ips=settings.trusted_proxies,
         log_config=None,
         access_log=False,
-        timeout_keep_alive=75,
+        timeout_keep_alive=math.ceil(settings.keep_alive),
         timeout_graceful_shutdown=math.ceil(settings.grace),
         backlog=settings.backlog,
         server_header=False,
@@ -136,7 +136,10 @@ def _log_start(state: State, address: str) -> None:
 
 def _warn(settings: Settings, listener: socket.socket, state: State) -> None:
     """What an operator may not have meant."""
-    if sentences := unread(with_file()):
+    sentences = [*unread(with_file())]
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        sentences.append("PROMETHEUS_MULTIPROC_DIR is ignored: one process counts everything in its memory.")
+    if sentences:
         state.runs.warn("", "setting_ignored", " ".join(sentences))
     if not settings.tokens and (why := _unprotected(settings, listener, with_file())):
         state.runs.warn("", "no_token", f"{why}: set DARE_TOKEN")

@@ -126,6 +126,11 @@ class Settings:
     deadline: float = _setting(
         100.0, "Seconds for a request body to arrive. Below slime's 120 s and OpenRLHF's 180 s per try."
     )
+    keep_alive: float = _setting(
+        620.0,
+        "Seconds that an idle connection stays open: more than those of a proxy in front (nginx and AWS 60, "
+        "cloudflared 90, Google Cloud 600), which else sends a request into a connection that has just been closed.",
+    )
     drain: float = _setting(
         1.0,
         "Seconds between SIGTERM and closing the port, so that load balancers see /ready turn 503.",

@@ -183,6 +183,27 @@ def test_announced_bodies_that_do_not_come_keep_nobody_out(start_server):
             connection.close()
 
 
+def test_monitors_may_ask_for_the_head_alone(live):
+    for path in ("/health", "/ready"):
+        reply = httpx.head(f"{live}{path}")
+        assert (reply.status_code, reply.content) == (200, b"")
+
+
+def test_counts_stay_in_memory_and_a_folder_for_many_processes_is_said(start_server, tmp_path):
+    with start_server(PROMETHEUS_MULTIPROC_DIR=str(tmp_path / "nowhere"), DARE_KEEP_ALIVE=900) as (url, _):
+        assert httpx.post(f"{url}/reward", json=GOOD).status_code == 200
+        assert "dare_groups_total" in httpx.get(f"{url}/metrics").text
+        info = httpx.get(f"{url}/info").json()
+        assert info["settings"]["keep_alive"] == 900
+        assert (
+            "PROMETHEUS_MULTIPROC_DIR is ignored" in {w["event"]: w["why"] for w in info["warnings"]}["setting_ignored"]
+        )
+
+
+def test_idle_connections_outlive_those_of_proxies():
+    assert configured(create_app(Settings(run_log="off"), alone=True)).timeout_keep_alive > 600
+
+
 def test_a_backlog_that_the_kernel_cuts_is_said(tmp_path, caplog):
     somaxconn = tmp_path / "somaxconn"
     logger.propagate = True

@@ -26,6 +26,7 @@ import dare_reward.client
 from dare_reward import AsyncClient, Client, ConfigError, RefusedError, ReplyError, RequestError, UnavailableError
 from dare_reward._outgoing import Sending, parts
 from dare_reward.client import environment_token
+from dare_reward.errors import DareError
 from dare_reward.methods import methods
 from dare_reward.scoring.score import estimate
 from dare_reward.wire import unpack
@@ -770,6 +771,29 @@ def test_whatever_comes_of_a_try_is_an_error_of_the_tree(error):
     with pytest.raises(UnavailableError, match="2 tries"):
         client(raising(error), retries=1).rewards(groups())
     assert "local_fallback" in client(raising(error), retries=0, fallback="local").reward(groups()).flags
+
+
+@pytest.mark.parametrize("answered", [b"", b"HTTP/1.1 403 No\r\n", b"HTTP/1.1 502 No\r\n", b"HTTP/1.1 200 OK\r\n"])
+def test_a_proxy_of_the_environment_is_named(monkeypatch, answered):
+    """It gets what was meant for the service, and what it says is not the service's word."""
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+
+        def serve():
+            connection, _ = proxy.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answered and answered + b"Content-Length: 2\r\n\r\n{}")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        monkeypatch.setenv("HTTP_PROXY", f"http://me:secret@127.0.0.1:{proxy.getsockname()[1]}")
+        monkeypatch.setenv("NO_PROXY", "elsewhere")
+        with pytest.raises(DareError) as caught, Client("http://192.0.2.2:8000", retries=0, timeout=30) as c:
+            c.reward(groups())
+        thread.join()
+    assert "the proxy 127.0.0.1:" in str(caught.value)
+    assert "NO_PROXY=192.0.2.2" in str(caught.value)
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])

@@ -108,7 +108,8 @@ def read_answers(
         if quiet or (cut and truncated == "invalid"):
             return NO_ANSWER
         if "answer" in rollout:
-            return Extraction(rollout["answer"], "given", why_none(rollout["answer"]))
+            given = text_of(rollout["answer"])
+            return Extraction(given, "given", why_none(given))
         text = rollout.get("text")
         if not text:
             return NO_ANSWER
@@ -120,6 +121,16 @@ def read_answers(
         )
 
     return [read(r, quiet) for r, quiet in zip(rollouts, silent, strict=True)]
+
+
+def text_of(answer: str | float | None) -> str | None:
+    """An answer as it was sent, where a number stands for its text."""
+    return number_text(answer) if isinstance(answer, int | float) else answer
+
+
+def number_text(value: float) -> str:
+    """4 for 4.0: JSON's writers differ in this, and answers of kind text compare characters."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def why_none(answer: str | None) -> str:

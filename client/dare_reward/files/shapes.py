@@ -24,6 +24,7 @@ from difflib import get_close_matches
 from math import isnan
 from typing import Any, Final
 
+from ..answers.rollouts import number_text
 from ..errors import RequestError, unknown_name
 from ..inputs import ROLLOUT_FIELDS
 from ..membership import PLACE, Place, place_of, plain
@@ -333,7 +334,7 @@ def _rollout(value: Any, notes: Notes) -> Any:
     if _is_nan(out.get("answer")):
         out["answer"] = None
     if isinstance(out.get("answer"), int | float) and not isinstance(out["answer"], bool):
-        out["answer"] = _number_text(out["answer"])
+        out["answer"] = number_text(out["answer"])
     if isinstance(out.get("id"), int):
         out["id"] = str(out["id"])
     if isinstance(out.get("correct"), int | float) and out["correct"] in {0, 1}:
@@ -447,11 +448,7 @@ def read_value(value: Any, nothing: Any) -> Any:
         return values[0] if len(values) == 1 else values
     if _is_nan(value):
         return nothing
-    return _number_text(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-
-def _number_text(value: Any) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return number_text(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def _is_messages(value: Any) -> bool:

@@ -9,7 +9,7 @@ import sys
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, pairwise
 from types import MappingProxyType
@@ -26,7 +26,7 @@ from ..answers import (
 )
 from ..answers.classes import Labels, classes_of, listed
 from ..answers.effort import Effort
-from ..answers.rollouts import READING, Readings, option_tuple, read_answers, read_spans, why_none
+from ..answers.rollouts import READING, Readings, number_text, option_tuple, read_answers, read_spans, text_of, why_none
 from ..answers.rules import Rules
 from ..errors import LimitError, RequestError
 from ..groups import Groups, Ragged, View
@@ -373,10 +373,16 @@ def _check_contents(table: Table, limits: Limits, where: Where) -> None:
         field = ROLLOUT_FIELDS[key]
         if field.type == "object":
             column = [{} if isinstance(x, Mapping) else x for x in column]
+        elif key == "answer" and {int, float} & {*map(type, column)} and isinstance(table.columns, dict):
+            column = table.columns[key] = [number_text(x) if _is_finite(x) else x for x in column]
         check_types(field, column, types, where)
         if field.type == "text" and max(map(len, filter(None, column)), default=0) > limits.text:
             long = next(i for i, x in enumerate(column) if x is not None and len(x) > limits.text)
             limits.check_text(len(column[long]), (*where(long), key))
+
+
+def _is_finite(value: Any) -> bool:
+    return type(value) in {int, float} and abs(value) < np.inf
 
 
 def _check_keys(value: Any, known: Collection[str], loc: tuple[str | int, ...]) -> None:
@@ -515,4 +521,7 @@ def _view(groups: Sequence[JSON], name: str, silent_R: Bools, reading: _Reading)
     silent = np.zeros(len(own_R), bool)
     silent[own_R] = silent_R
     table = Table.of([*chain.from_iterable(g["rollouts"] for g in pooled)])
+    if "answer" in table.columns:
+        columns = {**table.columns, "answer": [*map(text_of, table.columns["answer"])]}
+        table = replace(table, columns=columns)
     return View(Groups(sizes_P, *reading.classes(pooled, table, silent).arrays(sizes_P), checked=True), own_R)

@@ -10,15 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic_core import from_json
-
 from dare_reward.errors import RequestError
 from dare_reward.inputs import FIELDS, GROUP_FIELDS
 from dare_reward.openrlhf import AnswerRules, Label, Split
 from dare_reward.scoring.request import Limits
 
+from ..json_body import read_json
 from ..json_size import check_json
-from ..problems import RefusalError
 from .response_start import response_start
 
 TEXTS = ("query", "prompts", "group_key", "finish_reason", "entropy_source", "entropy_mode")
@@ -88,10 +86,7 @@ def read_body(body: bytes | bytearray, limits: Limits, memory: int) -> OpenRLHFB
 
 
 def _content(body: bytes | bytearray) -> dict[str, Any]:
-    try:
-        content = from_json(body, cache_strings=False)
-    except ValueError as error:
-        raise RefusalError(400, f"not JSON: {error}", code="json") from None
+    content = read_json(body)
     if not isinstance(content, dict) or "query" not in content or "prompts" not in content:
         raise RequestError("must be an object with the lists query, prompts and labels", code="type")
     for key in KEYS:

@@ -1,0 +1,114 @@
+"""What a JSON body may hold: cut emojis, keys that stand once, numbers as answers, and what says what to send."""
+
+import json
+
+import pytest
+
+import dare_reward
+from dare_reward.errors import RequestError
+from dare_service.json_body import read_json
+from dare_service.problems import RefusalError
+
+GOOD = b'{"groups": [{"rollouts": [{"answer": "4", "mean_entropy": 0.1}, {"answer": "5", "mean_entropy": 0.2}]}]}'
+OPENRLHF = b'{"query": ["p: \\\\boxed{4}"], "prompts": ["p: "], "labels": [""]}'
+
+
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        (rb'"a\ud83d"', "a\ufffd"),
+        (rb'"\ud83dz\ud83d\ude00"', "\ufffdz\U0001f600"),
+        (rb'"\ude00\ud83d"', "\ufffd\ufffd"),
+        (rb'"\\ud83d \uD83D"', "\\ud83d \ufffd"),
+        (rb'"\\\ud83d"', "\\\ufffd"),
+    ],
+)
+def test_a_lone_surrogate_is_a_replacement_character(sent, read):
+    assert read_json(b'{"a": ' + sent + b"}") == {"a": read}
+
+
+@pytest.mark.parametrize("body", [b"{", b"", b'{"a": "\xed\xa0\xbd"}'])
+def test_what_is_no_json_is_400(body):
+    with pytest.raises(RefusalError) as caught:
+        read_json(body)
+    assert caught.value.status == 400
+
+
+def test_rollouts_of_agents_with_cut_emojis_are_rewarded(service):
+    text = "I am done \\U0001f600 \\\\boxed{4} \ud83d"
+    group = {"rollouts": [{"text": text, "mean_entropy": 0.1}] * 2}
+    assert service.post(json.dumps({"groups": [group]}).encode()).json()["groups"][0]["answers"] == ["4", "4"]
+    body = {"query": [f"p: {text}"], "prompts": ["p: "], "labels": [""]}
+    reply = service.post(json.dumps(body).encode(), "/get_reward?group_size=1&run=r&method=ttrl")
+    assert reply.json()["rewards"] == [1.0]
+
+
+TWICE = {
+    "groups": GOOD[:-1] + b', "groups": []}',
+    "rollouts": GOOD.replace(b'"rollouts"', b'"rollouts": [], "rollouts"', 1),
+    "answer": GOOD.replace(b'"answer": "4"', b'"answer": "4", "answer": "5"'),
+    "mean_entropy": GOOD.replace(b'"mean_entropy": 0.1', b'"mean_entropy": 0.1, "mean_\\u0065ntropy": 0.1'),
+    "method": b'{"method": "ttrl", "method": "dare", ' + GOOD[1:],
+    "alpha": b'{"params": {"alpha": 0.1, "alpha": 0.2}, ' + GOOD[1:],
+    "x": b'{"meta": {"x": [{"x": 1, "x": 2}], "y": ": : :"}, ' + GOOD[1:],
+}
+
+
+@pytest.mark.parametrize("key", TWICE)
+def test_a_key_that_stands_twice_is_refused_by_its_name(service, key):
+    reply = service.post(TWICE[key])
+    assert reply.status_code == 400
+    assert f"{key!r} stands twice" in reply.json()["detail"]
+
+
+def test_openrlhf_s_keys_stand_once_too(service):
+    assert service.post(OPENRLHF, "/get_reward?group_size=1&run=r").status_code == 200
+    twice = OPENRLHF[:-1] + b', "labels": ["1"]}'
+    assert "'labels' stands twice" in service.post(twice, "/get_reward?group_size=1&run=r").json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        GOOD,
+        GOOD.replace(b'"4"', b'"4:5 \\": \\" : "'),
+        b'{"meta": {"a": {"b": [{"c": ":"}, {"c": 1}]}}, ' + GOOD[1:],
+        GOOD.replace(b'"answer": "4"', b'"answer": "4", "meta": {"answer": "4"}'),
+    ],
+)
+def test_colons_elsewhere_are_no_keys(service, body):
+    assert service.post(body).status_code == 200
+
+
+def test_bodies_whose_keys_stand_once_are_parsed_once(monkeypatch):
+    """Python's parser, which takes ten times as long, is asked where something is wrong."""
+    monkeypatch.setattr("json.loads", lambda *_, **__: pytest.fail("parsed twice"))
+    read_json(GOOD.replace(b'"4"', b'"a: b"'))
+    with pytest.raises(pytest.fail.Exception):
+        read_json(TWICE["answer"])
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"prompt": "p", "response": "r", "label": "4"}, "--group-rm"),
+        ({"prompt": "p", "completions": ["a", "b"]}, '{"text": COMPLETION}'),
+        ({"answers": [1]}, '{"groups": [{"rollouts"'),
+    ],
+)
+def test_the_body_of_another_service_is_told_what_to_send(service, body, words):
+    reply = service.post(body)
+    assert (reply.status_code, reply.json()["errors"][0]["loc"]) == (422, "groups")
+    assert words in reply.json()["detail"]
+
+
+@pytest.mark.parametrize("kind", ["math", "text"])
+def test_numbers_are_answers(service, kind):
+    given = ["4", 4, 4.0, 2.5, None]
+    rollouts = [{"answer": a, "mean_entropy": 0.1} for a in given]
+    body = {"method": "ttrl", "groups": [{"kind": kind, "rollouts": rollouts, "second_group": [{"answer": 4}]}]}
+    (group,) = service.post(body).json()["groups"]
+    assert group["answers"] == ["4", "4", "4", "2.5", None]
+    with pytest.raises(RequestError, match="must be"):
+        dare_reward.estimate([{"rollouts": [{"answer": float("nan")}]}], method="ttrl")
+    assert service.post({"groups": [{"rollouts": [{"answer": True}]}]}).status_code == 422
