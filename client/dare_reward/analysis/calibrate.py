@@ -378,9 +378,6 @@ class Test:
         own_SG = np.where(counted_SG, score_SG, 0.0)
         return cls(counted_SG.sum(axis=1).astype(np.float64), own_SG.sum(axis=1), (own_SG**2).sum(axis=1))
 
-    def __add__(self, other: Test) -> Test:
-        return Test(self.count_S + other.count_S, self.sum_S + other.sum_S, self.square_S + other.square_S)
-
     def without(self, counted_P: Bools, score_P: Floats) -> Test:
         return Test(self.count_S - counted_P, self.sum_S - score_P, self.square_S - score_P**2)
 
@@ -401,14 +398,6 @@ class Sums:
     all: Test
     rivals: Test
     right_SB: Floats
-
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(
-            self.likelihood_SB + other.likelihood_SB,
-            self.all + other.all,
-            self.rivals + other.rivals,
-            self.right_SB + other.right_SB,
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,7 +2,7 @@
 
 The rollouts of each prompt are dealt at random into as many groups of 4, 8, 16, ... as they fill, up to what nine of
 ten prompts have; every group is labelled anew. A figure is a mean over a prompt's groups, then over prompts, which are
-the same in each column. Intervals are bootstraps over prompts.
+the same in each column.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from ..groups import Groups, Ragged
 from ..segments import Bools, Floats, Ints, offsets
-from .bootstrap import Interval, mean_interval
 from .truth import right_answers
 
 Labeller = Callable[[Groups], Bools]  # the answers that are the label: at most one a group
@@ -25,11 +24,10 @@ TENTH = 0.1
 
 @dataclass(frozen=True, slots=True)
 class SizeRow:
-    """share: right labels (or labels that agree) by size; above: the same minus the first row, paired by prompt."""
+    """Right labels of one labeller by size, or labels that agree."""
 
     name: str
     share: tuple[float, ...]
-    above: tuple[Interval, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,6 @@ def by_size(
     labellers: Mapping[str, Labeller],
     *,
     usable_P: Bools | None = None,
-    level: float = 0.95,
     seed: int = 0,
 ) -> BySize:
     """The share of right labels of each labeller by group size, of the prompts `usable_P` (default: all).
@@ -78,12 +75,8 @@ def by_size(
             good_G = part.sum_by_group(label(part) & good_A[old_A])
             total_P = np.bincount(prompt_G, good_G, len(prompts_P))
             found[name].append((total_P / np.maximum(np.bincount(prompt_G, minlength=len(prompts_P)), 1))[prompts_P])
-    first = next(iter(found.values()), [])
-    rows = []
-    for name, shares in found.items():
-        above = [mean_interval(own - base, level=level, seed=seed) for own, base in zip(shares, first, strict=True)]
-        rows.append(SizeRow(name, tuple(float(own.mean()) for own in shares), tuple(above)))
-    return BySize(sizes, int(prompts_P.sum()), correct_R is not None, tuple(rows))
+    rows = tuple(SizeRow(name, tuple(float(own.mean()) for own in shares)) for name, shares in found.items())
+    return BySize(sizes, int(prompts_P.sum()), correct_R is not None, rows)
 
 
 def dealt(groups: Groups, prompts_P: Bools, size: int, rng: np.random.Generator | None) -> tuple[Groups, Ints, Ints]:

@@ -184,7 +184,7 @@ def judge(
         warnings(own),
         own,
         calibrations,
-        by_size(groups, correct_R, labellers, usable_P=common_P, level=level, seed=seed),
+        by_size(groups, correct_R, labellers, usable_P=common_P, seed=seed),
         power(
             groups,
             certainty.of_R(groups),
