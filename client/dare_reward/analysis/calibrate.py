@@ -148,7 +148,7 @@ class Bars:
 
 
 def bars(prompts: int, mixed: int, *, tried: int = 1, chosen: bool = False) -> Bars:
-    """Of so many labelled prompts, `mixed` of them with right and wrong answers, and one of `tried` certainties."""
+    """What one of `tried` certainties has to pass with so many labels, `mixed` of them with right and wrong answers."""
     normal, (labels, least) = NormalDist(), _least(chosen)
     gate = GATE if tried == 1 else -normal.inv_cdf(normal.cdf(-GATE) / tried)
     return Bars(_risen(gate, prompts, labels), _risen(TELLING, prompts, labels), prompts >= labels and mixed >= least)
@@ -315,7 +315,7 @@ def _shares(groups: Groups, weight_AX: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """Of each prompt: l_g by exponent of GRID and s_g, 0 where it has no right and wrong answers; right labels.
+    """What each prompt says: l_g by exponent of GRID and s_g, 0 where nothing can be told; right labels.
 
     contested_P, rival_P   with a right and a wrong contender; s_g among contenders
     left_out               as in `Calibration`
@@ -402,7 +402,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choices:
-    """Of each row: the exponent, the likeliest one, and both t."""
+    """The exponent of each row, the likeliest one, and both t."""
 
     exponent_S: Floats
     fitted_S: Floats
@@ -442,7 +442,7 @@ def evidence(groups: Groups, correct_R: Floats, found: Tables) -> Evidence:
 
 
 def scores(below_N: Floats, above_N: Floats) -> Floats:
-    """s_g; equal entropies leave rounding errors, of which no test may be made."""
+    """The scores s_g, 0 where equal entropies leave but rounding errors, of which no test may be made."""
     score_N = above_N - below_N
     return np.where(np.abs(score_N) > ROUNDING * np.maximum(np.abs(above_N), np.abs(below_N)), score_N, 0.0)
 

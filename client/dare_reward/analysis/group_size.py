@@ -32,7 +32,7 @@ class SizeRow:
 
 @dataclass(frozen=True, slots=True)
 class BySize:
-    """truth: shares are of right labels; else of labels that agree with the row's own label of all rollouts."""
+    """Shares of each labeller by group size: right labels (`truth`), else labels equal to its own of all rollouts."""
 
     sizes: tuple[int, ...]
     prompts: int

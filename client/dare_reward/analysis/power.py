@@ -46,7 +46,7 @@ def power(
     chosen: bool = False,
     seed: int = 0,
 ) -> Power:
-    """uncertain_R: of each rollout, lower is surer; `auroc` is of it."""
+    """What these labels could find if right answers followed `uncertain_R` (lower is surer) with that `auroc`."""
     exponent = _exponent(groups, uncertain_R, table, e.mixed_P, auroc)
     if np.isnan(exponent):
         return Power(auroc, np.nan, np.nan)

@@ -145,7 +145,7 @@ def judge(
     reading: Mapping[str, Any] = MappingProxyType({}),
     chosen: bool = False,
 ) -> Verdict:
-    """Calibrate and decide; the arguments are those of `calibrate`."""
+    """The verdict of these labels; the arguments are those of `calibrate`."""
     weight = {"eps": eps, "eps_scale": eps_scale, "u_floor": u_floor}
     certainties = available(groups, weight)
     calibrations = tuple(
@@ -198,7 +198,7 @@ def judge(
 
 
 def agreement(groups: Groups, *, weight: Mapping[str, Any], seed: int = 0) -> BySize:
-    """Without labels: how far labels of a few rollouts agree with those of all."""
+    """How far labels of a few rollouts agree with those of all, for a file without truth."""
     certainties = available(groups, weight)
     usable_P = _whole(groups, certainties, weight) & (groups.support_P > 0)
     return by_size(groups, None, _labellers(certainties, weight), usable_P=usable_P, seed=seed)
@@ -230,7 +230,7 @@ def _of_use(c: Calibration, vote: str) -> Calibration:
 
 
 def decide(c: Calibration) -> tuple[Use, str, int]:
-    """Of one certainty: what to use, why in a sentence, and how many labels are missing."""
+    """What to use by one certainty, why in a sentence, and how many labels are missing."""
     if c.exponent:
         sure = "more" if c.exponent > 0 else "less"
         gain = f"expect {points(c.gain)} of label accuracy over the vote on prompts without a label"

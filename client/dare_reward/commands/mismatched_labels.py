@@ -20,7 +20,7 @@ class MismatchedLabels:
         self._first = ""
 
     def add(self, place: str, label: Labels | None, answers: Iterable[str | None], *, right: bool) -> None:
-        """`right`: a rollout of the prompt is."""
+        """Count a prompt. `right`: one of its rollouts is."""
         first = next((a for a in answers if a is not None), None)
         if label is None or first is None:
             return

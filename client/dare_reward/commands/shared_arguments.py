@@ -189,6 +189,6 @@ def say_remedy(arguments: argparse.Namespace, lacking: Sequence[Mapping[str, Any
 
 
 def warn(*lines: str) -> None:
-    """Lines on standard error."""
+    """Print lines on standard error."""
     for line in lines:
         print(printable(line), file=sys.stderr)

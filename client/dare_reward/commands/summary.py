@@ -29,30 +29,30 @@ class ReadSummary:
         self._missed = 0
 
     def add(self, group: Mapping[str, Any], no_answer: Mapping[str, int] | None) -> None:
-        """A group that was read, with the reasons of its rollouts without an answer."""
+        """Count a group that was read, with the reasons of its rollouts without an answer."""
         self.ledger.count("read")
         self._groups += 1
         self._seen.add(len(group["rollouts"]), no_answer)
 
     def add_scored(self, place: int, group: Mapping[str, Any], reply: GroupReply) -> None:
-        """A group with its reply, which may be that it cannot be scored."""
+        """Count a group with its reply, which may be that it cannot be scored."""
         if reply.error is not None:
             self.refuse(place, group, unscored(reply.error))
         else:
             self.add(group, reply.no_answer)
 
     def refuse(self, place: int, item: Any, error: Exception) -> None:
-        """What stands at a place and cannot be used: of the last line's groups it is one only if it is a group."""
+        """Count what cannot be used at a place: of the last line's groups it is one only if it is a group."""
         self.ledger.count("refused", str(error))
         self._faults.add(place, error)
         self._missed += isinstance(item, Mapping)
 
     def say_refused(self) -> None:
-        """A line for each kind of mistake, with its first place."""
+        """Print a line for each kind of mistake, with its first place."""
         self._faults.say()
 
     def say(self) -> None:
-        """The last line; before it a warning, if more than half of the rollouts have no answer."""
+        """Print the last line; before it a warning, if more than half of the rollouts have no answer."""
         seen, seconds = self._seen, time.monotonic() - self._began
         if seen.most:
             warn(f"WARNING: {seen}. Their reward is 0, whatever they say. Look at one of the texts.")

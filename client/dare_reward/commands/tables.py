@@ -41,7 +41,7 @@ def add_wide(parser: argparse.ArgumentParser) -> None:
 
 
 def screen_of(arguments: argparse.Namespace) -> Screen:
-    """Standard output. The colours heed NO_COLOR (no-color.org)."""
+    """What standard output can show. The colours heed NO_COLOR (no-color.org)."""
     if not sys.stdout.isatty():
         return PAPER
     colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

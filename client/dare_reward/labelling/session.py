@@ -53,7 +53,7 @@ class LabelQuestion:
 
 
 def question_of(group: Mapping[str, Any]) -> LabelQuestion:
-    """RequestError if the group cannot be read."""
+    """The question that a group makes. RequestError if it cannot be read."""
     prepared = prepare([{**group, "group_id": "0"}], limits=UNLIMITED)
     groups, rollouts = prepared.groups, group["rollouts"]
     texts = [Counter[str]() for _ in groups.text_A]
@@ -98,7 +98,7 @@ class Session:
                     )
 
     def decide(self, group_id: str, decision: str, label: str | None, seconds: float) -> int:
-        """Write a decision; how many rollouts it calls right. RequestError if it makes no sense."""
+        """How many rollouts a decision calls right, once it is on the disk. RequestError if it makes no sense."""
         question = next((q for q in self.questions if q.group_id == group_id), None)
         if question is None:
             raise RequestError("no question has this group_id", code="group")
