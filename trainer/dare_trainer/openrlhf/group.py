@@ -130,7 +130,7 @@ async def switch_entropies_on(actor: Any, settings: GroupSettings) -> None:
 # --- the service, or this process ------------------------------------------------------------------------------------
 
 
-class Scorer:
+class GroupScorer:
     """Scores groups by the services in turn, and in process where none is there. It never raises."""
 
     def __init__(self, urls: RewardUrls, settings: GroupSettings, run: str) -> None:
@@ -230,7 +230,7 @@ class GroupReward:
     settings: GroupSettings
     _rules: AnswerRules
     reader: RolloutReader
-    _scorer: Scorer
+    _scorer: GroupScorer
     _adaptive: AdaptiveVotes | None
 
     def __init__(self, urls: Sequence[str]) -> None:
@@ -256,7 +256,7 @@ class GroupReward:
         run = settings.run or job_name()
         self._rules = AnswerRules(settings.params, settings.kind, settings.options or None)
         self.reader = RolloutReader(settings, self._rules)
-        self._scorer = Scorer(self._urls, settings, run)
+        self._scorer = GroupScorer(self._urls, settings, run)
         self._adaptive = None if settings.waves is None else AdaptiveVotes(settings, settings.waves)
         logger.warning(
             "rewards of run %s: %s, entropy=%s", run, write_line(settings.method, settings.params), settings.entropy
