@@ -12,7 +12,7 @@ from dare_reward.stacks import adapter as common
 from dare_reward.stacks import trl, verl
 from dare_reward.stacks.collapse import RunWatch
 from dare_reward.stacks.trl import DareReward
-from dare_trainer.openrlhf.group import Scorer
+from dare_trainer.openrlhf.group import GroupScorer
 from dare_trainer.openrlhf.settings import GroupSettings, RewardUrls
 
 PROMPTS, SIZE = 8, 4
@@ -199,7 +199,7 @@ def test_who_cannot_stop_says_so(monkeypatch):
 def test_the_rollout_actor_warns(caplog):
     def scorer(query):
         settings = GroupSettings.read(f"method=ttrl&entropy=none{query}")
-        return Scorer(RewardUrls(("http://h",), "", ""), settings, "r")
+        return GroupScorer(RewardUrls(("http://h",), "", ""), settings, "r")
 
     watching = scorer("&on_collapse=warn")
     with caplog.at_level(logging.WARNING, "dare_reward.stacks"):

@@ -88,7 +88,7 @@ def test_a_group_is_named_after_its_prompt_so_that_a_report_knows_it_again(make,
         sent.append(group)
         return None, 2.0
 
-    monkeypatch.setattr(group_module.Scorer, "score", noted)
+    monkeypatch.setattr(group_module.GroupScorer, "score", noted)
     for prompts in (("one", "two"), ("two", "one")):
         executor = make("run=r")
         for prompt in prompts:
@@ -537,7 +537,7 @@ def test_even_without_any_estimator_there_is_a_reward(make, monkeypatch):
     async def broken(self, group):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(group_module.Scorer, "score", broken)
+    monkeypatch.setattr(group_module.GroupScorer, "score", broken)
     out = go(make(), Engine(say, delay=0), n=4)
     assert {r["reward"] for r in out} == {0.0}
     assert logs(out, "reward_fallback") == [{2.0}]
