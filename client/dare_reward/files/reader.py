@@ -170,7 +170,7 @@ def _member(number: int, rollout: UngroupedRollout, stretch: int) -> Member[Numb
         kind=group.get("kind"),
         options=group.get("options"),
         label=label,
-        size=size if isinstance(size, int) else None,
+        size=size,
         index=name if isinstance(name, str) else None,
         content=json.dumps(own, sort_keys=True, default=str),
         stretch=stretch,

@@ -353,6 +353,8 @@ def _finished(
         del group["label"]
     if group.get("group_id") is None:
         group.pop("group_id", None)
+    if isinstance(size := group.get("group_size"), float) and (_is_nan(size) or size.is_integer()):
+        group["group_size"] = None if _is_nan(size) else int(size)  # as pandas writes integers beside nothing
     if asked is not None:
         group["prompt"] = "\n".join(asked)
     if missing is not None:
@@ -374,7 +376,8 @@ def _ungrouped(value: JSON, notes: Notes) -> UngroupedRollout:
         shared["label"] = shared.get("label", rollout.pop("answer"))
         notes.taken["answer", "label"] += 1
     asked = _asked(value)
-    name = next((name for name in GROUPING if value.get(name) not in (None, "")), None)
+    stated = ((name, plain(value.get(name), name)) for name in GROUPING)
+    name, key = next(((name, key) for name, key in stated if key is not None), (None, None))
     if name is None and asked is None:
         names = ", ".join((*GROUPING, "prompt"))
         raise RequestError(f"the rollout does not say which prompt it answers. Give it one of {names}.", code="missing")
@@ -385,9 +388,8 @@ def _ungrouped(value: JSON, notes: Notes) -> UngroupedRollout:
         )
     group = {k: v for k, v in shared.items() if k not in {"rollouts", "group_id", "id", "meta"}}
     _keep_place(group, value)
-    key = None
-    if name is not None:
-        key = group["group_id"] = plain(value[name], name)
+    if key is not None:
+        group["group_id"] = key
     if "id" in value:
         rollout["id"] = value["id"]
         also.pop("id", None)
@@ -395,9 +397,11 @@ def _ungrouped(value: JSON, notes: Notes) -> UngroupedRollout:
     ignored = [n for n in unknown if n in left and n not in {name, "answer", *PLACE, *PROMPTS}]
     _note(notes, {k: v for k, v in also.items() if v != "group_id"}, ignored)
     finished = _finished({**group, "rollouts": []}, asked, notes, missing=None)
-    label = finished.get("label")
+    label, size = finished.get("label"), finished.get("group_size")
     if label is not None and not all(isinstance(text, str) for text in (label if isinstance(label, list) else [label])):
         raise RequestError("must be a text, a number or a list of them", loc=("label",), code="type")
+    if size is not None and type(size) is not int:
+        raise RequestError("must be an integer", loc=("group_size",), code="type")
     return UngroupedRollout(key, asked, place_of(value), finished, _rollout(rollout, Notes()))
 
 

@@ -623,10 +623,10 @@ def test_rows_whose_labels_contradict_each_other_have_none_and_gt_says_so(tmp_pa
         file.write_text(lines(said(a, uid="u", label=label) for a, label in zip("112", labels, strict=True)))
         assert main(["score", str(file), "--method", "gt"]) == 1
         out, err = capsys.readouterr()
-        assert json.loads(out)["error"]["code"] == "label_conflict"
+        assert json.loads(out)["reply"]["error"]["code"] == "label_conflict"
         assert "contradict each other" in err
         assert main(["score", str(file), "--method", "ttrl"]) == 0
-        scored = json.loads(capsys.readouterr().out)
+        scored = json.loads(capsys.readouterr().out)["reply"]
         assert (scored["rewards"], "label_conflict" in scored["flags"]) == ([1.0, 1.0, 0.0], True)
 
 
@@ -685,12 +685,22 @@ def test_a_rollout_that_stands_again_is_read_once_and_said(tmp_path):
     assert told[-1] == "lines: 1 read, 1 merged, 2 dropped (rollouts that stand twice, with one id and one content)"
 
 
+def test_what_pandas_writes_for_nothing_is_nothing(tmp_path):
+    nan = float("nan")
+    known = {"uid": nan, "group_id": None, "prompt": "p", "step": nan}
+    rows = [said(a, **known, group_size=size) for a, size in (("1", 3.0), ("2", nan))]
+    assert read(tmp_path, rows)[0] == ["12"]
+    ((_, group),) = Reader(str(tmp_path / "rows.jsonl"))
+    assert (group["group_size"], group["group_id"]) == (3, "line-1")
+    assert read(tmp_path, [said("1", uid="u", group_size=s) for s in ("4", True, 4.5)])[0] == ["type"] * 3
+
+
 def test_a_part_of_a_group_with_a_size_is_partial_or_neutral(tmp_path, capsys):
     file = tmp_path / "x.jsonl"
     sizes = {"whole": "1122", "partial": "112", "neutral": "12"}
     file.write_text(lines(said(a, uid=name, group_size=4) for name, answers in sizes.items() for a in answers))
     assert main(["score", str(file), "-m", "ttrl"]) == 0
-    found = {g["group_id"]: g for g in map(json.loads, capsys.readouterr().out.splitlines())}
+    found = {g["group_id"]: g["reply"] for g in map(json.loads, capsys.readouterr().out.splitlines())}
     assert {n: [f for f in g["flags"] if f in sizes] for n, g in found.items()} == {
         "whole": [], "partial": ["partial"], "neutral": ["neutral"],
     }  # fmt: skip

@@ -129,9 +129,12 @@ READERS = ("score", "calibrate", "explain")
 
 @pytest.mark.parametrize("command", READERS)
 def test_every_command_reads_a_run_log(command, capsys):
-    """Under another name and packed as one: 400 groups of 16 rollouts."""
+    """Under another name and packed as one: 400 groups of 16 rollouts. A verdict is about the last steps of a run."""
     assert main([command, str(LOG)]) in {0, 1}
-    assert "400 groups, 6,400 rollouts" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    if command == "calibrate":
+        assert "374 groups left out" in err
+    assert ("26 groups, 416 rollouts" if command == "calibrate" else "400 groups, 6,400 rollouts") in err
 
 
 LOG = Path(__file__).parents[3] / "research" / "results" / "run-confident-0.jsonl.gz"
@@ -240,4 +243,4 @@ def test_messages_in_blocks_are_read(tmp_path, capsys):
     file = tmp_path / "rollouts.jsonl"
     file.write_text(json.dumps(value) + "\n")
     assert main(["score", str(file), "-m", "ttrl", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["pseudo_label"] == "7"
+    assert json.loads(capsys.readouterr().out)["reply"]["pseudo_label"] == "7"
