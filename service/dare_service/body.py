@@ -71,7 +71,7 @@ class Form:
 
     name: str  # "json" or "frame"
     limit: int
-    variable: str
+    remedy: str  # of a larger one
 
 
 def form(headers: Mapping[str, str], settings: Settings, *, frames: bool = True) -> Form:
@@ -83,9 +83,13 @@ def form(headers: Mapping[str, str], settings: Settings, *, frames: bool = True)
         )
     media = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media == "application/json":
-        return Form("json", min(settings.max_json_bytes, settings.max_body_bytes), "DARE_MAX_JSON_BYTES")
+        return Form(
+            "json",
+            min(settings.max_json_bytes, settings.max_body_bytes),
+            "send a frame, or mean entropies, or split by group",
+        )
     if frames and media in MEDIA_TYPES:
-        return Form("frame", settings.max_body_bytes, "DARE_MAX_BODY_BYTES")
+        return Form("frame", settings.max_body_bytes, "split by group, or raise DARE_MAX_BODY_BYTES")
     known = f"application/json or {MEDIA_TYPES[0]}" if frames else "application/json"
     raise RefusalError(415, f"Content-Type must be {known}", code="media_type")
 
@@ -118,7 +122,7 @@ async def receive(
             return await _collect(receive, size, kind, lease, lambda: limit.reschedule(min(end, now() + idle)))
     except TimeoutError:
         late = f"the body did not arrive within {seconds:g} s (DARE_DEADLINE)"
-        stalled = f"no byte of the body arrived for {idle:g} s (DARE_BODY_IDLE)"
+        stalled = f"no byte of the body arrived for {idle:g} s"
         raise RefusalError(408, late if now() >= end else stalled, code="deadline") from None
 
 
@@ -145,5 +149,4 @@ async def _collect(
 
 
 def _too_large(kind: Form) -> RefusalError:
-    advice = "send a frame, or mean entropies, or split by group" if kind.name == "json" else "split by group"
-    return RefusalError(413, f"a {kind.name} body may hold {kind.limit} bytes ({kind.variable}): {advice}", code="body")
+    return RefusalError(413, f"a {kind.name} body may hold {kind.limit} bytes: {kind.remedy}", code="body")

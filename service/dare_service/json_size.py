@@ -36,7 +36,7 @@ def check_json(body: bytes | bytearray, budget: int) -> None:
     if (needed := json_memory(body)) > allowed:
         raise LimitError(
             f"this JSON of {_mb(len(body))} holds so many values that reading it takes {_mb(needed)} of memory. It may "
-            f"take {_mb(allowed)}: {OWN} x its size, and {_mb(budget)} by DARE_MAX_REQUEST_MEMORY. Send a frame or "
+            f"take {_mb(allowed)}: {OWN} x its size, and {_mb(budget)}. Send a frame or "
             "mean entropies, or split the request by group",
             code="memory",
         )

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from dare_reward.openrlhf import LOGS, keys_of
 
 from .problems import MAX_ERRORS
-from .settings import SETTINGS, UNSAID
+from .settings import SHOWN
 
 
 class OpenRLHFPost(TypedDict):
@@ -37,7 +37,7 @@ OpenRLHFLogs: Any = _typed(
 # The settings that are no secrets, with why each exists.
 ShownSettings: Any = _typed(
     "ShownSettings",
-    {name: Annotated[spec.type, Rule(description=spec.doc)] for name, spec in SETTINGS.items() if name not in UNSAID},
+    {name: Annotated[spec.type, Rule(description=spec.doc)] for name, spec in SHOWN.items()},
 )
 
 

@@ -203,7 +203,7 @@ def _open_files() -> None:
 def _backlog(settings: Settings, limit: Path = Path("/proc/sys/net/core/somaxconn")) -> None:
     """The kernel cuts a longer backlog silently; what overflows it waits for a retransmission, a second and more."""
     if limit.exists() and (most := int(limit.read_text())) < settings.backlog:
-        why = "the kernel cuts DARE_BACKLOG to net.core.somaxconn; raise it if a step opens more connections at once"
+        why = "the kernel cuts the backlog to net.core.somaxconn; raise it if a step opens more connections at once"
         logger.warning("backlog", extra={"fields": {"limit": most, "backlog": settings.backlog, "why": why}})
 
 

@@ -40,9 +40,14 @@ def _setting(default: Any, why: str, *, choices: tuple[str, ...] = (), **limits:
     return field(default=default, metadata={"spec": spec})
 
 
+def _bound(default: Any, why: str) -> Any:
+    """What bounds the service and no environment sets."""
+    return field(default=default, metadata={"spec": Spec("", type(default), default, doc=why), "bound": True})
+
+
 @dataclass(frozen=True)
 class Settings:
-    """A field `name` is set by `DARE_NAME`."""
+    """A field `name` is set by `DARE_NAME`; the last ones are bounds that no environment sets."""
 
     host: str = _setting("127.0.0.1", "Loopback: whoever can reach the port can use the CPU. 0.0.0.0 in a container.")
     port: int = _setting(8000, "Where `--remote_rm_url` and the clients point.", ge=0, le=65535)
@@ -78,50 +83,17 @@ class Settings:
         "The largest stated step, 128 x 64 x 3072 entropies, is a frame of 96 MiB.",
         **BYTES,
     )
-    max_json_bytes: int = _setting(
-        64 * MIB,
-        "JSON of that step is 489 MiB and seconds of CPU: beyond this, send a frame or means.",
-        **BYTES,
-    )
     max_inflight_bytes: int = _setting(
         512 * MIB,
         "Bodies held at once; more are answered 503 + Retry-After instead of exhausting memory.",
         **BYTES,
     )
-    max_request_memory: int = _setting(
-        64 * MIB,
-        "Bytes that one request may take beside 4 x its body; more is answered 413. Few bytes of JSON can stand for a "
-        "large object.",
-        **BYTES,
-    )
     max_groups: int = _setting(1024, "Groups of one request; clients split.")
     max_rollouts: int = _setting(1024, "Rollouts of one group.")
-    max_request_rollouts: int = _setting(
-        32_768, "Rollouts of one request, over all of its groups: a step of 512 prompts x 64. Clients split."
-    )
-    max_request_steps: int = _setting(
-        2_000_000,
-        "Steps, of about 5 us, that one request may take for reading its answers and for gmae; "
-        "more is answered 413. An answer takes 100 on average and 8,000 at most. A group of single "
-        "rollouts is bounded by its size instead.",
-        ge=8_000,
-    )
     max_text: int = _setting(
         256 << 10,
         "Characters of one text, answer, label, reference or prompt. OpenRLHF's queries are read from the end.",
         ge=256,
-    )
-    body_idle: float = _setting(
-        10.0, "Seconds without a byte after which the upload of a body ends: a stalled one must not hold memory."
-    )
-    head_timeout: float = _setting(
-        10.0, "Seconds that a connection gets for a complete request head: silent ones must not use up all sockets."
-    )
-    max_head_bytes: int = _setting(
-        64 << 10,
-        "Bytes of a request's line and headers; more are answered 431 before the token is looked at.",
-        ge=1 << 10,
-        le=1 << 20,
     )
     deadline: float = _setting(
         100.0, "Seconds for a request body to arrive. Below slime's 120 s and OpenRLHF's 180 s per try."
@@ -183,11 +155,6 @@ class Settings:
         le=None,
         lt=1,
     )
-    backlog: int = _setting(
-        8192,
-        "Connections waiting to be accepted: stacks that post one rollout a call open thousands at once.",
-        le=(1 << 31) - 1,
-    )
     page: str = _setting(
         "on",
         "off: no page at `GET /`. It follows the run log, so `DARE_RUN_LOG=off` turns it off too.",
@@ -221,6 +188,40 @@ class Settings:
         "Seconds after which a segment that this process has written is deleted. 0: never.",
         ge=0,
         le=1 << 30,
+    )
+
+    # What nobody has had to change; `/info` shows them too.
+    max_json_bytes: int = _bound(
+        64 * MIB,
+        "JSON of that step is 489 MiB and seconds of CPU: beyond this, send a frame or means.",
+    )
+    max_request_memory: int = _bound(
+        64 * MIB,
+        "Bytes that one request may take beside 4 x its body; more is answered 413. Few bytes of JSON can stand for a "
+        "large object.",
+    )
+    max_request_rollouts: int = _bound(
+        32_768, "Rollouts of one request, over all of its groups: a step of 512 prompts x 64. Clients split."
+    )
+    max_request_steps: int = _bound(
+        2_000_000,
+        "Steps, of about 5 us, that one request may take for reading its answers and for gmae; "
+        "more is answered 413. An answer takes 100 on average and 8,000 at most. A group of single "
+        "rollouts is bounded by its size instead.",
+    )
+    body_idle: float = _bound(
+        10.0, "Seconds without a byte after which the upload of a body ends: a stalled one must not hold memory."
+    )
+    head_timeout: float = _bound(
+        10.0, "Seconds that a connection gets for a complete request head: silent ones must not use up all sockets."
+    )
+    max_head_bytes: int = _bound(
+        64 << 10,
+        "Bytes of a request's line and headers; more are answered 431 before the token is looked at.",
+    )
+    backlog: int = _bound(
+        8192,
+        "Connections waiting to be accepted: stacks that post one rollout a call open thousands at once.",
     )
 
     def __hash__(self) -> int:
@@ -264,7 +265,10 @@ class Settings:
         return value
 
 
-SETTINGS: Final = {f.name: replace(f.metadata["spec"], name=f.name) for f in fields(Settings)}
+SHOWN: Final = {f.name: replace(f.metadata["spec"], name=f.name) for f in fields(Settings) if f.name not in UNSAID}
+SETTINGS: Final = {
+    f.name: replace(f.metadata["spec"], name=f.name) for f in fields(Settings) if "bound" not in f.metadata
+}
 
 
 def from_environment(environment: Mapping[str, str] = os.environ, **flags: Any) -> Settings:

@@ -335,7 +335,7 @@ def descriptors(bench: Bench) -> str:
     def most(pid: int) -> int:
         return 20 + max(int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir())
 
-    with bench.own(DARE_HEAD_TIMEOUT=1) as served:
+    with bench.own() as served:
         bench.limited(served, resource.RLIMIT_NOFILE, most)
         seen = told(asyncio.run(step(served.url, GROUPS, SIZE)), bench.expected)
         silent = [raw(served.url, b"") for _ in range(40)]

@@ -123,6 +123,12 @@ def test_a_slash_too_many_is_no_redirect(make_service):
     assert make_service().post(GOOD, "/reward/?token=hush").status_code == 404
 
 
+def shortened(name, seconds):
+    """Python that runs before the service and sets a bound that no environment does."""
+    read = f"lambda *a, **k: dataclasses.replace(read(*a, **k), {name}={seconds})"
+    return f"import dataclasses, dare_service.settings as s; read = s.from_environment; s.from_environment = {read}"
+
+
 def connect(url):
     host, port = url.removeprefix("http://").split(":")
     return socket.create_connection((host, int(port)), timeout=30)
@@ -136,7 +142,7 @@ def everything(connection):
 
 
 def test_silent_and_slow_heads_are_closed(start_server):
-    with start_server(DARE_HEAD_TIMEOUT=1) as (url, _):
+    with start_server(wrapper=shortened("head_timeout", 1)) as (url, _):
         with connect(url) as silent, connect(url) as slow:
             slow.sendall(b"POST /reward HTTP/1.1\r\nHost: localhost\r\n")
             assert everything(silent) == everything(slow) == b""
@@ -173,7 +179,7 @@ def test_a_head_has_a_limit(live):
 
 def test_announced_bodies_that_do_not_come_keep_nobody_out(start_server):
     head = b"POST /reward HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/vnd.safetensors\r\nContent-Length: 134217728\r\n\r\n"
-    with start_server(DARE_BODY_IDLE=30) as (url, _):
+    with start_server(wrapper=shortened("body_idle", 30)) as (url, _):
         silent = [connect(url) for _ in range(8)]
         for connection in silent:
             connection.sendall(head)

@@ -174,7 +174,7 @@ def test_peak(figures, name):
 def test_what_is_refused_says_the_figure_and_the_parameter(service):
     problem = service.post(inside(b"[]", MIB)).json()
     assert problem["status"] == 413
-    assert "DARE_MAX_REQUEST_MEMORY" in problem["detail"]
+    assert "of memory" in problem["detail"]
     assert "67.1 MB by" in problem["detail"]
     assert service.get("/info").json()["settings"]["max_request_memory"] == 64 * MIB
 

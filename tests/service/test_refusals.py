@@ -231,7 +231,7 @@ def test_one_long_vector_among_many_rollouts(service):
     assert service.post(sent).status_code == 200
     sent["groups"].append({"rollouts": [{}]})
     told = check(service.post(sent), 413)
-    assert "32769 rollouts; at most 32768 in one request (DARE_MAX_REQUEST_ROLLOUTS)" in told["detail"]
+    assert "32769 rollouts; at most 32768 in one request" in told["detail"]
 
 
 @pytest.mark.parametrize("host", ["[", "a]b[", "h?group_size=2&run=x", "h#", "", "\xe9\xff", "h:99999999"])
@@ -305,8 +305,8 @@ def test_queries(service, query):
         ({"content-length": "3"}, 400, "Content-Length"),
         ({"content-length": "-3"}, 400, "Content-Length"),
         ({"content-length": "1e3"}, 400, "Content-Length"),
-        ({"content-length": "999999999999"}, 413, "DARE_MAX_JSON_BYTES"),
-        ({"content-length": "9" * 5000}, 413, "DARE_MAX_JSON_BYTES"),
+        ({"content-length": "999999999999"}, 413, "send a frame"),
+        ({"content-length": "9" * 5000}, 413, "send a frame"),
         ({"content-length": "0" * 5000 + "3"}, 400, "Content-Length"),
         ({"content-length": "999999999999", **FRAME}, 413, "DARE_MAX_BODY_BYTES"),
     ],
@@ -322,7 +322,7 @@ def test_charset_parameters_are_fine(service):
 
 def test_limits_of_a_small_server(make_service):
     service = make_service(max_body_bytes=600, max_json_bytes=400, max_groups=2, max_rollouts=3, max_text=20)
-    assert "DARE_MAX_JSON_BYTES" in check(service.post(GOOD | {"meta": {"x": "y" * 400}}), 413)["detail"]
+    assert "send a frame" in check(service.post(GOOD | {"meta": {"x": "y" * 400}}), 413)["detail"]
     for groups, variable in (
         ([{"rollouts": [{"answer": "1"}]}] * 3, "GROUPS"),
         ([{"rollouts": [{"answer": "1"}] * 4}], "ROLLOUTS"),
@@ -440,7 +440,7 @@ TOO_MANY = {
 @pytest.mark.parametrize("name", TOO_MANY)
 def test_too_many_are_refused(service, make_service, name):
     """A million objects are counted before they are parsed; where memory is plenty, after that."""
-    assert "DARE_MAX_REQUEST_MEMORY" in check(service.post(TOO_MANY[name]), 413)["detail"]
+    assert "of memory" in check(service.post(TOO_MANY[name]), 413)["detail"]
     assert "1024" in check(make_service(max_request_memory=1 << 30).post(TOO_MANY[name]), 413)["detail"]
 
 

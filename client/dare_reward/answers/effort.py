@@ -41,8 +41,7 @@ class Effort:
         spent = work.spent - self._begun
         if spent > self._limit:
             raise LimitError(
-                f"the request takes {spent} steps up to here; at most {self._limit} in one request "
-                "(DARE_MAX_REQUEST_STEPS): split it by group",
+                f"the request takes {spent} steps up to here; at most {self._limit} in one request: split it by group",
                 loc=loc,
                 code="steps",
             )

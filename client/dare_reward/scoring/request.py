@@ -110,8 +110,7 @@ class Limits:
         """LimitError for a request of too many rollouts."""
         if rollouts > self.total:
             raise LimitError(
-                f"{rollouts} rollouts; at most {self.total} in one request (DARE_MAX_REQUEST_ROLLOUTS): "
-                "split it by group",
+                f"{rollouts} rollouts; at most {self.total} in one request: split it by group",
                 loc=loc,
                 code="total",
             )

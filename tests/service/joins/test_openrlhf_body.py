@@ -99,7 +99,7 @@ def test_a_batch_says_what_is_too_much_and_where():
 
     loc, said = refused(Limits(total=1))
     assert loc == ("query",)
-    assert "2 rollouts; at most 1 in one request (DARE_MAX_REQUEST_ROLLOUTS)" in said
+    assert "2 rollouts; at most 1 in one request" in said
     for key, value, at in (("prompts", "x" * 11, 0), ("labels", "x" * 11, 1), ("labels", {"answer": ["x" * 5]}, 0)):
         values = ["", ""]
         values[at] = value
