@@ -91,6 +91,8 @@ class Reader:
                     members.append(_member(number, shape, _stretch(stretches, shape)))
                 else:
                     yield number, {"group_id": self._name(number, place), **shape}, 1
+        if self.notes.filtered:
+            self.ledger.count("dropped", "samples that stood here before, as under another filter", self.notes.filtered)
         for formed in gather(members):
             self._resumed += formed.repeated
             if formed.merged:
@@ -129,8 +131,6 @@ class Reader:
             names = [f"{name} ({count})" for name, count in notes.ignored.most_common(8)]
             more = f" and {len(notes.ignored) - 8} more" if len(notes.ignored) > 8 else ""
             tell(f"ignored {', '.join(names)}{more}, which nothing here reads")
-        if notes.filtered:
-            self.ledger.count("dropped", "samples that stood here before, as under another filter", notes.filtered)
         if self._resumed:
             tell(f"{_count(self._resumed, 'prompt')} came again at a step, as after a restart: each time is a group")
         if notes.unlabelled:
