@@ -258,7 +258,7 @@ def one_run(python: Path, words: dict[str, Any], *, blind: bool) -> None:
     say(f"{folder.name}: {'training' if blind else f'its progress is in {log}'}")
     with log.open("a", encoding="utf-8") as out:
         command = [str(python), str(HERE / "train.py"), str(folder / "task.json")]
-        one = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", **SETTINGS, **OFFLINE}
+        one = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **SETTINGS, **OFFLINE}
         code = subprocess.run(command, env={**os.environ, **one}, stdout=out, stderr=out, check=False).returncode  # noqa: S603
     if code:
         fail(f"{folder.name} ended with {code}, see {log}. Its checkpoints are kept: run this again to go on")

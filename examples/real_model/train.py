@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-os.environ.update(HF_HUB_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1", CUDA_VISIBLE_DEVICES="", PYTHONWARNINGS="ignore")
+os.environ.update(HF_HUB_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1", PYTHONWARNINGS="ignore")
 
 import torch
 from datasets import Dataset
@@ -85,6 +85,7 @@ class Task:
     rank: int = 16
     unseen: int = UNSEEN
     unmarked: str = "sentence"
+    device: str = "cpu"
 
 
 # --- which questions, and what is asked for each ---------------------------------------------------------------------
@@ -278,7 +279,7 @@ class Sampler:
 def drawn(logp: Any) -> Any:
     """A token of each row, [B, 1], by one random number a row, where `torch.multinomial` draws one a token."""
     total = logp.double().exp().cumsum(-1)
-    return torch.searchsorted(total, torch.rand(len(logp), 1, dtype=total.dtype) * total[:, -1:])
+    return torch.searchsorted(total, torch.rand(len(logp), 1, dtype=total.dtype, device=logp.device) * total[:, -1:])
 
 
 class SharedPrompts(GRPOTrainer):  # type: ignore[misc]
@@ -291,11 +292,11 @@ class SharedPrompts(GRPOTrainer):  # type: ignore[misc]
         for row, (ids, mask) in enumerate(zip(input_ids, attention_mask, strict=True)):
             prompts[tuple(ids[:-logits_to_keep][mask[:-logits_to_keep] > 0].tolist())].append(row)
         used = attention_mask[:, -logits_to_keep:] > 0
-        logps, entropies = torch.zeros(2, *used.shape).unbind()
+        logps, entropies = torch.zeros(2, *used.shape, device=used.device).unbind()
         for prompt, rows in prompts.items():
             completions = [input_ids[row, -logits_to_keep:][used[row]] for row in rows]
-            places = torch.zeros_like(used).index_copy(0, torch.tensor(rows), used[rows])
-            logp, entropy = completion_logps(model, torch.tensor(prompt), completions)
+            places = torch.zeros_like(used).index_copy(0, torch.tensor(rows, device=used.device), used[rows])
+            logp, entropy = completion_logps(model, torch.tensor(prompt, device=used.device), completions)
             logps, entropies = logps.masked_scatter(places, logp), entropies.masked_scatter(places, entropy.detach())
         return logps, entropies, None
 
@@ -306,12 +307,13 @@ def completion_logps(model: Any, prompt: Any, completions: Sequence[Any]) -> tup
     All are one sequence, in which a completion sees the prompt and itself.
     """
     ids, first = torch.cat([prompt, *completions]), len(prompt)
-    lengths = torch.tensor([first, *map(len, completions)])
-    part = torch.arange(len(lengths)).repeat_interleave(lengths)
+    lengths = torch.tensor([first, *map(len, completions)], device=ids.device)
+    part = torch.arange(len(lengths), device=ids.device).repeat_interleave(lengths)
     starts = lengths.cumsum(0) - lengths
-    position = torch.arange(len(ids)) - (starts - first * (starts > 0)).repeat_interleave(lengths)
+    place = torch.arange(len(ids), device=ids.device)
+    position = place - (starts - first * (starts > 0)).repeat_interleave(lengths)
     sees = ((part[:, None] == part) | (part == 0)).tril()
-    before = torch.where(position == first, first - 1, torch.arange(len(ids)) - 1)[first:]
+    before = torch.where(position == first, first - 1, place - 1)[first:]
     logits = model(
         input_ids=ids[None],
         attention_mask=sees[None, None],
@@ -389,7 +391,7 @@ def trained(
     folder = Path(task.folder)
     config = GRPOConfig(
         output_dir=str(folder / "checkpoints"),
-        use_cpu=True,
+        use_cpu=task.device == "cpu",
         bf16=False,
         per_device_train_batch_size=task.prompts * task.size,
         num_generations=task.size,
@@ -451,7 +453,7 @@ def main(task: Task) -> None:
         rows = [json.loads(line) for line in file]
     adapted, unseen = split(rows, task.unseen)
     tokenizer = AutoTokenizer.from_pretrained(task.model)
-    model = AutoModelForCausalLM.from_pretrained(task.model, dtype=torch.float32)
+    model = AutoModelForCausalLM.from_pretrained(task.model, dtype=torch.float32).to(task.device)
     sampler = Sampler(tokenizer, task.stop, task.max_tokens)
     before = Path(task.before)
     if not before.is_file():
