@@ -228,7 +228,8 @@ def test_three_runs_stand_beside_each_other(browser, serve):
     for step in range(50):
         groups = [
             {**{k: x[k] for k in keys if x.get(k) is not None}, "group_id": x["group_id"], "rollouts": [
-                {"answer": a, "mean_entropy": u, "num_tokens": n} for a, u, n in zip(x["answers"], x["mean_entropies"], x["num_tokens"])]}
+                {"answer": a, "mean_entropy": r["mean_entropy"], "num_tokens": r["num_tokens"]}
+                for a, r in zip(x["reply"]["answers"], x["rollouts"])]}
             for x in lines if x["step"] == step
         ]  # fmt: skip
         httpx.post(f"{address}/reward", json={"run": "fell", "step": step, "groups": groups}).raise_for_status()
@@ -267,7 +268,7 @@ def test_the_report_of_a_labelled_file(browser, tmp_path):
     alone(browser)
     browser.driver.get(out.as_uri())
     browser.until("document.querySelector('.calibration .command')")
-    assert browser.run("document.querySelector('.headline').textContent").startswith("dare labels ")
+    assert browser.run("document.querySelector('.headline').textContent").startswith("Entropy is informative here")
     assert browser.run("document.querySelectorAll('.said li').length") == 2
     pictures(browser, "labelled")
     assert browser.console() == []

@@ -12,7 +12,6 @@ from dare_reward._outgoing import Sending, parts
 from dare_reward.errors import RequestError
 from dare_reward.groups import Groups
 from dare_reward.methods import find, methods
-from dare_reward.report.ties import Ties
 from dare_reward.scoring.token_sums import path_digest, without_tokens
 from dare_reward.stacks.rollout import group
 from dare_reward.wire import pack, unpack
@@ -223,21 +222,6 @@ def test_a_vote_that_certainty_decides_is_open_until_all_votes_are_in():
     groups = Groups.of([["1", "2"]], mean_entropy=[[0.5, 0.1]])
     params = find("ttrl").resolve({"tie": "certainty"})
     assert ballots(groups, params).leader_A.tolist() == [True, True]
-
-
-def test_the_report_counts_ties_and_what_each_rule_labels():
-    ties = Ties()
-    ties.add(
-        {"answers": ["a", "b", "b", "a"], "mean_entropies": [0.5, 0.1, 0.2, 0.4], "correct": [False, True, True, False]}
-    )
-    ties.add({"answers": ["a", "b"], "mean_entropies": None, "correct": None})
-    ties.add({"answers": ["a", "a", None], "mean_entropies": [0.1, 0.1, None]})
-    ties.add({"answers": None, "error": {"code": "x", "message": "y"}})
-    assert (ties.groups, ties.tied, ties.known, ties.other) == (3, 2, 1, 1)
-    assert dict(ties.labelled) == {"first": 2, "lexicographic": 2, "certainty": 1, "all": 2}
-    assert dict(ties.right) == {"first": 0, "lexicographic": 0, "certainty": 1, "all": 0.5, "none": 0}
-    assert "2 of 3" in str(ties)
-    assert str(Ties()) == ""
 
 
 # --- bad input -------------------------------------------------------------------------------------------------------

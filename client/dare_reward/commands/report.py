@@ -24,7 +24,6 @@ from dare_reward.reply import Problem
 from dare_reward.report.book import RunBook
 from dare_reward.report.document import document
 from dare_reward.report.lines import is_run, run_lines, scored_lines
-from dare_reward.report.ties import Ties
 from dare_reward.report.view import VOTE, view
 
 from .calibrate import WEIGHT
@@ -134,14 +133,13 @@ def book_of(arguments: argparse.Namespace, ledger: Ledger) -> RunBook | None:
 
 
 class _Notes:
-    """What is said of the groups as a whole: labels of other prompts, ties, rollouts without an answer."""
+    """What is said of the groups as a whole: labels of other prompts, rollouts without an answer."""
 
     def __init__(self) -> None:
-        self._mismatch, self._ties, self._seen = MismatchedLabels(), Ties(), Unanswered()
+        self._mismatch, self._seen = MismatchedLabels(), Unanswered()
 
     def add(self, line: Mapping[str, Any]) -> None:
         reply = line["reply"]
-        self._ties.add(line)
         self._seen.add(len(reply.get("valid") or ()), (reply.get("diagnostics") or {}).get("no_answer"))
         right = any(r.get("correct") for r in line["rollouts"])
         self._mismatch.add(f"group {reply.get('group_id')}", line.get("label"), reply.get("answers") or (), right=right)
@@ -150,7 +148,7 @@ class _Notes:
     def sentences(self) -> list[str]:
         labels = self._mismatch.sentence and f"WARNING: {self._mismatch.sentence}"
         silent = f"WARNING: {self._seen}. Look at one of the texts." if self._seen.most else ""
-        return [said for said in (labels, str(self._ties), silent) if said]
+        return [said for said in (labels, silent) if said]
 
 
 def _refuse(

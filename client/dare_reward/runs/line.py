@@ -6,10 +6,11 @@ entropies are there on request alone; without its text a rollout has the answer 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -210,14 +211,36 @@ def _groups(record: RunRecord, time: float) -> list[dict[str, Any]]:
     if answers is None:
         answers = [a for g, r in zip(record.groups, record.replies, strict=True)
                    for a in r.answers or (None,) * len(g["rollouts"])]  # fmt: skip
-    kept = [_stripped(group, record.asked) for group in record.groups]
-    for i, rollout in enumerate([r for group in kept for r in group["rollouts"]]):
-        for name, column in columns.items():
-            if column[i] is not None and rollout.get(name) is None:
-                rollout[name] = column[i]
-        if "answer" not in rollout and "text" not in rollout:
-            rollout["answer"] = answers[i]
-    return [{**head, **group} for group in kept]
+    out, end = [], 0
+    for group in record.groups:
+        kept = _stripped(group, record.asked)
+        begin, end = end, end + len(kept["rollouts"])
+        own = {name: column[begin:end] for name, column in columns.items()}
+        out.append({**head, **kept, "rollouts": _filled(kept["rollouts"], own, answers[begin:end])})
+    return out
+
+
+def _filled(
+    rollouts: Sequence[JSON], columns: Mapping[str, Sequence[Any]], answers: Sequence[str | None]
+) -> Sequence[JSON]:
+    """The rollouts with what they do not say: numbers, whether they are right, the answers of their texts."""
+    told = Counter(chain.from_iterable(rollouts))
+    missing = [
+        name for name, column in columns.items() if told[name] < len(rollouts) and column.count(None) < len(column)
+    ]
+    silent = told["answer"] + told["text"] < len(rollouts)
+    if not missing and not silent:
+        return rollouts
+    filled = [dict(r) for r in rollouts]
+    for name in missing:
+        for rollout, value in zip(filled, columns[name], strict=True):
+            if value is not None and rollout.get(name) is None:
+                rollout[name] = value
+    if silent:
+        for rollout, answer in zip(filled, answers, strict=True):
+            if "text" not in rollout:
+                rollout.setdefault("answer", answer)
+    return filled
 
 
 def _light(groups: Sequence[JSON], asked: frozenset[str], columns: Mapping[str, Any]) -> Sequence[JSON]:
@@ -229,12 +252,14 @@ def _light(groups: Sequence[JSON], asked: frozenset[str], columns: Mapping[str, 
 
 
 def _stripped(group: JSON, asked: frozenset[str]) -> dict[str, Any]:
-    """What a line holds of a group, in objects of its own."""
-    names = OF_ROLLOUT | {"text"} if "texts" in asked else OF_ROLLOUT
+    """What a line holds of a group; its rollouts are the sent ones where a line holds all of them."""
+    names, rollouts = OF_ROLLOUT | {"text"} if "texts" in asked else OF_ROLLOUT, group["rollouts"]
     kept = {k: v for k, v in group.items() if k in OF_GROUP}
     if "prompt" in asked and group.get("prompt") is not None:
         kept["prompt"] = group["prompt"]
-    return {**kept, "rollouts": [{k: v for k, v in r.items() if k in names} for r in group["rollouts"]]}
+    if not names >= set().union(*rollouts):
+        rollouts = [{k: v for k, v in r.items() if k in names} for r in rollouts]
+    return {**kept, "rollouts": rollouts}
 
 
 def _reply(reply: GroupReply) -> dict[str, Any]:

@@ -160,12 +160,13 @@
     return { field, value: () => field.value, reset: () => { field.value = choices[0]; }, label: el("label", { for: `knob-${name}` }, name, field) };
   }
 
-  /** One request, the same rollouts under every method that needs no more than these; a reward for each answer. */
+  /** The same rollouts under every method that needs no more than these; a reward for each answer. */
   async function sideBySide(card) {
     const entropies = (card.mean_entropies || []).filter((u) => u !== null).length;
     const enough = (m) => m.offered && m.requires.every((r) => r === "answer" || (r === "mean_entropy" && entropies)) && m.output === "rewards" && m.evidence !== "experimental" && !m.parameters.some((p) => p.required);
     const names = (await known()).filter(enough).map((m) => m.name);
-    const found = await score(names.map((method) => ({ group_id: method, method, kind: "exact", rollouts: rollouts(card) })));
+    const ask = (method) => score([{ group_id: method, kind: "exact", rollouts: rollouts(card) }], { method }).catch(() => []);
+    const found = (await Promise.all(names.map(ask))).flat();
     const top = [...(card.support || [])].sort((a, b) => b.count - a.count).slice(0, 5).map((s) => s.answer);
     const rows = found.filter((g) => !g.error).map((g) => {
       const by = new Map((g.support || []).map((s) => [s.answer, s.reward]));
