@@ -18,7 +18,7 @@ from dare_reward.cli import main
 pytestmark = pytest.mark.browser
 
 EXAMPLE = "examples/arithmetic_m64.jsonl"
-TRAINED = "research/results/run-confident-0.jsonl.gz"  # the run log of a training, research/scripts/collapsing_run.py
+TRAINED = "research/results/run-confident-0.jsonl.gz"  # the run log of a training
 DOCUMENTS = os.environ.get("DARE_DOCS_PICTURES")
 HOSTILE = "</script><script>window.hit = 1</script><img src=x onerror='window.hit = 1'><style>body{display:none}</style>\u202e\x1b"
 TEXT = "document.body.textContent"

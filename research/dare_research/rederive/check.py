@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..records import RESULTS, records
-from . import campaign, first_study, real_model
+from ..records import RESULTS, read, records
+from . import campaign, first_study, real_model, reasoning
 from .pages import Figure, Page
 from .values import Values
 
@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 CAMPAIGN = "research/docs/campaign-results.md"
 FINDINGS = "research/docs/findings.md"
 TRAINING = "research/docs/training.md"
+REASONING = "research/docs/reasoning-labels.md"
 LABELS, TRAINED = "research/docs/real-model.md", "research/docs/real-model-training.md"
 EVIDENCE, README, ENTROPY = "docs/evidence.md", "README.md", "docs/entropy.md"
 PROSE = {
@@ -57,6 +58,7 @@ class Results:
         self.sections = campaign.sections_of(Page.of(root, CAMPAIGN), records("campaign"))
         self.labels = real_model.labelled(questions, kept)
         self.trained = real_model.trained(questions)
+        self.reasoning = reasoning.points_of(json.loads(read(RESULTS / "reasoning-labels.json.xz")))
         self.published = json.loads((RESULTS / "published.json").read_text(encoding="utf-8"))
         self.values = Values(self.sections, self.first, self.labels, self.trained)
 
@@ -100,6 +102,8 @@ def _figures(page: Page, results: Results) -> Iterator[Figure]:
         yield from page.says(template, results.values)
     if page.name == CAMPAIGN:
         yield from campaign.check(page, results.sections)
+    elif page.name == REASONING:
+        yield from reasoning.check(page, results.reasoning)
     elif page.name == LABELS:
         yield from real_model.check(page, results.labels)
     elif page.name == TRAINED:

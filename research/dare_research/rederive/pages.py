@@ -81,7 +81,12 @@ class Page:
         """Each cell that `row` recomputes from the row's other cells, by the name of its column."""
         for cells in table.rows:
             said = dict(zip(table.head, (c.text for c in cells), strict=True))
-            for name, found in (row(said) or {}).items():
+            try:
+                cells_found = row(said) or {}
+            except (LookupError, ValueError, AssertionError, StopIteration):  # its names are of no run
+                yield Figure(self.name, table.place, " | ".join(said.values()), "nothing of these names")
+                continue
+            for name, found in cells_found.items():
                 cell = cells[table.head.index(name)]
                 self.covered.append((cell.start, cell.end))
                 words = ", ".join(t for n, t in said.items() if n != name and not NUMBER.fullmatch(t))[:60]

@@ -1,4 +1,4 @@
-"""A fall of accuracy is called by each prompt's own earlier visits; `research/scripts/fall_bars.py` has the whole bars."""
+"""A fall of accuracy is called by each prompt's own earlier visits; the bars were simulated at commit 3768e86a."""
 
 import random
 
