@@ -61,9 +61,9 @@ def _check_keys(body: bytes | bytearray | memoryview, content: Any) -> None:
 
 def _usual_keys(content: Any) -> int:
     """Keys of a request whose rollouts hold no objects: few lines for the many rollouts of a step."""
-    if not isinstance(content, dict):
+    if not isinstance(content, dict) or not isinstance(params := content.get("params", {}), dict):
         return -1
-    count = len(content) + len(content.get("params") or ())
+    count = len(content) + len(params)
     groups = content.get("groups")
     for group in groups if isinstance(groups, list) else ():
         if not isinstance(group, dict) or not isinstance(rollouts := group.get("rollouts"), list):

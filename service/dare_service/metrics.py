@@ -32,6 +32,7 @@ EVENTS: Final[Mapping[str, str]] = {
     "group_unfilled": "a group is incomplete after its first hold: `group_size` may exceed the samples of a prompt",
     "prompt_repeated": "a prompt filled two groups in one step: `group_size` may be less than the samples of a prompt, "
     "or two jobs have one name. The rollouts carry `repeated`, the run's replies the header `Dare-Warning`",
+    "label_conflict": "rollouts of one group have labels that contradict each other: it is scored without a label",
     "missing_entropy": "rollouts come without entropies, so that votes alone count",
     "token_ignored": "a client sends a token, but the service has none",
     "no_token": "the service has no token, and other machines can reach it, or `DARE_TRUSTED_PROXIES` or an empty "

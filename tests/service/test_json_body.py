@@ -80,6 +80,15 @@ def test_colons_elsewhere_are_no_keys(service, body):
     assert service.post(body).status_code == 200
 
 
+@pytest.mark.parametrize("odd", [b"true", b"1", b"null", b'"x"', b"[]", b"[1]", b'["a", {}]', b'{"groups": []}'])
+@pytest.mark.parametrize("key", [b'"params"', b'"groups"', b'"rollouts"', b'"meta"'])
+def test_what_is_of_another_type_is_refused_by_its_own_name(service, key, odd):
+    bodies = {b'"groups"': b'{"groups": %b}' % odd, b'"rollouts"': b'{"groups": [{"rollouts": %b}]}' % odd}
+    body = bodies.get(key, b"{%b: %b, %b" % (key, odd, GOOD[1:]))
+    assert service.post(body).status_code in {200, 422}
+    assert service.post(odd).status_code == 422
+
+
 def test_bodies_whose_keys_stand_once_are_parsed_once(monkeypatch):
     """Python's parser, which takes ten times as long, is asked where something is wrong."""
     monkeypatch.setattr("json.loads", lambda *_, **__: pytest.fail("parsed twice"))

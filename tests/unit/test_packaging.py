@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tarfile
 import tomllib
-from dataclasses import fields
 from importlib import metadata
 from pathlib import Path
 from zipfile import ZipFile
@@ -22,7 +21,7 @@ from packaging.requirements import Requirement
 
 import dare_reward
 from dare_reward.runs.log import CLOSING
-from dare_service.settings import Settings, from_environment
+from dare_service.settings import SETTINGS, Settings, from_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE_TEXT = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
@@ -31,7 +30,7 @@ FINAL_STAGE = re.split(
     r"^FROM ", (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " "), flags=re.MULTILINE
 )[-1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-DEFAULTS = {f"DARE_{field.name.upper()}": field.default for field in fields(Settings)}
+DEFAULTS = {f"DARE_{name.upper()}": spec.default for name, spec in SETTINGS.items()}
 HEAVY = {"torch", "vllm", "openrlhf", "transformers"}
 
 
