@@ -72,6 +72,7 @@ def columns_of(lines: Sequence[Line]) -> Columns:
     """The columns of scored groups, each with its reply. What does not have an entry for each rollout is not known."""
     replies = [line.get("reply") or NOTHING for line in lines]
     rollouts = [line.get("rollouts") or () for line in lines]
+    names = [frozenset[str]().union(*of_group) for of_group in rollouts]
     sizes = [len(reply.get("valid") or ()) for reply in replies]
 
     def said(name: str) -> list[Any]:
@@ -79,8 +80,9 @@ def columns_of(lines: Sequence[Line]) -> Columns:
         return [x for row, size in rows for x in (row if len(row) == size else (None,) * size)]
 
     def sent(name: str) -> list[Any]:
-        rows = zip(rollouts, sizes, strict=True)
-        return [x for row, size in rows for x in ([r.get(name) for r in row] if len(row) == size else (None,) * size)]
+        whole = [len(row) == size and name in told for row, size, told in zip(rollouts, sizes, names, strict=True)]
+        rows = zip(rollouts, sizes, whole, strict=True)
+        return [x for row, size, on in rows for x in ([r.get(name) for r in row] if on else (None,) * size)]
 
     return Columns(
         sizes_P=np.array(sizes, np.int64),
@@ -111,8 +113,10 @@ def _agreement(reply: Line, size: int) -> list[bool | None]:
 
 def _cut_off(rollouts: Sequence[Line], size: int) -> list[bool | None]:
     """Whether the length limit cut each off; not known where no rollout of the group says how it ended."""
+    if len(rollouts) != size or not any("finish_reason" in r for r in rollouts):
+        return [None] * size
     ends = [r.get("finish_reason") for r in rollouts]
-    if len(ends) != size or ends.count(None) == size:
+    if ends.count(None) == size:
         return [None] * size
     return [end == "length" for end in ends]
 

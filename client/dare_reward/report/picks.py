@@ -126,7 +126,7 @@ class Picks:
 def _is_light(line: Line) -> bool:
     """It may wait as it is: there is no text in it, and its answers are few and short."""
     rollouts, answers = line.get("rollouts") or (), line["reply"].get("answers") or ()
-    heavy = line.get("prompt") or any("text" in r or "token_entropies" in r for r in rollouts)
+    heavy = line.get("prompt") or set().union(*rollouts) & {"text", "token_entropies"}
     return not heavy and len(rollouts) <= ROLLOUTS and sum(map(len, filter(None, answers))) <= ANSWERS
 
 

@@ -116,6 +116,8 @@ class LivePage:
 def _bare(line: dict[str, Any]) -> None:
     """Prompts and texts stay in the log."""
     line.pop("prompt", None)
+    if not set().union(*line["rollouts"]) & {"text", "token_entropies"}:
+        return
     for rollout in line["rollouts"]:
         rollout.pop("text", None)
         rollout.pop("token_entropies", None)
