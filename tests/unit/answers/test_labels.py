@@ -14,7 +14,7 @@ from dare_reward.commands import labelled
 from dare_reward.commands.labelled import read_labelled
 from dare_reward.errors import LimitError, RequestError
 from dare_reward.openrlhf import AnswerRules, Label, read_label
-from dare_reward.runs.line import of_groups
+from dare_reward.runs.line import objects, of_groups
 from dare_reward.scoring.request import Limits
 from dare_reward.stacks.rollout import label_of
 
@@ -56,11 +56,16 @@ ANSWERS = ("Kyiv", "kiev", "Lviv", None)
 CITY = {"kind": "text", "label": ["Kyiv", "the answer is Kiev"], "rollouts": [{"answer": a} for a in ANSWERS]}
 
 
+def logged(group, reply):
+    (line,) = objects(of_groups([group], reply.groups[:1]), 0.0)
+    return [rollout.get("correct") for rollout in line["rollouts"]]
+
+
 def test_of_several_accepted_labels_any_is_right(tmp_path):
     reply = estimate([CITY], method="gt")
     assert reply.groups[0].rewards == (1.0, 1.0, 0.0, 0.0)
     assert reply.groups[0].support[0].count == 1  # they merge no votes
-    assert of_groups([CITY], reply).graded().correct_R.tolist() == [1, 1, 0, 0]  # the client's own log
+    assert logged(CITY, reply) == [True, True, False, False]  # the client's own log
     right = [AnswerRules({}, "text").right(a, Label(("Kyiv", "Kiev"))) for a in ANSWERS]
     assert right == [True, True, False, None]
     path = tmp_path / "a.jsonl"
@@ -127,7 +132,7 @@ def test_a_label_that_no_answer_equals_calls_nothing_wrong(group):
     assert reply.groups[1].rewards == (0.0, 1.0)
     voted = estimate([bad], method="ttrl")
     assert "label_accuracy" not in voted.groups[0].diagnostics
-    assert np.isnan(of_groups([bad], voted).graded().correct_R).all()
+    assert logged(bad, voted) == [None, None]
     assert [g.method for g in estimate([bad, good], method="ttrl", labelled="gt").groups] == ["ttrl", "gt"]
 
 
