@@ -161,11 +161,12 @@ def last_tag(text: str) -> Mark | None:
         return None
     opened: int | None = None
     found: Mark | None = None
+    last = len(text.rstrip())  # a tag that opens there closes
     brackets = "[/" in text  # else [Answer] is a heading
     for tag in _TAG.finditer(text):
         if tag[0][0] == "[" and not brackets:
             continue
-        if not tag["close"] and tag["box"] != "end" and (opened is None or text[tag.end() :].strip()):
+        if not tag["close"] and tag["box"] != "end" and (opened is None or tag.end() < last):
             opened = tag.end()
         elif opened is not None:
             inside = text[opened : tag.start()].strip()

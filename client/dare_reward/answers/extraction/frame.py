@@ -63,7 +63,7 @@ _BEGINNINGS = [*_ASKS, "Next", "New", "Another", "user", "human", *PHRASES["prom
 _THREE = frozenset(said[:3] for word in _BEGINNINGS for said in (word, word.capitalize(), word.upper()) if word[2:])
 _ONE = frozenset({"[", "<", *(word[0] for word in _ASKS if not word[2:])})
 # What a base model writes for the end of its answer, without its beginning.
-_STRAY = pattern(r"(?<![A-Za-z<])\s*+<?(?:/(?:final_)?answer|/?end answer|answer)>", re.IGNORECASE)
+_STRAY = pattern(r"(?<![A-Za-z<])<?(?:/(?:final_)?answer|/?end answer|answer)>", re.IGNORECASE)
 _OPENED = pattern(r"<(?:final_)?answer>", re.IGNORECASE)
 _EXPLAINS = pattern(rf"(?<=[.\n])\s?[#*]*+(?:{english('explains again')})", re.IGNORECASE)
 _LEAD = 120  # characters that a reply may say before it opens with a question: "Here are the answers:"

@@ -52,6 +52,7 @@ _REMARK = pattern(
     rf"(?:\W|(?:user|assistant|human|teacher|student)\s?:\s)*(?:{english('remarks')})|\W*\Z", re.IGNORECASE
 )
 _LISTED = pattern(r"[ \t]*+(?:[-*•]|\(?[1-9a-h][.)])[ \t]+(?P<said>[^\n]{1,80})")
+_LONE = 200  # characters of a line that is a value
 _ITEM = pattern(r"(?:[-*•]|\(?\d{1,2}[.)])")
 _NEAR, _LINES = 2_000, 5  # characters and lines at the end in which the last sentence stands
 _DOLLARS = pattern(r"(?<!\\)\$(?!\d)")  # of formulas, not of money
@@ -193,6 +194,7 @@ def conclusion_of(line: str) -> str | None:
 
 def verdict(content: str) -> str | None:
     """The "yes" or "no" that a field begins with, where what follows states no value: "Yes, y = 0 is a solution"."""
+    content = content[:LONGEST]
     said = _VERDICT.match(content)
     linked = said and any(_LINK.search(content, 0, v.start) for v in values(content))
     return None if said is None or linked else said[0]
@@ -214,7 +216,7 @@ def items(lines: Sequence[str]) -> str | None:
 def lone_value(line: str) -> str | None:
     """The value that a line is, with its unit, and nothing else: "x = 4", "80 dollars", "$2.50"."""
     said = undecorated(line).strip(" \t*_`").rstrip(".")
-    found = values(said)
+    found = values(said) if len(said) <= _LONE else []
     if len(found) != 1 or found[0].content is None or found[0].start or _NAME.fullmatch(found[0].content):
         return None
     content, unit = found[0].content, unit_after(said[found[0].end :])

@@ -79,7 +79,8 @@ class Value(NamedTuple):
 
 def values(said: str) -> list[Value]:
     """The values of a sentence, in order."""
-    inside, masked = spans(said), said[:LONGEST]
+    said = masked = said[:LONGEST]
+    inside = spans(said)
     for start, end, _ in inside:
         masked = masked[:start] + _SPAN * (end - start) + masked[end:]
     found = [
