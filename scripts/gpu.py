@@ -507,7 +507,7 @@ class serving:  # noqa: N801
     """`dare-reward serve` on a free port, for the time of a block."""
 
     def __enter__(self) -> str:
-        words = [sys.executable, "-m", "dare_reward.cli", "serve", "--port", "0"]
+        words = [sys.executable, "-m", "dare_reward", "serve", "--port", "0"]
         self.process = subprocess.Popen(
             words, stdout=subprocess.PIPE, text=True, env={**os.environ, "DARE_LOG": "error"}
         )

@@ -21,7 +21,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,8 @@ from dare_reward.answers import grade
 from dare_reward.answers.labels import read_labels
 from dare_reward.answers.rollouts import read_answers
 from dare_reward.commands.labelled import read_labelled
-from dare_reward.stacks.adapter import Scorer
+from dare_reward.openrlhf import AnswerRules
+from dare_reward.stacks.answer_tokens import answer_tokens
 from dare_reward.stacks.trl import DareReward
 
 Row = dict[str, Any]
@@ -182,13 +183,12 @@ class Reward(DareReward):
         rows = super()._rows(trainer, prompts, completions, columns)
         for row, ids, asked in zip(rows, columns["completion_ids"], columns[ASKED], strict=True):
             row["text"] = cut(row["text"], self.stop)
-            row |= self._of(asked).answer_tokens(row, ids, trainer._tokenizer)  # noqa: PLW2901, SLF001
+            if self.scorer.reads_answers:
+                rules = AnswerRules(dict(self.scorer.params), json.loads(asked)[0]["kind"])
+                span, _ = answer_tokens(row, ids, tokenizer=trainer.processing_class, rules=rules)
+                row |= {} if span is None else {"answer_tokens": list(span)}  # noqa: PLW2901
             row[ASKED] = asked
         return rows
-
-    def _of(self, asked: str) -> Scorer:
-        """The adapter's scorer with the kind of this question."""
-        return replace(self.scorer, kind=json.loads(asked)[0]["kind"])
 
     def _groups(self, trainer: Any, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
         groups = super()._groups(trainer, [{k: v for k, v in row.items() if k != ASKED} for row in rows])

@@ -139,6 +139,25 @@ def test_the_sampler_tells_what_it_drew(example, model, texts):
     assert ends == {"stop", "length"}
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.5])
+def test_a_control_is_of_the_same_model_decoded_otherwise(example, model, temperature):
+    """At 0 every rollout is the likeliest path; else what is told is of the logits divided by the temperature."""
+    import torch
+
+    net, tokenizer = loaded(model)
+    prompts = [tokenizer(text)["input_ids"] for text in ("1+1?", "2+2?")]
+    torch.manual_seed(0)
+    groups = example.Sampler(tokenizer, ["7"], 8)(net.eval(), prompts, 4, temperature)
+    for prompt, group in zip(prompts, groups, strict=True):
+        for rollout in group:
+            with torch.no_grad():
+                logits = net(torch.tensor([[*prompt, *rollout.ids]])).logits[0, len(prompt) - 1 : -1]
+            logp = (logits / (temperature or 1.0)).log_softmax(-1)
+            assert torch.allclose(-(logp.exp() * logp).sum(1), torch.tensor(rollout.entropies), atol=1e-4)
+            if not temperature:
+                assert rollout.ids == group[0].ids == logits.argmax(-1).tolist()
+
+
 def test_tokens_are_drawn_by_their_probability(example):
     """Chi square over 8 tokens in 20,000 rows, one of them impossible; its 99.9% point is 22.5."""
     import torch
@@ -249,8 +268,16 @@ def test_a_cut_run_goes_on_from_its_checkpoint(example, task, monkeypatch, capsy
     assert len(record["before"]) == 12
     assert len(record["unseen"]) == 4
     assert all(0 <= n <= 4 for n in record["after"].values())
-    assert {name: sum(each.values()) for name, each in record["answers"].items()} == dict.fromkeys(record["after"], 4)
+    assert {name: sum(each.values()) for name, each in record["answers"].items()} == {
+        key: set(record["after"]) for key in example.CONTROLS
+    }  # dkrecord["after"], 4)
     assert all("dare/label_accuracy" in step for step in record["log"])
+    for decoded in (record["controls"][when] for when in ("before", "after")):
+        assert {name: set(each) for name, each in decoded.items()} == {
+            key: set(record["after"]) for key in example.CONTROLS
+        }
+        assert all(0 <= n <= example.CONTROLS[name][1] for name, each in decoded.items() for n in each.values())
+    assert (Path(task.folder) / "adapter" / "adapter_model.safetensors").is_file()
     assert "min left" in capsys.readouterr().out
     assert not (Path(task.folder) / "checkpoints").exists()
     assert list((Path(task.folder) / "log").rglob("*.jsonl.gz"))
