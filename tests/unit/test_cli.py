@@ -84,7 +84,7 @@ def test_bad_lines_are_named_and_stop_nothing(tmp_path, capsys):
     assert replies[1]["reply"]["error"]["code"] == "missing_entropy"
     for number, word in ((2, "not JSON"), (4, "object"), (5, "at least one"), (6, "answr"), (7, "no entropy")):
         assert any(x.startswith(f"line {number}: ") and word in x for x in err.splitlines())
-    assert "lines: 4 read, 2 refused, 1 unreadable" in err.splitlines()
+    assert "lines: 2 read, 4 refused, 1 unreadable" in err.splitlines()
     assert len(err.splitlines()) == 9
     assert re.match("4 groups, 2 .*, 4 rollouts, 0 ", err.splitlines()[-3])
     assert err.splitlines()[-1].endswith("in.jsonl -p missing_entropy=frequency")

@@ -122,7 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(report(found, screen_of(arguments), methods=methods, accuracy=accuracy(data), warning=warning))
     data.summary.say()
     if found.calibration.left_out:
-        data.summary.ledger.count("refused", f"{found.calibration.certainty} is missing", found.calibration.left_out)
+        data.summary.move("refused", f"{found.calibration.certainty} is missing", found.calibration.left_out)
     return data.summary.exit_code(int(found.use != "line"), refused=3)
 
 

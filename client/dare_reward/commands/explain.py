@@ -16,6 +16,7 @@ from dare_reward.answers.rollouts import ANSWER_SPECS, READING, kind_of, option_
 from dare_reward.commands.tables import Screen, add_wide, group_table, number, screen_of, short_answer, table, wrapped
 from dare_reward.errors import DareError, RequestError, printable
 from dare_reward.files.reader import Reader
+from dare_reward.ledger import Ledger
 from dare_reward.methods import Configured, settle
 from dare_reward.openrlhf import COMPARING
 from dare_reward.reply import GroupReply
@@ -74,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     place, group = _find(reader, arguments.file, arguments.group)
     scored, configured = score([group], params, method=arguments.method), settle(arguments.method, params)
     group_reply = scored.reply.groups[0]
-    summary = ReadSummary(reader.unit)
+    summary = ReadSummary(reader.unit, Ledger())  # what stands before the group does not matter
     summary.add_scored(place, group, group_reply)
     if arguments.json:
         print(json.dumps(finite(_content(group, scored, configured)), indent=1))
@@ -254,7 +255,7 @@ def _table(columns: Mapping[str, Sequence[str]], screen: Screen) -> str:
 
 
 def _suspicious(arguments: argparse.Namespace, params: JSON, reader: Reader) -> int:
-    screen, summary = screen_of(arguments), ReadSummary(reader.unit)
+    screen, summary = screen_of(arguments), ReadSummary(reader.unit, reader.ledger)
     seen: list[tuple[JSON, GroupReply]] = []
     for place, group, reply in score_all(reader, partial(estimate, method=arguments.method, **params)):
         if isinstance(reply, DareError):

@@ -131,7 +131,7 @@ def _file(arguments: argparse.Namespace) -> Path:
 def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], ReadSummary]:
     """The groups that are most worth a label, best first, and what was refused of the file."""
     reader = read_groups(argparse.Namespace(**{**vars(arguments), "labels": None}))
-    summary, labelled, again = ReadSummary(reader.unit, done="read"), 0, 0
+    summary, labelled, again = ReadSummary(reader.unit, reader.ledger, done="read"), 0, 0
     groups: dict[str, Mapping[str, Any]] = {}
     for number, group in reader:
         try:
@@ -141,7 +141,6 @@ def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], Rea
         except RequestError as error:
             summary.refuse(number, group, error)
             continue
-        summary.ledger.count("read")
         if group.get("label") is not None or any(r.get("correct") is not None for r in group["rollouts"]):
             labelled += 1
         elif str(group["group_id"]) in groups:

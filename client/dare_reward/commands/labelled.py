@@ -69,7 +69,7 @@ def read_labelled(
     """
     reader = Reader(file, missing=missing, labels=labels)
     placed: list[Placed] = []
-    summary = ReadSummary(reader.unit, done="read", tell=tell)
+    summary = ReadSummary(reader.unit, reader.ledger, done="read", tell=tell)
     for number_, item in watched(reader, file) if tell is warn else reader:
         if isinstance(item, RequestError):
             summary.refuse(number_, item, item)
@@ -141,7 +141,7 @@ def _last_steps(
         last.setdefault(_name({**group, "meta": None}, reader), (number_, group))
     if left := len(placed) - len(last):
         why = f"of a run count the last steps with {LABELS} labelled groups, and of each prompt its last group"
-        summary.ledger.count("dropped", why, left)
+        summary.move("dropped", why, left)
         tell(f"{left:,} groups left out: {why}")
     return list(last.values())[::-1]
 

@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         out.write(document({**head, **data}))
     counted = (f"{n:,} {what}{'s' * (n != 1)}" for n, what in ((groups, "group"), (len(data["runs"]), "run")))
     warn(f"wrote {arguments.out}: {' of '.join(counted)}; {shown:,} to read one by one")
-    if ledger.lost:
+    if ledger.lost and is_run(arguments.file):  # of other files the reader has said so
         warn(ledger.sentence)
     return ledger.exit_code
 

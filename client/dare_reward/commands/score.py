@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.out:
             out = stack.enter_context(text_file(arguments.out, force=arguments.force))
         reader = read_groups(arguments)
-        summary, done = ReadSummary(reader.unit), 0
+        summary, done = ReadSummary(reader.unit, reader.ledger), 0
         lacking: list[Any] = []
         results = score_all(reader, ask)
         for number, group, reply in results if tables and out.isatty() else watched(results, arguments.file):

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..answers.unanswered import Unanswered
 from ..files.reader import Faults
-from ..ledger import Ledger
+from ..ledger import Fate, Ledger
 from ..reply import GroupReply
 from .shared_arguments import unscored, warn
 
@@ -19,10 +19,10 @@ class ReadSummary:
     ledger   where every group and line went
     """
 
-    def __init__(self, unit: str, *, done: str = "scored", tell: Callable[..., None] = warn) -> None:
-        """unit: what places are numbered by. done: what the command does with a group. tell: takes refusals."""
+    def __init__(self, unit: str, ledger: Ledger, *, done: str = "scored", tell: Callable[..., None] = warn) -> None:
+        """unit: what places are numbered by. ledger: the reader's. done: what becomes of a group. tell: of refusals."""
         self._began = time.monotonic()
-        self.ledger = Ledger()
+        self.ledger = ledger
         self._faults = Faults(unit, tell)
         self._seen, self._groups = Unanswered(), 0
         self._done = done
@@ -30,7 +30,6 @@ class ReadSummary:
 
     def add(self, group: Mapping[str, Any], no_answer: Mapping[str, int] | None) -> None:
         """Count a group that was read, with the reasons of its rollouts without an answer."""
-        self.ledger.count("read")
         self._groups += 1
         self._seen.add(len(group["rollouts"]), no_answer)
 
@@ -43,9 +42,15 @@ class ReadSummary:
 
     def refuse(self, place: int, item: Any, error: Exception) -> None:
         """Count what cannot be used at a place: of the last line's groups it is one only if it is a group."""
-        self.ledger.count("refused", str(error))
         self._faults.add(place, error)
-        self._missed += isinstance(item, Mapping)
+        if isinstance(item, Mapping):  # the reader has counted what it refused itself
+            self._missed += 1
+            self.move("refused", str(error))
+
+    def move(self, fate: Fate, why: str, groups: int = 1) -> None:
+        """Count groups that were read to another fate."""
+        self.ledger.count("read", records=-groups)
+        self.ledger.count(fate, why, groups)
 
     def say_refused(self) -> None:
         """Print a line for each kind of mistake, with its first place."""
