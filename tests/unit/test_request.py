@@ -45,7 +45,6 @@ BAD = {
     "entropy_source": ([group(entropy_source="guess")], ("groups", 0, "entropy_source"), "value"),
     "entropy_mode": ([group(entropy_mode="hot")], ("groups", 0, "entropy_mode"), "value"),
     "label a number": ([group(label=4)], ("groups", 0, "label"), "type"),
-    "answer a number": ([group(rollout(answer=4))], (*AT, "answer"), "type"),
     "text a list": ([group({"text": ["a"]})], (*AT, "text"), "type"),
     "duplicate rollout id": (
         [group(rollout(id="a"), rollout(id="b"), rollout(id="a"))],

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import Any, Final
@@ -176,7 +176,9 @@ def prepare(
     reading = _Reading.of(params, options, effort, readings or Readings())
     read = reading.classes(groups, table, silent_R)
     trained, correct = table.columns.get("trained"), table.columns.get("correct")
-    seconds = [name for name in VIEWS if any(g.get(name) for g in groups)]
+    keys = frozenset().union(*groups)
+    seconds = [name for name in VIEWS if name in keys and any(g.get(name) for g in groups)]
+    inputs = [f for f in SEEN if f.name in keys and any(g.get(f.name) is not None for g in groups)]
     planned_P = np.array([g.get("group_size") or len(g["rollouts"]) for g in groups], np.int64)
     neutral_P = 2 * sizes_P <= planned_P
     conflict_P = np.array([g.get("label_conflict") or False for g in groups], bool)
@@ -187,7 +189,7 @@ def prepare(
             columns=arrays,
             trained_R=None if trained is None else np.array(trained, bool),
             views={name: _view(groups, name, silent_R, reading) for name in seconds},
-            columns_P={f.name: _column_P(f, groups) for f in SEEN if any(g.get(f.name) is not None for g in groups)},
+            columns_P={f.name: _column_P(f, groups) for f in inputs},
             checked=True,
         ),
         group_ids=tuple([g.get("group_id", str(p)) for p, g in enumerate(groups)]),
@@ -312,10 +314,15 @@ def _check_groups(groups: Any, limits: Limits) -> None:
             raise RequestError(message, loc=(*loc, "group_size"), code="size_conflict")
 
 
+@lru_cache(maxsize=256)  # the groups of a run have the same keys
+def _checked(keys: frozenset[str]) -> tuple[Field, ...]:
+    return tuple(field for field in CHECKED if field.name in keys)
+
+
 def _check_inputs(group: JSON, limits: Limits, loc: tuple[str | int, ...]) -> None:
     """The inputs of a whole group that are there."""
-    for field in CHECKED:
-        if (value := group.get(field.name)) is None:
+    for field in _checked(frozenset(group)):
+        if (value := group[field.name]) is None:
             continue
         if field.type == "rollouts":
             _check_view(value, limits, (*loc, field.name))
