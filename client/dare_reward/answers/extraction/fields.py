@@ -29,14 +29,19 @@ _EXAMPLE = pattern(
 )
 _ENDS = pattern(r"\s*+(?:,\s*+)?(?:[}\]\n`]|\\n|\Z)|\s*+,\s*+[\"']")
 _BARE = pattern(r"[^\n,}]*+")
-_TAG_ENDS = ("nswer>", "NSWER>", "NSWER]", "nswer]", "_of_box|>")
-_TAG = pattern(r"[<\[](?P<close>/|end |)(?:final_)?answer[>\]]|<\|(?P<box>begin|end)_of_box\|>", re.IGNORECASE)
+_TAG_ENDS = (
+    "nswer>", "NSWER>", "NSWER]", "nswer]", "_of_box|>", "</ans>", "</final>", "</result>", "olution>", "OLUTION>",
+)  # fmt: skip
+_TAG = pattern(
+    r"[<\[](?P<close>/|end |)(?:(?:final[_-]?)?answer|solution|final|result|ans)[>\]]|<\|(?P<box>begin|end)_of_box\|>",
+    re.IGNORECASE,
+)
 # What a template of some model ends a part with: <eoa>, <|close|>, </response>.
 _HEADING = pattern(
     r"【[^\S\n]*+(?:最终|正确|参考|标准)?(?:答案|解答|答え|정답|answer)[^\S\n]*+】(?P<content>[^\n【]{0,200})",
     re.IGNORECASE,
 )
-_TAGS = frozenset({"answer", "final_answer", "begin_of_box", "end_of_box"})
+_TAGS = frozenset({"answer", "final_answer", "solution", "final", "result", "ans", "begin_of_box", "end_of_box"})
 _STRING = pattern(r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'", re.DOTALL)
 _ESCAPE = pattern(r"\\([\"'\\/])")
 _BRACKET = pattern(r"[\[\]{}]")

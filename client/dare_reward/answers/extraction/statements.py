@@ -52,6 +52,7 @@ _REMARK = pattern(
     rf"(?:\W|(?:user|assistant|human|teacher|student)\s?:\s)*(?:{english('remarks')})|\W*\Z", re.IGNORECASE
 )
 _LISTED = pattern(r"[ \t]*+(?:[-*•]|\(?[1-9a-h][.)])[ \t]+(?P<said>[^\n]{1,80})")
+_LABEL = pattern(r"[\s*_#]*+(?:result|solution|response)[*_]*+\s?:[\s*_]*+", re.IGNORECASE)
 _LONE = 200  # characters of a line that is a value
 _ITEM = pattern(r"(?:[-*•]|\(?\d{1,2}[.)])")
 _NEAR, _LINES = 2_000, 5  # characters and lines at the end in which the last sentence stands
@@ -166,7 +167,10 @@ def concluding_value(text: str, *, ended: bool = False, follows: bool = False) -
     if near.rfind("\\[") > near.rfind("\\]"):
         return None
     lines = near.split("\n")
-    alone = items(lines) if _LISTED.fullmatch(lines[-1]) else lone_value(text) if text.count("=") == 1 else None
+    label = _LABEL.match(lines[-1])
+    alone = lone_value(lines[-1][label.end() :]) if label else None
+    if alone is None:
+        alone = items(lines) if _LISTED.fullmatch(lines[-1]) else lone_value(text) if text.count("=") == 1 else None
     if alone is not None:
         return alone
     for line in reversed(lines[-_LINES:]):
