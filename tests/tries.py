@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import time
-import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 
@@ -95,39 +91,7 @@ def get(url: str) -> Any:
     return json.loads(text) if text.startswith("{") else text
 
 
-def processes(url: str, replicas: int) -> dict[str, list[Any]]:
-    """The process ids of replicas and shards, asked until every replica has answered once."""
-    found: set[int] = set()
-    shards: list[int | None] = []
-    end = time.monotonic() + 120
-    while time.monotonic() < end:
-        try:
-            told = get(f"{url}/info")["replicas"]
-        except urllib.error.HTTPError:  # Ray's proxy does not know the application yet
-            time.sleep(0.5)
-            continue
-        found.add(told["pid"])
-        shards = [shard.get("pid") for shard in told["shards"]]
-        if len(found) >= replicas and all(shards):
-            return {"replicas": sorted(found), "shards": shards}
-        time.sleep(0.05)
-    raise AssertionError(f"{found}, {shards}")
-
-
 def count(url: str, metric: str) -> float:
     """The sum of a metric's samples."""
     lines = [line for line in get(f"{url}/metrics").splitlines() if line.startswith(metric)]
     return sum(float(line.split()[-1]) for line in lines)
-
-
-def descendants(pid: int, name: str = "") -> list[int]:
-    """Those of the process, all or whose program is `name`."""
-    parents = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            text = (folder / "stat").read_text()
-            parents[int(folder.name)] = (int(text.rpartition(")")[2].split()[1]), text.split("(")[1].partition(")")[0])
-    below = {pid}
-    for _ in range(8):
-        below |= {child for child, (parent, _) in parents.items() if parent in below}
-    return [child for child in below - {pid} if not name or parents[child][1] == name]

@@ -65,14 +65,6 @@ def _settings(
     ] = None,
     # Of groups that are joined from single rollouts.
     group_size: Annotated[int | None, Param("rollouts of a prompt, --rollout.n_samples_per_prompt", ge=1)] = None,
-    deadline: Annotated[float | None, Param("seconds after which a group closes with what has arrived", gt=0)] = None,
-    on_deadline: Annotated[
-        Literal["score", "neutral"],
-        Param("score: score the group as it is; neutral: give every rollout the same reward"),
-    ] = "score",
-    min_share: Annotated[
-        float | None, Param("score it if more than this share of the group has arrived, else all get 0", ge=0, lt=1)
-    ] = None,
     extra_logs: Annotated[Literal["on", "off"], Param("off: none in the reply, for OpenRLHF before 0.9.0")] = "on",
     label_policy: Annotated[Literal["train", "eval"], Param("what a label that is no object marks")] = "train",
 ) -> None: ...
@@ -92,8 +84,7 @@ def chosen(*names: str) -> dict[str, Spec]:
 BODY: Final = chosen("method", "run", "step", "seed", "shadow", "labelled", *UPDATE)
 QUERY: Final = chosen("method", "seed", "shadow", "labelled", *UPDATE)
 OPENRLHF_URL: Final = chosen(
-    *("group_size", "run", "kind", "options", "deadline", "on_deadline", "min_share", "extra_logs", "label_policy"),
-    "shadow",
+    *("group_size", "run", "kind", "options", "extra_logs", "label_policy", "shadow"),
 )
 # An adapter has no place for spans: `train_on` masks the answers' tokens.
 CLIENT: Final = ("timeout", "retries", "fallback", "token", "run_log", "run_log_texts")

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from fastapi import FastAPI, Request, Response
 from fastapi.staticfiles import StaticFiles
@@ -27,28 +27,18 @@ from dare_reward.wire import MEDIA_TYPES
 
 from .auth import Hosts, authorise, has_token, hide_token
 from .body import ARRIVED, Admission, Form, Lease, form, receive, stated_length
-from .joins.openrlhf import OpenRLHF
-from .joins.openrlhf_body import looks_like
+from .joins.openrlhf import OpenRLHF, looks_like
+from .joins.url_options import minted
 from .metrics import Metrics
 from .middleware import Observe
 from .problems import STOPPING, response, stopping
-from .request_url import query
-from .reward_request import ReceivedRequest, RequestScorer, score_request
+from .request_url import address, query, query_string
+from .reward_request import RequestScorer
 from .run_notices import Runs
 from .run_recorder import RunRecorder, recorded
 from .settings import UNMEASURED, Settings, SettingsError
 from .single_process import OFF, join_refusal
 from .workers import Workers, unless_gone
-
-
-class JoinedElsewhere(Protocol):
-    """Where single rollouts go that this process does not join itself."""
-
-    async def forward(self, request: Request, body: bytearray) -> Awaitable[Response] | None: ...
-
-    async def info(self) -> dict[str, Any]: ...
-
-    async def metrics(self, own: Metrics) -> bytes: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -64,7 +54,6 @@ class State:
     runs: Runs = field(init=False)
     recorder: RunRecorder = field(init=False)
     scorer: RequestScorer = field(init=False)
-    shards: JoinedElsewhere | None = None  # with several replicas: who joins single rollouts
     draining: bool = False
     streams: int = 0  # pages that are open
 
@@ -88,7 +77,7 @@ class State:
             "recorder": self.recorder,
             "refusal": refusal,
         }
-        self.openrlhf = OpenRLHF("openrlhf", **parts, stale=s.join_stale, keep=s.join_keep)
+        self.openrlhf = OpenRLHF(**parts)
 
     def stop_joins(self) -> None:
         """Send whoever waits for siblings away to come back later: no sibling comes to this process any more."""
@@ -254,8 +243,6 @@ async def get_reward(request: Request) -> Response:
 
 async def _openrlhf(request: Request, state: State, body: bytearray) -> Awaitable[Response]:
     """What is left to wait for once the body is read."""
-    if state.shards and (reply := await state.shards.forward(request, body)):
-        return reply
     return state.openrlhf.answer(request, await state.openrlhf.read(request, body))
 
 
@@ -336,8 +323,6 @@ async def info(request: Request) -> Response:
         "run_log": state.recorder.status,
         "page": state.recorder.page.ledger.as_json() if state.recorder.page else None,
     }
-    if state.shards:
-        content["replicas"] = await state.shards.info()
     return Response(to_json(content), media_type="application/json")
 
 
@@ -355,8 +340,15 @@ def _entropy(state: State) -> dict[str, Any]:
 async def metrics(request: Request) -> Response:
     """Counters and histograms in Prometheus's text format."""
     state: State = request.app.state.dare
-    text = await state.shards.metrics(state.metrics) if state.shards else state.metrics.render()
-    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+    return Response(state.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def openrlhf_url(request: Request) -> Response:
+    """The checked URL for OpenRLHF's flag where the nodes lack this package, with a name that no other job has."""
+    state: State = request.app.state.dare
+    authorise(request, state.settings)
+    url = minted(query_string(request), address(request).removesuffix("/openrlhf"), state.settings)
+    return Response(url + "\n", media_type="text/plain; charset=utf-8")
 
 
 async def docs(request: Request) -> Response:
@@ -367,6 +359,7 @@ async def docs(request: Request) -> Response:
 
 
 GETS: Handlers = {
+    "/openrlhf": openrlhf_url,
     "/methods": list_methods,
     "/health": health,
     "/ready": ready,

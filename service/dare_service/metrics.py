@@ -94,23 +94,17 @@ class Metrics:
         collapse = BY_NAME[MAJORITY].meaning + ": towards 1, a run collapses"
         self.majority = GroupHistogram("dare_majority_ratio", collapse, SHARES, r)
         self.reward = GroupHistogram("dare_reward", BY_NAME["reward"].meaning + ", a group each", SHARES, r)
-        self.join_waiting = gauge("dare_join_waiting", "Requests that wait for their siblings", ["route"])
-        self.join_open = gauge("dare_join_open_groups", "Groups that are not complete", ["route"])
-        self.join_remembered = gauge("dare_join_remembered_groups", "Closed groups whose rewards are kept", ["route"])
-        self.join_bytes = gauge("dare_join_bytes", "Rollouts that wait and rewards that are kept, about", ["route"])
-        early = "Groups that closed early by where their rewards come from"
-        self.join_fates = counter("dare_join_early_total", early, ["fate"])
-        self.join_groups = counter("dare_join_groups_total", "Joined groups by why they closed", ["reason"])
-        self.join_seconds = seconds("dare_join_score_seconds", "From the last sibling to the rewards")
-        conflicts = "Two clients' addresses under one run, or in one group"
-        self.join_addresses = counter("dare_join_address_conflicts_total", conflicts, ["scope"])
+        self.join_waiting = gauge("dare_join_waiting", "Rollouts that wait for their siblings")
+        self.join_open = gauge("dare_join_open_groups", "Groups that are not complete")
+        self.join_bytes = gauge("dare_join_bytes", "Rollouts that wait and rewards that are kept, about")
+        closed = "Joined groups: full, or closed at the deadline and scored (partial) or not (neutral)"
+        self.join_groups = counter("dare_join_groups_total", closed, ["end"])
         meaningless = "Rollouts of OpenRLHF whose label means nothing; they train without a label"
         self.ignored_labels = counter("dare_ignored_labels_total", meaningless)
         explained = "Runs in which something was found that the log and GET /info explain"
         self.warnings = counter("dare_warnings_total", explained, ["event"])
         known = ((self.warnings, EVENTS), (self.rejected, REASONS), (self.group_errors, GROUP_ERRORS))
-        fates = ((self.join_fates, ("scored", "recalled", "neutral")), (self.join_addresses, ("run", "group")))
-        for labelled, values in (*known, *fates, (self.join_groups, ("full", "deadline", "patience", "expired"))):
+        for labelled, values in (*known, (self.join_groups, ("full", "partial", "neutral"))):
             for value in values:
                 labelled.labels(value)
         gauge("dare_build_info", "Always 1", ["version"]).labels(__version__).set(1)

@@ -1,12 +1,9 @@
-"""What is known of each run: which clients are live under its name, and what its log has been told already."""
+"""What the log has been told of each run already, and what its user should change."""
 
 from __future__ import annotations
 
 import logging
-import time
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,28 +11,19 @@ from .log import logger
 from .metrics import Metrics
 
 REMEMBERED = 1024
-FILLED = 1 << 14  # groups of a step that are remembered: a trainer that never pauses has one step without end
-PAUSE = 2.0  # seconds without a rollout that end a phase; a client comes back within one
 
 
 @dataclass(slots=True)
 class _Run:
-    """phase counts the stretches in which some rollout waited; filled: the keys of this phase's full groups."""
-
-    live: Counter[str] = field(default_factory=Counter)
     said: set[str] = field(default_factory=set)
     warning: str = ""
-    phase: int = 0
-    idle_since: float = 0.0
-    filled: set[str] = field(default_factory=set)
 
 
 class Runs:
     """Runs by name, the most recently used ones."""
 
-    def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._clock = clock
         self._warnings: dict[str, dict[str, Any]] = {}
         self._runs: OrderedDict[str, _Run] = OrderedDict()
 
@@ -69,50 +57,6 @@ class Runs:
     def warning(self, run: str) -> str:
         """The run's last warning, or nothing."""
         return self._runs[run].warning if run in self._runs else ""
-
-    def filled_again(self, run: str, group: str, phase: int) -> bool:
-        """A group of the run is full, whose first rollout came in `phase`: was its key full in that phase before?
-
-        A trainer that waits for its rewards leaves a pause between its steps, so a phase lies within one step.
-        """
-        known = self._run(run)
-        if phase != known.phase:
-            return False
-        again = group in known.filled
-        if len(known.filled) >= FILLED:
-            known.filled.clear()
-        known.filled.add(group)
-        return again
-
-    @contextmanager
-    def live(self, run: str, address: str) -> Iterator[int]:
-        """A request of that address waits; yields the run's phase.
-
-        A second address under the run is flagged: two jobs must not mix silently.
-        """
-        known = self._run(run)
-        if not known.live and self._clock() - known.idle_since > PAUSE:
-            known.phase += 1
-            known.filled.clear()
-        if (
-            known.live
-            and address not in known.live
-            and self.say(
-                run,
-                f"second_address {address}",
-                "right for one job on several nodes, wrong for two jobs: give each job its own run=",
-                addresses=sorted({*known.live, address})[:8],
-            )
-        ):
-            self._metrics.join_addresses.labels("run").inc()
-        known.live[address] += 1
-        try:
-            yield known.phase
-        finally:
-            known.live[address] -= 1
-            if not known.live[address]:
-                del known.live[address]
-                known.idle_since = self._clock()
 
     def _run(self, name: str) -> _Run:
         known = self._runs.setdefault(name, _Run())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 import sys
 from functools import partial
 from typing import Any
@@ -29,12 +28,6 @@ def register(subparsers: Any) -> None:
     )
     parser.add_argument("--host", help="The address to listen on (DARE_HOST; default: 127.0.0.1).")
     parser.add_argument("--port", type=int, help="The port, or 0 for any free one (DARE_PORT; default: 8000).")
-    parser.add_argument(
-        "--replicas",
-        type=int,
-        metavar="N",
-        help="Serve with N processes on Ray. It needs the extra `ray` (docs/deployment.md).",
-    )
     parser.set_defaults(run=run)
 
 
@@ -55,27 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         read = partial(from_environment, host=arguments.host, port=arguments.port)
         settings = read()
-        if arguments.replicas is None:
-            return serve(settings, read)
-        return _replicated(settings, arguments.replicas)
+        return serve(settings, read)
     except (SettingsError, ValueError) as error:
         sys.stderr.write(f"dare-reward serve: {error}\n")
         return 2
-
-
-def _replicated(settings: Any, replicas: int) -> int:
-    """The same with several replicas."""
-    from .settings import SettingsError  # noqa: PLC0415
-
-    if replicas < 1:
-        raise SettingsError("--replicas must be at least 1")
-    joined = os.environ.get("RAY_ADDRESS", "local")  # never a cluster that happens to run here
-    if joined == "local":  # Ray reads this when it is imported: a machine alone, whose processes listen on loopback
-        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    try:
-        from .replicas.deploy import serve_here  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "ray":
-            raise
-        raise SettingsError("--replicas needs Ray; run pip install '.[service,ray]' in your checkout") from None
-    return serve_here(settings, replicas, joined)

@@ -25,12 +25,11 @@ from fastapi import FastAPI
 from dare_reward import __version__
 
 from .app import State, create_app
-from .joins.delivery.tcp import notice_the_dead
 from .log import JSONLines, logger
 from .process.reload import reload
 from .process.supervisor import Supervisor, inherited
 from .settings import SECRET, Settings, SettingsError, from_environment, unread, with_file
-from .uvicorn_connection import Connection
+from .uvicorn_connection import Connection, notice_the_dead
 
 ENOUGH_FILES = 10_240  # a step of 128 prompts x 64 rollouts, and the rest
 

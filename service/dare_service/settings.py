@@ -122,7 +122,7 @@ class Settings:
     )
     join_runs: str = _setting(
         "distinct",
-        "distinct: the run= of single rollouts without an index holds nine digits in a row or a UUID: no two "
+        "distinct: the run= of single rollouts holds nine digits in a row or a UUID: no two "
         "jobs then have the same. any: every name will do, where you know that no two jobs run at once.",
         choices=("distinct", "any"),
     )
@@ -130,30 +130,11 @@ class Settings:
         800.0,
         "Seconds after which a group closes with what has arrived. Its first rollout gives up after 5 x join_hold.",
     )
-    join_stale: float = _setting(
-        30.0,
-        "Seconds after which a rollout whose client stays away (it pauses 1 s between tries) loses its vote.",
-        ge=0,
-    )
-    join_keep: float = _setting(
-        900.0,
-        "Seconds that a closed group's rewards are remembered after its last reply: 5 tries of 180 s, each of which a "
-        "client may lose.",
-        ge=0,
-    )
     join_memory: int = _setting(
         256 * MIB,
-        "Bytes of rollouts that wait and of rewards that are remembered, for each of the two joins. The oldest rewards "
+        "Bytes of rollouts that wait and of rewards that are kept for who missed them. The oldest rewards "
         "go first; where rollouts alone fill it, more are answered 503.",
         **BYTES,
-    )
-    join_min_share: float = _setting(
-        0.5,
-        "A group that closes early is scored if more than this share of it is there, else all get the same reward. "
-        "More than half: of a group that a restart has split, at most one part is scored.",
-        ge=0,
-        le=None,
-        lt=1,
     )
     page: str = _setting(
         "on",

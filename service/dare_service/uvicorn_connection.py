@@ -1,51 +1,55 @@
 """uvicorn's HTTP connection from inside: the one module that knows how uvicorn's protocol works.
 
-`Connection` leaves the receipt of each request in its scope (`joins/delivery/receipts.py`), which also takes an error's
-reason phrase (`problems.py`) and says whether the body is there (`body.py`). A request with `Connection: close` is
-answered and half closed, and the client's own end is waited for, as otherwise there would be none to judge by.
+It bounds the time and the bytes of a request's head (a silent connection holds its socket for ever, a header of 48 MiB
+costs seconds on the loop, both before any token is looked at), reads the body behind an `Upgrade` that is not taken,
+writes reason phrases (`problems.py`), says whether a body is there (`body.py`), and tells of a connection's end in the
+turn of the loop that reads it (`joins/join.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+import socket
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from .body import ARRIVED
-from .joins.delivery.receipts import EXTENSION
-from .joins.delivery.tcp import ESTABLISHED, acknowledged, state
 from .problems import REASON, response
 from .settings import Settings
 
+ENDED: Final = "dare.ended"  # the extension that tells of the connection's end
 
-class Receipt:
-    """What becomes of the reply to one request."""
 
-    __slots__ = ("_connection", "_cycle", "_ended")
+def notice_the_dead(listener: socket.socket, *, within: int = 25) -> None:
+    """Its connections end so many seconds after their client's host or path is gone, in silence or amid a reply.
 
-    def __init__(self, connection: Connection, cycle: RequestResponseCycle) -> None:
-        self._connection = connection
+    A client whose connection was cut on its side alone comes back after a second: until the service knows, its next try
+    is another rollout.
+    """
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    times = {"TCP_KEEPIDLE": within * 2 // 5, "TCP_KEEPINTVL": within // 5, "TCP_KEEPCNT": 3}
+    for name, value in (*times.items(), ("TCP_USER_TIMEOUT", within * 1000)):
+        if hasattr(socket, name):
+            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+class Exchange:
+    """What one request asks of its connection."""
+
+    __slots__ = ("_cycle", "ended")
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
         self._cycle = cycle
-        self._ended: Callable[[bool], None] | None = None
+        self.ended: Callable[[], None] | None = None
 
-    def open(self) -> bool:
-        """False: the client has closed the connection. You may stop: uvicorn is told, if it has not read that yet."""
-        if self._connection.open():
-            return True
-        self._cycle.disconnected = True
-        return False
-
-    def watch(self, ended: Callable[[bool], None]) -> None:
-        """Call `ended(delivered)` once, when it is known."""
-        self._ended = ended
-        self._connection.watched.append(self)
-        if not self._cycle.keep_alive:
-            self._cycle.transport = _HalfClosing(self._connection)  # type: ignore[assignment]
+    def watch(self, ended: Callable[[], None] | None) -> None:
+        """Call `ended` when the client closes the connection; None: nobody wants to know any more."""
+        self.ended = ended
 
     def phrase(self, reason: bytes) -> None:
         """Write `reason`, printable ASCII, into the status line: uvicorn writes the standard's phrases only."""
@@ -56,53 +60,30 @@ class Receipt:
         """The whole body was received."""
         return not self._cycle.more_body
 
-    @property
-    def answered(self) -> bool:
-        """The whole reply was written."""
-        return bool(self._cycle.response_complete)
-
-    def end(self, delivered: bool) -> None:
-        ended, self._ended = self._ended, None
-        if ended is not None:
-            ended(delivered and self.answered)
-
 
 class Connection(HttpToolsProtocol):
-    """A connection that settles the receipts of its requests, and bounds the time and the bytes of a request's head.
-
-    Without bounds a silent connection holds its socket for ever, and a header of 48 MiB costs seconds on the loop, both
-    before any token is looked at.
-    """
+    """A connection whose heads are bounded in time and bytes, and whose end is told at once."""
 
     settings = Settings()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.watched: list[Receipt] = []
-        self.lost = False
-        self.half_closed = False
+        self._exchange: Exchange | None = None
         self._head_bytes = 0
         self._between = True  # the next byte is of a head
         self._head_timer: asyncio.TimerHandle | None = None
-
-    def open(self) -> bool:
-        return not self.lost and state(self.transport) == ESTABLISHED
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._expect_head()
 
     def data_received(self, data: bytes) -> None:
-        if self.half_closed:
-            return
         if self._between and self._head_bytes + len(data) > self.settings.max_head_bytes:
             end = data.find(b"\r\n\r\n")
             if self._head_bytes + (len(data) if end < 0 else end) > self.settings.max_head_bytes:
                 self._refuse(431, f"a request's line and headers may hold {self.settings.max_head_bytes} bytes")
                 return
         self._head_bytes += len(data)
-        if self.watched:
-            self._settle(delivered=True, of=[r for r in self.watched if r.answered])
         self._unset_keepalive_if_required()
         try:
             self._parse(data)
@@ -136,27 +117,18 @@ class Connection(HttpToolsProtocol):
         return b"\r\n".join([*lines, b"", b""])
 
     def eof_received(self) -> None:
-        self.lost = True
-        if self.cycle is not None and not self.cycle.response_complete:
-            self.cycle.disconnected = True  # now, not a turn later: who waits is told now
-        if self.watched:
-            self._settle(delivered=acknowledged(self.transport), of=self.watched)
+        self._tell()
         super().eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.lost = True
+        self._tell()
         self._head_arrived()
-        if self.watched:
-            self._settle(delivered=exc is None and acknowledged(self.transport), of=self.watched)
         super().connection_lost(exc)
-        if self.cycle is not None:  # no circle of references: collections are rare
-            self.cycle.transport = self.transport
-            self.scope.get("extensions", {}).clear()
 
-    def _settle(self, *, delivered: bool, of: Sequence[Receipt]) -> None:
-        self.watched = [r for r in self.watched if r not in of]
-        for receipt in of:
-            receipt.end(delivered)
+    def _tell(self) -> None:
+        if self._exchange is not None and self._exchange.ended is not None:
+            self._exchange.ended()
+        self._exchange = None
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -170,8 +142,8 @@ class Connection(HttpToolsProtocol):
         before = self.cycle
         super().on_headers_complete()
         if self.cycle is not before:
-            receipt = Receipt(self, self.cycle)
-            extensions: dict[str, Any] = {EXTENSION: receipt, REASON: receipt, ARRIVED: receipt}
+            self._exchange = exchange = Exchange(self.cycle)
+            extensions: dict[str, Any] = {ENDED: exchange, REASON: exchange, ARRIVED: exchange}
             self.scope["extensions"] = extensions
 
     def on_message_complete(self) -> None:
@@ -206,24 +178,6 @@ class Connection(HttpToolsProtocol):
         lines += [name + b": " + value for name, value in reply.raw_headers]
         self.transport.write(b"\r\n".join([*lines, b"", bytes(reply.body)]))
         self.transport.close()
-
-
-class _HalfClosing:
-    """The transport of a reply after which uvicorn closes: our side is closed, and the client's end awaited.
-
-    uvicorn ends the wait as it ends an idle connection's.
-    """
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._transport = connection.transport
-        self.write = connection.transport.write
-        self.is_closing = connection.transport.is_closing
-
-    def close(self) -> None:
-        self._connection.half_closed = True
-        if not self._transport.is_closing():
-            self._transport.write_eof()
 
 
 class _Phrased:

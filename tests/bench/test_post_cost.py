@@ -4,8 +4,7 @@
 
 CPU time of the service's process for each request, every one on a connection of its own at a steady pace: `/health`, a
 rollout of 2 kB in a group of 64, and the least that this server could take for such a post: uvicorn with our
-connections, an application that reads the JSON and returns a reply of the usual length. Then where the rest goes: the
-parts of a rollout one by one in process, best of many, so with warm caches and nobody beside.
+connections, an application that reads the JSON and returns a reply of the usual length.
 """
 
 from __future__ import annotations
@@ -18,23 +17,9 @@ import re
 import subprocess
 import sys
 import textwrap
-import time
-from functools import partial
 from pathlib import Path
 
 import pytest
-from starlette.responses import Response
-
-from dare_reward.answers import extract
-from dare_reward.answers.effort import Effort
-from dare_service import app as service_app
-from dare_service.body import Admission, Lease, form, receive
-from dare_service.joins.join import Join, Scored
-from dare_service.joins.openrlhf_body import read_body, read_members
-from dare_service.joins.openrlhf_reply import rules_of, score_groups
-from dare_service.joins.rendezvous import Arrival
-from dare_service.joins.url_options import openrlhf
-from dare_service.settings import Settings
 
 pytestmark = pytest.mark.bench
 ROLLOUTS, SAMPLES, RATE, TRIES = 1536, 64, 600, 3
@@ -139,110 +124,3 @@ def test_single_posts(capsys):
         for process in (service, least):
             process.kill()
             process.communicate()
-
-
-class Told:
-    """What a join tells and asks, without an answer."""
-
-    def closed(self, *_):
-        pass
-
-    scored = expired = closed
-
-    def open(self):
-        return True
-
-    def watch(self, ended):
-        self.ended = ended
-
-
-async def best(call, runs: int = 1000) -> float:
-    """Microseconds."""
-    seconds = []
-    for _ in range(runs):
-        begun = time.perf_counter()
-        await call()
-        seconds.append(time.perf_counter() - begun)
-    return 1e6 * min(seconds)
-
-
-async def parts(monkeypatch) -> dict[str, float]:
-    settings = Settings(log="off", page="off")
-    app, config = service_app.create_app(settings), openrlhf(f"group_size={SAMPLES}&run=x-000000001", settings)
-    head, _, content = posts("parts")[0].partition(b"\r\n\r\n")
-    assert b"application/json" in head
-    headers = {"content-type": "application/json", "content-length": str(len(content))}
-    scope = {
-        "type": "http",
-        "http_version": "1.1",
-        "scheme": "http",
-        "path": "/get_reward",
-        "query_string": b"group_size=64&run=x-000000001",
-        "root_path": "",
-        "headers": [(b"host", b"localhost"), *((k.encode(), v.encode()) for k, v in headers.items())],
-        "client": ("127.0.0.1", 1),
-        "server": ("127.0.0.1", 2),
-    }
-    columns = read_body(content, settings.limits, settings.max_request_memory)
-    (member,) = read_members(columns, rules_of(config), "train", settings.max_text, lambda: None)
-    numbers = iter(range(10**9))
-
-    async def message():
-        return {"type": "http.request", "body": content, "more_body": False}
-
-    async def send(_):
-        pass
-
-    async def empty(_):
-        return Response(b"", media_type="application/json")
-
-    async def request(**changes):
-        await app({**scope, "state": {}, **changes}, message, send)
-
-    async def body():
-        with Lease(Admission(1 << 30)) as lease:
-            await receive(message, len(content), form(headers, settings), lease, seconds=100, idle=10)
-
-    async def called(work):
-        work()
-
-    async def results(group):
-        return Scored([b""] * SAMPLES, b"")
-
-    join = Join(results, stale=30, keep=900, observer=Told())
-
-    async def one(key, i):
-        told = Told()
-        arrival = Arrival((config, key), SAMPLES, bytes([i]), member, deadline=800.0, patience=5)
-        await join.wait(arrival, hold=170, receipt=told)
-        told.ended(True)
-
-    async def group():
-        key = next(numbers)
-        await asyncio.gather(*(one(key, i) for i in range(SAMPLES)))
-
-    score = partial(score_groups, config, [[member] * SAMPLES], settings.limits, lambda *_: None, Effort())
-    monkeypatch.setitem(service_app.POSTS, "/get_reward", empty)
-    members = partial(read_members, columns, rules_of(config), "train", settings.max_text, lambda: None)
-    extraction = await best(partial(called, partial(extract, columns.query[0])))
-    return {
-        "`/health` without uvicorn": await best(partial(request, method="GET", path="/health")),
-        "routing, host, request id, headers, metrics": await best(partial(request, method="POST")),
-        "taking the body, under two time-outs": await best(body),
-        "JSON and its checks": await best(
-            partial(called, partial(read_body, content, settings.limits, settings.max_request_memory))
-        ),
-        "finding the answer in 2 kB": extraction,
-        "response, label, digests": await best(partial(called, members)) - extraction,
-        "waiting in the join": await best(group, 100) / SAMPLES,
-        "rewards and logs": await best(partial(called, score), 100) / SAMPLES,
-    }
-
-
-def test_parts(capsys, monkeypatch):
-    found = asyncio.run(parts(monkeypatch))
-    with capsys.disabled():
-        print(f"\n{'CPU us a rollout, in process':46}")
-        for name, us in found.items():
-            print(f"{name:46}{us:6.1f}")
-        print(f"{'all but the first':46}{sum(list(found.values())[1:]):6.1f}")

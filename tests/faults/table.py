@@ -1,4 +1,4 @@
-"""The table of faults in docs/operations.md: `python tests/faults/table.py [--replicas N] [ROW ...]`.
+"""The table of faults in docs/operations.md: `python tests/faults/table.py [ROW ...]`.
 
 Each row is a function that disturbs a training step and returns what its clients saw. A step is 6 prompts x 8 rollouts
 of OpenRLHF's client: five tries, a second apart. Each row holds every reward that a client got against a step that
@@ -29,18 +29,17 @@ from typing import Any, Self
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from serving import free_port, service
-from tries import client, count, descendants, disturbed, get, post, processes, rollout, step
+from tries import client, count, disturbed, get, post, rollout, step
 
 GROUPS, SIZE = 6, 8
-ROWS: dict[str, tuple[Callable[..., str], str, str]] = {}
-ONE, REPLICAS, BOTH = "one process", "replicas", "both"
+ROWS: dict[str, tuple[Callable[..., str], str]] = {}
 
 
-def row(fault: str, *, name: str = "", where: str = BOTH) -> Callable[[Callable[..., str]], Callable[..., str]]:
-    """Declare a row. `where`: for which form of the service. docs/operations.md says what a person should do."""
+def row(fault: str, *, name: str = "") -> Callable[[Callable[..., str]], Callable[..., str]]:
+    """Declare a row. docs/operations.md says what a person should do."""
 
     def declare(function: Callable[..., str]) -> Callable[..., str]:
-        ROWS[name or function.__name__] = (function, fault, where)
+        ROWS[name or function.__name__] = (function, fault)
         return function
 
     return declare
@@ -57,9 +56,7 @@ def told(found: list[Any], expected: list[Any]) -> str:
 class Bench:
     """The service as these rows start it, and an undisturbed step. Rows that leave it as it was share one."""
 
-    def __init__(self, replicas: int) -> None:
-        self.words = ("--replicas", str(replicas)) if replicas else ()
-        self.replicas = replicas
+    def __init__(self) -> None:
         self._kept = contextlib.ExitStack()
         self._served: Any = None
         self.run = 0
@@ -77,23 +74,14 @@ class Bench:
         """A service for this row alone."""
         self.__exit__()
         with contextlib.ExitStack() as running:
-            served = self.start(running, **options)
-            if self.replicas:
-                processes(served.url, self.replicas)
-            yield served
+            yield self.start(running, **options)
 
     def start(self, running: contextlib.ExitStack, **options: Any) -> Any:
-        """Ray gives a start up after 30 seconds, which a busy machine may need: three tries."""
-        for _ in range(2):
-            with contextlib.suppress(AssertionError):
-                return running.enter_context(service(*self.words, **options))
-        return running.enter_context(service(*self.words, **options))
+        return running.enter_context(service(**options))
 
     def shared(self) -> Any:
         if self._served is None or self._served.poll() is not None:
             self._served = self._kept.enter_context(self.own())
-        if self.replicas:
-            processes(self._served.url, self.replicas)  # all are there again
         return self._served
 
     def step(self, url: str, disturb: Callable[[], Any]) -> str:
@@ -101,14 +89,12 @@ class Bench:
         return told(asyncio.run(disturbed(url, GROUPS, SIZE, disturb, run=f"r{self.run}")), self.expected)
 
     def limited(self, served: Any, what: int, value: Callable[[int], int]) -> None:
-        """Lower a limit of the processes that answer; it never was a limit of Ray's own."""
-        answer = processes(served.url, self.replicas).values() if self.replicas else [[served.pid]]
-        for pid in (pid for ids in answer for one in ids for pid in (one, *descendants(one))):
-            resource.prlimit(pid, what, (value(pid), resource.prlimit(pid, what)[1]))
+        """Lower a limit of the process that answers."""
+        resource.prlimit(served.pid, what, (value(served.pid), resource.prlimit(served.pid, what)[1]))
 
 
 def restarted(bench: Bench, sign: int, away: float) -> str:
-    """The service ends with all its processes, and `away` seconds later another binds the port. Ray only starts then."""
+    """The service ends with all its processes, and `away` seconds later another binds the port."""
     port, seconds = free_port(), []
     with contextlib.ExitStack() as served, tempfile.TemporaryDirectory() as folder:
         here, go = Path(folder) / "here", Path(folder) / "go"
@@ -122,23 +108,17 @@ def restarted(bench: Bench, sign: int, away: float) -> str:
         process = served.enter_context(bench.own(port=port))
 
         def back() -> None:
-            while bench.replicas and not go.exists():
-                time.sleep(0.05)
-            bench.start(served, port=port, wrapper="" if bench.replicas else wait)
+            bench.start(served, port=port, wrapper=wait)
             seconds.append(time.monotonic())
 
         again = threading.Thread(target=back)
         again.start()
-        while not (bench.replicas or here.exists()):
+        while not here.exists():
             time.sleep(0.1)
 
         def disturb() -> None:
-            below = descendants(process.pid) if sign == signal.SIGKILL else []
             seconds.append(time.monotonic())
             process.send_signal(sign)
-            for pid in below:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, sign)
             process.wait()
             threading.Timer(away - time.monotonic() + seconds[0], go.touch).start()
 
@@ -150,10 +130,7 @@ def restarted(bench: Bench, sign: int, away: float) -> str:
 
 
 for away in (1, 2, 3, 4, 10, 60):
-    where = ONE if away in {2, 3} else BOTH
-    row(f"kill -9, back after {away} s", name=f"kill_{away}", where=where)(
-        partial(restarted, sign=signal.SIGKILL, away=away)
-    )
+    row(f"kill -9, back after {away} s", name=f"kill_{away}")(partial(restarted, sign=signal.SIGKILL, away=away))
 
 
 def held(bench: Bench, sign: int, away: float) -> str:
@@ -171,15 +148,11 @@ def held(bench: Bench, sign: int, away: float) -> str:
         return bench.step(process.url, disturb)
 
 
-row("SIGTERM, back after 10 s, the socket held", name="held_term_10", where=ONE)(
-    partial(held, sign=signal.SIGTERM, away=10)
-)
-row("kill -9, back after 10 s, the socket held", name="held_kill_10", where=ONE)(
-    partial(held, sign=signal.SIGKILL, away=10)
-)
+row("SIGTERM, back after 10 s, the socket held", name="held_term_10")(partial(held, sign=signal.SIGTERM, away=10))
+row("kill -9, back after 10 s, the socket held", name="held_kill_10")(partial(held, sign=signal.SIGKILL, away=10))
 
 
-@row("kill -9 while the replies go out, the socket held (DARE_JOIN_DEADLINE=15)", where=ONE)
+@row("kill -9 while the replies go out, the socket held (DARE_JOIN_DEADLINE=15)")
 def held_kill_reply(bench: Bench) -> str:
     """Who loses a reply comes back to a process that does not remember its group, and its siblings do not."""
     bench.__exit__()
@@ -210,7 +183,7 @@ def held_kill_reply(bench: Bench) -> str:
     return f"{seen}, {sum(neutral)} of them with equal rewards, marked neutral"
 
 
-@row("SIGHUP in the middle of a step, which begins a run log", where=ONE)
+@row("SIGHUP in the middle of a step, which begins a run log")
 def reload(bench: Bench) -> str:
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as served:
         bench.__exit__()
@@ -227,34 +200,12 @@ def reload(bench: Bench) -> str:
         return bench.step(process.url, disturb)
 
 
-@row("the machine restarts: the socket goes too, and both are back after 10 s", where=ONE)
+@row("the machine restarts: the socket goes too, and both are back after 10 s")
 def reboot(bench: Bench) -> str:
     return restarted(bench, signal.SIGTERM, 10)
 
 
 row("SIGTERM, another one at once", name="term")(partial(restarted, sign=signal.SIGTERM, away=0))
-
-
-def killed(bench: Bench, kind: str, sign: int) -> str:
-    url = bench.shared().url
-    victim = processes(url, bench.replicas)[f"{kind}s"][0]
-    return bench.step(url, lambda: os.kill(victim, sign))
-
-
-for kind in ("replica", "shard"):
-    for word, sign in (("kill -9", signal.SIGKILL), ("SIGTERM", signal.SIGTERM)):
-        name = f"{kind}_{word.split()[0].removeprefix('SIG').lower()}"
-        row(f"{word} of a {kind}", name=name, where=REPLICAS)(partial(killed, kind=kind, sign=sign))
-
-
-@row("kill -9 of Ray's head (its GCS)", where=REPLICAS)
-def head_kill(bench: Bench) -> str:
-    with bench.own() as served:
-        (head,) = descendants(served.pid, "gcs_server")
-        seen = bench.step(served.url, lambda: os.kill(head, signal.SIGKILL))
-        with contextlib.suppress(Exception):
-            served.wait(90)
-        return f"{seen}; the service's exit code is {served.poll()}"
 
 
 def raw(url: str, content: bytes) -> socket.socket:
@@ -357,8 +308,7 @@ def disk(bench: Bench) -> str:
 
 def not_logged(url: str) -> int:
     info = get(f"{url}/info")
-    logs = [part["run_log"] for part in info.get("replicas", {"shards": [info]})["shards"]]
-    return sum(log["failed"] + log["dropped"] for log in logs)
+    return int(info["run_log"]["failed"] + info["run_log"]["dropped"])
 
 
 @row("DARE_JOIN_MEMORY holds two groups")
@@ -411,44 +361,15 @@ def two_jobs(bench: Bench) -> str:
     return "; ".join(f"{what}: {dict(sorted(counts.items()))}" for what, (counts, _) in found.items())
 
 
-@row("a rolling upgrade in the middle of a step", where=REPLICAS)
-def upgrade(bench: Bench) -> str:
-    """Replicas and owners of other settings take the place of the old ones, as `serve deploy` does it."""
-    wrapper = (
-        "import signal, threading\n"
-        "def upgrade():\n"
-        "    from ray import serve; from dare_service.replicas.deploy import application\n"
-        f"    new = {{'replicas': {bench.replicas}, 'settings': {{'log': 'error', 'drain': 2.0}}}}\n"
-        "    serve.run(application(new), name='dare-reward')\n"
-        "signal.signal(signal.SIGUSR1, lambda *_: threading.Thread(target=upgrade).start())\n"
-    )
-    with bench.own(wrapper=wrapper) as served:
-        old = processes(served.url, bench.replicas)
-
-        def renewed() -> None:
-            served.send_signal(signal.SIGUSR1)
-            while get(f"{served.url}/info")["settings"]["drain"] != 2.0:
-                time.sleep(0.2)
-
-        seen = bench.step(served.url, renewed)
-        end = time.monotonic() + 120
-        while time.monotonic() < end:
-            if not set(old["shards"]) & set(processes(served.url, 1)["shards"]):
-                return f"{seen}; then the old shards end"
-            time.sleep(1)
-        raise AssertionError("the old shards are there still")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--replicas", type=int, default=0)
-    parser.add_argument("rows", nargs="*", choices=[*ROWS, []], help="all that fit, if you name none")
+    parser.add_argument("rows", nargs="*", choices=[*ROWS, []], help="all, if you name none")
     given = parser.parse_args()
-    form, failed = (REPLICAS if given.replicas else ONE), 0
+    failed = 0
     print("| fault | what the callers saw | row |\n|---|---|---|", flush=True)
-    with Bench(given.replicas) as bench:
-        for name, (function, fault, where) in ROWS.items():
-            if (given.rows and name not in given.rows) or where not in {form, BOTH}:
+    with Bench() as bench:
+        for name, (function, fault) in ROWS.items():
+            if given.rows and name not in given.rows:
                 continue
             try:
                 seen = function(bench)

@@ -16,7 +16,7 @@ from dare_reward import estimate
 from dare_reward.answers.classes import key_of
 from dare_service.app import create_app
 from dare_service.body import Disconnected
-from dare_service.joins import openrlhf_body
+from dare_service.joins.openrlhf import OpenRLHF
 from dare_service.log import logger
 from dare_service.reward_request import _dump, _joined
 from dare_service.schema import Parser
@@ -72,13 +72,13 @@ def test_no_answer_is_compared_on_the_event_loop(service, monkeypatch, name):
 @pytest.mark.parametrize("count", [1, 5])
 def test_only_one_short_rollout_is_read_on_the_event_loop(service, monkeypatch, size, count):
     read = []
-    member = openrlhf_body._member
+    rollout = OpenRLHF._rollout
 
-    def noted(*given, **options):
+    def noted(*given):
         read.append(threading.current_thread() is threading.main_thread())
-        return member(*given, **options)
+        return rollout(*given)
 
-    monkeypatch.setattr(openrlhf_body, "_member", noted)
+    monkeypatch.setattr(OpenRLHF, "_rollout", noted)
     body = batch(["1" + " " * (size // count)] * count)
     assert service.post(body, "/get_reward?run=a&group_size=1").status_code == 200
     assert read == [count == 1 and len(json.dumps(body)) <= INLINE_BYTES] * count

@@ -1,1 +1,1 @@
-"""Groups that arrive one rollout at a time. The only part of the service that keeps state between requests."""
+"""Groups of rollouts that come one by one: unmodified OpenRLHF, with nothing of ours installed."""

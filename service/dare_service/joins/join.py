@@ -1,257 +1,307 @@
-"""Waiting for one's siblings: asyncio around `rendezvous.py`, still without HTTP.
+"""How rollouts that come one by one and name no group become groups.
 
-    join = Join(score, stale=30, keep=900, observer=observer)
-    result = await join.wait(arrival, hold=170, receipt=receipt)
+A member is a content that waits, or whose client is between two tries. Members of one content are exchangeable, so
+nobody has to tell a retry from a twin, as long as the end of a connection is known before what its client sends next is
+read: `Client.end` is called in the turn of the loop that reads the end.
 
-`score` gets a closed group and returns one result per slot; it runs once per group. The receipt tells how the client
-fares, also after the result was returned: only a result that has arrived is delivered. The clock is the event loop's,
-or the one that is given.
+    event                              what happens
+    `size` members have come           the group is scored once, and all who wait are answered
+    a connection ends while it waits   its place is kept for AWAY seconds; the next post of the content takes it
+    a connection ends before its reply the content is owed that reply, once: its next try gets it
+    the hold is over                   `Held` (503): the client comes back, its place is kept
+    a reply is lost unseen             the retry comes within RETRY seconds and joins like any other. Where its group
+                                       holds only contents just rewarded for SETTLE seconds, each gets what it had
+    the deadline is over               more than half is there: scored, `partial`; else equal rewards, `neutral`, or
+                                       where a group of the key closed before, its content's reward or the middle
+    the service stops                  all who wait get `Stopped` (503)
+    a process is younger than YOUNG    clients may have tries behind them: a member is due at the end of its first hold
+    the memory is full                 kept replies go, the oldest first; then posts get `Full` (503)
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence, Sized
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from collections import Counter, OrderedDict, deque
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, Literal
 
 from dare_reward.errors import DareError
 
-from .rendezvous import Arrival, JoiningGroup, Reason, Rendezvous, Slot
-
-R = TypeVar("R", bound=Sized)
-
-PAUSE = 1.0  # seconds between a client's tries
+AWAY: Final = 30.0  # seconds for which a member is remembered whose client does not come back: it pauses for one
+RETRY: Final = 5.0  # seconds in which a client that lost its reply is back
+SETTLE: Final = 5.0  # seconds that such a member waits for siblings that were not there before
+YOUNG: Final = 5.0  # seconds for which a process knows that its clients may have tries behind them
+KEPT: Final = 900.0  # seconds for which a group's rewards are kept for those who missed them
+SAME_STEP: Final = 2.0  # seconds after a group of a key in which another one is of the same step
+MEMBER: Final = 1000  # bytes of a member, about
+Reason = Literal["full", "deadline"]
 
 
 class Held(DareError):  # noqa: N818  (an outcome of waiting)
-    """The group did not fill, or was not scored, while the request was held; the rollout keeps its place."""
-
-    def __init__(self, group: JoiningGroup) -> None:
-        self.group = group
-        waits = "" if len(group.slots) < group.size else ", and their rewards are not ready"
-        super().__init__(f"{len(group.slots)} of {group.size} rollouts have arrived{waits}")
+    """The group did not fill while the request was held."""
 
 
-class Gone(DareError):  # noqa: N818
-    """The client went away; the rollout keeps its place for a while."""
+class Full(DareError):  # noqa: N818
+    """No memory for another member."""
 
 
 class Stopped(DareError):  # noqa: N818
     """The service stops."""
 
 
-class ClientSide(Protocol):
-    """The client's side of one request."""
-
-    def open(self) -> bool:
-        """False: the client has closed its connection, whether or not anybody was told."""
-
-    def watch(self, ended: Callable[[bool], None]) -> None:
-        """Call `ended` once, when it is known how the request ended: with evidence that the client has a reply?"""
+class Gone(DareError):  # noqa: N818
+    """The client has gone."""
 
 
-class Observer(Protocol):
-    """What the join tells of itself."""
+@dataclass(slots=True, eq=False)
+class Member:
+    """content: a digest, equal for a retry; came: when it first did; left: since when no client waits, or None."""
 
-    def closed(self, group: JoiningGroup) -> None:
-        """A group closed; `group.reason` says why, `group.fate` where its rewards come from."""
-
-    def scored(self, group: JoiningGroup, seconds: float) -> None:
-        """Its results are there, that long after it closed."""
-
-    def expired(self, groups: int) -> None:
-        """Groups were dropped because all of their clients stayed away."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scored(Generic[R]):
-    """results: one per slot; middle: what a sibling gets that comes too late, if there is such a thing."""
-
-    results: Sequence[R]
-    middle: R | None = None
+    content: bytes
+    rollout: Any
+    came: float
+    weight: int
+    reply: asyncio.Future[bytes]
+    left: float | None = None
 
 
-class Join(Generic[R]):
-    """Requests wait here until their group is scored."""
+@dataclass(slots=True, eq=False)
+class OpenGroup:
+    """The members that are there; `away` are those whose client is between two tries, by their content.
 
-    def __init__(
-        self,
-        score: Callable[[JoiningGroup], Awaitable[Scored[R]]],
-        *,
-        stale: float,
-        keep: float,
-        observer: Observer,
-        memory: float = float("inf"),
-        clock: Callable[[], float] = time.monotonic,
-        tick: float = 0.5,
-    ) -> None:
+    repeated   another group of the key filled in the same step: two jobs share a name, the data holds a prompt twice,
+               or two versions of a policy answer it. They send the same requests, so nothing can be refused
+    """
+
+    key: Hashable
+    size: int
+    members: list[Member] = field(default_factory=list)
+    away: dict[bytes, list[Member]] = field(default_factory=dict)
+    reason: Reason | None = None  # why it closed
+    repeated: bool = False
+
+
+@dataclass(slots=True)
+class ClosedGroup:
+    """What the last group of a key got, by content; `middle`: what comes too late; `missed`: who was gone by then."""
+
+    at: float
+    replies: dict[bytes, bytes]
+    middle: bytes
+    weight: int
+    missed: Counter[bytes] = field(default_factory=Counter)
+
+
+class Client:
+    """The other end of one request."""
+
+    def __init__(self) -> None:
+        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.leave: Callable[[], None] | None = None
+
+    def end(self) -> None:
+        """To be called in the turn in which it is read that the connection has ended."""
+        if not self.gone.done():
+            self.gone.set_result(None)
+        if self.leave is not None:
+            self.leave()
+
+
+Score = Callable[[OpenGroup], Awaitable[tuple[Sequence[bytes], bytes]]]  # a reply each, and the middle
+
+
+class Join:
+    """The groups of one process. `hold` and `deadline` in seconds, `memory` in bytes."""
+
+    def __init__(self, score: Score, *, hold: float, deadline: float, memory: int) -> None:
         self._score = score
-        self._observer = observer
-        self._clock = clock
-        self._tick = tick
-        self._timer: asyncio.TimerHandle | None = None
-        self._scoring: dict[JoiningGroup, asyncio.Task[None]] = {}
+        self.began = time.monotonic()
+        self.hold, self.deadline, self.memory = hold, deadline, memory
+        self.open: dict[Hashable, OpenGroup] = {}
+        self.closed: OrderedDict[Hashable, ClosedGroup] = OrderedDict()
+        self.waiting = self.bytes = 0
+        self._filled: OrderedDict[Hashable, float] = OrderedDict()  # when a group of the key was last full
+        self._left: deque[tuple[float, OpenGroup, Member]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
-        self.groups = Rendezvous(stale=stale, keep=keep, memory=memory)
-        self.waiting = 0
-        self.began = clock()
 
-    async def wait(self, arrival: Arrival, *, hold: float, receipt: ClientSide) -> R:
-        """The arrival's result.
-
-        hold   seconds to wait; then Held, unless the client may have no try left: then its group closes as it is
-        Raises Conflict, Full, Held, Gone or Stopped, and what `score` raises.
-        """
+    async def reply(
+        self, key: Hashable, size: int, content: bytes, rollout: Any, *, weight: int, client: Client
+    ) -> bytes:
+        """The member's reply. Raises Held, Full, Stopped or Gone."""
         if self._stopped:
             raise Stopped
-        if not receipt.open():  # the client has given up, and its next try brings the vote
-            raise Gone
-        attempt = _Attempt(self.groups, *self.groups.arrive(arrival, self._clock()), self._clock)
-        promise = self._watch(attempt.group)
-        receipt.watch(attempt.end)
+        self._forget(weight + MEMBER)
+        if (closed := self.closed.get(key)) is not None and closed.missed[content]:
+            closed.missed[content] -= 1
+            return closed.replies[content]
+        group, member = self._arrive(key, size, content, rollout, weight + MEMBER)
         self.waiting += 1
+        client.leave = partial(self._leave, group, member)
         try:
-            result = await self._result(attempt, promise, hold)
-        except BaseException:
-            attempt.end(delivered=False)
-            raise
+            await self._wait(group, member, client.gone)
         finally:
             self.waiting -= 1
-        return result
-
-    async def _result(self, attempt: _Attempt, promise: asyncio.Future[Sequence[R]], hold: float) -> R:
-        group = attempt.group
-        await attempt.until(promise, hold)
-        waits = not promise.done() and not attempt.ended
-        if waits and (self._last_try(attempt) or self.groups.leftover(group)):
-            self._close(group, "patience")
-            await attempt.until(promise)
-        if attempt.ended:
+            client.leave = None
+            if not client.gone.done():
+                self._leave(group, member)
+        if client.gone.done():
+            if group.reason is not None or member.reply.done():
+                member.reply.add_done_callback(lambda _: self.missed(key, content))
             raise Gone
-        if not promise.done():
-            raise Held(group)
-        results = promise.result()
-        attempt.answered = True
-        return results[group.slots.index(attempt.slot)]
+        return member.reply.result()
 
-    def _last_try(self, attempt: _Attempt) -> bool:
-        """Who came in the first seconds has tries behind it that another process saw."""
-        patience = attempt.slot.arrival.patience
-        if patience is None:
-            return False
-        return attempt.slot.tries >= patience or attempt.slot.arrived < self.began + patience * PAUSE
+    def missed(self, key: Hashable, content: bytes) -> None:
+        """The client was gone before its reply went out: its next try gets it."""
+        if (closed := self.closed.get(key)) is not None and content in closed.replies:
+            closed.missed[content] += 1
 
     def stop(self) -> None:
-        """Everyone who waits is told at once, and nobody is let in. What is being scored is finished."""
+        """Who waits is sent away, nobody is let in; what is being scored is finished."""
         self._stopped = True
-        for group in self.groups:
-            if group.reason is None and not group.promise.done():
-                _fail(group.promise, Stopped())
-        if self._timer is not None:
-            self._timer.cancel()
+        for group in self.open.values():
+            for member in group.members:
+                _fail(member, Stopped())
 
-    def _watch(self, group: JoiningGroup) -> asyncio.Future[Sequence[R]]:
-        """The group's promise; scoring begins if it is full."""
-        loop = asyncio.get_running_loop()
-        if group.promise is None:
-            group.promise = loop.create_future()
-        if group.reason is not None and not group.promise.done():
-            self._begin(group)
-        if self._timer is None:
-            self._timer = loop.call_later(self._tick, self._sweep)
-        promise: asyncio.Future[Sequence[R]] = group.promise
-        return promise
+    # --- a member's way ----------------------------------------------------------------------------------------------
 
-    def _close(self, group: JoiningGroup, reason: Reason) -> None:
+    def _arrive(self, key: Hashable, size: int, content: bytes, rollout: Any, weight: int) -> tuple[OpenGroup, Member]:
+        """The member's place: that of an equal one whose client is away, else a new one."""
+        now = self.clock()
+        group = self.open.get(key)
+        if group is not None and (away := group.away.get(content)):
+            member = away.pop()
+            member.left = None
+            return group, member
+        if self.bytes + weight > self.memory:
+            raise Full
+        group = group or self.open.setdefault(key, OpenGroup(key, size))
+        young = time.monotonic() < self.began + YOUNG
+        came = now - max(0.0, self.deadline - self.hold) if young else now
+        member = Member(content, rollout, came, weight, asyncio.get_running_loop().create_future())
+        group.members.append(member)
+        self.bytes += weight
+        if len(group.members) == size:
+            self._close(group, "full")
+        return group, member
+
+    async def _wait(self, group: OpenGroup, member: Member, gone: asyncio.Future[None]) -> None:
+        """Until there is a reply or no client; Held where the hold ends before."""
+        now, due = self.clock(), member.came + self.deadline
+        until = min(now + self.hold, due)
+        if self._before(group) is not None and await self._answered(member, gone, min(until, now + SETTLE)):
+            return
+        if group.reason is None and (before := self._before(group)) is not None:
+            before.at = self.clock()
+            for other in group.members:
+                if not other.reply.done():
+                    other.reply.set_result(before.replies[other.content])
+        if await self._answered(member, gone, until):
+            return
         if group.reason is None:
-            self.groups.close(group, reason, self._clock())
-            self._begin(group)
-
-    def _begin(self, group: JoiningGroup) -> None:
-        if group not in self._scoring:
-            self._scoring[group] = asyncio.ensure_future(self._settle(group))
-
-    async def _settle(self, group: JoiningGroup) -> None:
-        self._observer.closed(group)
-        try:
-            scored = await self._scored(group)
-        except Exception as error:  # noqa: BLE001  (it is the waiters' error, each of them gets it)
-            self.groups.drop(group)
-            _fail(group.promise, error)
-        else:
-            self.groups.keep_results(group, scored.results, scored.middle)
-            group.promise.set_result(scored.results)
-            self._observer.scored(group, self._clock() - group.closed_at)
-        finally:
-            del self._scoring[group]
-
-    async def _scored(self, group: JoiningGroup) -> Scored[R]:
-        """By `score`, or what an earlier group of the same key says."""
-        if group.fate == "scored":
-            return await self._score(group)
-        recalled = self.groups.recalled(group)
-        if None not in recalled:
-            return Scored(recalled)
-        neutral = (await self._score(group)).results
-        return Scored([neutral[i] if found is None else found for i, found in enumerate(recalled)])
-
-    def _sweep(self) -> None:
-        swept = self.groups.sweep(self._clock())
-        if swept.expired:
-            self._observer.expired(swept.expired)
-        for group in swept.due:
+            if until < due:
+                raise Held(f"{len(group.members)} of {group.size} rollouts have come")
             self._close(group, "deadline")
-        idle = not self.waiting and not self.groups
-        self._timer = None if idle else asyncio.get_running_loop().call_later(self._tick, self._sweep)
+        await self._answered(member, gone, None)
 
+    async def _answered(self, member: Member, gone: asyncio.Future[None], until: float | None) -> bool:
+        """Wait for the reply or the client's end, but not longer than until then."""
+        left = None if until is None else max(0.0, until - self.clock())
+        done, _ = await asyncio.wait((member.reply, gone), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        return bool(done)
 
-class _Attempt:
-    """One request on its slot, from its arrival until it is known how it ended."""
+    def _before(self, group: OpenGroup) -> ClosedGroup | None:
+        """The group of this key that closed just before, if it rewarded all members of this one."""
+        closed = self.closed.get(group.key)
+        if closed is None or any(m.content not in closed.replies or m.came > closed.at + RETRY for m in group.members):
+            return None
+        return closed
 
-    __slots__ = ("_clock", "_groups", "_turn", "answered", "ended", "group", "slot")
-
-    def __init__(self, groups: Rendezvous, group: JoiningGroup, slot: Slot, clock: Callable[[], float]) -> None:
-        self._groups = groups
-        self._clock = clock
-        self._turn: asyncio.Future[None] | None = None
-        self.group = group
-        self.slot = slot
-        self.answered = False
-        self.ended = False
-
-    async def until(self, promise: asyncio.Future[Sequence[R]], hold: float | None = None) -> None:
-        """Wait until the promise is kept, the request has ended or `hold` seconds are over.
-
-        As `asyncio.wait` would, at a third of its cost: every rollout waits here.
-        """
-        if promise.done() or self.ended:
+    def _leave(self, group: OpenGroup, member: Member) -> None:
+        if group.reason is not None:
             return
-        loop = asyncio.get_running_loop()
-        self._turn = loop.create_future()
-        promise.add_done_callback(self._wake)
-        timer = None if hold is None else loop.call_later(hold, self._wake)
+        if member.reply.done():  # answered by an earlier group, or stopped
+            self._remove(group, member)
+            return
+        member.left = self.clock()
+        group.away.setdefault(member.content, []).append(member)
+        self._left.append((member.left, group, member))
+
+    def _remove(self, group: OpenGroup, member: Member) -> None:
+        group.members.remove(member)
+        self.bytes -= member.weight
+        if not group.members and self.open.get(group.key) is group:
+            del self.open[group.key]
+
+    # --- closing -----------------------------------------------------------------------------------------------------
+
+    def _close(self, group: OpenGroup, reason: Reason) -> None:
+        group.reason = reason
+        del self.open[group.key]
+        if reason == "full":
+            before = self._filled.pop(group.key, float("-inf"))
+            group.repeated = min(member.came for member in group.members) < before + SAME_STEP
+            self._filled[group.key] = self.clock()
+        self.bytes -= sum(member.weight for member in group.members)
+        task = asyncio.ensure_future(self._scored(group))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _scored(self, group: OpenGroup) -> None:
+        members, closed = group.members, self.closed.get(group.key)
         try:
-            await self._turn
-        finally:
-            if timer is not None:
-                timer.cancel()
-            promise.remove_done_callback(self._wake)
-
-    def _wake(self, _: object = None) -> None:
-        if self._turn is not None and not self._turn.done():
-            self._turn.set_result(None)
-
-    def end(self, delivered: bool) -> None:
-        """The first call counts. At once, not when the waiter wakes: the client's next try may be in the same turn."""
-        if self.ended:
+            if group.reason == "deadline" and closed is not None and 2 * len(members) <= group.size:
+                replies: Sequence[bytes] = [closed.replies.get(m.content, closed.middle) for m in members]
+            else:
+                replies, middle = await self._score(group)
+                kept = {m.content: r for m, r in zip(members, replies, strict=True)}
+                missed = Counter(m.content for m in members if m.left is not None)
+                weight = sum(map(len, replies)) + MEMBER
+                self._remember(group.key, ClosedGroup(self.clock(), kept, middle, weight, missed))
+        except Exception as error:  # noqa: BLE001  (it is the error of all who wait)
+            for member in members:
+                _fail(member, error)
             return
-        self.ended = True
-        self._groups.leave(self.group, self.slot, self._clock(), delivered=delivered and self.answered)
-        self._wake()
+        for member, reply in zip(members, replies, strict=True):
+            if not member.reply.done():
+                member.reply.set_result(reply)
+
+    # --- time and memory ---------------------------------------------------------------------------------------------
+
+    def clock(self) -> float:
+        """The event loop's: what waits is timed by it too."""
+        return asyncio.get_running_loop().time()
+
+    def _remember(self, key: Hashable, closed: ClosedGroup) -> None:
+        self._drop(key)
+        self.closed[key] = closed
+        self.bytes += closed.weight
+
+    def _drop(self, key: Hashable) -> None:
+        if (closed := self.closed.pop(key, None)) is not None:
+            self.bytes -= closed.weight
+
+    def _forget(self, weight: int) -> None:
+        """What was kept for its time, and the oldest replies where there is no room for `weight` more bytes."""
+        now = self.clock()
+        while self._left and self._left[0][0] + AWAY < now:
+            since, group, member = self._left.popleft()
+            if group.reason is None and member.left == since:
+                group.away[member.content].remove(member)
+                self._remove(group, member)
+        while self._filled and next(iter(self._filled.values())) + SAME_STEP < now:
+            self._filled.popitem(last=False)
+        while self.closed:
+            key, oldest = next(iter(self.closed.items()))
+            if oldest.at + KEPT >= now and self.bytes + weight <= self.memory:
+                break
+            self._drop(key)
 
 
-def _fail(promise: asyncio.Future[object], error: Exception) -> None:
-    promise.set_exception(error)
-    promise.exception()  # retrieved: it may be that nobody is left to see it
+def _fail(member: Member, error: BaseException) -> None:
+    if not member.reply.done():
+        member.reply.set_exception(error)
+        member.reply.exception()  # seen: the client may be between two tries

@@ -1,344 +1,435 @@
-"""OpenRLHF's remote reward model, by URL: bodies in, groups formed, rewards out.
-
-The body (every release; one rollout a request since 0.9.1, a whole step before):
+"""OpenRLHF's remote reward model for whom nothing is installed: one rollout a post, or a whole step; votes only.
 
     {"query": [str], "prompts": [str], "labels": [any]}
-
-Beside these lists, of the same length, may stand what a plugin inside the rollout actor knows:
-
-    "group_key":      [str]           one per call of generate_responses, new for every group; then siblings are known
-                                      by it instead of by their prompt, and each carries its
-    "index":          [int]           place in the group, 0 to group_size - 1; both or neither
-    "mean_entropy":   [float | null]  mean token entropy of the response in nats
-    "num_tokens":     [int | null]    number of generated tokens; 0: no answer
-    "finish_reason":  [str | null]    "length": cut off, see the parameter `truncated`
-    "entropy_source": [str]           exact (default), topk or logprob
-    "entropy_mode":   [str]           temperature, raw or unknown (default)
-
-A request may carry one of them without the others. Other keys are ignored, with one line in the log: the body is
-OpenRLHF's to extend. The reply, for one rollout and for many:
-
     {"rewards": [float], "scores": [float], "extra_logs": {key: [float]}}
 
-always lists as long as `query`, always floats, always the same keys. What they mean is said in `dare_reward.openrlhf`.
+The reply's lists are as long as `query`, always floats, always of the same keys. Other keys of the body are ignored,
+with one line in the log: the body is OpenRLHF's to extend. What the reply means is said in `dare_reward.openrlhf`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import asyncio
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, Final
 
 from fastapi import Request, Response
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
-from dare_reward.answers.classes import listed
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
-from dare_reward.membership import FormedGroup
+from dare_reward.membership import FormedGroup, Member, gather
 from dare_reward.methods import find, scale_unseen
-from dare_reward.openrlhf import SCALE, Known, RolloutOutcome, late
-from dare_reward.scoring.score import LABEL_CONFLICT, ScoredGroups
+from dare_reward.openrlhf import (
+    NOTHING,
+    SCALE,
+    Known,
+    Label,
+    RolloutOutcome,
+    evaluation,
+    keys_of,
+    late,
+    neutral,
+    outcomes,
+)
+from dare_reward.reply import GroupReply
+from dare_reward.scoring.score import LABEL_CONFLICT, score
 
-from ..problems import RefusalError
+from ..body import Disconnected
+from ..json_size import check_json
+from ..metrics import Metrics
+from ..problems import RefusalError, stopping
 from ..request_url import address, query_string
-from ..run_recorder import recorded
-from ..workers import INLINE_BYTES, Watch, run, unless_gone
-from .held_request import HeldError, waited
-from .join import Scored
-from .openrlhf_body import BodyRollout, OpenRLHFBody, read_body, read_members
-from .openrlhf_reply import evaluate, groups_of, reply, rules_of, score_groups
-from .rendezvous import Arrival, Conflict, JoiningGroup
-from .route import JoinRoute
-from .url_options import RUN, TRIES, Configuration, openrlhf, pasteable
+from ..run_notices import Runs
+from ..run_recorder import RunRecorder, recorded
+from ..settings import Settings
+from ..uvicorn_connection import ENDED
+from ..workers import INLINE_BYTES, Watch, Workers, run, unless_gone, until_gone
+from .join import Client, Full, Gone, Held, Join, OpenGroup, Stopped
+from .response_start import response_start
+from .url_options import INSTALL, Run, run_of
 
-ONE_ROLLOUT = 256 << 10  # what is longer is read in the threads of whole steps
+KEYS: Final = frozenset({"query", "prompts", "labels"})
+OPENING: Final = re.compile(rb'\s*\{\s*"(?:query|prompts|labels)"\s*:')
+OPENING_BYTES: Final = 4096  # a body that begins with more white space is no client's
+ONE_ROLLOUT: Final = 256 << 10  # what is longer is read in the threads of whole steps
+LABEL: Final = json.JSONEncoder(sort_keys=True)
+
+
+def looks_like(body: bytes | bytearray) -> bool:
+    """The body's first key is one of OpenRLHF's, which no grouped request has: cheaper than parsing it twice."""
+    return OPENING.match(body, 0, OPENING_BYTES) is not None
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingRollout:
-    """A rollout that came alone; `phase` is the run's when it came (`run_notices.py`)."""
+class Rollout:
+    """One rollout of a body, ready to be scored.
 
-    config: Configuration
-    run: str
-    member: BodyRollout
-    phase: int
-    recorded: bool
+    prompt    a digest: what siblings share. Never a label
+    content   a digest, equal for a retry
+    entry     as in `POST /reward`; `asked` is the prompt, for a run log that wants it
+    """
+
+    prompt: str
+    content: bytes
+    label: Label
+    entry: Mapping[str, Any]
+    found: bool
+    asked: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A body that was read: who asks, how to score, what, and whether run log and page are told."""
+    """A body that was read: how to score, what, and whether run log and page are told."""
 
-    config: Configuration
-    run: str
-    address: str
-    members: Sequence[BodyRollout]
+    run: Run
+    name: str
+    rollouts: Sequence[Rollout]
     recorded: bool
 
 
-class OpenRLHF(JoinRoute):
-    """The route's state: the groups that form, and what is known of the runs."""
+class OpenRLHF:
+    """The route's state: the groups that form."""
+
+    def __init__(
+        self, settings: Settings, *, metrics: Metrics, workers: Workers, runs: Runs, recorder: RunRecorder, refusal: str
+    ) -> None:
+        self._settings, self._metrics, self._workers = settings, metrics, workers
+        self._runs, self._recorder, self._refusal = runs, recorder, refusal
+        hold, deadline, memory = settings.join_hold, settings.join_deadline, settings.join_memory
+        self.join = Join(self._score, hold=hold, deadline=deadline, memory=memory)
+        metrics.join_waiting.set_function(lambda: self.join.waiting)
+        metrics.join_open.set_function(lambda: len(self.join.open))
+        metrics.join_bytes.set_function(lambda: self.join.bytes)
 
     async def read(self, request: Request, body: bytes | bytearray) -> Question:
-        """The body as members of groups; nothing of it is kept."""
-        address = request.client.host if request.client else ""
-        with self._log_refusals(address):
-            config = openrlhf(query_string(request), self._settings)
-            run = config.run or f"@{address}"
-            members, columns = await self._members(request, body, config)
-            if columns.unknown:
-                self._runs.say(
-                    run,
-                    "unknown_keys",
-                    "keys of the body that this version does not know were ignored",
-                    keys=columns.unknown,
-                )
-        if not all(m.found for m in members):
-            self._runs.say(run, "prompt_not_found", "a query does not hold its prompt; its last turn was read instead")
-        self._note_labels(run, members)
-        request.scope["state"]["notes"].update(run=run, rollouts=len(members))
-        return Question(config, run, address, members, recorded(request))
-
-    @contextmanager
-    def _log_refusals(self, address: str) -> Iterator[None]:
-        """The client logs no more of a refusal than its reason phrase, which a proxy may drop."""
-        try:
-            yield
-        except Conflict as error:
-            self._runs.say(f"@{address}", "refused conflict", str(error))
-            raise RefusalError(409, str(error), code="conflict") from None
-        except RequestError as error:
-            self._runs.say(f"@{address}", f"refused {error.code}", str(error))
-            raise
-
-    async def _members(
-        self, request: Request, body: bytes | bytearray, config: Configuration
-    ) -> tuple[list[BodyRollout], OpenRLHFBody]:
-        """One short rollout is read at once; all else beside the loop, in the threads of what it will be."""
-        settings, logged = self._settings, self._settings.logged_texts
-        read = partial(read_body, body, settings.limits, settings.max_request_memory)
-        how = rules_of(config), config.label_policy, settings.max_text
-
-        def work(watch: Watch) -> tuple[list[BodyRollout], OpenRLHFBody]:
-            columns = read()
-            return read_members(columns, *how, watch, logged=logged), columns
-
-        if len(body) <= INLINE_BYTES and len((short := read()).query) == 1:
-            return read_members(short, *how, logged=logged), short
-        workers = self._workers.joins if len(body) <= ONE_ROLLOUT else self._workers.groups
-        return await unless_gone(workers, work, request.receive)
+        """The rollouts of a body; nothing of it is kept."""
+        with self._log_refusals(request):
+            asked = run_of(query_string(request), self._settings)
+            rollouts, unknown = await self._rollouts(request, body, asked)
+        name = asked.run or _host(request)
+        self._notice(name, asked, rollouts, unknown)
+        request.scope["state"]["notes"].update(run=name, rollouts=len(rollouts))
+        return Question(asked, name, rollouts, recorded(request))
 
     async def answer(self, request: Request, question: Question) -> Response:
         """The reply, when it is known."""
-        with self._log_refusals(question.address):
-            if len(question.members) == 1 and question.members[0].label.split == "train":
-                content = await self._joined(request, question, question.members[0])
+        rollouts, limit = question.rollouts, self._settings.limits.steps
+        with self._log_refusals(request):
+            if len(rollouts) == 1 and rollouts[0].label.split == "train":
+                content = await self._joined(request, question, rollouts[0])
             else:
-                content = await self._batch(request, question)
-        warning = self._runs.warning(question.run)
+                work: Callable[[Watch], bytes] = lambda watch: self._step(question, Effort(limit, watch))  # noqa: E731
+                content = await unless_gone(self._workers.groups, work, request.receive)
+        warning = self._runs.warning(question.name)
         return Response(content, media_type="application/json", headers={"Dare-Warning": warning} if warning else None)
 
-    def _note_labels(self, run: str, members: Sequence[BodyRollout]) -> None:
-        """Labels that mean nothing; a run does not end of them."""
-        if problems := [m.label.problem for m in members if m.label.problem]:
+    @contextmanager
+    def _log_refusals(self, request: Request) -> Iterator[None]:
+        """The client logs no more of a refusal than its reason phrase, which a proxy may drop."""
+        try:
+            yield
+        except RequestError as error:
+            self._runs.say(_host(request), f"refused {error.code}", str(error))
+            raise
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    async def _rollouts(
+        self, request: Request, body: bytes | bytearray, asked: Run
+    ) -> tuple[list[Rollout], Sequence[str]]:
+        """One short rollout is read at once; all else beside the loop, in the threads of what it will be."""
+
+        def work(watch: Watch) -> tuple[list[Rollout], Sequence[str]]:
+            rows, unknown = short or _rows(body, self._settings)
+            found = []
+            for i, row in enumerate(rows):
+                watch()
+                found.append(self._rollout(asked, i, *row))
+            return found, unknown
+
+        short = _rows(body, self._settings) if len(body) <= INLINE_BYTES else None
+        if short is not None and len(short[0]) == 1:
+            return work(lambda: None)
+        workers = self._workers.joins if len(body) <= ONE_ROLLOUT else self._workers.groups
+        return await unless_gone(workers, work, request.receive)
+
+    def _rollout(self, asked: Run, i: int, query: str, prompt: str, value: Any) -> Rollout:
+        limits, logged = self._settings.limits, self._settings.logged_texts
+        limits.check_text(len(prompt), ("prompts", i))
+        limits.check_text(len(value if isinstance(value, str) else LABEL.encode(value)), ("labels", i))
+        label = asked.rules.label(value, policy=asked.label_policy)
+        start, found = response_start(query, prompt)
+        text = query[max(start, len(query) - self._settings.max_text) :]  # the answer stands at the end
+        entry = {"answer": asked.rules.read({"text": text}, label)}
+        if "texts" in logged:
+            entry["text"] = text
+        return Rollout(
+            _digest(prompt).hex(), _digest(query), label, entry, found, prompt if "prompt" in logged else None
+        )
+
+    def _notice(self, name: str, asked: Run, rollouts: Sequence[Rollout], unknown: Sequence[str]) -> None:
+        """What the log says once in a run: a run does not end of it, and the reply has no place for it."""
+        say = partial(self._runs.say, name)
+        if unknown:
+            say("unknown_keys", "keys of the body that this version does not know were ignored", keys=list(unknown))
+        if problems := [r.label.problem for r in rollouts if r.label.problem]:
             self._metrics.ignored_labels.inc(len(problems))
-            why = f"a label means nothing, and its rollouts train without one: {problems[0]}"
-            self._runs.say(run, "label_ignored", why)
+            say("label_ignored", f"a label means nothing, and its rollouts train without one: {problems[0]}")
+        if not all(r.found for r in rollouts):
+            say("prompt_not_found", "a query does not hold its prompt; its last turn was read instead")
+        method = find(asked.method)
+        if words := scale_unseen(method, consumer="OpenRLHF", remedy=SCALE):
+            say("centre_only", words)
+        if "mean_entropy" in method.requires:
+            why = f"without entropies {asked.method} goes by vote shares (missing_entropy=frequency)"
+            say("entropy_source=none", why)
 
-    async def _batch(self, request: Request, question: Question) -> bytes:
-        """A whole step, or nothing: siblings are those with one key or prompt, wherever they stand."""
-        config, members, limits = question.config, question.members, self._settings.limits
+    # --- one rollout -------------------------------------------------------------------------------------------------
 
-        def work(watch: Watch) -> tuple[bytes, bool, list[FormedGroup[int]]]:
-            effort = Effort(limits.steps, watch)
-            graded = [i for i, member in enumerate(members) if member.label.split == "eval"]
-            out: dict[int, RolloutOutcome] = {}
-            for i in graded:
-                out[i] = evaluate(config, members[i])
-                effort.check(("query", i))
-            places = sorted(set(range(len(members))).difference(graded))
-            groups = groups_of(config, members, places, effort, size=config.group_size)
-            observe = partial(self._observe, question.run, None, logged=question.recorded)
-            scored, entropies = score_groups(config, members, groups, limits, observe, effort=effort)
-            out.update(scored)
-            twins = {(members[i].group, members[i].index, members[i].identity): i for i in scored}
-            for i in set(places).difference(scored):  # a copy of another
-                out[i] = out[twins[members[i].group, members[i].index, members[i].identity]]
-            return to_json(reply(config, [out[i] for i in range(len(members))])), entropies, groups
-
-        content, entropies, groups = await unless_gone(self._workers.groups, work, request.receive)
-        self._note_groups(question.run, groups)
-        self._note_method(question.run, config, entropies)
-        return content
-
-    def _note_groups(self, run: str, groups: Sequence[FormedGroup[int]]) -> None:
-        """What members of one group disagree about, by its name."""
-        for group in groups:
-            if group.refusal is not None:
-                why = f"{group.refusal.message}; until then the group's rewards are equal"
-                self._runs.warn(run, group.refusal.code, why)
-            if group.label_conflict:
-                self._runs.warn(run, "label_conflict", LABEL_CONFLICT.message)
-
-    async def _joined(self, request: Request, question: Question, member: BodyRollout) -> bytes:
+    async def _joined(self, request: Request, question: Question, rollout: Rollout) -> bytes:
         """The reply to a rollout that comes alone, when its siblings are there."""
-        config, run, address = question.config, question.run, question.address
         if self._refusal:
             raise RefusalError(503, self._refusal, code="workers")
-        if (size := config.group_size) is None:
-            raise _no_size(request)
-        if member.index is not None and member.index >= size:
-            raise RequestError(f"must be below group_size, {size}", loc=("index", 0), code="value")
-        if not config.distinct and member.index is None and size > 1:
-            raise _shared_name(config.run)
+        size = question.run.size_of_group(self._settings, address(request).rpartition("/")[0].removesuffix("/v1"))
         request.scope["state"]["notes"]["joined"] = True
-        with self._runs.live(run, address) as phase:
-            arrival = Arrival(
-                key=(run, config.text, member.group),
-                size=size,
-                identity=member.identity,
-                rollout=WaitingRollout(config, run, member, phase, question.recorded),
-                index=member.index,
-                deadline=config.deadline,
-                patience=TRIES,
-                origin=address,
-                min_share=config.min_share,
-                weight=_weight(member),
-            )
-            try:
-                return await waited(self.join, arrival, request, hold=self._settings.join_hold)
-            except HeldError as refusal:
-                raise self._unfilled(run, refusal) from None
+        key, client = (question.run.said, rollout.prompt), Client()
+        weight = sum(len(text or "") for text in (rollout.entry["answer"], rollout.entry.get("text"), rollout.asked))
+        connection = request.scope.get("extensions", {}).get(ENDED) or _Receiving(request)
+        connection.watch(client.end)
+        try:
+            waiting = (question, rollout)
+            reply = await self.join.reply(key, size, rollout.content, waiting, weight=weight, client=client)
+            await asyncio.sleep(0)  # the connections that ended meanwhile are read
+            if client.gone.done():
+                self.join.missed(key, rollout.content)
+                raise Disconnected
+        except Held as held:
+            raise self._unfilled(question.name, held, size) from None
+        except Full:
+            why = "the memory for waiting rollouts is full (DARE_JOIN_MEMORY); try again"
+            raise RefusalError(503, why, code="memory", headers={"Retry-After": "1"}) from None
+        except Gone:
+            raise Disconnected from None
+        except Stopped:
+            raise stopping() from None
+        finally:
+            connection.watch(None)
+        return reply
 
-    def _unfilled(self, run: str, refusal: HeldError) -> RefusalError:
-        """The refusal with the likeliest reason why the group did not fill while its rollout was held."""
-        group = refusal.group
+    def _unfilled(self, name: str, held: Held, size: int) -> RefusalError:
+        """The refusal, with the likeliest reason why the group did not fill while its rollout was held."""
         why = (
-            f"a prompt has {len(group.slots)} of group_size={group.size} rollouts after "
-            f"{self._settings.join_hold:g} s: unless the generation is that slow, group_size is not "
-            "--rollout.n_samples_per_prompt"
+            f"{held} of group_size={size} after {self.join.hold:g} s; come back. Unless the generation is that slow, "
+            "group_size is not --rollout.n_samples_per_prompt"
         )
-        self._runs.warn(run, "group_unfilled", why)
-        return RefusalError(refusal.status, f"{refusal.detail}; {why}", code=refusal.code, headers=refusal.headers)
+        self._runs.warn(name, "group_unfilled", why)
+        return RefusalError(503, why, code="held", headers={"Retry-After": "1"})
 
-    async def _score(self, group: JoiningGroup) -> Scored[bytes]:
-        rollouts: list[WaitingRollout] = [slot.arrival.rollout for slot in group.slots]
-        config, run_name, phase = rollouts[0].config, rollouts[0].run, rollouts[0].phase
-        waits = [group.closed_at - slot.arrived for slot in group.slots]
-        known: Known = {"wait_seconds": waits, "repeated": float(self._repeated(group, rollouts[0]))}
-
-        if group.fate == "neutral":
-            config = replace(config, on_deadline="neutral")
-
-        def work() -> tuple[Scored[bytes], bool, list[FormedGroup[int]]]:
-            early = group.reason != "full"
-            given = not (early and config.on_deadline == "neutral")
-            wanted = all(rollout.recorded for rollout in rollouts)
-            observe = partial(self._observe, run_name, phase, logged=given and wanted)
-            members = [rollout.member for rollout in rollouts]
-            effort = Effort()
-            groups = groups_of(config, members, range(len(members)), effort, size=None)
-            placed, entropies = score_groups(
-                config, members, groups, self._settings.limits, observe, effort=effort, early=early, known=known
-            )
-            outcomes = [placed[i] for i in range(len(members))]
-            replies = [to_json(reply(config, [outcome])) for outcome in outcomes]
-            return Scored(replies, to_json(reply(config, [late(outcomes)]))), entropies, groups
-
-        scored, entropies, groups = await run(self._workers.joins, work)
-        self._note_groups(run_name, groups)
-        self._note_method(run_name, config, entropies)
-        return scored
-
-    def _repeated(self, group: JoiningGroup, first: WaitingRollout) -> bool:
-        """Whether the group's prompt filled another one in this step.
-
-        Two jobs with one name, duplicates in the data and asynchronous generation send the same requests, so nothing
-        can be refused. Of a prompt whose group two jobs filled, each has rollouts in a later group, which say so.
-        """
-        again = group.reason == "full" and self._runs.filled_again(first.run, first.member.group, first.phase)
-        if again:
-            self._runs.warn(
-                first.run,
-                "prompt_repeated",
+    async def _score(self, group: OpenGroup) -> tuple[list[bytes], bytes]:
+        """A reply for each member of a group that closed, and what comes too late."""
+        waiting: list[tuple[Question, Rollout]] = [member.rollout for member in group.members]
+        question, rollouts = waiting[0][0], [rollout for _, rollout in waiting]
+        full, few = group.reason == "full", 2 * len(rollouts) <= group.size
+        known: dict[str, float | list[float]] = {"wait_seconds": [self.join.clock() - m.came for m in group.members]}
+        known |= {"partial": float(not full), "neutral": float(few), "repeated": float(group.repeated)}
+        if known["repeated"]:
+            why = (
                 f"a prompt filled two groups of group_size={group.size} in one step: two jobs have the same run= and "
                 "get each other's votes; or group_size is less than --rollout.n_samples_per_prompt; or the data holds "
-                "the prompt twice",
+                "the prompt twice"
             )
-        return again
-
-    def _observe(
-        self,
-        run_name: str,
-        step: int | None,
-        scored: ScoredGroups,
-        bodies: Sequence[Mapping[str, Any]],
-        *,
-        logged: bool = True,
-    ) -> None:
-        """`logged`: the rewards are given to the rollouts, and no request asked to be left out."""
-        self._metrics.observe_groups(scored.reply)
-        if logged:
-            self._recorder.record(scored, bodies, run=run_name, step=step)
-
-    def _note_method(self, run_name: str, config: Configuration, entropies: bool) -> None:
-        """What the method lacks or asks of the trainer: the reply has no place for flags."""
-        if words := scale_unseen(find(config.method), consumer="OpenRLHF", remedy=SCALE):
-            self._runs.say(run_name, "centre_only", words)
-        if not entropies:
-            why = f"without entropies {config.method} goes by vote shares (missing_entropy=frequency)"
-            self._runs.say(run_name, "entropy_source=none", why)
-
-    # --- what the join tells ------------------------------------------------------------------------------------------
-
-    def closed(self, group: JoiningGroup) -> None:
-        super().closed(group)
-        first: WaitingRollout = group.slots[0].arrival.rollout
-        config, run = first.config, first.run
-        addresses = sorted({s.arrival.origin for s in group.slots})
-        if len(addresses) > 1:
-            self._metrics.join_addresses.labels("group").inc()
-            self._runs.say(
-                run,
-                "mixed_group",
-                "siblings come from one actor, these did not: two jobs share a run's name",
-                addresses=addresses[:8],
-            )
-        if group.reason != "full":
-            self._metrics.join_fates.labels(group.fate).inc()
+            self._runs.warn(question.name, "prompt_repeated", why)
+        self._metrics.join_groups.labels("full" if full else "neutral" if few else "partial").inc()
+        if not full:
             self._runs.line(
-                run,
-                f"join_{group.reason}",
-                f"a group closed without all of its rollouts; on_deadline={config.on_deadline}",
-                group=str(first.member.group)[:16],
-                arrived=len(group.slots),
-                group_size=group.size,
-                fate=group.fate,
-            )
+                question.name, "join_deadline", "a group closed without all of its rollouts",
+                arrived=len(rollouts), group_size=group.size,
+            )  # fmt: skip
+        wanted = all(q.recorded for q, _ in waiting) and (full or not few)
+
+        def work() -> tuple[list[bytes], bytes]:
+            found = self._placed(question, rollouts, Effort(), size=None, known=known, logged=wanted, equal=few)
+            ordered = [found[i] for i in range(len(rollouts))]
+            return [_dump(question.run, [o]) for o in ordered], _dump(question.run, [late(ordered)])
+
+        return await run(self._workers.joins, work)
+
+    # --- scoring -----------------------------------------------------------------------------------------------------
+
+    def _step(self, question: Question, effort: Effort) -> bytes:
+        """A whole step, or evaluations: siblings are those with the same prompt, wherever they stand."""
+        out: dict[int, RolloutOutcome] = {}
+        asked, rollouts = question.run, question.rollouts
+        for i, rollout in enumerate(rollouts):
+            if rollout.label.split == "eval":
+                out[i] = evaluation(asked.rules, rollout.entry, rollout.label, route="url", shadow=asked.shadow)
+                effort.check(("query", i))
+        places = [i for i in range(len(rollouts)) if i not in out]
+        found = self._placed(
+            question, [rollouts[i] for i in places], effort, size=asked.group_size, logged=question.recorded
+        )
+        out.update({places[at]: outcome for at, outcome in found.items()})
+        return _dump(asked, [out[i] for i in range(len(rollouts))])
+
+    def _placed(
+        self,
+        question: Question,
+        rollouts: Sequence[Rollout],
+        effort: Effort,
+        *,
+        size: int | None,
+        known: Known = NOTHING,
+        logged: bool,
+        equal: bool = False,
+    ) -> dict[int, RolloutOutcome]:
+        """The outcome of each rollout, by its place. A group that is refused gets equal rewards: no run ends over it.
+
+        size    stated of each group
+        known   values of the log that the join knows
+        logged  run log and page are told
+        equal   all rewards are equal
+        """
+        asked = question.run
+        members = (self._member(i, rollout, asked, size) for i, rollout in enumerate(rollouts))
+        groups = gather(members, rules=asked.rules.comparing, after_each=partial(effort.check, ("labels",)))
+        out: dict[int, RolloutOutcome] = {}
+        for group in groups:
+            self._note_disagreement(question.name, group)
+            if group.refusal is not None:
+                own = _of_group(known, group)
+                out.update(zip(group.items, _neutral(asked, len(group.items), own), strict=True))
+        agreed = [group for group in groups if group.refusal is None]
+        for at in range(0, len(agreed), self._settings.limits.groups):
+            part = agreed[at : at + self._settings.limits.groups]
+            bodies = [_body(at + n, group, rollouts) for n, group in enumerate(part)]
+            scored = score(
+                bodies, dict(asked.params), method=asked.method, limits=self._settings.limits, shadow=asked.shadow,
+                effort=effort,
+            )  # fmt: skip
+            self._metrics.observe_groups(scored.reply)
+            if logged:
+                self._recorder.scored(scored, bodies, run=question.name, step=None)
+            for group, reply in zip(part, scored.reply.groups, strict=True):
+                found = _outcomes(asked, len(group.items), reply, _of_group(known, group), equal=equal)
+                out.update(zip(group.items, found, strict=True))
+        return out
+
+    def _member(self, i: int, rollout: Rollout, asked: Run, size: int | None) -> Member[int]:
+        said = asked.rules.group(rollout.label)
+        return Member(
+            i, None, rollout.prompt, kind=said["kind"], options=said["options"], label=said["label"], size=size,
+            content=rollout.content,
+        )  # fmt: skip
+
+    def _note_disagreement(self, name: str, group: FormedGroup[int]) -> None:
+        """What members of one group disagree about, by its name."""
+        if group.refusal is not None:
+            why = f"{group.refusal.message}; until then the group's rewards are equal"
+            self._runs.warn(name, group.refusal.code, why)
+        if group.label_conflict:
+            self._runs.warn(name, "label_conflict", LABEL_CONFLICT.message)
 
 
-def _weight(member: BodyRollout) -> int:
-    """Bytes that a rollout holds while it waits, beside what every rollout does."""
-    texts = (member.rollout["answer"], member.rollout.get("text"), *listed(member.label.answer), member.prompt)
-    return sum(len(text or "") for text in texts)
+def _host(request: Request) -> str:
+    return f"@{request.client.host if request.client else ''}"
 
 
-def _shared_name(run: str) -> RequestError:
-    """Two jobs on one machine with the same prompts would fill each other's groups, and nothing tells them apart."""
-    what = "let run= in the URL end in what differs from job to job" if run else "add &run=NAME to the URL"
-    why = "else the rollouts of two jobs would fill one group"
-    return RequestError(f"{what}, such as run={RUN}: {why}", loc=("query", "run"), code="missing_parameter")
+class _Receiving:
+    """Where the server does not tell of a connection's end: ASGI tells it a few turns later."""
+
+    def __init__(self, request: Request) -> None:
+        self._task = asyncio.ensure_future(until_gone(request.receive))
+
+    def watch(self, ended: Callable[[], None] | None) -> None:
+        if ended is None:
+            self._task.cancel()
+        else:
+            self._task.add_done_callback(lambda task: None if task.cancelled() else ended())
 
 
-def _no_size(request: Request) -> RequestError:
-    paste = pasteable(address(request), query_string(request), token="token" in request.scope["state"])
-    return RequestError(
-        "add group_size, the value of --rollout.n_samples_per_prompt (before 0.10.2: --n_samples_per_prompt): the "
-        "rollouts of a prompt come one by one, and their number is unknown. For 8 the flag is "
-        f'--reward.remote_url "{paste}" (before 0.10.2: --remote_rm_url)',
-        loc=("query", "group_size"),
-        code="missing_parameter",
+def _rows(body: bytes | bytearray, settings: Settings) -> tuple[list[tuple[str, str, Any]], list[str]]:
+    """Query, prompt and label of each rollout, and the keys that are ignored."""
+    check_json(body, settings.max_request_memory)
+    try:
+        content = from_json(body, cache_strings=False)
+    except ValueError as error:
+        raise RefusalError(400, f"not JSON: {error}", code="json") from None
+    if not isinstance(content, dict) or "query" not in content or "prompts" not in content:
+        raise RequestError("must be an object with the lists query, prompts and labels", code="type")
+    queries = content["query"]
+    columns = {"query": queries, "prompts": content["prompts"]}
+    columns["labels"] = content.get("labels", [None] * len(queries) if isinstance(queries, list) else [])
+    for key, values in columns.items():
+        if not isinstance(values, list):
+            raise RequestError("must be a list", loc=(key,), code="type")
+        if len(values) != len(queries):
+            raise RequestError(f"{len(values)} entries for {len(queries)} queries", loc=(key,), code="length")
+        for i, value in enumerate(values if key != "labels" else ()):
+            if not isinstance(value, str):
+                raise RequestError("must be a string", loc=(key, i), code="type")
+    settings.limits.check_total(len(queries), ("query",))
+    return list(zip(*columns.values(), strict=True)), sorted(key[:64] for key in content.keys() - KEYS)[:8]
+
+
+def _body(place: int, group: FormedGroup[int], rollouts: Sequence[Rollout]) -> dict[str, Any]:
+    """A group of `POST /reward`."""
+    own = [rollouts[i] for i in group.items]
+    name, prompt = own[0].prompt, own[0].asked
+    return {
+        "group_id": f"{name}-{place}" if group.repeated else name,
+        **({} if prompt is None else {"prompt": prompt}),
+        **group.fields(),
+        "rollouts": [rollout.entry for rollout in own],
+    }
+
+
+def _outcomes(asked: Run, count: int, group: GroupReply, known: Known, *, equal: bool) -> list[RolloutOutcome]:
+    flags = group.flags or ()
+    part = max(float("partial" in flags), _number(known.get("partial")))
+    known = {**known, "partial": part, "neutral": float(equal or "neutral" in flags)}
+    unlabelled = group.error is not None and group.error.code in {"label_conflict", "missing_input"}
+    if unlabelled and "label" in find(asked.method).requires:
+        return _neutral(asked, count, known)  # a label never ends a run, and this method is made of labels
+    if group.error is not None:
+        hint = f"; {INSTALL}, with entropies" if group.error.code == "missing_entropy" else ""
+        raise RequestError(group.error.message + hint, loc=("query",), code=group.error.code)
+    pruned = dict(asked.params).get("pruned", "zero")
+    nothing = [None] * count
+    return outcomes(
+        group, route="url", entropies=nothing, pruned=pruned, shadow=asked.shadow, known=known, unscored=equal
     )
+
+
+def _neutral(asked: Run, count: int, known: Known) -> list[RolloutOutcome]:
+    return neutral(count, votes=count, route="url", shadow=asked.shadow, known={**known, "neutral": 1.0})
+
+
+def _of_group(known: Known, group: FormedGroup[int]) -> Known:
+    """What the join knows, of the group's rollouts in their order."""
+    own = {name: [v[i] for i in group.items] if isinstance(v, Sequence) else v for name, v in known.items()}
+    return own | ({"repeated": 1.0} if group.repeated else {})
+
+
+def _number(value: Any) -> float:
+    return value if isinstance(value, float) else 0.0
+
+
+_log_names = lru_cache(maxsize=64)(partial(keys_of, "url"))
+
+
+def _dump(asked: Run, found: Sequence[RolloutOutcome]) -> bytes:
+    out: dict[str, Any] = {"rewards": [o.reward for o in found], "scores": [o.score for o in found]}
+    if asked.extra_logs == "on":
+        out["extra_logs"] = {name: [o.logs[name] for o in found] for name in _log_names(asked.shadow)}
+    return to_json(out)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

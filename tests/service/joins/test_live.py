@@ -24,7 +24,7 @@ from dare_service.problems import STOPPING
 
 pytestmark = pytest.mark.anyio
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden/openrlhf_requests.json").read_text())
-HELD = re.compile(r"^dare_join_waiting\{.*\} 1\.0$", re.MULTILINE)
+HELD = re.compile(r"^dare_join_waiting 1\.0$", re.MULTILINE)
 
 
 def body(answer: object, prompt: str = "p\n", label: object = "") -> str:
@@ -34,7 +34,7 @@ def body(answer: object, prompt: str = "p\n", label: object = "") -> str:
 async def test_recorded_requests_are_answered(live):
     service = live()
     cases = GOLDEN["requests"]
-    url = f"{service.url}/reward?group_size=2&run=r&deadline=60"
+    url = f"{service.url}/reward?group_size=2&run=r"
     replies = await asyncio.gather(*(client(url, c["body"]) for c in cases for _ in (1, 2)))
     found = [(r["rewards"][0], r["extra_logs"]["evaluation"][0], r["extra_logs"]["partial"][0]) for r in replies]
     assert found == [(1.0, float(i == 3), 0.0) for i in range(len(cases)) for _ in (1, 2)]
@@ -54,9 +54,6 @@ async def test_two_thousand_waiters(live, until):
     replies = await asyncio.gather(*tasks)
     assert {r["extra_logs"]["votes"][0] for r in replies} == {64.0}
     assert service.state.openrlhf.join.waiting == 0
-    async with asyncio.timeout(60):
-        while not all(s.delivered for g in list(service.state.openrlhf.join.groups) for s in g.slots):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
 
 
 async def test_eight_prompts_of_sixty_four_with_duplicates(live):
@@ -140,7 +137,6 @@ async def test_a_reply_that_is_lost_on_its_way_is_given_again(live, lost, by):
         replies = await asyncio.gather(*tries)
         again = await asyncio.wait_for(asyncio.gather(*(client(url, texts[i]) for i in lost)), 10)
         replies = [again[lost.index(i)] if i in lost else reply for i, reply in enumerate(replies)]
-        assert service.state.openrlhf.join.groups.remembered == 1
     else:
         server, through = await relay(url, len(lost))
         tries = (client(through if i in lost else url, t, gap=0.1) for i, t in enumerate(texts))
@@ -191,7 +187,7 @@ async def test_a_client_that_half_closes_is_gone(live):
 
 
 async def test_small_storms_across_the_filling_of_groups(live):
-    """A try that breaks after its reply was read counts as delivered: the next one is recalled after a hold."""
+    """Tries that break before and after their groups close, and come again."""
     service = live(join_hold=1.0, join_deadline=4.0)
     rng = random.Random(1)
     for k in range(3):
@@ -220,9 +216,10 @@ async def test_small_storms_across_the_filling_of_groups(live):
         assert {r["extra_logs"]["votes"][0] for r in replies} == {8.0}
 
 
-async def test_held_clients_come_back_and_a_lost_member_is_not_waited_for_longer_than_the_deadline(live):
+async def test_held_clients_come_back_and_a_lost_member_is_not_waited_for_longer_than_the_deadline(live, monkeypatch):
     """Everything at a hundredth of its time: hold 1.7 s, gap 0.01 s, deadline 4 s."""
-    service = live(join_hold=1.7, join_deadline=4.0, join_stale=0.3)
+    monkeypatch.setattr("dare_service.joins.join.AWAY", 0.3)
+    service = live(join_hold=1.7, join_deadline=4.0)
     url = f"{service.url}/reward?group_size=5&run=r"
     lost = asyncio.ensure_future(post(url, body(9), drop=asyncio.sleep(0.5)))
     replies = await asyncio.gather(*(client(url, body(a), gap=0.01) for a in (1, 1, 2)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
@@ -11,9 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows import each
 
-from dare_reward.errors import LimitError
-from dare_reward.scoring.request import Limits
-from dare_service.joins.openrlhf_body import read_body
 from dare_service.joins.response_start import PIECE, response_start
 
 CHAT = "<|im_start|>system\nPut it in \\boxed{}.<|im_end|>\n<|im_start|>user\nWhat is 2 + 2 ?<|im_end|>\n<|im_start|>assistant\n"
@@ -88,23 +84,3 @@ def test_between_two_pieces_other_threads_run():
     for query, prompt in HOLDS.values():
         long = query.replace("c", "b") * (1 + 3_000_000 // len(query))  # nothing of it is found
         assert_calls(lambda: response_start(long, prompt), 40 * (1 + len(long) // PIECE), prompt)  # noqa: B023
-
-
-def test_a_batch_says_what_is_too_much_and_where():
-    def refused(limits, **lists):
-        body = {"query": ["p1", "p2"], "prompts": ["p", "p"], "labels": ["", ""], **lists}
-        with pytest.raises(LimitError) as caught:
-            read_body(json.dumps(body).encode(), limits, 1 << 26)
-        return caught.value.loc, str(caught.value)
-
-    loc, said = refused(Limits(total=1))
-    assert loc == ("query",)
-    assert "2 rollouts; at most 1 in one request" in said
-    for key, value, at in (("prompts", "x" * 11, 0), ("labels", "x" * 11, 1), ("labels", {"answer": ["x" * 5]}, 0)):
-        values = ["", ""]
-        values[at] = value
-        loc, said = refused(Limits(text=10), **{key: values})
-        assert loc == (key, at)
-        assert "at most 10 (DARE_MAX_TEXT)" in said
-    body = {"query": ["p" + "x" * 99], "prompts": ["p"], "labels": [""]}
-    assert read_body(json.dumps(body).encode(), Limits(text=10), 1 << 26).query == body["query"]  # read from its end

@@ -14,11 +14,7 @@ import pytest
 from dare_reward import estimate
 from dare_reward.openrlhf import UNKNOWN, keys_of
 from dare_reward.scoring.shadow_methods import LOGS as SHADOW_LOGS
-from dare_service.app import create_app
-from dare_service.metrics import Metrics
 from dare_service.problems import STOPPING
-from dare_service.run_notices import FILLED, Runs
-from dare_service.settings import Settings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("plugins")]
 PROMPT = "<|im_start|>user\nWhat is 2+2? Put it in \\boxed{}.<|im_end|>\n<|im_start|>assistant\n"
@@ -202,46 +198,16 @@ async def test_a_labels_kind_and_options_win_over_the_urls(asgi, form):
     assert [(r["rewards"][0], r["extra_logs"]["invalid"][0]) for r in right] == [(1.0, 0.0), (0.0, 1.0)]
 
 
-async def test_entropies_are_used_where_they_are_sent(asgi):
-    bodies = [
-        one(a, mean_entropy=u, num_tokens=9, group_key="g1", index=i)
-        for i, (a, u) in enumerate([(1, 2.0), (2, 0.1), (1, 2.0)])
-    ]
-    async with asgi() as (client, _):
-        found = await together(client, "/reward?group_size=3&run=r", bodies)
-    rollouts = [{"answer": str(a), "mean_entropy": u} for a, u in [(1, 2.0), (2, 0.1), (1, 2.0)]]
-    wanted = estimate([{"rollouts": rollouts}]).groups[0].rewards
-    assert [f["rewards"][0] for f in found] == pytest.approx(wanted, abs=2**-17)
-    assert found[1]["rewards"] > found[0]["rewards"]
-    assert found[0]["extra_logs"]["entropy_source"] == [1.0]
-    assert found[0]["extra_logs"]["entropy"] == pytest.approx([(2 * 2.0 + 0.1) / 3])
-
-
 async def test_a_demand_for_entropies_that_do_not_come_names_the_remedy(asgi):
     async with asgi() as (client, _):
         url = "/reward?group_size=2&run=r&missing_entropy=error"
         replies = await asyncio.gather(*(client.post(url, json=one(a)) for a in (1, 2)))
-    assert all("install dare-reward where vLLM runs" in r.json()["detail"] for r in replies)
+    assert all("install dare-reward on the rollout nodes" in r.json()["detail"] for r in replies)
 
 
-async def test_entropies_of_two_distributions_are_never_mixed(asgi):
-    bodies = [one(i, mean_entropy=0.5, entropy_mode=m) for i, m in enumerate(["raw", "temperature"])]
+async def test_a_rollout_without_an_answer_does_not_vote(asgi):
     async with asgi() as (client, _):
-        found = await together(client, "/reward?group_size=2&run=r", bodies)
-    assert [f["extra_logs"]["entropy_source"] for f in found] == [[0.0], [0.0]]
-
-
-async def test_group_keys_keep_duplicates_of_a_prompt_apart(asgi):
-    bodies = [one(k, group_key=f"call {k}", index=i) for i in range(3) for k in (1, 2)]
-    async with asgi() as (client, _):
-        found = await together(client, "/reward?group_size=3&run=r", bodies)
-    assert all(f["extra_logs"]["majority_ratio"] == [1.0] for f in found)
-
-
-async def test_a_rollout_cut_off_or_empty_does_not_vote(asgi):
-    async with asgi() as (client, _):
-        bodies = [one(1, num_tokens=0), one(2), {**one(3, finish_reason="length")}]
-        found = await together(client, "/reward?group_size=3&run=r&truncated=invalid", bodies)
+        found = await together(client, "/reward?group_size=3&run=r", [one(None), one(2), one(None)])
     assert [f["extra_logs"]["invalid"] for f in found] == [[pytest.approx(2 / 3)]] * 3
 
 
@@ -255,43 +221,25 @@ async def test_two_runs_do_not_meet(asgi, until):
         first.cancel()
 
 
-@pytest.mark.parametrize(
-    ("there", "query", "neutral"),
-    [
-        (2, "", 1.0),
-        (3, "", 0.0),
-        (2, "&min_share=0.2", 0.0),
-        (1, "&min_share=0", 1.0),
-        (3, "&min_share=0.75", 1.0),
-        (3, "&on_deadline=neutral", 1.0),
-    ],
-)
-async def test_a_group_that_closes_early_is_scored_above_its_share_only(asgi, caplog, there, query, neutral):
-    async with asgi() as (client, _):
-        url = f"/reward?group_size=4&run=r&deadline=0.2{query}"
-        found = await together(client, url, [one(a) for a in (1, 1, 2)[:there]])
+@pytest.mark.parametrize(("there", "neutral"), [(1, 1.0), (2, 1.0), (3, 0.0)])
+async def test_a_group_that_closes_early_is_scored_above_half_only(asgi, caplog, there, neutral):
+    async with asgi(join_hold=0.2, join_deadline=0.3) as (client, _):
+        bodies = [one(a) for a in (1, 1, 2)[:there]]
+
+        async def until_answered(body):
+            while (reply := await client.post("/reward?group_size=4&run=r", json=body)).status_code == 503:
+                pass
+            return reply.json()
+
+        found = await asyncio.gather(*map(until_answered, bodies))
         text = (await client.get("/metrics")).text
     rewards = [0.0] * there if neutral else expected((1, 1, 2)[:there])
     assert [f["rewards"][0] for f in found] == rewards
     assert [f["scores"][0] for f in found] == [0.0 if neutral else s for s in (1.0, 1.0, 0.0)[:there]]
     logs = [f["extra_logs"] for f in found]
     assert {(x["partial"][0], x["neutral"][0], x["votes"][0]) for x in logs} == {(1.0, neutral, float(there))}
-    assert 'dare_join_groups_total{reason="deadline"} 1.0' in text
-    fate = "neutral" if neutral and "on_deadline" not in query else "scored"
-    assert f'dare_join_early_total{{fate="{fate}"}} 1.0' in text
-    assert next(r for r in caplog.records if r.message == "join_deadline").fields["fate"] == fate
-
-
-async def test_a_named_sibling_that_comes_too_late_gets_the_middle(asgi):
-    """A refusal would end the run: OpenRLHF's client takes one for a failure of the service, five times."""
-    async with asgi() as (client, _):
-        bodies = [one(a, group_key="k", index=i) for i, a in enumerate((1, 1, 2, 2))]
-        url = "/reward?group_size=4&run=r&deadline=0.2"
-        found = await together(client, url, bodies[:3])
-        (late,) = await together(client, url, bodies[3:])
-    assert [f["rewards"][0] for f in found] == expected((1, 1, 2))
-    assert late["rewards"] == [round(sum(expected((1, 1, 2))) / 3 * 65536) / 65536]
-    assert (late["extra_logs"]["neutral"], late["extra_logs"]["partial"]) == ([1.0], [1.0])
+    assert f'dare_join_groups_total{{end="{"neutral" if neutral else "partial"}"}} 1.0' in text
+    assert next(r for r in caplog.records if r.message == "join_deadline").fields["arrived"] == there
 
 
 async def test_labels_that_are_equal_make_one_group(asgi):
@@ -303,22 +251,15 @@ async def test_labels_that_are_equal_make_one_group(asgi):
     assert [f["rewards"][0] for f in found] == expected([0, 1]) == whole["rewards"]
 
 
-async def test_the_url_to_paste_has_a_place_for_the_token(asgi):
-    async with asgi(token="s3") as (client, _):
-        detail = (await client.post("/reward?alpha=0.2&token=s3", json=one(1))).json()["detail"]
-    assert "/reward?group_size=8&run=NAME-$(date +%s)-$$&alpha=0.2&token=TOKEN" in detail
-    assert "s3" not in detail
-
-
 async def test_rollouts_that_wait_are_bounded_and_told(asgi):
     async with asgi(join_memory=5000) as (client, state):
         url = "/reward?group_size=4&run=r"
-        waiting = [asyncio.ensure_future(client.post(url, json=one(1, label="x" * 1000))) for _ in range(2)]
+        waiting = [asyncio.ensure_future(client.post(url, json=one("x" * 1000))) for _ in range(2)]
         await asyncio.sleep(0.1)
-        assert 4000 < state.openrlhf.join.groups.bytes <= 5000
-        refused = await client.post(url, json=one(1, label="x" * 1000))
+        assert 4000 <= state.openrlhf.join.bytes <= 5000
+        refused = await client.post(url, json=one("x" * 1000))
         text = (await client.get("/metrics")).text
-        assert f'dare_join_bytes{{route="openrlhf"}} {float(state.openrlhf.join.groups.bytes)}' in text
+        assert f"dare_join_bytes {float(state.openrlhf.join.bytes)}" in text
         for task in waiting:
             task.cancel()
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
@@ -329,7 +270,7 @@ async def test_a_held_rollout_is_sent_back_and_keeps_its_place(asgi):
     async with asgi(join_hold=1.0, join_deadline=4.9) as (client, _):
         first = await client.post("/reward?group_size=2&run=r", json=one(1))
         assert (first.status_code, first.headers["retry-after"]) == (503, "1")
-        assert "1 of 2 rollouts have arrived" in first.json()["detail"]
+        assert "1 of 2 rollouts have come" in first.json()["detail"]
         found = await together(client, "/reward?group_size=2&run=r", [one(1), one(1)])
     assert found[0]["extra_logs"]["votes"] == [2.0]
 
@@ -341,7 +282,7 @@ async def test_a_group_that_does_not_fill_is_explained_after_its_first_hold(asgi
         info, text = (await client.get("/info")).json(), (await client.get("/metrics")).text
     for reply in replies:
         assert reply.status_code == 503
-        assert "3 of group_size=6 rollouts after 0.3 s" in reply.json()["detail"]
+        assert "3 of 6 rollouts have come of group_size=6 after 0.3 s" in reply.json()["detail"]
     (line,) = [r for r in caplog.records if r.message == "group_unfilled"]
     assert line.fields["run"] == "r"
     (warning,) = info["warnings"]
@@ -363,15 +304,13 @@ async def test_a_prompt_in_two_full_groups_of_a_step_is_flagged(asgi, caplog):
     assert any("group_size is less than" in r.headers.get("dare-warning", "") for r in first)
 
 
-async def test_the_same_prompt_in_the_next_step_is_not_flagged(asgi, caplog):
-    async with asgi() as (client, state):
-        now = 0.0
-        state.runs._clock = lambda: now
+async def test_the_same_prompt_in_the_next_step_is_not_flagged(asgi, caplog, monkeypatch):
+    monkeypatch.setattr("dare_service.joins.join.SAME_STEP", 0.05)
+    async with asgi() as (client, _):
         for _ in range(3):
-            await together(
-                client, "/reward?group_size=4&run=r", [one(a, prompt=p) for p in ("p1", "p2") for a in range(4)]
-            )
-            now += 10.0  # training
+            bodies = [one(a, prompt=p) for p in ("p1", "p2") for a in range(4)]
+            await together(client, "/reward?group_size=4&run=r", bodies)
+            await asyncio.sleep(0.1)  # training
     assert "prompt_repeated" not in {r.message for r in caplog.records}
 
 
@@ -408,22 +347,6 @@ async def test_the_log_says_once_per_run_that_the_trainer_must_not_divide(asgi, 
     assert "--algo.advantage.estimator dr_grpo, not group_norm" in said[0].fields["why"]
 
 
-async def test_two_addresses_under_one_run_are_flagged(caplog, until):
-    app = create_app(Settings(page="off", join_runs="any"))
-    clients = [
-        httpx.AsyncClient(transport=httpx.ASGITransport(app, client=(f"10.0.0.{i}", 1)), base_url="http://t")
-        for i in (1, 2)
-    ]
-    posts = [c.post("/reward?group_size=2&run=shared", json=one(a)) for a, c in enumerate(clients)]
-    assert [r.status_code for r in await asyncio.gather(*posts)] == [200, 200]
-    text = (await clients[0].get("/metrics")).text
-    assert 'dare_join_address_conflicts_total{scope="run"} 1.0' in text
-    assert 'dare_join_address_conflicts_total{scope="group"} 1.0' in text
-    assert {"mixed_group"} < {r.message for r in caplog.records}
-    for client in clients:
-        await client.aclose()
-
-
 async def test_single_rollouts_of_a_job_without_a_name_are_refused_with_the_fix(asgi):
     """Two jobs on one machine with the same prompts filled each other's groups: 216 of 512 rewards were wrong."""
     async with asgi(method="ttrl") as (client, state):
@@ -431,17 +354,13 @@ async def test_single_rollouts_of_a_job_without_a_name_are_refused_with_the_fix(
             reply = await client.post(url, json=one(1))
             assert reply.status_code == 422
             assert reply.json()["errors"][0]["loc"] == "query.run"
-            assert "&run=" in reply.json()["detail"]
-        assert state.openrlhf.join.groups.open_groups == 0
-        # What cannot mix needs no name: a group of one, a whole step, siblings that the plugin names.
-        named = {**one(1), "group_key": ["k"], "index": [0]}
-        twin = {**one(1), "group_key": ["k"], "index": [1]}
-        sent = [client.post("/reward?group_size=2", json=x) for x in (named, twin)]
-        sent += [
-            client.post("/reward?group_size=1", json=one(1)),
-            client.post("/reward", json=step([("p", 1, ""), ("p", 2, "")])),
-        ]
-        assert [r.status_code for r in await asyncio.gather(*sent)] == [200] * 4
+            assert 'curl -sS "http://test/openrlhf?group_size=2"' in reply.json()["detail"]
+            assert "install dare-reward on the rollout nodes" in reply.json()["detail"]
+        assert not state.openrlhf.join.open
+        # What cannot mix needs no name: a group of one, a whole step.
+        whole = step([("p", 1, ""), ("p", 2, "")])
+        sent = [client.post("/reward?group_size=1", json=one(1)), client.post("/reward", json=whole)]
+        assert [r.status_code for r in await asyncio.gather(*sent)] == [200] * 2
 
 
 async def test_two_jobs_that_copied_a_name_get_no_reward_of_each_other(asgi):
@@ -507,13 +426,7 @@ async def test_nothing_of_the_caller_is_in_the_log(asgi, caplog):
         ({"query": "a", "prompts": ["p"]}, "query: must be a list"),
         ({"query": ["a"], "prompts": ["p", "q"]}, "prompts: 2 entries for 1 queries"),
         ({"query": [1], "prompts": ["p"]}, "query[0]: must be a string"),
-        ({**one(1), "index": [0]}, "group_key: group_key and index come together"),
-        (one(1, group_key="g", index=2), "index[0]: must be below group_size"),
-        (one(1, group_key="g", index=-1), "index[0]: must be an integer >= 0"),
-        (one(1, mean_entropy=-1.0), "mean_entropy[0]: must be a finite number >= 0"),
-        (one(1, mean_entropy="x"), "mean_entropy[0]: must be a finite number"),
-        (one(1, num_tokens=1.5), "num_tokens[0]: must be an integer"),
-        (one(1, entropy_source="guess"), "entropy_source[0]: must be one of exact"),
+        ({"query": ["a"], "prompts": ["p"], "labels": "x"}, "labels: must be a list"),
     ],
 )
 async def test_a_wrong_body_is_told_where(asgi, body, where):
@@ -543,7 +456,7 @@ async def test_a_refusal_is_in_the_log_because_the_client_shows_no_more_than_its
             assert (await client.post("/reward", json=one(1))).status_code == 422
     lines = [r for r in caplog.records if r.message == "refused missing_parameter"]
     assert len(lines) == 1
-    assert "group_size=8" in lines[0].fields["why"]
+    assert "openrlhf?group_size=8" in lines[0].fields["why"]
 
 
 async def test_more_than_one_worker_refuses_to_join_but_not_to_score(asgi, monkeypatch, caplog):
@@ -571,29 +484,28 @@ def test_serve_is_one_process_and_joins_whatever_other_servers_are_asked_for(sta
     assert (joined.status_code, joined.json()["rewards"]) == (200, [1.0])
 
 
-SHADOW = "&shadow=ttrl+scrl+cocov+dare"
+SHADOW = "&shadow=ttrl+scrl+dare"
 
 
 async def test_shadow_methods_are_told_in_the_logs_and_change_no_reward(asgi):
-    answers, sent = [4, 4, 5, 4, 6, None], {"mean_entropy": 0.2, "num_tokens": 9}
+    answers = [4, 4, 5, 4, 6, None]
     async with asgi() as (client, _):
         url = "/reward?group_size=6&method=empo"
-        plain = await together(client, f"{url}&run=a", [one(a, label="5", **sent) for a in answers])
-        found = await together(client, f"{url}&run=b{SHADOW}", [one(a, label="5", **sent) for a in answers])
-        bare = await together(client, f"{url}&run=c{SHADOW}", [one(a, label="5") for a in answers])
+        plain = await together(client, f"{url}&run=a", [one(a, label="5") for a in answers])
+        found = await together(client, f"{url}&run=b{SHADOW}", [one(a, label="5") for a in answers])
     assert [(f["rewards"], f["scores"]) for f in found] == [(f["rewards"], f["scores"]) for f in plain]
-    rollouts = [{"answer": None if a is None else str(a), **sent} for a in answers]
-    asked = ["ttrl", "scrl", "cocov", "dare"]
+    rollouts = [{"answer": None if a is None else str(a)} for a in answers]
+    asked = ["ttrl"]
     told = estimate([{"label": "5", "rollouts": rollouts}], method="empo", shadow=asked).groups[0].diagnostics["shadow"]
     for reply in found:
         logs = reply["extra_logs"]
         for name in asked:
-            cosine = told[name]["cosine"]
+            cosine = told[name].get("cosine")
             for key in ("flipped", "label_agreement", "label_accuracy"):
                 assert logs[f"shadow_{name}_{key}"] == [told[name][key]], (name, key)
             assert logs[f"shadow_{name}_cosine"] == [UNKNOWN if cosine is None else cosine]
             assert logs[f"shadow_{name}_cosine_known"] == [float(cosine is not None)]
-    logs = bare[0]["extra_logs"]
+    logs = found[0]["extra_logs"]
     assert logs["shadow_dare_flipped"] == logs["shadow_dare_cosine"] == [UNKNOWN], "its default is to want entropies"
     assert logs["shadow_ttrl_flipped"] != [UNKNOWN]
     assert found[0]["extra_logs"]["shadow_ttrl_label_accuracy"] == [0.0]
@@ -604,18 +516,16 @@ async def test_shadow_methods_are_told_in_the_logs_and_change_no_reward(asgi):
 async def test_the_keys_of_shadow_methods_are_constant_and_their_values_finite(asgi):
     evaluated = {"answer": "7", "split": "eval"}
     async with asgi() as (client, _):
-        url = f"/reward?group_size=2&run=r&deadline=1{SHADOW}"
+        url = f"/reward?group_size=2&run=r{SHADOW}"
         replies = [
             *await together(client, url, [one(1, label="1"), one(2, label="1")]),
             *await together(client, url, [one(1, prompt="unanimous"), one(1, prompt="unanimous")]),
             *await together(client, url, [one(None, prompt="silent"), one(None, prompt="silent")]),
-            *await together(client, url, [one(1, prompt="late")]),
             *await together(client, url, [one(7, label=evaluated)]),
             *await together(client, url, [step([("p", 1, ""), ("q", 2, evaluated), ("p", 3, "")])]),
-            *await together(client, f"{url}&on_deadline=neutral", [one(1, prompt="late")]),
             *await together(client, url, [{"query": [], "prompts": [], "labels": []}]),
         ]
-    keys = [f"shadow_{m}_{k}" for m in ("ttrl", "scrl", "cocov", "dare") for k in SHADOW_LOGS]
+    keys = [f"shadow_{m}_{k}" for m in ("ttrl", "scrl", "dare") for k in SHADOW_LOGS]
     for reply in replies:
         assert list(reply["extra_logs"]) == [*keys_of("url"), *keys]
         for values in reply["extra_logs"].values():
@@ -641,15 +551,6 @@ async def test_what_the_route_cannot_train_on_or_compare_with_is_422(asgi, query
     assert words in reply.json()["detail"]
 
 
-def test_a_trainer_that_never_pauses_takes_no_more_memory():
-    runs = Runs(Metrics())
-    with runs.live("r", "a") as phase:
-        for i in range(3 * FILLED):
-            assert not runs.filled_again("r", str(i), phase)
-        assert runs.filled_again("r", str(3 * FILLED - 1), phase)
-    assert len(runs._run("r").filled) <= FILLED
-
-
 # --- which rollouts are one group (`tests/unit/test_membership.py` has the rule) ---------------------------------------
 
 ANSWERS = [1, 1, 2, 2, 2]
@@ -663,10 +564,6 @@ SPELT = [
 def body(bodies):
     """One body of several."""
     return {key: [b[key][0] for b in bodies] for key in bodies[0]}
-
-
-def keyed(answer, index, *, key="k", **more):
-    return one(answer, group_key=key, index=index, **more)
 
 
 @pytest.mark.parametrize("method", ["ttrl", "dare"])
@@ -697,30 +594,18 @@ async def test_labels_that_contradict_each_other_are_none_and_gt_rewards_nobody(
 @pytest.mark.parametrize(
     ("rows", "event"),
     [
-        ([keyed(1, 0), keyed(1, 1), keyed(2, 2, prompt="Another? ")], "prompt_conflict"),
-        ([keyed(1, 0), keyed(2, 0), keyed(2, 1)], "index_conflict"),
-        ([keyed(1, 0), keyed(2, 1), keyed(2, 7)], "size_conflict"),
         ([one("A", label={"answer": "A", "kind": "choice"}), one("A"), one("B")], "kind_conflict"),
         ([one("A", label={"kind": "choice", "options": n}) for n in (4, 5, 4)], "options_conflict"),
     ],
 )
 async def test_a_group_whose_rollouts_disagree_is_refused_by_name_and_its_neighbours_are_not(asgi, rows, event):
-    others = [
-        keyed(a, i, key="other") if "group_key" in rows[0] else one(a, prompt="Other? ") for i, a in enumerate("112")
-    ]
+    others = [one(a, prompt="Other? ") for a in "112"]
     async with asgi() as (client, state):
         for order in itertools.permutations(rows):
             (found,) = await together(client, "/reward?run=r&group_size=3&method=ttrl", [body([*order, *others])])
             assert found["rewards"] == [0.0, 0.0, 0.0, 1.0, 1.0, 0.0]
             assert found["extra_logs"]["neutral"] == [1.0] * 3 + [0.0] * 3
         assert [w["event"] for w in state.openrlhf._runs.warnings] == [event]
-
-
-async def test_a_rollout_that_a_body_holds_twice_votes_once_and_is_rewarded_twice(asgi):
-    rows = [keyed(a, i) for i, a in enumerate((1, 1, 2))]
-    async with asgi() as (client, _):
-        (found,) = await together(client, "/reward?run=r&group_size=3&method=ttrl", [body([*rows, rows[2], rows[2]])])
-    assert found["rewards"] == [1.0, 1.0, 0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("there", range(1, 5))
@@ -746,13 +631,11 @@ async def test_a_prompt_that_a_step_holds_twice_is_two_groups_of_the_stated_size
 
 async def test_any_order_of_a_step_gives_each_rollout_the_same_reward(asgi):
     rng = random.Random(7)
-    rows = [keyed(a, i, key=key) for key, answers in (("a", "11223"), ("b", "45556")) for i, a in enumerate(answers)]
+    rows = [(prompt, a, "") for prompt, answers in (("p? ", "112223"), ("q? ", "455566")) for a in answers]
     async with asgi() as (client, _):
-        first = (await together(client, "/reward?run=r&group_size=5", [body(rows)]))[0]["rewards"]
+        first = (await together(client, "/reward?run=r", [step(rows)]))[0]["rewards"]
+        wanted = {row[:2]: reward for row, reward in zip(rows, first, strict=True)}
         for _ in range(6):
-            order = rng.sample(range(10), 10)
-            (found,) = await together(client, "/reward?run=r&group_size=5", [body([rows[i] for i in order])])
-            assert found["rewards"] == [first[i] for i in order]
-        halves = [body([r for r in rows if r["group_key"] == [key]]) for key in "ab"]
-        apart = await together(client, "/reward?run=r&group_size=5", halves)
-    assert [r for half in apart for r in half["rewards"]] == first
+            order = rng.sample(rows, len(rows))
+            (found,) = await together(client, "/reward?run=r", [step(order)])
+            assert found["rewards"] == [wanted[row[:2]] for row in order]

@@ -98,10 +98,12 @@ class GroupSettings:
         try:
             own = {name: spec.parse(texts.pop(name)) for name, spec in setting_specs().items() if name in texts}
             chosen = own.setdefault("method", method)
-            known = {s.name: s for s in method_specs(find(chosen), shadow=own.get("shadow", ()))}
+            taken = WITHOUT_PACKAGE.union(setting_specs())  # of these names, the method's parameter is METHOD.NAME
+            specs = method_specs(find(chosen), shadow=own.get("shadow", ()))
+            known = {f"{chosen}.{s.name}" if s.name in taken else s.name: s for s in specs}
             if unknown := sorted(texts.keys() - known.keys()):
                 raise ConfigError(unknown_name("parameter of the reward URL", unknown[0], [*setting_specs(), *known]))
-            asked = {name: known[name].parse(text) for name, text in texts.items()}
+            asked = {known[name].name: known[name].parse(text) for name, text in texts.items()}
             asked = {**(params if chosen == method else NOTHING), **asked}
             if own.get("entropy") == "none" and "missing_entropy" in known:
                 asked.setdefault("missing_entropy", "frequency")

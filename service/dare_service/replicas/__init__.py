@@ -1,1 +1,0 @@
-"""Several replicas of the service behind one address; groups of single rollouts form at their shards."""

@@ -1,0 +1,104 @@
+"""The service on Ray Serve: one of two replicas dies under load, no group is lost, and single rollouts are refused."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+from serving import free_port
+
+from dare_reward import AsyncClient, estimate
+
+pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("ignore")]  # Ray's own warnings
+ROOT = Path(__file__).parents[2]
+CLIENTS, POSTS = 8, 150
+
+
+def below(pid):
+    """All processes that descend from it."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    found, before = {pid}, 0
+    while len(found) > before:
+        before, found = len(found), found | {child for child, parent in parents.items() if parent in found}
+    return found - {pid}
+
+
+def replicas(pid):
+    return [p for p in below(pid) if b"ServeReplica" in Path(f"/proc/{p}/cmdline").read_bytes()]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """What deploy/ray_serve.yaml serves, at a free port."""
+    folder = tmp_path_factory.mktemp("ray")
+    config = yaml.safe_load((ROOT / "deploy" / "ray_serve.yaml").read_text())
+    config["http_options"]["port"] = port = free_port()
+    (folder / "serve.yaml").write_text(yaml.safe_dump(config))
+    environment = {
+        **os.environ, "RAY_ADDRESS": "local", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0",
+    }  # fmt: skip
+    url = f"http://127.0.0.1:{port}"
+    with (folder / "log").open("w") as log:
+        command = [str(Path(sys.executable).parent / "serve"), "run", str(folder / "serve.yaml")]
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            end = time.monotonic() + 240
+            while True:
+                assert process.poll() is None, (folder / "log").read_text()[-3000:]
+                assert time.monotonic() < end, (folder / "log").read_text()[-3000:]
+                with contextlib.suppress(httpx.TransportError):
+                    if httpx.get(f"{url}/ready", timeout=10).status_code == 200:
+                        break
+                time.sleep(0.5)
+            yield url, process.pid
+        finally:
+            every = below(process.pid)
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(30)
+            for pid in [*every, process.pid]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            process.wait()
+
+
+def group(i):
+    return [{"rollouts": [{"answer": str((i + k) % 3), "mean_entropy": 0.1 * (k + 1) + 0.001 * i} for k in range(8)]}]
+
+
+def test_a_replica_that_dies_under_load_costs_no_reward(served):
+    url, pid = served
+    seen = []
+
+    async def client(k):
+        async with AsyncClient(url) as asking:
+            for i in range(POSTS):
+                wanted = [list(g.rewards) for g in estimate(group(1000 * k + i)).groups]
+                seen.append(await asking.rewards(group(1000 * k + i)) == wanted)
+
+    async def main():
+        load = asyncio.gather(*map(client, range(CLIENTS)))
+        while len(seen) < CLIENTS * POSTS // 5:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        os.kill(replicas(pid)[0], signal.SIGKILL)
+        await load
+
+    asyncio.run(main())
+    assert seen == [True] * CLIENTS * POSTS
+
+
+def test_single_rollouts_are_refused_with_the_reason(served):
+    body = {"query": ["2+2? 4"], "prompts": ["2+2?"], "labels": [""]}
+    reply = httpx.post(f"{served[0]}/reward?group_size=2&run=r-000000001", json=body, timeout=60)
+    assert reply.status_code == 503
+    assert "DARE_JOIN=off" in reply.json()["detail"]
