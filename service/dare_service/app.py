@@ -33,7 +33,7 @@ from .metrics import Metrics
 from .middleware import Observe
 from .problems import STOPPING, response, stopping
 from .request_url import address, query, query_string
-from .reward_request import RequestScorer
+from .reward_request import ReceivedRequest, RequestScorer, score_request
 from .run_notices import Runs
 from .run_recorder import RunRecorder, recorded
 from .settings import UNMEASURED, Settings, SettingsError

@@ -20,7 +20,7 @@ from functools import lru_cache, partial
 from typing import Any, Final
 
 from fastapi import Request, Response
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
@@ -42,6 +42,7 @@ from dare_reward.reply import GroupReply
 from dare_reward.scoring.score import LABEL_CONFLICT, score
 
 from ..body import Disconnected
+from ..json_body import read_json
 from ..json_size import check_json
 from ..metrics import Metrics
 from ..problems import RefusalError, stopping
@@ -315,7 +316,7 @@ class OpenRLHF:
             )  # fmt: skip
             self._metrics.observe_groups(scored.reply)
             if logged:
-                self._recorder.scored(scored, bodies, run=question.name, step=None)
+                self._recorder.record(scored, bodies, run=question.name, step=None)
             for group, reply in zip(part, scored.reply.groups, strict=True):
                 found = _outcomes(asked, len(group.items), reply, _of_group(known, group), equal=equal)
                 out.update(zip(group.items, found, strict=True))
@@ -357,10 +358,7 @@ class _Receiving:
 def _rows(body: bytes | bytearray, settings: Settings) -> tuple[list[tuple[str, str, Any]], list[str]]:
     """Query, prompt and label of each rollout, and the keys that are ignored."""
     check_json(body, settings.max_request_memory)
-    try:
-        content = from_json(body, cache_strings=False)
-    except ValueError as error:
-        raise RefusalError(400, f"not JSON: {error}", code="json") from None
+    content = read_json(body)
     if not isinstance(content, dict) or "query" not in content or "prompts" not in content:
         raise RequestError("must be an object with the lists query, prompts and labels", code="type")
     queries = content["query"]
