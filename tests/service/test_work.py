@@ -214,7 +214,7 @@ def test_single_rollouts_have_a_line_a_group(make_service, caplog):
     lines = [r for r in caplog.records if r.levelno == logging.INFO]
     assert [r.message for r in lines] == ["group"]
     told = lines[0].fields
-    assert (told["rollouts"], told["group_size"], told["reason"], told["fate"]) == (1, 1, "full", "scored")
+    assert (told["rollouts"], told["group_size"], told["end"]) == (1, 1, "full")
     assert told["run"] == "a"
 
 

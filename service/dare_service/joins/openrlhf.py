@@ -12,7 +12,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,6 +46,7 @@ from dare_reward.scoring.score import LABEL_CONFLICT, score
 from ..body import Disconnected
 from ..json_body import read_json
 from ..json_size import check_json
+from ..log import logger
 from ..metrics import Metrics
 from ..problems import RefusalError, stopping
 from ..request_url import address, query_string
@@ -238,7 +241,8 @@ class OpenRLHF:
         waiting: list[tuple[Question, Rollout]] = [member.rollout for member in group.members]
         question, rollouts = waiting[0][0], [rollout for _, rollout in waiting]
         full, few = group.reason == "full", 2 * len(rollouts) <= group.size
-        known: dict[str, float | list[float]] = {"wait_seconds": [self.join.clock() - m.came for m in group.members]}
+        waits = [self.join.clock() - m.came for m in group.members]
+        known: dict[str, float | list[float]] = {"wait_seconds": waits}
         known |= {"partial": float(not full), "neutral": float(few), "repeated": float(group.repeated)}
         if known["repeated"]:
             why = (
@@ -247,7 +251,8 @@ class OpenRLHF:
                 "the prompt twice"
             )
             self._runs.warn(question.name, "prompt_repeated", why)
-        self._metrics.join_groups.labels("full" if full else "neutral" if few else "partial").inc()
+        end = "full" if full else "neutral" if few else "partial"
+        self._metrics.join_groups.labels(end).inc()
         if not full:
             self._runs.line(
                 question.name, "join_deadline", "a group closed without all of its rollouts",
@@ -260,7 +265,14 @@ class OpenRLHF:
             ordered = [found[i] for i in range(len(rollouts))]
             return [_dump(question.run, [o]) for o in ordered], _dump(question.run, [late(ordered)])
 
-        return await run(self._workers.joins, work)
+        begun = time.perf_counter()
+        replies = await run(self._workers.joins, work)
+        if logger.isEnabledFor(logging.INFO):  # one line for the group, instead of one for each rollout
+            told = {"run": question.name, "rollouts": len(rollouts), "group_size": group.size, "end": end}
+            ms = round(1e3 * (time.perf_counter() - begun), 3)
+            waited = round(max(waits), 3)
+            logger.info("group", extra={"fields": {**told, "waited_s": waited, "ms": ms}})
+        return replies
 
     # --- scoring -----------------------------------------------------------------------------------------------------
 
