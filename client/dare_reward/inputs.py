@@ -39,6 +39,7 @@ MAX_TOKENS: Final = 2**31
 ACCEPTED: Final = 1024  # labels of a prompt: some question sets list hundreds of aliases
 
 Text = str | None
+Answer = str | float | None  # a number stands for its text
 Flag = bool | None
 Number = float | np.floating[Any] | None
 Count = int | np.integer[Any] | None
@@ -88,7 +89,7 @@ class AnsweredRollout(TypedDict, total=False):
     """A rollout of which only the answer counts: those of `second_group` and `teacher_group`."""
 
     id: Annotated[Text, Input("default: the rollout's index")]
-    answer: Annotated[Text, Input("final answer; wins over text; null: no answer", sent=False)]
+    answer: Annotated[Answer, Input("final answer; wins over text; null: no answer", sent=False)]
     text: Annotated[
         Text,
         Input(
@@ -264,6 +265,7 @@ _TYPES: Final[Mapping[Any, Type]] = MappingProxyType(
     {
         str: "text",
         Text: "text",
+        Answer: "text",
         Texts: "texts",
         bool: "bool",
         Flag: "bool",

@@ -64,6 +64,8 @@ def _input(field: Field, rollouts: Any = None) -> Any:
 
 def _value(field: Field) -> Any:
     """One value of an input that is there."""
+    if field.name == "answer":  # a number stands for its text
+        return str | Annotated[float, Rule(allow_inf_nan=False)]
     if field.type == "bool":
         return bool
     if field.type == "int":

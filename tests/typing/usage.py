@@ -42,7 +42,7 @@ def typos(client: Client) -> None:
     dare_reward.estimate([{"rollouts": [{"answr": "1"}]}])  # type: ignore[typeddict-unknown-key]
     dare_reward.estimate([{"rollouts": [{"answer": "1"}], "promt_weight": 1.0}])  # type: ignore[typeddict-unknown-key]
     dare_reward.estimate([{"rollouts": [{"answer": "1"}], "kind": "maths"}])  # type: ignore[typeddict-item]
-    dare_reward.estimate([{"rollouts": [{"answer": 1}]}])  # type: ignore[typeddict-item]
+    dare_reward.estimate([{"rollouts": [{"answer": [1]}]}])  # type: ignore[typeddict-item]
     dare_reward.estimate([{"kind": "math"}])  # type: ignore[typeddict-item]
     client.rewards([{"rollouts": [{"mean_entropie": 0.1}]}])  # type: ignore[typeddict-unknown-key]
     rollout: Rollout = {"answer": "1", "token_entropy": [0.1]}  # type: ignore[typeddict-unknown-key]
