@@ -8,6 +8,7 @@ import pytest
 
 import dare_reward
 from dare_reward.advantages.from_rewards import ADVANTAGES
+from dare_reward.cli import main
 from dare_reward.errors import RequestError
 from dare_reward.estimators.method import Method
 from dare_reward.methods import config_id, settle
@@ -149,3 +150,15 @@ def test_spans_know_of_silent_rollouts_in_columns():
     columns = {"num_tokens": np.array([0, 4])}
     reply = score(sent, {}, method="ttrl", columns=columns, update=Update(spans=True)).reply
     assert [span is None for span in reply.groups[0].answer_spans] == [True, False]
+
+
+def test_a_file_may_hold_both_kinds(tmp_path, capsys):
+    file = tmp_path / "rollouts.jsonl"
+    groups = [
+        {"group_id": str(i), "label": "2" if i else None, "rollouts": [{"answer": a} for a in "112"]} for i in (0, 1)
+    ]
+    file.write_text("".join(json.dumps(group) + "\n" for group in groups))
+    assert main(["score", str(file), "--local", "-m", "ttrl", "--labelled", "gt", "--json"]) == 0
+    lines = [json.loads(line)["reply"] for line in capsys.readouterr().out.splitlines()]
+    assert [line["method"] for line in lines] == ["ttrl", "gt"]
+    assert [line["rewards"] for line in lines] == [[1, 1, 0], [0, 0, 1]]

@@ -59,6 +59,8 @@ def register(subparsers: Any) -> None:
     add_file(parser, "Groups of rollouts")
     add_where(parser)
     add_method(parser)
+    words = "gt: a group that has a label gets the rewards of gt, all others the method's."
+    parser.add_argument("--labelled", choices=("method", "gt"), default="method", help=words)
     add_out(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--table", action="store_true", help="Write tables, in a pipe or a file too.")
@@ -68,7 +70,7 @@ def register(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    params = chosen_params(arguments)[arguments.method]
+    params = chosen_params(arguments)[arguments.method] | {"labelled": arguments.labelled}
     check_variables()
     check_out(arguments)
     screen = screen_of(arguments)
