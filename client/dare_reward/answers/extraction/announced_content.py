@@ -11,8 +11,9 @@ from ..languages import alternatives, every
 from ..markup import undecorated
 from .fields import is_placeholder
 from .lines import ABBREVIATION, Span, display, sentence, spans
-from .prose_values import COPULA, NUMBER, UNREAD, last_side, plain_content, tail_link, unit_after
+from .prose_values import COPULA, UNREAD, last_side, plain_content, tail_link, unit_after
 from .statements import conclusion_of, items, of_several, said_in_words
+from .values import PLAIN
 
 if TYPE_CHECKING:
     from .announcements import Announcement
@@ -264,7 +265,7 @@ def _span_content(said: str, start: int, found: list[Span]) -> str | None:
     if lead:
         if _LEFT_SIDE.fullmatch(lead):
             return f"{lead} {first[2]}" if lead.endswith("=") else lead + first[2]
-        if NUMBER.match(lead) or _ABOUT.search(lead):
+        if PLAIN.match(lead) or _ABOUT.search(lead):
             return None
         linked = 0 <= tail_link(said[: first[0]], start) == first[0]
         if _NAME.fullmatch(first[2]) and not linked and not _EQUALS.match(said, first[1]):
