@@ -74,7 +74,7 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="sizes for a CPU: shows that it works, measures nothing")
     parser.add_argument("--model", help="folder of a model for transformers (default: the packed one, else a tiny one)")
     parser.add_argument("--parts", default=",".join(PARTS))
-    parser.add_argument("--out", type=Path, default=Path("gpu-results"))
+    parser.add_argument("--out", type=Path, default=Path("build/gpu"))
     parser.add_argument("--minutes", type=float, default=8)
     parser.add_argument("--pack", type=Path, metavar="DIR", help="write the pieces, and run nothing")
     parser.add_argument("--piece", type=int, default=48, help="MiB of a piece")
