@@ -587,3 +587,15 @@ def test_the_service_must_be_there_for_the_handshake(make, live):
     settings = group_module.GroupSettings(start_timeout=0.1)
     with pytest.raises(UnavailableError, match="not ready"):
         group_module.handshake("http://127.0.0.1:9", "", settings)
+
+
+def test_a_labelled_prompt_gets_the_rewards_of_gt_where_the_url_says_so(make):
+    """From the service, and in process alike; a prompt without a label gets the method's."""
+    executor = make("labelled=gt&method=ttrl")
+    right = [float(said(r) == TEXTS[2]) for r in go(executor, Engine(say, delay=0), n=4, label="5")]
+    for label, wanted in (("5", right), ("", None)):
+        out = go(executor, Engine(say, delay=0), n=4, label=label)
+        if wanted is not None:
+            assert sorted(r["reward"] for r in out) == sorted(wanted)
+        assert logs(out, "reward_fallback") == [{0.0}]
+    assert sum(r["reward"] for r in out) == 2.0

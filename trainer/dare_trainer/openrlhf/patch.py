@@ -65,7 +65,7 @@ def patch_class(executor: Any) -> bool:
     return True
 
 
-class Route:
+class GroupRoute:
     """What one executor's reward URLs say, and the groups that are open."""
 
     def __init__(self, urls: Sequence[str]) -> None:
@@ -84,20 +84,20 @@ class Route:
         return await asyncio.shield(self._begun)
 
 
-def _route(executor: Any) -> Route | None:
+def _route(executor: Any) -> GroupRoute | None:
     urls = executor.reward_endpoints
     if not urls or executor.reward_func is not None or not urls[0].startswith(("http://", "https://")):
         return None
     if vars(executor).get(ROUTE) is None:
-        setattr(executor, ROUTE, Route(urls))
-    route: Route = vars(executor)[ROUTE]
+        setattr(executor, ROUTE, GroupRoute(urls))
+    route: GroupRoute = vars(executor)[ROUTE]
     return route
 
 
 class _Call:
     """One call of `execute`, and the engine as that call sees it."""
 
-    def __init__(self, route: Route, member: SiblingCall[Delivery, RolloutOutcome], bound: dict[str, Any]) -> None:
+    def __init__(self, route: GroupRoute, member: SiblingCall[Delivery, RolloutOutcome], bound: dict[str, Any]) -> None:
         self.route, self.member, self.bound = route, member, bound
         self.actor = bound["llm_engine"]
         self.delivery: Delivery | None = None
@@ -126,7 +126,7 @@ class _Call:
 
 async def _together(one: Callable[[], Any], count: int) -> list[tuple[Any, ReadRollout]]:
     """The first continuation, whose failure is raised, and those of `count` - 1 others that did not fail."""
-    from .siblings import stop  # noqa: PLC0415  as in Route
+    from .siblings import stop  # noqa: PLC0415  as in GroupRoute
 
     tasks = [asyncio.ensure_future(one()) for _ in range(count)]
     try:
