@@ -125,7 +125,7 @@ def group_settings_table() -> Iterator[tuple[str, ...]]:
         yield f"`{name}`", spec.accepts, "" if spec.default in ("", ()) else str(spec.default), spec.doc
 
 
-def logs_table(route: Literal["url", "agent"]) -> Iterator[tuple[str, ...]]:
+def logs_table(route: Literal["url", "actor"]) -> Iterator[tuple[str, ...]]:
     """The keys that OpenRLHF logs, by route: url or agent."""
     from dare_reward.openrlhf import LOGS, keys_of  # noqa: PLC0415
 
@@ -295,7 +295,7 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "url": url_table,
     "adapter": adapter_table,
     "logs": partial(logs_table, "url"),
-    "agent": partial(logs_table, "agent"),
+    "actor": partial(logs_table, "actor"),
     "group-settings": group_settings_table,
     "shadow": partial(meanings, "dare_reward.scoring.shadow_methods:LOGS", "key", "meaning", form="`shadow_METHOD_{}`"),
     "names": names_table,

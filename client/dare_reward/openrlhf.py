@@ -1,4 +1,4 @@
-"""What OpenRLHF's labels, scores, logs and evaluation mean, for the reward URL and for the agent alike.
+"""What OpenRLHF's labels, scores, logs and evaluation mean, for the service and for the rollout actor alike.
 
 OpenRLHF tells neither of them whether it trains or evaluates, and has one label column for both. So the label decides,
 as an object or as its JSON text:
@@ -62,7 +62,7 @@ DISTINCT: Final = re.compile(r"[0-9]{9}|[0-9a-f]{8}-[0-9a-f]{4}-", re.ASCII | re
 Known = Mapping[str, float | Sequence[float]]  # values of the log that only the route knows, under their keys
 Split = Literal["train", "eval"]
 SPLITS: Final = (None, "train", "eval")
-Route = Literal["url", "agent"]
+Route = Literal["url", "actor"]
 Pruned = Literal["zero", "neutral", "mask"]
 SCALE: Final = (
     "OpenRLHF needs --algo.advantage.estimator dr_grpo, not group_norm (before 0.10.2: --advantage_estimator)"
@@ -271,16 +271,16 @@ LOGS: Final[Mapping[str, LogKey]] = MappingProxyType(
             "time from this rollout's first arrival to the closing of its group", only="url", late=0.0
         ),
         "reward_fallback": LogKey(
-            "1: computed in the actor, for want of the service; 2: not computed, all rewards are equal", only="agent"
+            "1: computed in the actor, for want of the service; 2: not computed, all rewards are equal", only="actor"
         ),
         "no_span": LogKey(
             "1: train_on=reasoning, and the tokens of this rollout's answer could not be told: all of them train",
-            only="agent",
+            only="actor",
             late=0.0,
         ),
-        "votes_saved": LogKey("adaptive: votes that were not asked for, because the group was settled", only="agent"),
-        "settle_risk": LogKey("adaptive: probability that the label differs from that of all votes", only="agent"),
-        "reward_wait_ms": LogKey("from the end of the group's last generation to its rewards", only="agent"),
+        "votes_saved": LogKey("adaptive: votes that were not asked for, because the group was settled", only="actor"),
+        "settle_risk": LogKey("adaptive: probability that the label differs from that of all votes", only="actor"),
+        "reward_wait_ms": LogKey("from the end of the group's last generation to its rewards", only="actor"),
     }
 )
 

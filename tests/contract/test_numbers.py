@@ -53,7 +53,7 @@ def of_openrlhf(reply):
     each = [
         {k: np.nan if v == -1 else v for k, v in outcome.logs.items()}
         for group, said in zip(reply.groups, SAID, strict=True)
-        for outcome in outcomes(group, route="agent", entropies=[u for _, u, _, _ in said], shadow=["ttrl"])
+        for outcome in outcomes(group, route="actor", entropies=[u for _, u, _, _ in said], shadow=["ttrl"])
     ]
     means = {name: np.nanmean([own[name] for own in each]) for name in each[0]}
     # OpenRLHF takes the mean over rollouts; an entropy is one over those with an answer.

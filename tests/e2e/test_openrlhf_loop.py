@@ -140,7 +140,7 @@ def test_weights_really_reach_vllm(grouped_run):
 def test_no_number_is_nan_and_all_logs_are_there(grouped_run):
     run, _ = grouped_run
     for step in run.steps:
-        assert set(keys_of("agent")) <= step.keys()
+        assert set(keys_of("actor")) <= step.keys()
         assert all(math.isfinite(v) for v in step.values() if isinstance(v, float | int))
     for step, requests in undisturbed(run):
         groups = [x.reply["groups"][0] for x in requests]

@@ -85,7 +85,7 @@ def test_groups_inside_the_release(released, live, version):
     assert set(found["evaluation"]) <= {0.0, 1.0}
     assert (found["lost"], found["left"], found["running"], found["tasks"]) == ("lost", 0, 0, 0)
     e = found["experience"]
-    assert set(keys_of("agent")) <= set(e["keys"])
+    assert set(keys_of("actor")) <= set(e["keys"])
     assert e["same_keys"]
     assert e["finite"]
     assert e["real_advantages"] < 1e-5

@@ -285,7 +285,7 @@ def alone(case: Case) -> list[dict[str, Any]]:
     rollouts = [_rollout(*of) for of in zip(case.texts, case.entropies, case.cut, strict=True)]
     if label.split == "eval":
         made = [
-            evaluation(rules, r, label, route="agent", entropy=r.get("mean_entropy"), shadow=case.shadow)
+            evaluation(rules, r, label, route="actor", entropy=r.get("mean_entropy"), shadow=case.shadow)
             for r in rollouts
         ]
     else:
@@ -296,7 +296,7 @@ def alone(case: Case) -> list[dict[str, Any]]:
         }
         reply = estimate([group], method=case.method, shadow=case.shadow, **case._params).groups[0]
         entropies = [r.get("mean_entropy") for r in rollouts]
-        made = outcomes(reply, route="agent", entropies=entropies, pruned=case.pruned, shadow=case.shadow)
+        made = outcomes(reply, route="actor", entropies=entropies, pruned=case.pruned, shadow=case.shadow)
     return [{"reward": o.reward, "scores": o.score, "extra_logs": dict(o.logs)} for o in made]
 
 

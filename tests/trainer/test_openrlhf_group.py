@@ -315,7 +315,7 @@ def test_vllm_finds_openrlhfs_executor_in_its_actor(monkeypatch):
     before = kind.execute
     monkeypatch.delitem(sys.modules, patch.MODULE, raising=False)
     patch.register()
-    agent = types.ModuleType("agent")
+    agent = types.ModuleType("actor")
     agent.SingleTurnAgentExecutor = kind
     monkeypatch.setitem(sys.modules, patch.MODULE, agent)
     assert kind.execute is before

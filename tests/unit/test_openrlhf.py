@@ -36,10 +36,10 @@ def reply(**params):
 
 
 def settle(pruned="zero", trained=range(9), **params):
-    return outcomes(reply(**params), route="agent", trained=trained, entropies=ENTROPIES, pruned=pruned)
+    return outcomes(reply(**params), route="actor", trained=trained, entropies=ENTROPIES, pruned=pruned)
 
 
-def graded(text="\\boxed{7}", label=SEVEN, *, route="agent", shadow=(), entropy=None, **params):
+def graded(text="\\boxed{7}", label=SEVEN, *, route="actor", shadow=(), entropy=None, **params):
     rules = AnswerRules(params)
     cut = {"finish_reason": "length"} if text.endswith("...") else {}
     rollout = {"text": text.removesuffix("..."), "num_tokens": len(text), **cut}
@@ -143,7 +143,7 @@ def test_where_a_method_names_no_label_the_most_voted_answer_counts():
     assert scores("21122", [0.9, 0.8, 0.7, 0.6, 0.5], "rent") == [1.0, 0.0, 0.0, 1.0, 1.0]
 
 
-@pytest.mark.parametrize("route", ["url", "agent"])
+@pytest.mark.parametrize("route", ["url", "actor"])
 def test_logs_are_always_the_same_finite_numbers(route):
     rollouts = [{"answer": "7", "mean_entropy": 0.1}, {"answer": None}]
     every = [
@@ -161,7 +161,7 @@ def test_logs_are_always_the_same_finite_numbers(route):
     assert not reserved & LOGS.keys()
 
 
-@pytest.mark.parametrize("route", ["url", "agent"])
+@pytest.mark.parametrize("route", ["url", "actor"])
 def test_what_differs_among_siblings_is_declared_for_one_that_comes_late(route):
     """Otherwise it would silently have the first sibling's value."""
     per_rollout = {"wait_seconds": [1.0 + i for i in range(9)], "no_span": [float(i % 2) for i in range(9)]}
@@ -178,10 +178,10 @@ def test_what_differs_among_siblings_is_declared_for_one_that_comes_late(route):
 def test_logs_of_shadow_methods_are_always_the_same_finite_numbers():
     asked = ("ttrl", "gt", "evol_rl")
     told = reply(shadow=asked)
-    scored = outcomes(told, route="agent", entropies=ENTROPIES, shadow=asked)
-    bare = outcomes(reply(), route="agent", entropies=ENTROPIES, shadow=asked)
-    every = [*scored, *bare, *neutral(3, votes=6, route="agent", shadow=asked), graded(shadow=asked)]
-    keys = keys_of("agent", asked)
+    scored = outcomes(told, route="actor", entropies=ENTROPIES, shadow=asked)
+    bare = outcomes(reply(), route="actor", entropies=ENTROPIES, shadow=asked)
+    every = [*scored, *bare, *neutral(3, votes=6, route="actor", shadow=asked), graded(shadow=asked)]
+    keys = keys_of("actor", asked)
     for o in every:
         assert tuple(o.logs) == keys
         assert all(type(v) is float and math.isfinite(v) for v in o.logs.values())
@@ -214,27 +214,27 @@ def test_the_route_tells_what_only_it_knows():
     assert [o.logs["wait_seconds"] for o in found] == known["wait_seconds"]
     assert {o.logs["partial"] for o in found} == {1.0}
     assert "reward_fallback" not in found[0].logs
-    assert outcomes(reply(), route="agent", known=known)[0].logs["reward_fallback"] == 1.0
+    assert outcomes(reply(), route="actor", known=known)[0].logs["reward_fallback"] == 1.0
 
 
 def test_without_label_nothing_is_claimed():
     rollouts = [{"answer": "7", "mean_entropy": 0.1}] * 2
-    found = outcomes(estimate([{"rollouts": rollouts}]).groups[0], route="agent")
+    found = outcomes(estimate([{"rollouts": rollouts}]).groups[0], route="actor")
     names = ("label_accuracy", "reward_accuracy", "ground_truth_ratio", "entropy")
     assert {found[0].logs[k] for k in names} == {-1.0}
 
 
 def test_a_group_without_an_answer_is_scored():
     rollouts = [{"answer": None, "mean_entropy": 0.1}] * 3
-    found = outcomes(estimate([{"rollouts": rollouts}]).groups[0], route="agent", pruned="neutral")
+    found = outcomes(estimate([{"rollouts": rollouts}]).groups[0], route="actor", pruned="neutral")
     assert [(o.reward, o.score) for o in found] == [(0.0, 0.0)] * 3
 
 
 def test_a_group_that_was_not_scored_has_no_outcomes():
     lacking = estimate([{"rollouts": [{"answer": "7"}]}]).groups[0]
     with pytest.raises(ValueError, match="no rewards"):
-        outcomes(lacking, route="agent")
-    assert {(o.reward, o.score) for o in neutral(2, votes=4, route="agent")} == {(0.0, 0.0)}
+        outcomes(lacking, route="actor")
+    assert {(o.reward, o.score) for o in neutral(2, votes=4, route="actor")} == {(0.0, 0.0)}
 
 
 # --- evaluation ------------------------------------------------------------------------------------------------------

@@ -322,7 +322,7 @@ class GroupReward:
         """Equal rewards, which move nothing."""
         votes = sum(len(d.rollouts) for d in deliveries)
         known = {"reward_fallback": 2.0}
-        return neutral(len(deliveries), votes=votes, route="agent", shadow=self.settings.shadow, known=known)
+        return neutral(len(deliveries), votes=votes, route="actor", shadow=self.settings.shadow, known=known)
 
     async def _estimated(self, deliveries: Sequence[Delivery]) -> list[RolloutOutcome]:
         began = time.perf_counter()
@@ -342,7 +342,7 @@ class GroupReward:
             "no_span": [float(self._unmasked(d.rollouts[0])) for d in deliveries],
         }
         return outcomes(
-            reply, route="agent", entropies=[r.entropy for r in votes], trained=range(len(deliveries)),
+            reply, route="actor", entropies=[r.entropy for r in votes], trained=range(len(deliveries)),
             pruned=self._pruned, shadow=self.settings.shadow, known=known,
         )  # fmt: skip
 
@@ -362,7 +362,7 @@ class GroupReward:
     def _accuracy(self, delivery: Delivery) -> RolloutOutcome:
         rollout, shadow = delivery.rollouts[0], self.settings.shadow
         return evaluation(
-            self._rules, rollout.entry, delivery.label, route="agent", entropy=rollout.entropy, shadow=shadow
+            self._rules, rollout.entry, delivery.label, route="actor", entropy=rollout.entropy, shadow=shadow
         )
 
     def _unmasked(self, rollout: ReadRollout) -> bool:
