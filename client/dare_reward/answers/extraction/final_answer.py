@@ -43,6 +43,7 @@ _NUMBER = pattern(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
 _SPAN = pattern(r"\$\$?+([^$]+)\$\$?+|\\\(((?:[^\\]|\\[^)])*+)\\\)|\\\[((?:[^\\]|\\[^\]])*+)\\\]")
 
 _WORDS = pattern(r"(?<!\\)[A-Za-z]{3,} ")
+_DONE = pattern(r"\d\s[a-z]+\Z")  # "3 quarters", "7 squared"
 _SENTENCE_ENDS = (".", "!", "$", "**", "\\)", "\\]", "。")
 _OR = pattern(rf"\}}[\s$*.,)]{{0,6}}+(?:{alternatives('or')})[\s$*(]{{0,6}}+\\f?box")
 
@@ -255,6 +256,8 @@ def _inside(content: str) -> str | None:
     if (phrase := _phrase(content, "math")) is not None:
         return phrase or None
     few, derived = len(content.split()) <= 2, "=" in content and _WORDS.search(content) is not None
+    if few and any(v.content is None for v in values(content)) and _DONE.search(content):
+        return None
     if few or (not derived and readable(content)):
         return content
     if (value := verdict(content) or concluding_value(content, ended=True)) is not None:

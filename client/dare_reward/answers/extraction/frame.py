@@ -91,7 +91,7 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
         turn = _after_thinking(text, _THINK, open_think=open_think)
     elif "[" in text or "◁" in text:
         turn = _after_thinking(_reply(text), _THINK if "◁" in text else _SQUARE, open_think=open_think)
-    if turn and "nswer>" in turn and not _OPENED.search(turn):
+    if turn and ">" in turn and "nswer>" in turn and not _OPENED.search(turn):
         stray = _STRAY.search(turn)
         turn = turn[: stray.start()] if stray and turn.find("box", stray.end()) < 0 else turn
     return without_stray_tags(turn) if turn and marked else turn
