@@ -151,6 +151,9 @@ OPENRLHF = _post(
     parameters=[BESIDE, *_options(OPENRLHF_URL.values())],
     refusals=(*REFUSALS, 409),
 )
+MINTED = _operation(
+    "Single rollouts", {"text/plain": {"schema": {"type": "string"}}}, "The URL for OpenRLHF's flag", (401, 422)
+)
 HEALTH = _operation("Service", _json("Health", {"status": "ok"}), "The process runs")
 READY = _operation("Service", _json("Readiness", {"status": "ready"}), "The service takes requests", [503])
 INFO = _operation(
@@ -177,6 +180,7 @@ OPERATIONS: Final[dict[str, tuple[str, str, dict[str, Any]]]] = {
     "/reward": ("score_groups", "Score groups of rollouts", REWARD),
     "/v1/reward": ("score_groups_v1", "Score groups of rollouts", REWARD),
     "/get_reward": ("score_openrlhf", "Serve OpenRLHF's remote reward model", OPENRLHF),
+    "/openrlhf": ("mint_openrlhf_url", "Mint and check the URL for OpenRLHF's flag", MINTED),
     "/methods": ("list_methods", "List the methods and their parameters", METHODS),
     "/health": ("health", "Liveness probe", HEALTH),
     "/ready": ("ready", "Readiness probe", READY),
