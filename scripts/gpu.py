@@ -538,6 +538,8 @@ def vllm(job: Job) -> None:
         speed[mode] = json.loads(options)["n"] * json.loads(options)["tokens"] / seconds
     subprocess.run([sys.executable, folder / "rescore.py", model, made, scored, "1.0"], check=True)
     rows = json.loads(made.read_text(encoding="utf-8"))["rows"]
+    if said := next((row["entropies"] for row in rows if isinstance(row["entropies"], str)), None):
+        raise SystemExit(f"vllm: {said}")
     found = np.concatenate([row["entropies"] for row in rows])
     wanted = np.concatenate(json.loads(scored.read_text(encoding="utf-8"))["rows"])
     error = float(abs(found - wanted).max())
