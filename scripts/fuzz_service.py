@@ -19,7 +19,7 @@ import _venv
 from _venv import ROOT, say
 
 # Nobody sends the siblings of a rollout that a fuzzer makes up: it is sent away at once.
-HOLDS = {"DARE_JOIN_HOLD": "0.2", "DARE_JOIN_DEADLINE": "0.5"}
+HOLDS = {"DARE_JOIN_HOLD": "0.2"}
 CONFIG = ROOT / "scripts" / "fuzz_service.toml"
 
 

@@ -120,22 +120,6 @@ class Settings:
         "Seconds that an OpenRLHF rollout waits for its siblings: its client gives up after 180 s and comes back.",
         le=179,
     )
-    join_runs: str = _setting(
-        "distinct",
-        "distinct: the run= of single rollouts holds nine digits in a row or a UUID: no two "
-        "jobs then have the same. any: every name will do, where you know that no two jobs run at once.",
-        choices=("distinct", "any"),
-    )
-    join_deadline: float = _setting(
-        800.0,
-        "Seconds after which a group closes with what has arrived. Its first rollout gives up after 5 x join_hold.",
-    )
-    join_memory: int = _setting(
-        256 * MIB,
-        "Bytes of rollouts that wait and of rewards that are kept for who missed them. The oldest rewards "
-        "go first; where rollouts alone fill it, more are answered 503.",
-        **BYTES,
-    )
     page: str = _setting(
         "on",
         "off: no page at `GET /`. It follows the run log, so `DARE_RUN_LOG=off` turns it off too.",
@@ -199,6 +183,19 @@ class Settings:
     max_head_bytes: int = _bound(
         64 << 10,
         "Bytes of a request's line and headers; more are answered 431 before the token is looked at.",
+    )
+    join_runs: str = _bound(
+        "distinct", "The run= of single rollouts holds nine digits in a row or a UUID: no two jobs then have the same."
+    )
+    join_deadline: float = _bound(
+        800.0,
+        "Seconds after which a group closes with what has arrived, and at most 4.7 x join_hold: its first client gives "
+        "up after five tries.",
+    )
+    join_memory: int = _bound(
+        256 * MIB,
+        "Bytes of rollouts that wait and of rewards that are kept for who missed them. The oldest rewards go first; "
+        "where rollouts alone fill it, more are answered 503.",
     )
     backlog: int = _bound(
         8192,
@@ -299,10 +296,6 @@ def _check(settings: Settings) -> None:
     if settings.token and not settings.tokens:
         raise SettingsError("DARE_TOKEN holds nothing but spaces; leave it unset for a service without a token")
     _check_host(settings.host)
-    if not settings.join_deadline < 5 * settings.join_hold:
-        raise SettingsError(
-            f"DARE_JOIN_DEADLINE must be below 5 x DARE_JOIN_HOLD, {5 * settings.join_hold:g}: a client tries 5 times"
-        )
     _check_proxies(settings.trusted_proxies)
     try:
         asked_for(settings.run_log_texts)

@@ -70,7 +70,7 @@ class Front:
 
     def __init__(self, kind: str, running: contextlib.ExitStack) -> None:
         self.running = running
-        self.options: dict[str, Any] = {"DARE_JOIN_DEADLINE": 100, "DARE_PAGE": "off"}
+        self.options: dict[str, Any] = {"DARE_JOIN_HOLD": 20, "DARE_PAGE": "off"}
         if kind == "held":
             self.options["held"] = running.enter_context(socket.create_server(("127.0.0.1", 0), backlog=4096))
         else:

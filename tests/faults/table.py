@@ -152,12 +152,12 @@ row("SIGTERM, back after 10 s, the socket held", name="held_term_10")(partial(he
 row("kill -9, back after 10 s, the socket held", name="held_kill_10")(partial(held, sign=signal.SIGKILL, away=10))
 
 
-@row("kill -9 while the replies go out, the socket held (DARE_JOIN_DEADLINE=15)")
+@row("kill -9 while the replies go out, the socket held (DARE_JOIN_HOLD=3)")
 def held_kill_reply(bench: Bench) -> str:
     """Who loses a reply comes back to a process that does not remember its group, and its siblings do not."""
     bench.__exit__()
     with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener, contextlib.ExitStack() as served:
-        process = bench.start(served, held=listener, DARE_JOIN_DEADLINE=15)
+        process = bench.start(served, held=listener, DARE_JOIN_HOLD=3)
         path = f"{process.url}/get_reward?run=r-000000001&group_size={SIZE}&method=ttrl"
 
         async def run() -> list[Any]:
@@ -173,7 +173,7 @@ def held_kill_reply(bench: Bench) -> str:
             while not any(one.done() for one in clients):  # noqa: ASYNC110  the first reply is there
                 await asyncio.sleep(0)
             process.kill()
-            await asyncio.to_thread(bench.start, served, held=listener, DARE_JOIN_DEADLINE=15)
+            await asyncio.to_thread(bench.start, served, held=listener, DARE_JOIN_HOLD=3)
             return await asyncio.gather(*clients)
 
         found = asyncio.run(run())
@@ -267,7 +267,7 @@ def no_sibling(bench: Bench) -> str:
         path = f"{url}/get_reward?run=r-000000001&group_size={size}&method=ttrl&extra_logs=off"
         return await asyncio.gather(*(client(path, rollout(1, i, SIZE)) for i in range(SIZE - 1)))
 
-    with bench.own(DARE_JOIN_HOLD=1, DARE_JOIN_DEADLINE=4) as served, service() as plain:
+    with bench.own(DARE_JOIN_HOLD=1) as served, service() as plain:
         return told(asyncio.run(run(served.url, SIZE)), asyncio.run(run(plain.url, SIZE - 1)))
 
 
@@ -309,15 +309,6 @@ def disk(bench: Bench) -> str:
 def not_logged(url: str) -> int:
     info = get(f"{url}/info")
     return int(info["run_log"]["failed"] + info["run_log"]["dropped"])
-
-
-@row("DARE_JOIN_MEMORY holds two groups")
-def memory(bench: Bench) -> str:
-    size = 27  # of which the least memory that may be set holds two groups
-    with bench.own() as served:
-        expected = asyncio.run(step(served.url, GROUPS, size))
-    with bench.own(DARE_JOIN_MEMORY=64 << 10) as served:
-        return told(asyncio.run(step(served.url, GROUPS, size)), expected)
 
 
 @row("two jobs post the same prompts at once: without run=, under one name, under one name with digits, with their own")

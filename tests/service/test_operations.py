@@ -257,7 +257,6 @@ def test_a_setting_of_zero_is_refused_or_leaves_a_service_that_scores(start_serv
         ("DARE_GRACE", "1e308"),
         ("DARE_JOIN_HOLD", "180"),
         ("DARE_MAX_BODY_BYTES", "1"),
-        ("DARE_JOIN_MEMORY", "1"),
         ("DARE_PORT", "8_000"),
         ("DARE_PORT", "\u0668\u0660"),
         ("DARE_PORT", "x" * 100_000),

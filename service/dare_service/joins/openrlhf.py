@@ -106,7 +106,8 @@ class OpenRLHF:
     ) -> None:
         self._settings, self._metrics, self._workers = settings, metrics, workers
         self._runs, self._recorder, self._refusal = runs, recorder, refusal
-        hold, deadline, memory = settings.join_hold, settings.join_deadline, settings.join_memory
+        hold, memory = settings.join_hold, settings.join_memory
+        deadline = min(settings.join_deadline, 4.7 * hold)
         self.join = Join(self._score, hold=hold, deadline=deadline, memory=memory)
         metrics.join_waiting.set_function(lambda: self.join.waiting)
         metrics.join_open.set_function(lambda: len(self.join.open))
@@ -217,7 +218,7 @@ class OpenRLHF:
         except Held as held:
             raise self._unfilled(question.name, held, size) from None
         except Full:
-            why = "the memory for waiting rollouts is full (DARE_JOIN_MEMORY); try again"
+            why = "the memory for waiting rollouts is full; try again"
             raise RefusalError(503, why, code="memory", headers={"Retry-After": "1"}) from None
         except Gone:
             raise Disconnected from None

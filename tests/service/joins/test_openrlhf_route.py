@@ -263,7 +263,7 @@ async def test_rollouts_that_wait_are_bounded_and_told(asgi):
         for task in waiting:
             task.cancel()
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-    assert "DARE_JOIN_MEMORY" in refused.json()["detail"]
+    assert "the memory for waiting rollouts is full" in refused.json()["detail"]
 
 
 async def test_a_held_rollout_is_sent_back_and_keeps_its_place(asgi):
