@@ -336,6 +336,38 @@ def test_another_servers_url_is_left_alone_bodies_included(monkeypatch, reply):
     assert {p.logprobs for p in engine.asked} == {None}
 
 
+@pytest.mark.parametrize(
+    "answer", [httpx.DecodingError("no gzip"), httpx.Response(200, content=b"[" * 200_000)], ids=repr
+)
+def test_another_servers_urls_are_left_alone_whatever_they_say_and_it_answers(monkeypatch, answer):
+    """Its queries may differ, and a training run does not die of what it makes of GET /info."""
+
+    def get(url, **_):
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(group_module.httpx, "get", get)
+    executor = patched("http://other:8000/score?key=1", "http://more:8000/score?key=2&start_timeout=soon")
+    assert [r["reward"] for r in go(executor, Engine(say, delay=0), n=2)] == [0.25] * 2
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_a_gateway_that_answers_for_a_service_which_starts_is_asked_again(monkeypatch, status):
+    replies = iter([httpx.Response(status, text="Bad Gateway"), httpx.Response(200, json={"answers_version": "1"})])
+    monkeypatch.setattr(group_module.httpx, "get", lambda url, **_: next(replies))
+    monkeypatch.setattr(group_module.time, "sleep", lambda _: None)
+    assert group_module.service_info(["http://soon:8000"], 120.0) == {"answers_version": "1"}
+
+
+def test_an_actor_waits_as_long_as_the_url_says(monkeypatch):
+    waited = []
+    monkeypatch.setattr(group_module, "service_info", lambda services, patience: waited.append(patience))
+    for query in ("start_timeout=600", "alpha=0.1", "start_timeout=soon"):
+        go(patched(f"http://slow:8000/reward?{query}"), Engine(say, delay=0), n=2)
+    assert waited == [600.0, 120.0, 120.0]
+
+
 def test_a_reward_file_is_left_alone():
     executor = patched("reward_func.py")
     executor.reward_func = lambda *_: None
@@ -350,7 +382,7 @@ def test_a_service_that_does_not_answer_at_the_start_is_left_to_openrlhf(monkeyp
     monkeypatch.setattr(group_module.httpx, "get", refused)
     monkeypatch.setattr(group_module.time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(group_module.time, "sleep", lambda _: None)
-    found = group_module.service_info(group_module.read_urls(["http://gone:8000/reward"]), 120.0)
+    found = group_module.service_info(["http://gone:8000"], 120.0)
     assert found is None
     assert "http://gone:8000 does not answer" in caplog.text
 
@@ -370,6 +402,7 @@ def test_a_service_that_does_not_answer_at_the_start_is_left_to_openrlhf(monkeyp
         ("method=ddrl", "ddrl trains on a selection of rollouts"),
         ("method=cocov", "cocov returns advantages|unknown method"),
         ("shadow=evol_rl", "shadow: evol_rl needs embedding"),
+        ("labelled=gt", "labelled=gt: dare rewards by shares, where gt rewards by 0 and 1: choose calibrated_vote"),
         ("adaptive=auto", "votes_per_prompt, which is not set"),
         ("adaptive=wave%3D4%26speed%3D2&votes_per_prompt=8", "unknown setting"),
     ],

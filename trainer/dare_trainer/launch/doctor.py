@@ -56,7 +56,6 @@ def examine(
     """
     split_address(url)
     urls = read_urls([url], environment)
-    GroupSettings.read(urls.query)
     settings = _settings(url, timeout, environment)
     query = parse_qs(urls.query, keep_blank_values=True)
     checks: Sequence[tuple[str, Callable[[], str | None]]] = (
@@ -81,7 +80,7 @@ def examine(
 def _settings(url: str, timeout: float, environment: Mapping[str, str]) -> GroupSettings:
     """What the URL says, with the defaults of the service if that is there."""
     urls = read_urls([url], environment)
-    info = service_info(urls, 0.0)
+    info = service_info(urls.services, 0.0)
     return replace(GroupSettings.read(urls.query, **service_defaults(info or {})), start_timeout=timeout)
 
 

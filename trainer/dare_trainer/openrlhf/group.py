@@ -32,13 +32,14 @@ from ..vllm import plugin
 from ..vllm.token_entropy import SWITCH
 from .adaptive_votes import AdaptiveVotes, Spent
 from .rollout_reader import ReadRollout, RolloutReader, sampled_with
-from .settings import GroupSettings, RewardUrls, job_name, read_urls, service_defaults, setting_specs
+from .settings import GroupSettings, RewardUrls, job_name, read_urls, service_defaults, services_of, start_patience
 
 logger = logging.getLogger("dare_trainer")
 
 Group = Any  # a dictionary, as `POST /reward` takes it
 TRY: Final = 30.0  # seconds; the settings bound all tries together
 RETRIES: Final = 3
+ABSENT: Final = frozenset({429, 502, 503, 504})  # statuses of gateways whose service is not there, or busy
 UNLOGGED: Final = 1024  # groups that wait for a service to write them into its run log
 
 
@@ -57,26 +58,29 @@ class Delivery:
 # --- before the first rollout ----------------------------------------------------------------------------------------
 
 
-def service_info(urls: RewardUrls, patience: float) -> Mapping[str, Any] | None:
+def service_info(services: Sequence[str], patience: float) -> Mapping[str, Any] | None:
     """What the first service that answers says of itself; None where it is another's.
 
-    Any vLLM of the environment loads this package, also where the reward is another server's.
+    Any vLLM of the environment loads this package, also where the reward is another server's. So whatever such a server
+    answers is no error. A gateway that answers for a service that is not there yet has not answered.
     """
-    until, names = time.monotonic() + patience, cycle(urls.services)
+    until, names = time.monotonic() + patience, cycle(services)
     while True:
         url = next(names)
         try:
             reply = httpx.get(f"{url}/info", timeout=10)
-            info = reply.json() if reply.is_success else None
+            if reply.status_code not in ABSENT:
+                info = reply.json() if reply.is_success else None
+                return info if isinstance(info, dict) and "answers_version" in info else None
+            why = f"status {reply.status_code}"
         except httpx.TransportError as error:
-            if time.monotonic() > until:
-                logger.warning("%s does not answer (%s)", url, error)
-                return None
-            time.sleep(1)
-        except ValueError:
+            why = str(error)
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
             return None
-        else:
-            return info if isinstance(info, dict) and "answers_version" in info else None
+        if time.monotonic() > until:
+            logger.warning("%s does not answer (%s)", url, why)
+            return None
+        time.sleep(1)
 
 
 def made_up_group() -> Group:
@@ -89,9 +93,15 @@ def made_up_group() -> Group:
     return {"group_id": "handshake", "kind": "exact", "rollouts": rollouts}
 
 
+def asked_of_service(settings: GroupSettings) -> dict[str, Any]:
+    """The options of every request of the run."""
+    options: dict[str, Any] = {"method": settings.method, "shadow": settings.shadow, **settings.params}
+    return options if settings.labelled == "method" else {**options, "labelled": settings.labelled}
+
+
 def handshake(url: str, token: str, settings: GroupSettings) -> None:
     """ConfigError where the service would score otherwise than this process, which stands in for it in an outage."""
-    group, options = made_up_group(), {"method": settings.method, "shadow": settings.shadow, **settings.params}
+    group, options = made_up_group(), asked_of_service(settings)
     with Client(url, token=token or None, timeout=TRY, retries=RETRIES, record=False) as client:
         client.wait_ready(settings.start_timeout)
         there = client.reward([group], **options)
@@ -135,9 +145,7 @@ class GroupScorer:
 
     def __init__(self, urls: RewardUrls, settings: GroupSettings, run: str) -> None:
         self._settings = settings
-        self._options: dict[str, Any] = {"method": settings.method, "shadow": settings.shadow, **settings.params}
-        if settings.labelled != "method":
-            self._options["labelled"] = settings.labelled
+        self._options = asked_of_service(settings)
         self._pinned = (config_id(settings.method, settings.params), __version__)
         self._run = run
         tokens = settings.send == "tokens"
@@ -228,13 +236,14 @@ class GroupReward:
     """What the rollouts of one executor are rewarded with, and which of their tokens train."""
 
     settings: GroupSettings
+    _urls: RewardUrls
     _rules: AnswerRules
     reader: RolloutReader
     _scorer: GroupScorer
     _adaptive: AdaptiveVotes | None
 
     def __init__(self, urls: Sequence[str]) -> None:
-        self._urls = read_urls(urls)
+        self._reward_urls = urls
         self._said: set[str] = set()
 
     async def begin(self, actor: Any) -> bool:
@@ -242,13 +251,12 @@ class GroupReward:
 
         ConfigError or PluginError where the URL, the service and this process do not go together: the run ends there.
         """
-        patience = setting_specs()["start_timeout"].default
-        info = await asyncio.to_thread(service_info, self._urls, patience)
+        services = services_of(self._reward_urls)
+        info = await asyncio.to_thread(service_info, services, start_patience(self._reward_urls))
         if info is None:
-            logger.warning(
-                "%s is no dare-reward service: OpenRLHF posts as without this package", self._urls.services[0]
-            )
+            logger.warning("%s is no dare-reward service: OpenRLHF posts as without this package", services[0])
             return False
+        self._urls = read_urls(self._reward_urls)
         self.settings = settings = GroupSettings.read(self._urls.query, **service_defaults(info))
         for url in self._urls.services:
             await asyncio.to_thread(handshake, url, self._urls.token, settings)

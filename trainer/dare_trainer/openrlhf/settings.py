@@ -11,6 +11,7 @@ import json
 import os
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
@@ -22,7 +23,7 @@ from urllib.parse import parse_qsl, urlsplit, urlunsplit
 from dare_reward.answers import Kind, option_letters
 from dare_reward.errors import ConfigError, RequestError, unknown_name
 from dare_reward.estimators.certainty import PROBABILITY
-from dare_reward.methods import find, require_every_rollout, require_rewards, require_steps, settle
+from dare_reward.methods import find, other_scale, require_every_rollout, require_rewards, require_steps, settle
 from dare_reward.methods import specs as method_specs
 from dare_reward.options import TrainOn
 from dare_reward.params import Param, Spec, parameters
@@ -118,6 +119,8 @@ class GroupSettings:
         require_rewards(method, consumer="OpenRLHF")
         require_every_rollout(method, consumer="OpenRLHF")
         require_steps(method, self.params, consumer="OpenRLHF")
+        if self.labelled == "gt" and method.name != "gt" and (words := other_scale(method, self.params)):
+            raise ConfigError(f"labelled=gt: {words}")
         if self.options:
             option_letters(self.options)
         for name in self.shadow:
@@ -149,6 +152,20 @@ class RewardUrls:
     token: str = field(repr=False)
 
 
+def services_of(urls: Sequence[str]) -> tuple[str, ...]:
+    """The servers of reward URLs, whoever they are: without path, query and password."""
+    return tuple(urlunsplit((at.scheme, at.netloc.rpartition("@")[2], "", "", "")) for at in map(urlsplit, urls))
+
+
+def start_patience(urls: Sequence[str]) -> float:
+    """`start_timeout` of the first URL that has one which can be read; else the default: the URL may be another's."""
+    spec = setting_specs()["start_timeout"]
+    for url in urls:
+        with suppress(KeyError, RequestError):
+            return float(spec.parse(dict(parse_qsl(urlsplit(url).query))[spec.name]))
+    return float(spec.default)
+
+
 def read_urls(urls: Sequence[str], environment: Mapping[str, str] = os.environ) -> RewardUrls:
     """Of OpenRLHF's `reward_endpoints`; ConfigError where two of them say different things."""
     split = [urlsplit(url) for url in urls]
@@ -159,8 +176,7 @@ def read_urls(urls: Sequence[str], environment: Mapping[str, str] = os.environ) 
         )
     (query,) = queries
     token = dict(parse_qsl(query)).get("token", "") or next(iter(environment.get("DARE_TOKEN", "").split()), "")
-    services = tuple(urlunsplit((at.scheme, at.netloc.rpartition("@")[2], "", "", "")) for at in split)
-    return RewardUrls(services, query, token)
+    return RewardUrls(services_of(urls), query, token)
 
 
 @cache
