@@ -28,6 +28,7 @@ from dare_reward.wire import MEDIA_TYPES
 from .auth import Hosts, authorise, has_token, hide_token
 from .body import ARRIVED, Admission, Form, Lease, form, receive, stated_length
 from .joins.openrlhf import OpenRLHF, looks_like
+from .joins.single_process import OFF, join_refusal
 from .joins.url_options import minted
 from .metrics import Metrics
 from .middleware import Observe
@@ -37,7 +38,6 @@ from .reward_request import ReceivedRequest, RequestScorer, score_request
 from .run_notices import Runs
 from .run_recorder import RunRecorder, recorded
 from .settings import UNMEASURED, Settings, SettingsError
-from .single_process import OFF, join_refusal
 from .workers import Workers, unless_gone
 
 

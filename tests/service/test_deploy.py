@@ -298,7 +298,7 @@ def test_haproxy_holds_posts_while_the_service_is_away_and_tells_it_who_has_gone
 
             def waiting():
                 text = httpx.get(f"{process.url}/metrics").text
-                return float(re.search(r"dare_join_waiting (\S+)", text)[1])
+                return float(re.search(r"^dare_join_waiting (\S+)", text, re.MULTILINE)[1])
 
             host, front = url.removeprefix("http://").split(":")
             with socket.create_connection((host, int(front))) as client:

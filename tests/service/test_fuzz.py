@@ -60,7 +60,6 @@ PER_GROUP = {
 SETTINGS = {"params": '{"missing_entropy": "frequency"}', "join_hold": 1.0, "join_deadline": 2.0}
 # Small, so that the refusals beyond them are met too.
 BOUNDS = {"max_request_rollouts": 100, "max_request_steps": 20_000, "max_request_memory": 100_000, "max_text": 6000}
-KEPT = {"join_stale": 3.0, "join_keep": 3.0}
 
 
 @dataclass
@@ -353,7 +352,7 @@ def fuzz(count, seed):
     rng, seen = random.Random(seed), Seen()
 
     async def run():
-        app = create_app(Settings(log="off", page="off", **SETTINGS, **BOUNDS, **KEPT))
+        app = create_app(Settings(log="off", page="off", **SETTINGS, **BOUNDS))
         logging.getLogger("dare_service").setLevel(logging.CRITICAL + 1)
         for _ in range(count):
             sent = rng.choice(MAKERS)(rng)

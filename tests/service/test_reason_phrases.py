@@ -41,8 +41,8 @@ def post(connection, target, body=BODY, *, token=None, method=b"POST"):
     ("target", "status", "place"),
     [
         (b"?run=r", 422, "query.group_size: add group_size"),
-        (b"?group_size=8", 422, "query.run: add &run=NAME"),
-        (b"?group_size=8&run=r&alhpa=1", 422, "'alhpa' of the URL. Did you mean alpha"),
+        (b"?group_size=8", 422, "query.run: run= must hold nine digits or a UUID"),
+        (b"?group_size=8&run=r&alhpa=1", 422, "unknown parameter of the URL 'alhpa'. Did you mean alpha"),
         (b"?group_size=8&run=r&alpha=x", 422, "query.alpha: "),
         (b"?group_size=9999999&run=r", 422, "DARE_MAX_ROLLOUTS"),
         (b"/?group_size=8&run=r", 404, "without a slash"),

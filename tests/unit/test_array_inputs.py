@@ -163,5 +163,5 @@ def test_second_groups_are_checked():
     assert second([]) == ("groups", 0, "second_group")
     assert second("x") == ("groups", 0, "second_group")
     assert second([1]) == ("groups", 0, "second_group", 0)
-    assert second([{"answer": 1}]) == ("groups", 0, "second_group", 0, "answer")
+    assert second([{"answer": {}}]) == ("groups", 0, "second_group", 0, "answer")
     assert second([{"mean_entropy": 1.0}]) == ("groups", 0, "second_group", 0)

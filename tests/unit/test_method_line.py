@@ -57,13 +57,13 @@ def test_score_and_explain_take_the_line(capsys, monkeypatch):
     expected = dare_reward.estimate(groups, method="calibrated_vote", **PARAMS)
     assert main(["score", EXAMPLE, "--params", LINE]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [g["rewards"] for g in found] == [list(g.rewards) for g in expected.groups]
+    assert [line["reply"]["rewards"] for line in found] == [list(g.rewards) for g in expected.groups]
     assert main(["explain", EXAMPLE, "--group", groups[0]["group_id"], "--params", LINE]) == 0
     assert "exponent=-2.0" in capsys.readouterr().out
     assert main(["score", EXAMPLE, "--params", LINE, "-p", "exponent=0"]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     vote = dare_reward.estimate(groups, method="ttrl")
-    assert [g["rewards"] for g in found] == [list(g.rewards) for g in vote.groups]
+    assert [line["reply"]["rewards"] for line in found] == [list(g.rewards) for g in vote.groups]
     with pytest.raises(SystemExit):
         main(["score", EXAMPLE, "--params", LINE, "--method", "ttrl"])
 

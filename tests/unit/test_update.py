@@ -302,9 +302,8 @@ def test_a_reply_whose_selection_does_not_fit_is_refused():
         return dare_reward.Reply.from_json(body)
 
     check_fit(changed(), asked)
-    for wrong in ([0, 0], [9], [0, 1, 2, 3]):
-        with pytest.raises(ReplyError, match=r"select|no advantage"):
-            check_fit(changed(select=wrong), asked)
+    with pytest.raises(ReplyError, match="no advantage"):
+        check_fit(changed(select=[0, 1, 2, 3]), asked)
 
 
 def test_arrays_select_too():

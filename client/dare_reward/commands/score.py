@@ -59,7 +59,7 @@ def register(subparsers: Any) -> None:
     add_file(parser, "Groups of rollouts")
     add_where(parser)
     add_method(parser)
-    words = "gt: a group that has a label gets the rewards of gt, all others the method's."
+    words = "Let a group that has a label get the rewards of gt (default: method, for all)."
     parser.add_argument("--labelled", choices=("method", "gt"), default="method", help=words)
     add_out(parser)
     form = parser.add_mutually_exclusive_group()

@@ -2,7 +2,7 @@
 
 A member is a content that waits, or whose client is between two tries. Members of one content are exchangeable, so
 nobody has to tell a retry from a twin, as long as the end of a connection is known before what its client sends next is
-read: `Client.end` is called in the turn of the loop that reads the end.
+read: `WaitingClient.end` is called in the turn of the loop that reads the end.
 
     event                              what happens
     `size` members have come           the group is scored once, and all who wait are answered
@@ -57,7 +57,7 @@ class Gone(DareError):  # noqa: N818
 
 
 @dataclass(slots=True, eq=False)
-class Member:
+class WaitingMember:
     """content: a digest, equal for a retry; came: when it first did; left: since when no client waits, or None."""
 
     content: bytes
@@ -69,7 +69,7 @@ class Member:
 
 
 @dataclass(slots=True, eq=False)
-class OpenGroup:
+class JoiningGroup:
     """The members that are there; `away` are those whose client is between two tries, by their content.
 
     repeated   another group of the key filled in the same step: two jobs share a name, the data holds a prompt twice,
@@ -78,8 +78,8 @@ class OpenGroup:
 
     key: Hashable
     size: int
-    members: list[Member] = field(default_factory=list)
-    away: dict[bytes, list[Member]] = field(default_factory=dict)
+    members: list[WaitingMember] = field(default_factory=list)
+    away: dict[bytes, list[WaitingMember]] = field(default_factory=dict)
     reason: Reason | None = None  # why it closed
     repeated: bool = False
 
@@ -95,7 +95,7 @@ class ClosedGroup:
     missed: Counter[bytes] = field(default_factory=Counter)
 
 
-class Client:
+class WaitingClient:
     """The other end of one request."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class Client:
             self.leave()
 
 
-Score = Callable[[OpenGroup], Awaitable[tuple[Sequence[bytes], bytes]]]  # a reply each, and the middle
+Score = Callable[[JoiningGroup], Awaitable[tuple[Sequence[bytes], bytes]]]  # a reply each, and the middle
 
 
 class Join:
@@ -120,16 +120,16 @@ class Join:
         self._score = score
         self.began = time.monotonic()
         self.hold, self.deadline, self.memory = hold, deadline, memory
-        self.open: dict[Hashable, OpenGroup] = {}
+        self.open: dict[Hashable, JoiningGroup] = {}
         self.closed: OrderedDict[Hashable, ClosedGroup] = OrderedDict()
         self.waiting = self.bytes = 0
         self._filled: OrderedDict[Hashable, float] = OrderedDict()  # when a group of the key was last full
-        self._left: deque[tuple[float, OpenGroup, Member]] = deque()
+        self._left: deque[tuple[float, JoiningGroup, WaitingMember]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
 
     async def reply(
-        self, key: Hashable, size: int, content: bytes, rollout: Any, *, weight: int, client: Client
+        self, key: Hashable, size: int, content: bytes, rollout: Any, *, weight: int, client: WaitingClient
     ) -> bytes:
         """The member's reply. Raises Held, Full, Stopped or Gone."""
         if self._stopped:
@@ -168,7 +168,9 @@ class Join:
 
     # --- a member's way ----------------------------------------------------------------------------------------------
 
-    def _arrive(self, key: Hashable, size: int, content: bytes, rollout: Any, weight: int) -> tuple[OpenGroup, Member]:
+    def _arrive(
+        self, key: Hashable, size: int, content: bytes, rollout: Any, weight: int
+    ) -> tuple[JoiningGroup, WaitingMember]:
         """The member's place: that of an equal one whose client is away, else a new one."""
         now = self.clock()
         group = self.open.get(key)
@@ -178,17 +180,17 @@ class Join:
             return group, member
         if self.bytes + weight > self.memory:
             raise Full
-        group = group or self.open.setdefault(key, OpenGroup(key, size))
+        group = group or self.open.setdefault(key, JoiningGroup(key, size))
         young = time.monotonic() < self.began + YOUNG
         came = now - max(0.0, self.deadline - self.hold) if young else now
-        member = Member(content, rollout, came, weight, asyncio.get_running_loop().create_future())
+        member = WaitingMember(content, rollout, came, weight, asyncio.get_running_loop().create_future())
         group.members.append(member)
         self.bytes += weight
         if len(group.members) == size:
             self._close(group, "full")
         return group, member
 
-    async def _wait(self, group: OpenGroup, member: Member, gone: asyncio.Future[None]) -> None:
+    async def _wait(self, group: JoiningGroup, member: WaitingMember, gone: asyncio.Future[None]) -> None:
         """Until there is a reply or no client; Held where the hold ends before."""
         now, due = self.clock(), member.came + self.deadline
         until = min(now + self.hold, due)
@@ -207,20 +209,20 @@ class Join:
             self._close(group, "deadline")
         await self._answered(member, gone, None)
 
-    async def _answered(self, member: Member, gone: asyncio.Future[None], until: float | None) -> bool:
+    async def _answered(self, member: WaitingMember, gone: asyncio.Future[None], until: float | None) -> bool:
         """Wait for the reply or the client's end, but not longer than until then."""
         left = None if until is None else max(0.0, until - self.clock())
         done, _ = await asyncio.wait((member.reply, gone), timeout=left, return_when=asyncio.FIRST_COMPLETED)
         return bool(done)
 
-    def _before(self, group: OpenGroup) -> ClosedGroup | None:
+    def _before(self, group: JoiningGroup) -> ClosedGroup | None:
         """The group of this key that closed just before, if it rewarded all members of this one."""
         closed = self.closed.get(group.key)
         if closed is None or any(m.content not in closed.replies or m.came > closed.at + RETRY for m in group.members):
             return None
         return closed
 
-    def _leave(self, group: OpenGroup, member: Member) -> None:
+    def _leave(self, group: JoiningGroup, member: WaitingMember) -> None:
         if group.reason is not None:
             return
         if member.reply.done():  # answered by an earlier group, or stopped
@@ -230,7 +232,7 @@ class Join:
         group.away.setdefault(member.content, []).append(member)
         self._left.append((member.left, group, member))
 
-    def _remove(self, group: OpenGroup, member: Member) -> None:
+    def _remove(self, group: JoiningGroup, member: WaitingMember) -> None:
         group.members.remove(member)
         self.bytes -= member.weight
         if not group.members and self.open.get(group.key) is group:
@@ -238,7 +240,7 @@ class Join:
 
     # --- closing -----------------------------------------------------------------------------------------------------
 
-    def _close(self, group: OpenGroup, reason: Reason) -> None:
+    def _close(self, group: JoiningGroup, reason: Reason) -> None:
         group.reason = reason
         del self.open[group.key]
         if reason == "full":
@@ -250,7 +252,7 @@ class Join:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _scored(self, group: OpenGroup) -> None:
+    async def _scored(self, group: JoiningGroup) -> None:
         members, closed = group.members, self.closed.get(group.key)
         try:
             if group.reason == "deadline" and closed is not None and 2 * len(members) <= group.size:
@@ -301,7 +303,7 @@ class Join:
             self._drop(key)
 
 
-def _fail(member: Member, error: BaseException) -> None:
+def _fail(member: WaitingMember, error: BaseException) -> None:
     if not member.reply.done():
         member.reply.set_exception(error)
         member.reply.exception()  # seen: the client may be between two tries

@@ -55,7 +55,7 @@ from ..run_recorder import RunRecorder, recorded
 from ..settings import Settings
 from ..uvicorn_connection import ENDED
 from ..workers import INLINE_BYTES, Watch, Workers, run, unless_gone, until_gone
-from .join import Client, Full, Gone, Held, Join, OpenGroup, Stopped
+from .join import Full, Gone, Held, Join, JoiningGroup, Stopped, WaitingClient
 from .response_start import response_start
 from .url_options import INSTALL, Run, run_of
 
@@ -72,7 +72,7 @@ def looks_like(body: bytes | bytearray) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Rollout:
+class PostedRollout:
     """One rollout of a body, ready to be scored.
 
     prompt    a digest: what siblings share. Never a label
@@ -94,7 +94,7 @@ class Question:
 
     run: Run
     name: str
-    rollouts: Sequence[Rollout]
+    rollouts: Sequence[PostedRollout]
     recorded: bool
 
 
@@ -148,10 +148,10 @@ class OpenRLHF:
 
     async def _rollouts(
         self, request: Request, body: bytes | bytearray, asked: Run
-    ) -> tuple[list[Rollout], Sequence[str]]:
+    ) -> tuple[list[PostedRollout], Sequence[str]]:
         """One short rollout is read at once; all else beside the loop, in the threads of what it will be."""
 
-        def work(watch: Watch) -> tuple[list[Rollout], Sequence[str]]:
+        def work(watch: Watch) -> tuple[list[PostedRollout], Sequence[str]]:
             rows, unknown = short or _rows(body, self._settings)
             found = []
             for i, row in enumerate(rows):
@@ -165,7 +165,7 @@ class OpenRLHF:
         workers = self._workers.joins if len(body) <= ONE_ROLLOUT else self._workers.groups
         return await unless_gone(workers, work, request.receive)
 
-    def _rollout(self, asked: Run, i: int, query: str, prompt: str, value: Any) -> Rollout:
+    def _rollout(self, asked: Run, i: int, query: str, prompt: str, value: Any) -> PostedRollout:
         limits, logged = self._settings.limits, self._settings.logged_texts
         limits.check_text(len(prompt), ("prompts", i))
         limits.check_text(len(value if isinstance(value, str) else LABEL.encode(value)), ("labels", i))
@@ -175,11 +175,11 @@ class OpenRLHF:
         entry = {"answer": asked.rules.read({"text": text}, label)}
         if "texts" in logged:
             entry["text"] = text
-        return Rollout(
+        return PostedRollout(
             _digest(prompt).hex(), _digest(query), label, entry, found, prompt if "prompt" in logged else None
         )
 
-    def _notice(self, name: str, asked: Run, rollouts: Sequence[Rollout], unknown: Sequence[str]) -> None:
+    def _notice(self, name: str, asked: Run, rollouts: Sequence[PostedRollout], unknown: Sequence[str]) -> None:
         """What the log says once in a run: a run does not end of it, and the reply has no place for it."""
         say = partial(self._runs.say, name)
         if unknown:
@@ -198,13 +198,13 @@ class OpenRLHF:
 
     # --- one rollout -------------------------------------------------------------------------------------------------
 
-    async def _joined(self, request: Request, question: Question, rollout: Rollout) -> bytes:
+    async def _joined(self, request: Request, question: Question, rollout: PostedRollout) -> bytes:
         """The reply to a rollout that comes alone, when its siblings are there."""
         if self._refusal:
             raise RefusalError(503, self._refusal, code="workers")
         size = question.run.size_of_group(self._settings, address(request).rpartition("/")[0].removesuffix("/v1"))
         request.scope["state"]["notes"]["joined"] = True
-        key, client = (question.run.said, rollout.prompt), Client()
+        key, client = (question.run.said, rollout.prompt), WaitingClient()
         weight = sum(len(text or "") for text in (rollout.entry["answer"], rollout.entry.get("text"), rollout.asked))
         connection = request.scope.get("extensions", {}).get(ENDED) or _Receiving(request)
         connection.watch(client.end)
@@ -237,9 +237,9 @@ class OpenRLHF:
         self._runs.warn(name, "group_unfilled", why)
         return RefusalError(503, why, code="held", headers={"Retry-After": "1"})
 
-    async def _score(self, group: OpenGroup) -> tuple[list[bytes], bytes]:
+    async def _score(self, group: JoiningGroup) -> tuple[list[bytes], bytes]:
         """A reply for each member of a group that closed, and what comes too late."""
-        waiting: list[tuple[Question, Rollout]] = [member.rollout for member in group.members]
+        waiting: list[tuple[Question, PostedRollout]] = [member.rollout for member in group.members]
         question, rollouts = waiting[0][0], [rollout for _, rollout in waiting]
         full, few = group.reason == "full", 2 * len(rollouts) <= group.size
         waits = [self.join.clock() - m.came for m in group.members]
@@ -295,7 +295,7 @@ class OpenRLHF:
     def _placed(
         self,
         question: Question,
-        rollouts: Sequence[Rollout],
+        rollouts: Sequence[PostedRollout],
         effort: Effort,
         *,
         size: int | None,
@@ -335,7 +335,7 @@ class OpenRLHF:
                 out.update(zip(group.items, found, strict=True))
         return out
 
-    def _member(self, i: int, rollout: Rollout, asked: Run, size: int | None) -> Member[int]:
+    def _member(self, i: int, rollout: PostedRollout, asked: Run, size: int | None) -> Member[int]:
         said = asked.rules.group(rollout.label)
         return Member(
             i, None, rollout.prompt, kind=said["kind"], options=said["options"], label=said["label"], size=size,
@@ -389,7 +389,7 @@ def _rows(body: bytes | bytearray, settings: Settings) -> tuple[list[tuple[str, 
     return list(zip(*columns.values(), strict=True)), sorted(key[:64] for key in content.keys() - KEYS)[:8]
 
 
-def _body(place: int, group: FormedGroup[int], rollouts: Sequence[Rollout]) -> dict[str, Any]:
+def _body(place: int, group: FormedGroup[int], rollouts: Sequence[PostedRollout]) -> dict[str, Any]:
     """A group of `POST /reward`."""
     own = [rollouts[i] for i in group.items]
     name, prompt = own[0].prompt, own[0].asked

@@ -51,20 +51,19 @@ class Run:
 
     def size_of_group(self, settings: Settings, address: str) -> int:
         """RequestError, with both ways out, where nothing tells whose sibling a rollout is that comes alone."""
-        if self.group_size is None:
+        size = self.group_size
+        if size is None:
             raise _missing(
                 "group_size",
-                "add group_size, the value of --rollout.n_samples_per_prompt (before 0.10.2: --n_samples_per_prompt): "
-                f"the rollouts of a prompt come one by one, and their number is unknown. {_ways_out(address, 8)}",
+                f"add group_size, your --rollout.n_samples_per_prompt. {_ways_out(address, 8)}",
             )
         named = is_distinct(self.run) or (settings.join_runs == "any" and self.run)
-        if self.group_size > 1 and not named:
+        if size > 1 and not named:
             raise _missing(
                 "run",
-                "let run= hold what differs from job to job, nine digits or a UUID, such as run=NAME-$(date +%s)-$$: "
-                f"else the rollouts of two jobs would fill one group. {_ways_out(address, self.group_size)}",
+                f"run= must hold nine digits or a UUID: jobs would share groups. {_ways_out(address, size)}",
             )
-        return self.group_size
+        return size
 
 
 @lru_cache(maxsize=1024)
@@ -153,7 +152,8 @@ def _letters(kind: str, options: str | None) -> tuple[str, ...] | None:
 
 
 def _ways_out(address: str, size: int) -> str:
-    return f'Ask for the URL: curl -sS "{address}/openrlhf?group_size={size}". Or {INSTALL}'
+    """Short: OpenRLHF's log shows 200 characters."""
+    return f'Get the URL: curl -sS "{address}/openrlhf?group_size={size}". Or install dare-reward on the rollout nodes'
 
 
 def _missing(name: str, why: str) -> RequestError:

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from dare_service.joins.join import AWAY, SETTLE, Client, Full, Gone, Held, Join, Stopped
+from dare_service.joins.join import AWAY, SETTLE, Full, Gone, Held, Join, Stopped, WaitingClient
 
 HOLD, DEADLINE, TRIES = 170.0, 800.0, 5
 BROKEN, LOST = "the connection breaks", "the reply is written and never read"
@@ -32,7 +32,7 @@ class Place:
 
     async def one_try(self, text, *, size=3, key="k", breaks=None):
         """`breaks`: seconds after which the connection breaks."""
-        end = Client()
+        end = WaitingClient()
         if breaks is not None:
             asyncio.get_running_loop().call_later(breaks, end.end)
         return await self.join.reply(key, size, text.encode(), text, weight=len(text), client=end)

@@ -9,9 +9,9 @@ import pytest
 from dare_reward.errors import RequestError
 from dare_reward.methods import methods
 from dare_reward.options import OPENRLHF_URL
+from dare_service.joins.single_process import join_refusal
 from dare_service.joins.url_options import minted, run_of
 from dare_service.settings import Settings, SettingsError, from_environment
-from dare_service.single_process import join_refusal
 
 pytestmark = pytest.mark.usefixtures("plugins")
 
@@ -135,7 +135,7 @@ def test_the_minted_url_is_checked_and_holds_a_name_that_no_other_job_has():
     [
         ("alhpa=1&group_size=8", "Did you mean alpha"),
         ("alpha=1", "add group_size"),
-        ("group_size=8&run=a", "nine digits"),
+        ("group_size=8&run=a", "nine digits or a UUID"),
     ],
 )
 def test_what_cannot_be_minted_is_refused_with_the_reason(query, words):

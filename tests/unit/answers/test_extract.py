@@ -137,7 +137,8 @@ def test_any_mixture_of_markers_is_read_without_error(text, kind, unmarked):
     if kind == "choice" and found.answer is not None:
         assert found.answer in "ABCDEFGHIJ"
     if found.source in {"box", "tag"} and kind != "choice":
-        assert extract(text, kind=kind, closed_only=True) == found
+        closed = extract(text, kind=kind, closed_only=True)  # a tag that never closes is read where the text has ended
+        assert closed == found or (found.source == "tag" and closed.reason == "cut_off")
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=20).map("".join), st.sampled_from(KINDS))

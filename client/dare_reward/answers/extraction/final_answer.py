@@ -239,7 +239,7 @@ def _phrase(text: str, kind: Kind) -> str | None:
 
 def _unclosed(rest: str) -> str | None:
     """What a tag holds that never closes, if its text ends."""
-    return rest if rest.rstrip().endswith(_SENTENCE_ENDS) else None
+    return rest if rest.rstrip().endswith(_SENTENCE_ENDS) and any(map(str.isalnum, rest)) else None
 
 
 def _inside(content: str) -> str | None:
