@@ -58,11 +58,13 @@ class Gone(DareError):  # noqa: N818
 
 @dataclass(slots=True, eq=False)
 class WaitingMember:
-    """content: a digest, equal for a retry; came: when it first did; left: since when no client waits, or None."""
+    """content: a digest, equal for a retry; came: when it first did; due: when it waits for siblings no longer; left:
+    since when no client waits, or None."""
 
     content: bytes
     rollout: Any
     came: float
+    due: float
     weight: int
     reply: asyncio.Future[bytes]
     left: float | None = None
@@ -86,13 +88,22 @@ class JoiningGroup:
 
 @dataclass(slots=True)
 class ClosedGroup:
-    """What the last group of a key got, by content; `middle`: what comes too late; `missed`: who was gone by then."""
+    """What the last group of a key got, by content; `middle`: what comes too late; `missed`: who was gone by then.
+
+    Who does not come for it within AWAY of `gone`, when the last of them was found gone, never will: then the content
+    is another rollout's, of a later step.
+    """
 
     at: float
     replies: dict[bytes, bytes]
     middle: bytes
     weight: int
     missed: Counter[bytes] = field(default_factory=Counter)
+    gone: float = 0.0
+
+    def owes(self, content: bytes, now: float) -> bool:
+        """Whether the next post of the content gets its reply at once."""
+        return self.missed[content] > 0 and now <= self.gone + AWAY
 
 
 class WaitingClient:
@@ -135,7 +146,7 @@ class Join:
         if self._stopped:
             raise Stopped
         self._forget(weight + MEMBER)
-        if (closed := self.closed.get(key)) is not None and closed.missed[content]:
+        if (closed := self.closed.get(key)) is not None and closed.owes(content, self.clock()):
             closed.missed[content] -= 1
             return closed.replies[content]
         group, member = self._arrive(key, size, content, rollout, weight + MEMBER)
@@ -158,6 +169,7 @@ class Join:
         """The client was gone before its reply went out: its next try gets it."""
         if (closed := self.closed.get(key)) is not None and content in closed.replies:
             closed.missed[content] += 1
+            closed.gone = self.clock()
 
     def stop(self) -> None:
         """Who waits is sent away, nobody is let in; what is being scored is finished."""
@@ -182,8 +194,8 @@ class Join:
             raise Full
         group = group or self.open.setdefault(key, JoiningGroup(key, size))
         young = time.monotonic() < self.began + YOUNG
-        came = now - max(0.0, self.deadline - self.hold) if young else now
-        member = WaitingMember(content, rollout, came, weight, asyncio.get_running_loop().create_future())
+        due = now + min(self.hold, self.deadline) if young else now + self.deadline
+        member = WaitingMember(content, rollout, now, due, weight, asyncio.get_running_loop().create_future())
         group.members.append(member)
         self.bytes += weight
         if len(group.members) == size:
@@ -192,8 +204,8 @@ class Join:
 
     async def _wait(self, group: JoiningGroup, member: WaitingMember, gone: asyncio.Future[None]) -> None:
         """Until there is a reply or no client; Held where the hold ends before."""
-        now, due = self.clock(), member.came + self.deadline
-        until = min(now + self.hold, due)
+        now = self.clock()
+        until = min(now + self.hold, member.due)
         if self._before(group) is not None and await self._answered(member, gone, min(until, now + SETTLE)):
             return
         if group.reason is None and (before := self._before(group)) is not None:
@@ -204,7 +216,7 @@ class Join:
         if await self._answered(member, gone, until):
             return
         if group.reason is None:
-            if until < due:
+            if until < member.due:
                 raise Held(f"{len(group.members)} of {group.size} rollouts have come")
             self._close(group, "deadline")
         await self._answered(member, gone, None)
@@ -262,7 +274,8 @@ class Join:
                 kept = {m.content: r for m, r in zip(members, replies, strict=True)}
                 missed = Counter(m.content for m in members if m.left is not None)
                 weight = sum(map(len, replies)) + MEMBER
-                self._remember(group.key, ClosedGroup(self.clock(), kept, middle, weight, missed))
+                now = self.clock()
+                self._remember(group.key, ClosedGroup(now, kept, middle, weight, missed, gone=now))
         except Exception as error:  # noqa: BLE001  (it is the error of all who wait)
             for member in members:
                 _fail(member, error)

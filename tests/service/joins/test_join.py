@@ -151,6 +151,21 @@ def test_a_client_that_breaks_while_its_group_is_scored_is_owed_its_reply_once(v
     virtual(main())
 
 
+def test_a_client_that_never_comes_for_its_reply_leaves_it_to_nobody_in_a_later_step(virtual):
+    """Its job was cancelled. A short text of a later step is that step's, and its siblings get it as a vote."""
+
+    async def main():
+        place = Place(cost=10.0)
+        tries = [asyncio.ensure_future(place.one_try(t)) for t in "ab"]
+        with pytest.raises(Gone):
+            await place.one_try("c", breaks=5.0)
+        await asyncio.gather(*tries)
+        await asyncio.sleep(AWAY + 1)
+        assert await together(*(place.client(t) for t in "cde")) == [(3, t, 2) for t in "cde"]
+
+    virtual(main())
+
+
 def test_a_connection_that_ends_in_the_turn_of_the_reply_is_owed_it(virtual):
     async def main():
         place = Place()
@@ -210,6 +225,20 @@ def test_what_comes_to_a_process_that_has_just_begun_is_due_at_the_end_of_its_fi
         found = await asyncio.gather(*(place.client(t, size=4) for t in "abc"))
         assert [result for _, result in found] == [(3, t, 1) for t in "abc"]
         assert {at for at, _ in found} == {HOLD}
+
+    virtual(main())
+
+
+def test_in_a_young_process_the_time_of_arrival_is_the_true_one(virtual, monkeypatch):
+    """`wait_seconds` is logged from it."""
+
+    async def main():
+        place, seen = Place(), []
+        place.join.began = 1000.0
+        place.join._score = lambda group: seen.extend(m.came for m in group.members) or place.score(group)
+        monkeypatch.setattr("dare_service.joins.join.time.monotonic", lambda: 1002.0)
+        await asyncio.gather(*(place.client(t) for t in "abc"))
+        assert seen == [0.0] * 3
 
     virtual(main())
 
