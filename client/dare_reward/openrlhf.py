@@ -54,6 +54,7 @@ __all__ = [
     "outcomes",
     "read_label",
     "rounded",
+    "url_letters",
     "write_label",
 ]
 
@@ -372,6 +373,13 @@ def _scores(reply: GroupReply, places: Sequence[int]) -> list[float]:
     right = [r > 0 for r in rewards] if reply.method == "gt" else [best is not None and a == best for a in answers]
     scores = [float(right[i]) for i in places]
     return scores if reply.drop is None or all(scores) else [0.0] * len(scores)
+
+
+def url_letters(options: str) -> tuple[str, ...]:
+    """The letters that `options` of a reward URL names: `ABCD`, `A,B,C,D`, or their number. RequestError for others."""
+    if re.fullmatch("[0-9]{1,9}", options):
+        return option_letters(int(options))
+    return option_letters([c for c in options if c not in ", "])
 
 
 def is_distinct(run: str) -> bool:

@@ -397,6 +397,7 @@ def test_a_service_that_does_not_answer_at_the_start_is_left_to_openrlhf(monkeyp
         ("votes_per_promt=64", "Did you mean votes_per_prompt"),
         ("alpha=many", "alpha must be a finite number"),
         ("alpha=0.1&alpha=0.2", "names 'alpha' twice"),
+        (f"kind=choice&options={'9' * 5000}", "options must be different capital letters"),
         ("pruned=gone", "pruned must be one of zero, neutral, mask"),
         ("method=nosuch", "unknown method"),
         ("method=ddrl", "ddrl trains on a selection of rollouts"),
@@ -412,6 +413,12 @@ def test_what_does_not_go_ends_the_run_by_name_before_the_first_rollout(make, qu
     with pytest.raises(ConfigError, match=words):
         go(make(query), engine, n=2)
     assert engine.asked == []
+
+
+@pytest.mark.parametrize("options", ["ABCD", "4", "A,B,C,D", "A+B+C+D"])
+def test_the_letters_of_a_choice_are_written_as_for_the_service(make, options):
+    out = go(make(f"kind=choice&options={options}"), Engine(lambda n: f"\\boxed{{{'DDAE'[n]}}}", delay=0), n=4)
+    assert logs(out, "invalid") == [{0.25}]
 
 
 def test_two_urls_that_say_different_things_end_the_run(live):

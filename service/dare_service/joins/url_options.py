@@ -13,7 +13,7 @@ from dare_reward.answers import Kind, option_letters
 from dare_reward.errors import RequestError, unknown_name
 from dare_reward.estimators.method import Method
 from dare_reward.methods import find, require_every_rollout, require_rewards, require_steps, settle, specs
-from dare_reward.openrlhf import AnswerRules, is_distinct
+from dare_reward.openrlhf import AnswerRules, is_distinct, url_letters
 from dare_reward.options import OPENRLHF_URL, OPTIONS
 from dare_reward.scoring.shadow_methods import needs
 
@@ -107,7 +107,7 @@ def minted(query: str, address: str, settings: Settings) -> str:
     """
     texts = _pairs(query)
     texts.setdefault("run", str(uuid4()))
-    text = urlencode(texts, safe="/:+ ").replace(" ", "+")
+    text = urlencode(texts, safe="/:")
     run_of(text, settings).size_of_group(settings, address)
     return f"{address}/reward?{text}"
 
@@ -142,11 +142,8 @@ def _letters(kind: str, options: str | None) -> tuple[str, ...] | None:
         if options is not None:
             raise RequestError("is for kind=choice", loc=("query", "options"), code="conflict")
         return None
-    if options is None:
-        return tuple(option_letters(None))
-    number = options.isascii() and options.isdigit()
     try:
-        return tuple(option_letters(int(options) if number else [c for c in options if c not in ", "]))
+        return option_letters(None) if options is None else url_letters(options)
     except RequestError as error:
         raise RequestError(error.message, loc=("query", "options"), code=error.code) from None
 

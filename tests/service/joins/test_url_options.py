@@ -72,6 +72,7 @@ def test_the_token_is_no_part_of_the_configuration():
         ("weight=cube", ["weight must be one of linear, sqrt, exp, log, none"]),
         ("kind=poem", ["kind must be one of math, choice, text, exact"]),
         ("options=AB", ["is for kind=choice"]),
+        ("kind=choice&options=" + "9" * 5000, ["options must be different capital letters"]),
         ("extra_logs=maybe", ["extra_logs must be one of on, off"]),
         ("method=none", ["unknown method. Known: dare"]),
         ("run=" + "a" * 257, ["query.run: run must be a string of at most 256 characters"]),
@@ -128,6 +129,8 @@ def test_the_minted_url_is_checked_and_holds_a_name_that_no_other_job_has():
         assert (found.group_size, dict(found.params)["alpha"], found.shadow) == (8, 0.2, ("ttrl", "scrl"))
         assert found.size_of_group(SETTINGS, address) == 8
     assert "run=mine-123456789" in minted("group_size=8&run=mine-123456789", "http://h", SETTINGS)
+    _, _, said = minted("group_size=8&run=a%2Bb,c-123456789", "http://h", SETTINGS).partition("?")
+    assert run_of(said, SETTINGS).run == "a+b,c-123456789"
 
 
 @pytest.mark.parametrize(

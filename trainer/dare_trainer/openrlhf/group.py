@@ -262,7 +262,7 @@ class GroupReward:
             await asyncio.to_thread(handshake, url, self._urls.token, settings)
         await switch_entropies_on(actor, settings)
         run = settings.run or job_name()
-        self._rules = AnswerRules(settings.params, settings.kind, settings.options or None)
+        self._rules = AnswerRules(settings.params, settings.kind, settings.letters)
         self.reader = RolloutReader(settings, self._rules)
         self._scorer = GroupScorer(self._urls, settings, run)
         self._adaptive = None if settings.waves is None else AdaptiveVotes(settings, settings.waves)

@@ -20,11 +20,12 @@ from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
-from dare_reward.answers import Kind, option_letters
+from dare_reward.answers import Kind
 from dare_reward.errors import ConfigError, RequestError, unknown_name
 from dare_reward.estimators.certainty import PROBABILITY
 from dare_reward.methods import find, other_scale, require_every_rollout, require_rewards, require_steps, settle
 from dare_reward.methods import specs as method_specs
+from dare_reward.openrlhf import url_letters
 from dare_reward.options import TrainOn
 from dare_reward.params import Param, Spec, parameters
 from dare_reward.scoring.shadow_methods import needs
@@ -121,8 +122,7 @@ class GroupSettings:
         require_steps(method, self.params, consumer="OpenRLHF")
         if self.labelled == "gt" and method.name != "gt" and (words := other_scale(method, self.params)):
             raise ConfigError(f"labelled=gt: {words}")
-        if self.options:
-            option_letters(self.options)
+        _ = self.letters
         for name in self.shadow:
             if lacking := [n for n in needs(find(name)) if not CARRIED & set(n.split("|"))]:
                 raise ConfigError(f"shadow: {name} needs {', '.join(lacking)}, which OpenRLHF's rollouts do not carry")
@@ -130,6 +130,11 @@ class GroupSettings:
             raise ConfigError("adaptive asks for votes in waves up to votes_per_prompt, which is not set: say 64")
         if self.waves is not None:
             require_ballots(method)
+
+    @property
+    def letters(self) -> tuple[str, ...] | None:
+        """Of a choice, as `options` names them."""
+        return url_letters(self.options) if self.options else None
 
     @property
     def waves(self) -> Waves | None:
