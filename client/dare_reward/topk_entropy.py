@@ -46,6 +46,7 @@ def bounds(logprobs: ArrayLike, vocab_size: int) -> Bounds:
     p = np.exp(lp)
     if p.size and (most := p.sum(-1).max()) > 1.0 + ROUNDING:
         raise ValueError(f"the probabilities of a token's candidates sum to {most:g}")
+    p = np.minimum(p, 1.0)  # what rounding puts above would have a negative entropy
     known, c, free = _entropy(p).sum(-1), p[..., -1], vocab_size - k
     r = np.clip(1.0 - p.sum(-1), 0.0, free * c)  # rounding may push it outside
     upper = known + np.where(r > 0, r * np.log(max(free, 1) / np.maximum(r, TINY)), 0.0)

@@ -243,15 +243,31 @@ def test_topk_is_said_to_be_an_estimate(make):
     assert all(r["extra_logs"]["entropy"] > 0 for r in out)
 
 
+@pytest.mark.parametrize(("first", "others", "sources"), [(1e-6, -30.0, {2.0}), (math.nan, math.nan, {0.0})])
+def test_log_probabilities_that_are_rounded_or_no_numbers_end_no_run(make, first, others, sources):
+    """Float32 puts that of a certain token above 0."""
+    executor = make("entropy=topk")
+    go(executor, TopK(say), n=2)
+    out = go(executor, TopK(say, first=first, others=others), n=4)
+    assert logs(out, "entropy_source") == [sources]
+    assert out[0]["reward"] > 0
+
+
 class TopK(Engine):
-    """An engine without the plugin that returns 20 log-probabilities."""
+    """An engine without the plugin that returns 20 log-probabilities, which may be told."""
+
+    def __init__(self, say, *, first=None, others=None):
+        super().__init__(say)
+        self.first, self.others = first, others
 
     async def generate(self, prompt_token_ids, sampling_params, **more):
         assert sampling_params.logprobs == 20
         out = await super().generate(prompt_token_ids, sampling_params, **more)
         for row in out.outputs[0].logprobs:
             (entry,) = row.values()
-            row.update({1000 + i: type(entry)(logprob=-2.5 - 0.3 * i, rank=i + 2) for i in range(19)})
+            entry.logprob = entry.logprob if self.first is None else self.first
+            low = [-2.5 - 0.3 * i if self.others is None else self.others for i in range(19)]
+            row.update({1000 + i: type(entry)(logprob=low[i], rank=i + 2) for i in range(19)})
         return out
 
 

@@ -86,9 +86,13 @@ class RolloutReader:
             return None
         try:
             if self._settings.entropy == "topk":
-                return completion_bounds(completion, int(actor.llm.model_config.get_vocab_size()), TOPK).estimate
-            values = token_entropies(completion)
-        except (EntropyError, AttributeError, TypeError, ValueError) as error:
+                size = int(actor.llm.model_config.get_vocab_size())
+                values = completion_bounds(completion, size, TOPK).estimate
+            else:
+                values = token_entropies(completion)
+            if not (values >= 0).all():  # nor NaN
+                raise EntropyError("an entropy is no number of at least 0")
+        except (EntropyError, AttributeError, LookupError, TypeError, ValueError) as error:
             if not self._entropies_seen:
                 raise EntropyError(f"no token entropies at the start of the run: {error}") from error
             logger.warning("a rollout without entropies: %s", error)
