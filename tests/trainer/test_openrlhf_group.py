@@ -237,6 +237,24 @@ def test_lost_entropies_later_fall_back_to_votes(make):
     assert out[0]["reward"] > 0
 
 
+def test_a_rollout_that_cannot_be_read_is_no_vote_and_ends_no_run(make, monkeypatch, caplog):
+    executor, numbers = make(), iter(range(100))
+    go(executor, Engine(say), n=2)
+    rules = route(executor).reward._rules
+    before = rules.read
+
+    def read(*given):
+        if next(numbers) == 0:
+            raise RecursionError("too deep")
+        return before(*given)
+
+    monkeypatch.setattr(rules, "read", read)
+    out = go(executor, Engine(lambda n: "\\boxed{7}", delay=0), n=4)
+    assert logs(out, "invalid", "votes") == [{0.25}, {4.0}]
+    assert sorted(r["reward"] > 0 for r in out) == [False, True, True, True]
+    assert "a rollout cannot be read" in caplog.text
+
+
 def test_topk_is_said_to_be_an_estimate(make):
     out = go(make("entropy=topk"), TopK(say), n=4)
     assert logs(out, "entropy_source") == [{2.0}]
@@ -587,6 +605,23 @@ def test_groups_that_were_scored_here_reach_the_services_run_log_with_the_next_p
     assert list(map(len, names)) == [1, 2]
     assert len({name for post in names for name in post}) == 3
     assert {body["run"] for body in seen} == {"r"}
+
+
+@pytest.mark.parametrize("query", ["send=tokens", ""])
+def test_an_outage_does_not_fill_the_actors_memory(make, stubborn, monkeypatch, caplog, query):
+    """Groups of tokens are large: their bytes are bounded, and each that will not be logged is named."""
+    monkeypatch.setattr(group_module, "UNLOGGED_BYTES", 20_000)
+    executor = begun(make(query))
+
+    async def gone(request):
+        raise httpx.ConnectError("away")
+
+    answering(executor, gone)
+    for prompt in ("one", "two", "three"):
+        go(executor, Engine(lambda n: "x" * 200 + say(n), delay=0), n=4, prompt=prompt)
+    kept = len(route(executor).reward._scorer._unlogged)
+    assert kept == (1 if query else 3)
+    assert caplog.text.count("will be missing in the service's run log") == 3 - kept
 
 
 def test_even_without_any_estimator_there_is_a_reward(make, monkeypatch):

@@ -41,6 +41,8 @@ TRY: Final = 30.0  # seconds; the settings bound all tries together
 RETRIES: Final = 3
 ABSENT: Final = frozenset({429, 502, 503, 504})  # statuses of gateways whose service is not there, or busy
 UNLOGGED: Final = 1024  # groups that wait for a service to write them into its run log
+UNLOGGED_BYTES: Final = 256 << 20
+TOKEN_BYTES: Final = 64  # of a token's id, entropy and log-probability as Python and NumPy hold them
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -156,7 +158,8 @@ class GroupScorer:
             for url in urls.services
         )
         self._watch = RunWatch() if settings.on_collapse == "warn" else None
-        self._unlogged: deque[Group] = deque(maxlen=UNLOGGED)
+        self._unlogged: deque[tuple[Group, int]] = deque()  # with its size
+        self._unlogged_bytes = 0
         self._logging: asyncio.Future[None] | None = None
 
     async def score(self, group: Group) -> tuple[GroupReply | None, float]:
@@ -172,9 +175,7 @@ class GroupScorer:
             self._see(reply)
             self._log_what_was_missed(client)
             return reply.groups[0], 0.0
-        if len(self._unlogged) == UNLOGGED:
-            logger.warning("%d groups wait for the service's run log; the oldest will be missing there", UNLOGGED)
-        self._unlogged.append(group)
+        self._keep_for_log(group)
         return self._in_process(group)
 
     async def _ask(self, client: AsyncClient, groups: Sequence[Group]) -> Reply:
@@ -201,10 +202,21 @@ class GroupScorer:
             logger.error("group %s: %s", group["group_id"], reply.groups[0].error.message)
         return None, 2.0
 
+    def _keep_for_log(self, group: Group) -> None:
+        size = _bytes_of(group)
+        self._unlogged.append((group, size))
+        self._unlogged_bytes += size
+        while len(self._unlogged) > UNLOGGED or (self._unlogged_bytes > UNLOGGED_BYTES and len(self._unlogged) > 1):
+            oldest, size = self._unlogged.popleft()
+            self._unlogged_bytes -= size
+            logger.warning("group %s will be missing in the service's run log: too many wait", oldest["group_id"])
+
     def _log_what_was_missed(self, client: AsyncClient) -> None:
         """Post the groups that were scored here, so that the service's run log has them too. Beside the training."""
         if self._unlogged and (self._logging is None or self._logging.done()):
-            missed = [self._unlogged.popleft() for _ in range(len(self._unlogged))]
+            missed = [group for group, _ in self._unlogged]
+            self._unlogged.clear()
+            self._unlogged_bytes = 0
             self._logging = asyncio.ensure_future(self._post_missed(client, missed))
 
     async def _post_missed(self, client: AsyncClient, missed: Sequence[Group]) -> None:
@@ -388,6 +400,13 @@ class GroupReward:
         if what not in self._said:
             self._said.add(what)
             logger.warning(words, *values)
+
+
+def _bytes_of(group: Group) -> int:
+    """About what it takes in memory."""
+    texts: int = sum(len(rollout.get("text") or "") for rollout in group["rollouts"])
+    tokens: int = sum(r["num_tokens"] for r in group["rollouts"] if "token_ids" in r or "token_entropies" in r)
+    return len(str(group["prompt"])) + texts + TOKEN_BYTES * tokens + 1000 * len(group["rollouts"])
 
 
 def _vote_of(delivery: Delivery) -> Callable[[], Any]:

@@ -61,7 +61,19 @@ class RolloutReader:
         return params
 
     def read(self, completion: Any, label: Label, tokenizer: Any, actor: Any) -> ReadRollout:
-        """A continuation of vLLM's; EntropyError where the first of a run has no entropies."""
+        """A continuation of vLLM's; EntropyError where the first of a run has no entropies.
+
+        One that cannot be read for another reason is no vote, as the log says: its training goes on.
+        """
+        try:
+            return self._read(completion, label, tokenizer, actor)
+        except EntropyError:
+            raise
+        except Exception:
+            logger.exception("a rollout cannot be read: it does not vote, and its group goes by votes")
+            return ReadRollout(None, {"num_tokens": len(completion.token_ids), "answer": None})
+
+    def _read(self, completion: Any, label: Label, tokenizer: Any, actor: Any) -> ReadRollout:
         text, answer, mean = _text(tokenizer, completion), None, None
         entropies = self._entropies(completion, actor)
         entry: dict[str, Any] = {"num_tokens": len(completion.token_ids)}
@@ -85,6 +97,7 @@ class RolloutReader:
         if self._settings.entropy == "none" or not len(completion.token_ids):
             return None
         try:
+            values: Any
             if self._settings.entropy == "topk":
                 size = int(actor.llm.model_config.get_vocab_size())
                 values = completion_bounds(completion, size, TOPK).estimate
