@@ -271,9 +271,7 @@ def test_a_cut_run_goes_on_from_its_checkpoint(example, task, monkeypatch, capsy
     assert len(record["before"]) == 12
     assert len(record["unseen"]) == 4
     assert all(0 <= n <= 4 for n in record["after"].values())
-    assert {name: sum(each.values()) for name, each in record["answers"].items()} == {
-        key: set(record["after"]) for key in example.CONTROLS
-    }  # dkrecord["after"], 4)
+    assert {name: sum(each.values()) for name, each in record["answers"].items()} == dict.fromkeys(record["after"], 4)
     assert all("dare/label_accuracy" in step for step in record["log"])
     for decoded in (record["controls"][when] for when in ("before", "after")):
         assert {name: set(each) for name, each in decoded.items()} == {
