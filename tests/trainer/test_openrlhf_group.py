@@ -121,6 +121,21 @@ def test_votes_beyond_the_trained(make):
         go(make("votes_per_prompt=10"), Engine(say), n=4)
 
 
+def test_another_number_of_rollouts_later_in_the_run_does_not_end_it(make, caplog):
+    """An evaluation has a number of its own, and its labels may not say that it is one."""
+    executor = make("votes_per_prompt=8")
+    go(executor, Engine(say, delay=0), n=4)
+    out = go(executor, Engine(say, delay=0), n=3)
+    assert logs(out, "votes", "reward_fallback") == [{6.0}, {0.0}]
+    assert "votes_per_prompt=8 is not a multiple of the 3 rollouts" in caplog.text
+
+
+def test_a_group_that_exceeds_a_services_limits_is_scored_in_process(make):
+    out = go(make("votes_per_prompt=1026"), Engine(say, delay=0), n=2)
+    assert logs(out, "votes", "reward_fallback") == [{1026.0}, {1.0}]
+    assert out[0]["reward"] > 0
+
+
 def test_a_lost_vote_is_a_vote_less(make):
     def sometimes(number):
         if number == 7:

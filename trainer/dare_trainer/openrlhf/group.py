@@ -12,6 +12,7 @@ import hashlib
 import logging
 import math
 import os
+import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,6 +27,7 @@ from dare_reward import AsyncClient, Client, GroupReply, Reply, __version__, est
 from dare_reward.errors import ConfigError, DareError, ReplyError
 from dare_reward.methods import config_id, find, scale_unseen, write_line
 from dare_reward.openrlhf import SCALE, AnswerRules, Known, Label, Pruned, RolloutOutcome, evaluation, neutral, outcomes
+from dare_reward.scoring.request import Limits
 from dare_reward.stacks.collapse import RunWatch
 
 from ..vllm import plugin
@@ -40,6 +42,7 @@ Group = Any  # a dictionary, as `POST /reward` takes it
 TRY: Final = 30.0  # seconds; the settings bound all tries together
 RETRIES: Final = 3
 ABSENT: Final = frozenset({429, 502, 503, 504})  # statuses of gateways whose service is not there, or busy
+BOUNDLESS: Final = Limits(rollouts=sys.maxsize, text=sys.maxsize)  # what a service refuses is scored here
 UNLOGGED: Final = 1024  # groups that wait for a service to write them into its run log
 UNLOGGED_BYTES: Final = 256 << 20
 TOKEN_BYTES: Final = 64  # of a token's id, entropy and log-probability as Python and NumPy hold them
@@ -192,7 +195,7 @@ class GroupScorer:
             attempts.append({**self._options, "missing_entropy": "frequency"})
         for options in attempts:
             try:
-                reply = estimate([group], **options)
+                reply = estimate([group], limits=BOUNDLESS, **options)
             except DareError as error:
                 logger.error("group %s could not be scored in process: %s", group["group_id"], error)  # noqa: TRY400
                 continue
@@ -257,6 +260,7 @@ class GroupReward:
     def __init__(self, urls: Sequence[str]) -> None:
         self._reward_urls = urls
         self._said: set[str] = set()
+        self._votes_add_up = False
 
     async def begin(self, actor: Any) -> bool:
         """Settle what the run does; False where another's reward model answers, which this executor leaves alone.
@@ -307,10 +311,19 @@ class GroupReward:
         )
 
     def votes_each(self, members: int) -> int:
-        """How many continuations each of a group's members generates."""
+        """How many continuations each of a group's members generates.
+
+        ConfigError where they do not add up in the first group. In a later one, as of an evaluation whose labels do not
+        say so, the run goes on with fewer votes.
+        """
         votes = self.settings.votes_per_prompt or members
         if votes % members:
-            raise ConfigError(f"votes_per_prompt={votes} is not a multiple of the {members} rollouts that train")
+            words = f"votes_per_prompt={votes} is not a multiple of the {members} rollouts that train"
+            if not self._votes_add_up:
+                raise ConfigError(words)
+            self._say_once("multiple", "%s: is this an evaluation whose labels lack split=eval?", words)
+            return 1 if self._adaptive is not None else max(1, votes // members)
+        self._votes_add_up = True
         if votes == 1:
             self._say_once(
                 "votes", "a prompt has one rollout, and a vote of one is no vote%s: raise n_samples_per_prompt, or put "
