@@ -120,9 +120,10 @@ def route(executor):
 
 
 async def generate_responses(executor, engine, *, prompt="What is 3 + 4?", label="7", n=4, params=None, **gather):
-    """As RolloutRayActor has it: n executions with one sampling_params object."""
+    """As RolloutRayActor has it: n executions with one sampling_params object. `label` is of all, or a list."""
     shared = params or SamplingParams()
-    calls = [executor.execute(prompt, label, shared, 200, Tokenizer(), engine) for _ in range(n)]
+    labels = label if isinstance(label, list) else [label] * n
+    calls = [executor.execute(prompt, each, shared, 200, Tokenizer(), engine) for each in labels]
     return await asyncio.gather(*calls, **gather)
 
 

@@ -178,6 +178,14 @@ def test_a_label_that_means_nothing_is_none_and_is_logged_once(make, caplog, lab
     assert line.startswith("a label means nothing, and its rollouts train without one: ")
 
 
+def test_labels_decide_nothing_about_which_rollouts_are_a_group(make, caplog):
+    """OpenRLHF gives the samples of a prompt one label. Should they differ, the group is whole and has none."""
+    out = go(make(), Engine(say, seed=3), label=["7", "7", "5", "5"])
+    assert logs(out, "votes", "label_accuracy") == [{4.0}, {-1.0}]
+    assert [r["reward"] for r in out] == [r["reward"] for r in go(make(), Engine(say, seed=3), label="")]
+    assert "one prompt came with several labels" in caplog.text
+
+
 def test_the_gold_answer_never_reaches_a_training_reward(make):
     rewards = set()
     for label in ("7", "5", "none of them", "", '{"answer": "5", "split": "train"}'):

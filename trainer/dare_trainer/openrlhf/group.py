@@ -16,7 +16,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle
 from typing import Any, Final
@@ -344,6 +344,9 @@ class GroupReward:
     async def score(self, deliveries: Sequence[Delivery]) -> list[RolloutOutcome]:
         """One outcome per member. Whatever fails here costs a reward, never the run."""
         try:
+            if any(delivery.label != deliveries[0].label for delivery in deliveries):
+                self._say_once("labels", "one prompt came with several labels; its rollouts train without one")
+                deliveries = [replace(delivery, label=Label()) for delivery in deliveries]
             if deliveries[0].label.split == "eval":
                 return [self._accuracy(delivery) for delivery in deliveries]
             return await self._estimated(deliveries)

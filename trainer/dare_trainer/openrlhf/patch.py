@@ -150,8 +150,8 @@ def _execute(original: Any) -> Any:
         route = _route(self)
         if route is None:
             return await original(*bound.args, **bound.kwargs)
-        key = bound.arguments["sampling_params"], bound.arguments["prompt"], repr(bound.arguments["label"])
-        call = _Call(route, route.siblings.enter(*key), dict(bound.arguments))
+        member = route.siblings.enter(bound.arguments["sampling_params"], bound.arguments["prompt"])
+        call = _Call(route, member, dict(bound.arguments))
         token = None
         try:
             if not await route.begin(call.actor):
