@@ -168,9 +168,9 @@ async def test_a_broken_connection_does_not_vote_twice(live, step):
 
 
 MISTAKES = {  # in the URL, and what the log then says
-    "/reward?token=hush&run=r": "message='query.group_size: add group_size, the value of --rollout.n_samples_per_prompt",
-    "/reward?token=hush&group_size=8": "message='query.run: add &run=NAME to the URL",
-    "/reward?token=hush&group_size=8&run=r&alhpa=0.1": "unknown parameter 'alhpa' of the URL. Did you mean alpha",
+    "/reward?token=hush&run=r": "message='query.group_size: add group_size, your --rollout.n_samples_per_prompt",
+    "/reward?token=hush&group_size=8": "message='query.run: run= must hold nine digits or a UUID",
+    "/reward?token=hush&group_size=8&run=r&alhpa=0.1": "unknown parameter of the URL 'alhpa'. Did you mean alpha",
     "/reward?token=wrong&group_size=8&run=r": "the token is wrong: it is not the service's DARE_TOKEN",
     "/reward/?token=hush&group_size=8&run=r": "rewards are at POST /reward, without a slash at the end",
 }
@@ -187,7 +187,7 @@ async def test_the_training_log_says_what_is_wrong(live, release, execute, monke
 
 
 async def test_a_lost_member_leaves_its_siblings_a_reward(live, release, execute):
-    service = live()
+    service = live(join_deadline=3.0)
     calls = iter(range(8))
 
     def say(prompt):
@@ -195,7 +195,7 @@ async def test_a_lost_member_leaves_its_siblings_a_reward(live, release, execute
             raise asyncio.CancelledError
         return "\\boxed{1}<|im_end|>", 0.0
 
-    executor = release.agent.SingleTurnAgentExecutor([f"{service.url}?group_size=8&run=r&deadline=3"])
+    executor = release.agent.SingleTurnAgentExecutor([f"{service.url}?group_size=8&run=r"])
     found = await asyncio.gather(*(execute(executor, "p\n", "", say) for _ in range(8)), return_exceptions=True)
     served = [r for r in found if isinstance(r, dict)]
     assert len(served) == 7

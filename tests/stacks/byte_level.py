@@ -6,7 +6,12 @@ from itertools import accumulate
 
 SPECIAL = ("<|endoftext|>", "<|im_end|>")
 # What a policy says and its answer. The groups of four differ; in the second all agree, so that no advantage is left.
-MIXED = (("ответ: \\boxed{½π}🙂", "½π"), ("so it is \\boxed{12}, 12", "12"), ("it is \\boxed{½π}", "½π"), ("nothing", None))
+MIXED = (
+    ("ответ: \\boxed{½π}🙂", "½π"),
+    ("so it is \\boxed{12}, 12", "12"),
+    ("it is \\boxed{½π}", "½π"),
+    ("nothing", None),
+)
 AGREED = tuple((f"{word}, {word} \\boxed{{€5¥}} {word}", "€5¥") for word in ("да", "yes", "はい", "oui"))
 
 
