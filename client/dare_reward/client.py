@@ -87,6 +87,16 @@ class _Response:
     def good(self) -> bool:
         return 200 <= self.status < 300
 
+    @property
+    def ours(self) -> bool:
+        """The service itself says what is wrong, and no proxy before it."""
+        return "problem+json" in self.headers.get("content-type", "")
+
+    @property
+    def passing(self) -> bool:
+        """Another try may do better. Ray Serve's proxy answers 500 where a replica dies over a request."""
+        return self.status in RETRY or (self.status == 500 and not self.ours)
+
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
@@ -331,7 +341,7 @@ class _Base:
             if isinstance(outcome, _Response):
                 if outcome.good:
                     return outcome
-                if outcome.status not in RETRY:
+                if not outcome.passing:
                     raise _refused(outcome, self._proxy)
                 problem = f"{outcome.status} {_problem(outcome).get('detail', '')}".strip()
             else:
@@ -669,7 +679,7 @@ def _why(outcome: Outcome) -> str:
 
 def _refused(response: _Response, proxy: str) -> DareError:
     problem = _problem(response)
-    if "problem+json" not in response.headers.get("content-type", ""):  # it is not ours
+    if not response.ours:
         problem["detail"] = f"{problem.get('detail', '')}{proxy}"
     if response.status >= 500:
         return UnavailableError(f"{response.status}: {problem.get('detail', '')}")

@@ -86,13 +86,13 @@ def exact(logits, temperature=1.0):
 @pytest.mark.parametrize(("rows", "size"), [(1, 1), (3, 7), (5, 360), (2, 8_192), (2, 8_193), (3, WIDE)])
 @pytest.mark.parametrize("scale", [0.0, 4.0, 40.0])
 def test_it_is_exact(logits, rows, size, dtype, scale):
-    """The kernel to 1e-5 of float64 everywhere; torch in float32 is itself 7e-5 off at 152,064 logits on a CPU."""
+    """The kernel to 1e-5 of float64 everywhere; torch in float32 is itself up to 1.4e-4 off at 152,064 logits on a CPU."""
     x, temperature = logits(rows, size, getattr(torch, dtype), scale), torch.linspace(0.3, 1.7, rows)
     for divide in (None, temperature):
         wanted = exact(x, 1.0 if divide is None else divide.double()[:, None])
         fused, torch_only = entropy_torch.entropy(x, divide).double(), entropy_torch.reference(x, divide).double()
         assert (fused - wanted).abs().max() < 1e-5
-        assert (fused - torch_only).abs().max() < (1e-5 if size < WIDE else 1e-4)
+        assert (fused - torch_only).abs().max() < (1e-5 if size < WIDE else 3e-4)
 
 
 def test_large_logits_cancel_nothing(logits):

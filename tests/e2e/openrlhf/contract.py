@@ -154,6 +154,7 @@ def real_advantages(made, wanted):
         }
     )
     self = types.SimpleNamespace(
+        args=args,
         strategy=types.SimpleNamespace(args=args),
         kl_ctl=types.SimpleNamespace(value=0.0),
         advantage_estimator="group_norm",
