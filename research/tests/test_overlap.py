@@ -5,7 +5,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dare_research.analysis import overlap
@@ -36,6 +36,7 @@ def pair(a, b):
 TOKENS = st.lists(st.lists(st.integers(0, 3), max_size=12), min_size=2, max_size=6)
 
 
+@settings(deadline=None)  # the first call may be slow; tests assert no durations
 @given(rollouts=TOKENS)
 def test_by_definition(rollouts):
     found = every_overlap([np.array(r, np.int64) for r in rollouts])
