@@ -92,7 +92,7 @@ def test_it_is_exact(logits, rows, size, dtype, scale):
         wanted = exact(x, 1.0 if divide is None else divide.double()[:, None])
         fused, torch_only = entropy_torch.entropy(x, divide).double(), entropy_torch.reference(x, divide).double()
         assert (fused - wanted).abs().max() < 1e-5
-        assert (fused - torch_only).abs().max() < (1e-5 if size < WIDE else 3e-4)
+        assert (fused - torch_only).abs().max() < (1e-5 if size < WIDE else 2e-4)
 
 
 def test_large_logits_cancel_nothing(logits):
