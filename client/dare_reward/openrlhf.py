@@ -258,8 +258,7 @@ LOGS: Final[Mapping[str, LogKey]] = MappingProxyType(
         "evaluation": LogKey("1: the reward is accuracy, because the label said so"),
         "partial": LogKey("1: the group closed before all of its rollouts were there", only="url", late=1.0),
         "neutral": LogKey(
-            "1: all rewards of the group are equal, because too few rollouts came, they contradict each other, or by "
-            "on_deadline",
+            "1: all rewards of the group are equal, because too few rollouts came, or they contradict each other",
             only="url",
             late=1.0,
         ),
