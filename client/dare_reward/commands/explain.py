@@ -25,7 +25,7 @@ from dare_reward.scoring.score import ScoredGroups, estimate, score
 
 from .command import add_command
 from .score import score_all
-from .shared_arguments import MISSING, add_file, add_method, chosen_params, read_groups, say_remedy, warn
+from .shared_arguments import MISSING, add_file, add_method, add_prompts, chosen_params, read_groups, say_remedy, warn
 from .summary import ReadSummary
 from .suspicious import FLAGS, most_suspicious, signs
 
@@ -34,6 +34,7 @@ JSON = Mapping[str, Any]
 END = "end of the text"
 APART = 8  # pairs of answers that stayed apart
 TAIL = 60  # characters of a rollout's end
+ASKED = 300  # characters of a prompt's start
 SHOWN = 4  # answers of each suspicious group
 
 
@@ -50,6 +51,7 @@ def register(subparsers: Any) -> None:
         exits="0 if all was read and scored, 1 if a group was refused, 2 if there is no such group.",
     )
     add_file(parser, "Groups of rollouts")
+    add_prompts(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--group", metavar="ID", help="Explain this group (line-N for one without an id).")
     what.add_argument(
@@ -135,7 +137,8 @@ def _report(
         return
     read = _read(group, scored, configured)
     rows = list(_rows(group, scored, read))
-    yield "\n".join([group_table(group_reply, on=screen), *_label(group, group_reply, rows)])
+    facts = [*map(show, _prompt(group)), *_label(group, group_reply, rows)]
+    yield "\n".join([group_table(group_reply, on=screen), *([""] if facts else []), *facts])
     notes = [show(f"{flag}: {FLAGS.get(flag, '')}".rstrip(": ")) for flag in group_reply.flags or ()]
     notes += [show(line) for line in _apart(group, read, values)]
     if notes:
@@ -154,6 +157,7 @@ def _content(group: JSON, scored: ScoredGroups, configured: Configured) -> dict[
         "method": configured.method.name,
         "parameters": dict(configured.values),
         "config_id": scored.reply.config_id,
+        "prompt": group.get("prompt"),
         "label": group.get("label"),
         "reply": scored.reply.to_json()["groups"][0],
         "rollouts": [{key: getattr(row, name) for key, name in names.items()} for row in rows],
@@ -190,6 +194,13 @@ def _end(rollout: JSON) -> str:
     return text if len(text) <= TAIL else "..." + text[3 - TAIL :]
 
 
+def _prompt(group: JSON) -> list[str]:
+    """What was asked, in its first characters, if the file or `--prompts` says it."""
+    text = " ".join(str(group.get("prompt") or "").split())
+    shown = text if len(text) <= ASKED else text[: ASKED - 3] + "..."
+    return [f"prompt: {shown}"] if text else []
+
+
 def _label(group: JSON, reply: GroupReply, rows: Sequence[_Row]) -> list[str]:
     """What the truth is, if the file says it."""
     known = [r.right for r in rows if r.right is not None]
@@ -198,7 +209,7 @@ def _label(group: JSON, reply: GroupReply, rows: Sequence[_Row]) -> list[str]:
     label = f"label {short_answer(group['label'])}: " if group.get("label") is not None else ""
     right = (reply.diagnostics or {}).get("label_accuracy")
     verdict = "" if right is None else f"the pseudo-label is {'right' if right else 'wrong'}, "
-    return ["", f"{label}{verdict}{sum(known)} of {len(known)} rollouts are right"]
+    return [f"{label}{verdict}{sum(known)} of {len(known)} rollouts are right"]
 
 
 def _apart(group: JSON, read: Sequence[Extraction], values: JSON) -> list[str]:
@@ -272,7 +283,8 @@ def _suspicious(arguments: argparse.Namespace, params: JSON, reader: Reader) -> 
         print(json.dumps([{"group_id": g["group_id"], "signs": signs(g, r)} for g, r in chosen], indent=1))
     for group, reply in [] if arguments.json else chosen:
         print(group_table(reply, top=SHOWN, on=screen))
-        print("\n".join(wrapped(f"- {sign}", screen, indent="  ") for sign in signs(group, reply)) + "\n")
+        facts = [*_prompt(group), *signs(group, reply)]
+        print("\n".join(wrapped(f"- {fact}", screen, indent="  ") for fact in facts) + "\n")
     if not chosen:
         warn("no group is suspicious: in each a clear majority gave one answer")
     summary.say()

@@ -28,7 +28,7 @@ from dare_reward.segments import Floats
 
 from .command import add_command
 from .labelled import shown_verdict
-from .shared_arguments import add_file, missing_entropies, read_groups, warn
+from .shared_arguments import add_file, add_prompts, missing_entropies, read_groups, warn
 from .summary import ReadSummary
 
 BUDGET = 32
@@ -56,6 +56,7 @@ def register(subparsers: Any) -> None:
         "Rollouts",
         labels="Write labels to this file, or go on with it (default: rollouts.labels.jsonl beside rollouts.jsonl).",
     )
+    add_prompts(parser)
     parser.add_argument("--budget", type=int, default=BUDGET, help=f"How many prompts (default: {BUDGET}).")
     parser.add_argument(
         "--for",

@@ -34,6 +34,7 @@ from .shared_arguments import (
     MISSING,
     add_file,
     add_method,
+    add_prompts,
     check_out,
     chosen_params,
     missing_entropies,
@@ -64,6 +65,7 @@ def register(subparsers: Any) -> None:
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     add_file(parser, "A run log, or groups of rollouts to score,")
+    add_prompts(parser)
     add_method(parser)
     parser.add_argument(
         "--shadow", default="", help="Methods to compare with, where groups are scored, such as ttrl,scrl."
@@ -108,8 +110,9 @@ def book_of(arguments: argparse.Namespace, ledger: Ledger) -> RunBook | None:
     `ledger` counts what was read; a group that could not be scored is refused.
     """
     is_log = is_run(arguments.file)
-    if is_log and arguments.labels is not None:
-        why = f"{arguments.file} is a run log, which holds labels as they were sent: leave out --labels"
+    given = [name for name in ("labels", "prompts") if getattr(arguments, name) is not None]
+    if is_log and given:
+        why = f"{arguments.file} is a run log, which holds {given[0]} as they were sent: leave out --{given[0]}"
         raise RequestError(why, code="parameter")
     book, failed, count, notes = RunBook(loose=not is_log), list[Problem](), 0, _Notes()
     lines = run_lines(arguments.file, ledger) if is_log else _scored(arguments, ledger)

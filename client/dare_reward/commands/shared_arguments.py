@@ -16,6 +16,7 @@ from dare_reward.files.entropy_estimates import EntropyEstimate, estimate_of
 from dare_reward.files.labels import LabelFile
 from dare_reward.files.opened import opened
 from dare_reward.files.output import check_free
+from dare_reward.files.prompts import PromptFile
 from dare_reward.files.reader import Reader
 from dare_reward.methods import find, read_line, settle, specs
 from dare_reward.params import Spec
@@ -119,17 +120,25 @@ def add_file(
     parser.add_argument("--labels", metavar="FILE", help=labels)
 
 
+def add_prompts(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--prompts", metavar="FILE", help="Take prompts from this file, such as the batch that you sent (docs/data.md)."
+    )
+
+
 def check_out(arguments: argparse.Namespace) -> None:
     """RequestError, before anything is read, if `--out` may not be written: it is there, or an argument names it."""
-    for path in filter(None, (arguments.file, arguments.labels)):
+    for path in filter(None, (arguments.file, arguments.labels, getattr(arguments, "prompts", None))):
         opened(path)
     if arguments.out:
         check_free(arguments.out, force=arguments.force)
 
 
 def read_groups(arguments: argparse.Namespace) -> Reader:
-    """The groups of the command's file, with their labels."""
-    return Reader(arguments.file, missing=missing_entropies(arguments), labels=read_labels(arguments))
+    """The groups of the command's file, with their labels and prompts."""
+    named = getattr(arguments, "prompts", None)
+    prompts = None if named is None else PromptFile(named)
+    return Reader(arguments.file, missing=missing_entropies(arguments), labels=read_labels(arguments), prompts=prompts)
 
 
 def read_labels(arguments: argparse.Namespace) -> LabelFile | None:

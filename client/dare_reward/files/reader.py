@@ -19,6 +19,7 @@ from ..membership import FormedGroup, Member, gather
 from .content import FileRecords, open_records
 from .entropy_estimates import EntropyEstimate, fill
 from .labels import LabelFile
+from .prompts import PromptFile
 from .shapes import Notes, UngroupedRollout, groups_in
 
 AGREED = frozenset({"label", "kind", "options", "group_size", "rollouts"})  # what membership looks at
@@ -32,13 +33,21 @@ class Reader:
 
     missing   how entropies are estimated where a group has none; its entropy_source then says so
     labels    of another file, joined by `group_id`
+    prompts   of another file, joined in the same way
     ledger    counts each group and each rollout that stands alone as one record
     """
 
-    def __init__(self, file: str, *, missing: EntropyEstimate | None = None, labels: LabelFile | None = None) -> None:
+    def __init__(
+        self,
+        file: str,
+        *,
+        missing: EntropyEstimate | None = None,
+        labels: LabelFile | None = None,
+        prompts: PromptFile | None = None,
+    ) -> None:
         self._records: FileRecords = open_records(file)
         self._missing = missing
-        self._labels = labels
+        self._joins = [given for given in (prompts, labels) if given is not None]  # a label knows its prompt
         self._resumed = 0
         self.notes = Notes()
         self.ledger = Ledger()
@@ -55,18 +64,18 @@ class Reader:
                 yield number, self._counted(number, group, records)
         finally:
             self._records.close()
-        if self._labels is not None:
-            self._labels.check_joined()
+        for given in self._joins:
+            given.check_joined()
 
     def _counted(
         self, number: int, group: dict[str, Any] | RequestError, records: int
     ) -> dict[str, Any] | RequestError:
-        """The group with its label, once its records are in the ledger."""
-        if self._labels is not None and not isinstance(group, RequestError):
-            try:
-                group = self._labels.join(group)
-            except RequestError as error:
-                group = error
+        """The group with its prompt and its label, once its records are in the ledger."""
+        try:
+            for given in self._joins:
+                group = group if isinstance(group, RequestError) else given.join(group)
+        except RequestError as error:
+            group = error
         if isinstance(group, RequestError):
             fate: Fate = "unreadable" if group.code in {"json", "encoding", "unreadable"} else "refused"
             self.ledger.count(fate, f"{self.unit} {number}: {_message(group)}", records)
@@ -138,8 +147,8 @@ class Reader:
         if notes.estimated and self._missing is not None:
             how = self._missing
             tell(f"estimated the entropies of {_count(notes.estimated, 'group')} by {how.words} ({how.source})")
-        if self._labels is not None:
-            self._labels.say(tell)
+        for given in self._joins:
+            given.say(tell)
         if self.ledger.lost or self.ledger["dropped"]:
             tell(f"{self.unit}s: {self._fates()}")
 

@@ -120,7 +120,7 @@ def _shape(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Shap
         if not top:
             glances = [r.pop(SEEN, ()) for r in reply["rollouts"]]
             notes.candidates += all(rows and min(map(len, rows)) > 1 for rows in glances)
-        if len(reply["rollouts"]) == 1 and ("custom_id" in reply or _asked(reply)):
+        if len(reply["rollouts"]) == 1 and ("custom_id" in reply or prompt_texts(reply)):
             return _ungrouped(_alone(reply, notes), notes)
     lists = [n for n in ("rollouts", *GROUP_NAMES["rollouts"]) if isinstance(reply.get(n), list)]
     return _group(reply, notes, missing=missing) if "rollouts" in reply or lists else _ungrouped(reply, notes)
@@ -296,7 +296,7 @@ def _group(value: JSON, notes: Notes, *, missing: EntropyEstimate | None) -> dic
     _note(notes, used, [n for n in unknown if n not in {*columns, *used, *PLACE, *PROMPTS, *beside}])
     group["rollouts"] = [_rollout(m, notes) for m in members]
     _keep_place(group, value)
-    return _finished(group, _asked(value), notes, missing=missing)
+    return _finished(group, prompt_texts(value), notes, missing=missing)
 
 
 def _is_column(name: str, value: Any, count: int) -> bool:
@@ -375,7 +375,7 @@ def _ungrouped(value: JSON, notes: Notes) -> UngroupedRollout:
     if "answer" in rollout and "text" in used.values():  # beside somebody else's text, `answer` is the data set's
         shared["label"] = shared.get("label", rollout.pop("answer"))
         notes.taken["answer", "label"] += 1
-    asked = _asked(value)
+    asked = prompt_texts(value)
     stated = ((name, plain(value.get(name), name)) for name in GROUPING)
     name, key = next(((name, key) for name, key in stated if key is not None), (None, None))
     if name is None and asked is None:
@@ -405,7 +405,7 @@ def _ungrouped(value: JSON, notes: Notes) -> UngroupedRollout:
     return UngroupedRollout(key, asked, place_of(value), finished, _rollout(rollout, Notes()))
 
 
-def _asked(value: JSON) -> tuple[str, ...] | None:
+def prompt_texts(value: JSON) -> tuple[str, ...] | None:
     """What a record asks: each of its prompt's fields that no other holds. None where it does not say."""
     texts: list[str] = []
     for name in PROMPTS:

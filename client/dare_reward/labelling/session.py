@@ -90,7 +90,7 @@ class Session:
             check_appendable(file)
             for question in questions:
                 found = self.labels.get(question.group_id)
-                if found is not None and found.prompt and found.prompt != question.prompt:
+                if found and found.prompt and question.prompt and found.prompt != question.prompt:
                     raise RequestError(
                         f"{file} has another prompt for {question.group_id[:64]!r}: it labels another file. Name a new "
                         "one with --labels.",
