@@ -1,7 +1,7 @@
 """Prompts in a file of their own, joined to groups by `group_id`: the batches of vLLM and OpenAI return none.
 
-    {"group_id": "7", "prompt": "What is 12 * 17?"}                       under any name of docs/data.md
-    {"custom_id": "7", "body": {"messages": [{"role": "user", ...}]}}     a line of the batch that you sent
+{"group_id": "7", "prompt": "What is 12 * 17?"}                       under any name of docs/data.md
+{"custom_id": "7", "body": {"messages": [{"role": "user", ...}]}}     a line of the batch that you sent
 """
 
 from __future__ import annotations
