@@ -38,7 +38,7 @@ from dataclasses import dataclass
 from math import ceil, isfinite, log, sqrt
 from statistics import NormalDist
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -62,6 +62,30 @@ ROUNDS = 20  # of a fixed point that each brings some ten times nearer
 ROUNDING = 1e-9  # of a likelihood: a score below it is none
 DEFAULTS: dict[str, float | None] = {"eps": 0.05, "eps_scale": None, "u_floor": 0.0}
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Options(TypedDict, total=False):
+    """What labels are judged by.
+
+    eps, eps_scale, u_floor   of the weight, as in `calibrated_vote`; what differs from its defaults goes into `params`
+    level     of the intervals
+    seed      of the bootstrap
+    reading   parameters by which the answers were read; they go into `params` too
+    chosen    the labelled prompts were chosen by `label_choice.information`, not at random
+    """
+
+    eps: float
+    eps_scale: float | None
+    u_floor: float
+    level: float
+    seed: int
+    reading: Mapping[str, Any]
+    chosen: bool
+
+
+def weight_of(options: Options) -> dict[str, float | None]:
+    """The parameters of the weight."""
+    return {name: options.get(name, default) for name, default in DEFAULTS.items()}  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,21 +188,10 @@ def _risen(bar: float, prompts: float, first: float) -> float:
     return sqrt(bar**2 + 2 * log(max(prompts / first, 1.0)))
 
 
-def fit_exponent(
-    groups: Groups,
-    correct_R: Floats,
-    *,
-    eps: float = 0.05,
-    eps_scale: float | None = None,
-    u_floor: float = 0.0,
-    certainty: Certainty = ENTROPY,
-    tried: int = 1,
-    chosen: bool = False,
-) -> float:
-    """The exponent alone: what `calibrate` chooses, without its intervals."""
-    weight = {"eps": eps, "eps_scale": eps_scale, "u_floor": u_floor}
-    found = evidence(groups, correct_R, tables(groups, certainty, weight))
-    to_pass = bars(int(found.usable_P.sum()), found.mixed, tried=tried, chosen=chosen)
+def fit_exponent(groups: Groups, correct_R: Floats, **options: Unpack[Options]) -> float:
+    """The exponent of entropy alone: what `calibrate` chooses, without its intervals."""
+    found = evidence(groups, correct_R, tables(groups, ENTROPY, weight_of(options)))
+    to_pass = bars(int(found.usable_P.sum()), found.mixed, chosen=options.get("chosen", False))
     return float(choose(found, found.totals(), to_pass).exponent_S[0])
 
 
@@ -186,25 +199,17 @@ def calibrate(
     groups: Groups,
     correct_R: Floats,
     *,
-    eps: float = 0.05,
-    eps_scale: float | None = None,
-    u_floor: float = 0.0,
-    level: float = LEVEL,
-    seed: int = 0,
-    reading: Mapping[str, Any] = NOTHING,
     certainty: Certainty = ENTROPY,
     tried: int = 1,
-    chosen: bool = False,
+    **options: Unpack[Options],
 ) -> Calibration:
     """Fit the exponent on groups whose truth is known; others, and groups that lack an entropy, are left out.
 
     correct_R   1 right, 0 wrong, NaN unknown, per rollout
-    eps, eps_scale, u_floor   of the weight, as in `calibrated_vote`; what differs from its defaults goes into `params`
-    reading     parameters by which the answers were read; they go into `params` too
     tried       certainties among which this one is
-    chosen      the labelled prompts were chosen by `label_choice.information`, not at random
     """
-    weight = {"eps": eps, "eps_scale": eps_scale, "u_floor": u_floor}
+    weight, chosen = weight_of(options), options.get("chosen", False)
+    level, seed = options.get("level", LEVEL), options.get("seed", 0)
     by_exponent = tables(groups, certainty, weight)
     e = evidence(groups, correct_R, by_exponent)
     to_pass = bars(int(e.usable_P.sum()), e.mixed, tried=tried, chosen=chosen)
@@ -246,7 +251,7 @@ def calibrate(
         pairs=auroc.pairs,
         gain=over(e.right_PB[rows, others] - e.right_PB[:, VOTE]),
         more=0 if exponent else _more(e, statistic, to_pass.gate, chosen),
-        params=line.line(exponent, {**changed(line, weight), **reading}),
+        params=line.line(exponent, {**changed(line, weight), **options.get("reading", NOTHING)}),
         exponents_of_others=tuple(without_own.tolist()),
     )
 

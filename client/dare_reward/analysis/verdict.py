@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
-from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -27,15 +26,16 @@ from .calibrate import (
     CHOSEN,
     CHOSEN_MIXED,
     LABELS,
-    LEVEL,
     MIXED,
     WORTH,
     Calibration,
+    Options,
     Tables,
     calibrate,
     changed,
     evidence,
     tables,
+    weight_of,
 )
 from .certainty import ENTROPY, GRID, Certainty, available
 from .group_size import BySize, Labeller, by_size
@@ -133,39 +133,13 @@ def points(difference: Interval) -> str:
     return f"{middle} points ({low} to {high})"
 
 
-def judge(
-    groups: Groups,
-    correct_R: Floats,
-    *,
-    eps: float = 0.05,
-    eps_scale: float | None = None,
-    u_floor: float = 0.0,
-    level: float = LEVEL,
-    seed: int = 0,
-    reading: Mapping[str, Any] = MappingProxyType({}),
-    chosen: bool = False,
-) -> Verdict:
-    """The verdict of these labels; the arguments are those of `calibrate`."""
-    weight = {"eps": eps, "eps_scale": eps_scale, "u_floor": u_floor}
+def judge(groups: Groups, correct_R: Floats, **options: Unpack[Options]) -> Verdict:
+    """The verdict of these labels; `correct_R` and the options are those of `calibrate`."""
+    weight, seed, chosen = weight_of(options), options.get("seed", 0), options.get("chosen", False)
     certainties = available(groups, weight)
+    vote = ENTROPY.line(0.0, {**changed(ENTROPY, weight), **options.get("reading", {})})
     calibrations = tuple(
-        _of_use(
-            calibrate(
-                groups,
-                correct_R,
-                eps=eps,
-                eps_scale=eps_scale,
-                u_floor=u_floor,
-                level=level,
-                seed=seed,
-                reading=reading,
-                certainty=certainty,
-                tried=len(certainties),
-                chosen=chosen,
-            ),
-            ENTROPY.line(0.0, {**changed(ENTROPY, weight), **reading}),
-        )
-        for certainty in certainties
+        _of_use(calibrate(groups, correct_R, certainty=c, tried=len(certainties), **options), vote) for c in certainties
     )
     common_P = _whole(groups, certainties, weight) & known_groups(groups, correct_R)
     best = _best(calibrations, [_right(groups, correct_R, tables(groups, c, weight), common_P) for c in certainties])

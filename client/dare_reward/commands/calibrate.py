@@ -18,7 +18,7 @@ from dare_reward.analysis.certainty import ENTROPY
 from dare_reward.analysis.group_size import BySize, Labeller, by_size
 from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval, powers
 from dare_reward.analysis.truth import known_groups
-from dare_reward.analysis.verdict import Verdict, agreement, judge, percent
+from dare_reward.analysis.verdict import Verdict, agreement, percent
 from dare_reward.commands.tables import (
     PAPER,
     Screen,
@@ -31,14 +31,13 @@ from dare_reward.commands.tables import (
 )
 from dare_reward.errors import RequestError
 from dare_reward.estimators.method import Estimate, Method
-from dare_reward.files.entropy_estimates import estimate_of
 from dare_reward.groups import Groups
 from dare_reward.methods import find
 from dare_reward.runs.log import finite
 from dare_reward.scoring.score import pseudo_label
 
 from .command import add_command, add_seed
-from .labelled import Labelled, interval, read_labelled, refuse_repeats
+from .labelled import Labelled, interval, judged, other_estimate, read_labelled, refuse_repeats
 from .shared_arguments import add_file, add_param, missing_entropies, own_params, read_labels
 
 UNMEASURED = (
@@ -91,24 +90,19 @@ def run(arguments: argparse.Namespace) -> int:
     if not 0 < arguments.level < 1:
         raise RequestError("--level must be above 0 and below 1", code="level")
     weight, reading = own_params(arguments.param, [s for s in find(ENTROPY.method).specs if s.name in WEIGHT])
-    data = read_labelled(
-        arguments.file,
-        missing=missing_entropies(arguments),
-        labels=read_labels(arguments),
-        reading=reading,
-        unlabelled=True,
-    )
+    labels, missing = read_labels(arguments), missing_entropies(arguments)
+    data = read_labelled(arguments.file, missing=missing, labels=labels, reading=reading, unlabelled=True)
     methods = _by_method(data, arguments.methods, reading)
     if np.isnan(data.correct_R).all():
         _unlabelled(data, methods, weight, arguments)
     refuse_repeats(data)
-    found = judge(
-        data.groups,
-        data.correct_R,
+    found = judged(
+        data,
+        other_estimate(arguments, labels, reading),
         level=arguments.level,
         seed=arguments.seed,
-        reading=reading,
         chosen=arguments.chosen,
+        reading=reading,
         **weight,
     )
     if not found.calibration.prompts:
@@ -118,8 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(_json(found, methods=methods and asdict(methods), accuracy=accuracy(data)))
     else:
-        warning = _other_estimate(arguments, found, weight, reading)
-        print(report(found, screen_of(arguments), methods=methods, accuracy=accuracy(data), warning=warning))
+        print(report(found, screen_of(arguments), methods=methods, accuracy=accuracy(data)))
     data.summary.say()
     if found.calibration.left_out:
         data.summary.move("refused", f"{found.calibration.certainty} is missing", found.calibration.left_out)
@@ -190,29 +183,6 @@ def _unlabelled(
     )
 
 
-def _other_estimate(
-    arguments: argparse.Namespace, found: Verdict, weight: Mapping[str, Any], reading: Mapping[str, Any]
-) -> str:
-    """A warning where the other way to estimate entropies would decide otherwise; standard input is read once only."""
-    other = {"topk": "logprob", "logprob": "topk"}.get(arguments.entropy)
-    if other is None or arguments.file == "-" or (other == "topk" and arguments.vocab_size is None):
-        return ""
-    try:
-        data = read_labelled(
-            arguments.file,
-            missing=estimate_of(other, arguments.vocab_size),
-            labels=read_labels(arguments),
-            reading=reading,
-            tell=lambda *_: None,
-        )
-    except RequestError:  # the file has not what it is made of
-        return ""
-    shown = judge(data.groups, data.correct_R, reading=reading, chosen=arguments.chosen, **weight)
-    if not shown.calibration.prompts or (shown.use, shown.line) == (found.use, found.line):
-        return ""
-    return f"With --entropy {other} the verdict is another: {shown.headline} ({shown.line})."
-
-
 def _json(found: Verdict, **more: Any) -> str:
     content = {"shown": asdict(found.shown()), **asdict(found), **more}
     for one in (content["calibration"], *content["calibrations"]):
@@ -226,14 +196,12 @@ def report(
     *,
     methods: BySize | None = None,
     accuracy: Mapping[str, Mapping[int, Any]] = MappingProxyType({}),
-    warning: str = "",
 ) -> str:
     """Everything that `dare-reward calibrate` prints."""
     shown = found.shown()
-    notes = [*shown.notes, *([warning] if warning else [])]
     parts = [
         "\n".join([wrapped(line, on, indent="  ") for line in (shown.headline, shown.why)]),
-        "\n".join([wrapped(f"- {line}", on, indent="  ") for line in notes]),
+        "\n".join([wrapped(f"- {line}", on, indent="  ") for line in shown.notes]),
         table((RIGHT, *shown.sizes), shown.rows, right=True, on=on),
         *([] if methods is None else [by_rollouts(methods, on)]),
         *([of_k(accuracy, on)] if accuracy else []),

@@ -28,7 +28,7 @@ from dare_reward.segments import Floats
 
 from .command import add_command
 from .labelled import shown_verdict
-from .shared_arguments import add_file, add_prompts, missing_entropies, read_groups, warn
+from .shared_arguments import add_file, add_prompts, read_groups, warn
 from .summary import ReadSummary
 
 BUDGET = 32
@@ -108,7 +108,7 @@ def _verdict(arguments: argparse.Namespace, labels: str) -> Shown | None:
     except RequestError as error:
         return Shown("These labels give no verdict", str(error), (), "", (), ())
     chosen = arguments.use in {"calibrate", "both"}
-    return shown_verdict(arguments.file, missing=missing_entropies(arguments), labels=found, chosen=chosen)
+    return shown_verdict(arguments, found, chosen=chosen)
 
 
 def _serve(session: Session, port: int, advice: str, verdict: Callable[[], Shown | None]) -> None:

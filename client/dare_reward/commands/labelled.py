@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from dare_reward.analysis.calibrate import LABELS
+from dare_reward.analysis.calibrate import LABELS, Options
 from dare_reward.analysis.truth import known_groups
-from dare_reward.analysis.verdict import Shown, judge
+from dare_reward.analysis.verdict import Shown, Verdict, judge
 from dare_reward.answers.classes import listed
 from dare_reward.answers.labels import read_label
 from dare_reward.errors import RequestError
-from dare_reward.files.entropy_estimates import EntropyEstimate
+from dare_reward.files.entropy_estimates import EntropyEstimate, estimate_of
 from dare_reward.files.labels import LabelFile
 from dare_reward.files.reader import Reader
 from dare_reward.groups import Groups
@@ -27,7 +28,7 @@ from dare_reward.scoring.request import UNLIMITED, Prepared, prepare
 from dare_reward.segments import Floats, offsets
 
 from .mismatched_labels import MismatchedLabels
-from .shared_arguments import warn, watched
+from .shared_arguments import missing_entropies, warn, watched
 from .summary import ReadSummary
 from .tables import number, short_answer
 
@@ -39,6 +40,7 @@ class Labelled:
     """Groups with their truth; `summary` says what was refused.
 
     names    what tells the prompt of each group from the others, and the place where the group stands
+    estimate by what missing entropies were estimated, if they were
     """
 
     file: str
@@ -47,6 +49,7 @@ class Labelled:
     prompts: tuple[str | None, ...]
     names: tuple[tuple[str, str], ...]
     summary: ReadSummary
+    estimate: str
 
 
 def read_labelled(
@@ -93,25 +96,43 @@ def read_labelled(
     for good, no_answer in zip(groups, prepared.unread, strict=True):
         summary.add(good, no_answer)
     prompts = tuple(g.get("prompt") for g in groups)
-    return Labelled(file, prepared.groups, correct_R, prompts, tuple(names), summary)
+    how = missing.source if missing else ""
+    return Labelled(file, prepared.groups, correct_R, prompts, tuple(names), summary, how)
 
 
-def shown_verdict(
-    file: str,
-    *,
-    missing: EntropyEstimate | None = None,
-    labels: LabelFile | None = None,
-    reading: Mapping[str, Any] = MappingProxyType({}),
-    chosen: bool = False,
-    **weight: Any,
-) -> Shown:
-    """What `dare-reward calibrate` shows of a file, or why it has no verdict. The arguments are those of `judge`."""
+def judged(data: Labelled, other: Callable[[], Labelled] | None = None, **options: Unpack[Options]) -> Verdict:
+    """The verdict of labelled rollouts. Where the entropies of `other` would decide otherwise, it says so."""
+    found = judge(data.groups, data.correct_R, **options)
+    with suppress(RequestError):  # the file has not what the other estimate is made of
+        if other and found.calibration.prompts:
+            again = other()
+            than = judge(again.groups, again.correct_R, **options)
+            if than.calibration.prompts and (than.use, than.line) != (found.use, found.line):
+                note = f"With --entropy {again.estimate} the verdict is another: {than.headline} ({than.line})."
+                return replace(found, warnings=(*found.warnings, note))
+    return found
+
+
+def other_estimate(
+    arguments: argparse.Namespace, labels: LabelFile | None, reading: Mapping[str, Any]
+) -> Callable[[], Labelled] | None:
+    """Reads the command's file once more, with entropies estimated in the other way; None where it cannot."""
+    name = {"topk": "logprob", "logprob": "topk"}.get(arguments.entropy)
+    if name is None or arguments.file == "-" or (name == "topk" and arguments.vocab_size is None):
+        return None
+    how = estimate_of(name, arguments.vocab_size)
+    return lambda: read_labelled(arguments.file, missing=how, labels=labels, reading=reading, tell=lambda *_: None)
+
+
+def shown_verdict(arguments: argparse.Namespace, labels: LabelFile | None, **options: Unpack[Options]) -> Shown:
+    """What `dare-reward calibrate` shows of the command's file, or why it has no verdict."""
+    missing, reading = missing_entropies(arguments), options.get("reading", {})
     try:
-        data = read_labelled(file, missing=missing, labels=labels, reading=reading, tell=lambda *_: None)
+        data = read_labelled(arguments.file, missing=missing, labels=labels, reading=reading, tell=lambda *_: None)
         refuse_repeats(data)
     except RequestError as error:
         return Shown("These labels give no verdict", str(error), (), "", (), ())
-    return judge(data.groups, data.correct_R, reading=reading, chosen=chosen, **weight).shown()
+    return judged(data, other_estimate(arguments, labels, reading), **options).shown()
 
 
 def _is_run(placed: Sequence[Placed]) -> bool:

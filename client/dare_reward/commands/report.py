@@ -37,7 +37,6 @@ from .shared_arguments import (
     add_prompts,
     check_out,
     chosen_params,
-    missing_entropies,
     read_groups,
     read_labels,
     remedies,
@@ -184,8 +183,7 @@ def _calibration(arguments: argparse.Namespace, book: RunBook) -> Shown | None:
     params = chosen_params(arguments)[arguments.method]
     weight = {name: params[name] for name in WEIGHT if name in params}
     reading = {s.name: params[s.name] for s in ANSWER_SPECS if s.name in params}
-    estimate, labels = missing_entropies(arguments), read_labels(arguments)
-    return shown_verdict(file, missing=estimate, labels=labels, reading=reading, **weight)
+    return shown_verdict(arguments, read_labels(arguments), reading=reading, **weight)
 
 
 def _first_groups(path: str) -> tuple[list[Mapping[str, Any]], int]:
