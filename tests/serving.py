@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 MAIN = "import sys; from dare_reward.cli import main; sys.exit(main())"
@@ -21,6 +21,21 @@ MAIN = "import sys; from dare_reward.cli import main; sys.exit(main())"
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
+
+
+def connect(url: str) -> socket.socket:
+    """A connection to the address of a URL."""
+    host, port = url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=60)
+
+
+def wait_for(condition: Callable[[], object], about: object = None) -> None:
+    """Return once it is true, however long a busy machine takes."""
+    end = time.monotonic() + 60
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError(about)
+        time.sleep(0.02)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import types
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypedDict
 
 STACKS = Path(__file__).parents[1] / "examples" / "stacks"
@@ -86,6 +87,16 @@ class Sample:
             if self.rollout_log_probs is None:
                 self.rollout_log_probs = [0.0] * before
             self.rollout_log_probs += log_probs
+
+
+def trl_trainer(**args: Any) -> SimpleNamespace:
+    """What is read of TRL's trainers, whose arguments these are."""
+    trainer = SimpleNamespace(
+        args=SimpleNamespace(**args), accelerator=SimpleNamespace(process_index=0, num_processes=1), num_generations=4,
+        model=SimpleNamespace(training=True), eos_token_ids=[0], _tokenizer=SimpleNamespace(pad_token_id=0),
+    )  # fmt: skip
+    trainer.log_metric = types.MethodType(lambda self, name, value: None, trainer)
+    return trainer
 
 
 @dataclass

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import enum
 import importlib
-import os
 import pickle
 import re
 import subprocess
@@ -16,12 +15,13 @@ from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 import pytest
 import tokenizers
 from rows import each
-from stack_samples import Sample
+from stack_samples import Sample, trl_trainer
 
 import dare_reward
 from dare_reward.answers.extraction.final_answer import WHY_NONE
@@ -142,26 +142,11 @@ def test_away(service, caplog):
     assert "local_fallback" in reply.flags
 
 
-def cut(reply):
-    reply["groups"][0]["rewards"].pop()
-    return reply
-
-
-def poison(reply):
-    reply["groups"][0]["rewards"][0] = float("nan")
-    return reply
-
-
-def rename(reply):
-    reply["groups"][0]["group_id"] = "another"
-    return reply
-
-
-@pytest.mark.parametrize(("change", "words"), [(cut, "2 rewards"), (poison, "NaN"), (rename, "groups")])
 @pytest.mark.parametrize("on_error", ADAPTER["on_error"].choices)
-def test_a_wrong_reply_is_an_error_whatever_on_error_says(service, change, words, on_error):
-    service.change = change
-    with pytest.raises(ReplyError, match=words):
+def test_a_wrong_reply_is_an_error_whatever_on_error_says(service, on_error):
+    """tests/unit/test_client.py has the other ways in which a reply is wrong."""
+    service.change = lambda reply: reply["groups"][0]["rewards"].pop() and reply
+    with pytest.raises(ReplyError, match="2 rewards"):
         common.Scorer.of(URL, on_error=on_error).score([rollout.group("g", rollouts("112"))])
 
 
@@ -339,32 +324,43 @@ def texts_of(answers):
     return [f"\\boxed{{{a}}}" for a in answers]
 
 
+class Paid(NamedTuple):
+    """What a stack gets for one group, and what is logged of it."""
+
+    rewards: list
+    logged: dict
+
+
 def by_trl(query, answers, **args):
-    call = {"log_metric": trl_trainer(**args).log_metric} if args else {}
-    return DareReward(f"{URL}?{query}", num_generations=len(answers), entropy="none")(
-        ["p"] * len(answers), texts_of(answers), **call
-    )
+    logged = {}
+    log = trl_trainer(**args).log_metric if args else logged.__setitem__
+    score = DareReward(f"{URL}?{query}", num_generations=len(answers), entropy="none")
+    return Paid(score(["p"] * len(answers), texts_of(answers), log_metric=log), logged)
 
 
 def by_slime(query, answers, **args):
     given = [sample(i, a, rollout_log_probs=None) for i, a in enumerate(answers)]
-    return asyncio.run(slime.reward(SimpleNamespace(rm_url=f"{URL}?{query}", **args), given))
+    return Paid(asyncio.run(slime.reward(SimpleNamespace(rm_url=f"{URL}?{query}", **args), given)), given[0].metadata)
 
 
 def by_swift(query, answers, **args):
-    os.environ["DARE_URL"] = f"{URL}?{query}"
-    orm = swift.DareORM(SimpleNamespace(**args) if args else None)
-    columns = {"prompt_id": ["p"] * len(answers), "request_id": list(range(len(answers)))}
-    return asyncio.run(orm(texts_of(answers), **columns))
+    logged, columns = {}, {"prompt_id": ["p"] * len(answers), "request_id": list(range(len(answers)))}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DARE_URL", f"{URL}?{query}")
+        patch.setattr(report.logger, "isEnabledFor", lambda level: True)
+        patch.setattr(report.logger, "info", lambda words, groups, numbers: logged.update(numbers))
+        orm = swift.DareORM(SimpleNamespace(**args) if args else None)
+        return Paid(asyncio.run(orm(texts_of(answers), **columns)), {f"dare/{k}": v for k, v in logged.items()})
 
 
 def by_easyr1(query, answers):
     token = easyr1.UIDS.set(["p"] * len(answers))
     rows = [{"response": t, "response_length": 2, "ground_truth": "2"} for t in texts_of(answers)]
     try:
-        return [row["overall"] for row in easyr1.reward(rows, url=f"{URL}?{query}")]
+        found = easyr1.reward(rows, url=f"{URL}?{query}")
     finally:
         easyr1.UIDS.reset(token)
+    return Paid([row["overall"] for row in found], found[0])
 
 
 BY = {"trl": by_trl, "slime": by_slime, "swift": by_swift, "easyr1": by_easyr1}
@@ -374,7 +370,9 @@ DROPPED = {"trl": None, "swift": None, "slime": 0.0, "easyr1": 0.0}
 
 @pytest.mark.parametrize("stack", BY)
 def test_each_adapter_pays_a_group_or_drops_it(service, one_rank, stack):
-    pay = BY[stack]
+    def pay(query, answers):
+        return BY[stack](query, answers).rewards
+
     assert pay("method=ttrl", "11223333") == [0.0] * 4 + [1.0] * 4
     assert len(set(pay("method=empo", "1112"))) == 2
     assert pay("method=empo&settled=0.9", "1112") == [DROPPED[stack]] * 4
@@ -520,56 +518,18 @@ def test_a_trainer_that_divides_is_refused_what_must_keep_its_scale(service, one
     pay("method=ttrl", "1122", **args)
 
 
-SHADOWED = f"{URL}?method=dare&missing_entropy=frequency&shadow=ttrl+empo&seed=7&kind=text"
+def by_verls_step(query, answers):
+    """What the trainer's step scores and logs, without its queue."""
+    scorer = common.Scorer.of(f"{URL}?{query}").require_supported("verl", lacks={"gaps"})
+    groups = [rollout.group("p", [{"text": text} for text in texts_of(answers)])]
+    (rewards,), reply = scorer.score(groups)
+    return Paid(rewards, {f"dare/{name}": value for name, value in verl.numbers(reply, groups).items()})
 
 
-def of_trl(monkeypatch):
-    logged = {}
-    settings = {
-        "method": "dare",
-        "missing_entropy": "frequency",
-        "shadow": ["ttrl", "empo"],
-        "seed": 7,
-        "kind": "text",
-    }
-    DareReward(URL, num_generations=4, **settings)(["p"] * 4, list("1222"), log_metric=logged.__setitem__)
-    return logged
-
-
-def of_verl(monkeypatch):
-    """What the trainer's step logs, without its queue."""
-    scorer = common.Scorer.of(SHADOWED).require_supported("verl", lacks={"gaps"})
-    groups = [rollout.group("p", [{"text": text} for text in "1222"])]
-    _, reply = scorer.score(groups)
-    return {f"dare/{name}": value for name, value in verl.numbers(reply, groups).items()}
-
-
-def of_slime_group(monkeypatch):
-    given = [sample(i, text, rollout_log_probs=None) for i, text in enumerate("1222")]
-    asyncio.run(slime.reward(SimpleNamespace(rm_url=SHADOWED), given))
-    return given[0].metadata
-
-
-def of_swift(monkeypatch):
-    monkeypatch.setenv("DARE_URL", SHADOWED)
-    said = []
-    monkeypatch.setattr(report.logger, "isEnabledFor", lambda level: True)
-    monkeypatch.setattr(report.logger, "info", lambda words, groups, numbers: said.append(numbers))
-    asyncio.run(swift.DareORM()(list("1222"), prompt_id=["p"] * 4, request_id=list("1234")))
-    return {f"dare/{name}": value for name, value in said[0].items()}
-
-
-def of_easyr1(monkeypatch):
-    token = easyr1.UIDS.set(["p"] * 4)
-    rows = [{"response": text, "response_length": 2, "ground_truth": "2"} for text in "1222"]
-    out = easyr1.reward(rows, url=SHADOWED)
-    easyr1.UIDS.reset(token)
-    return out[0]
-
-
-@pytest.mark.parametrize("stack", [of_trl, of_verl, of_slime_group, of_swift, of_easyr1])
-def test_every_adapter_sends_shadow_methods_and_a_seed_and_logs_what_they_say(service, one_rank, monkeypatch, stack):
-    logged = stack(monkeypatch)
+@pytest.mark.parametrize("stack", [*BY, "verl"])
+def test_every_adapter_sends_shadow_methods_and_a_seed_and_logs_what_they_say(service, one_rank, stack):
+    asked = "method=dare&missing_entropy=frequency&shadow=ttrl+empo&seed=7&kind=text"
+    logged = (BY | {"verl": by_verls_step})[stack](asked, "1222").logged
     (body,) = service.bodies
     assert (body["shadow"], body["seed"], body["groups"][0]["kind"]) == (["ttrl", "empo"], 7, "text")
     assert {"dare/shadow_ttrl_flipped", "dare/shadow_empo_flipped"} <= logged.keys()
@@ -599,13 +559,6 @@ def test_verl_ends_rather_than_train_without_rewards(monkeypatch, version, url, 
         importlib.reload(verl)
     monkeypatch.delenv("DARE_URL")
     importlib.reload(verl)
-
-
-def test_verl_finds_the_plugin():
-    from importlib.metadata import entry_points
-
-    (entry,) = [e for e in entry_points(group="verl.plugins") if e.name == "dare_reward"]
-    assert entry.load() is verl
 
 
 # --- advantages, selections, groups that carry nothing -----------------------------------------------------------------
@@ -668,16 +621,6 @@ def test_slime_filters_groups_that_carry_nothing(service):
         "\\boxed{5}": (False, "zero_variance"),
         "\\boxed{7}": (True, None),
     }
-
-
-def trl_trainer(**args):
-    accelerator = SimpleNamespace(process_index=0, num_processes=1)
-    trainer = SimpleNamespace(
-        args=SimpleNamespace(**args), accelerator=accelerator, num_generations=4, model=SimpleNamespace(training=True),
-        eos_token_ids=[0], _tokenizer=SimpleNamespace(pad_token_id=0),
-    )  # fmt: skip
-    trainer.log_metric = types.MethodType(lambda self, name, value: None, trainer)
-    return trainer
 
 
 # --- masks of answers ------------------------------------------------------------------------------------------------
@@ -747,7 +690,8 @@ def test_trl_logs_answers_without_a_place(service):
     assert logged["dare/no_span"] == 0.5
 
 
-def test_verl_sessions():
+def test_verl_sessions_that_are_selected_or_carry_nothing():
+    """What tests/stacks/test_verl.py does not show of a whole step."""
     names = [f"u{p}_{s}" for p in "ab" for s in range(4)]
     members = {"ua": [0, 1, 2, 3], "ub": [4, 5, 6, 7]}
     groups = [{"group_id": g, "rollouts": [{"answer": a} for a in row]} for g, row in (("ua", "1123"), ("ub", "4455"))]
@@ -755,12 +699,6 @@ def test_verl_sessions():
     def found(trained=None, **options):
         return verl.session_update(names, members, dare_reward.estimate(groups, **options), trained)
 
-    plain = found(method="ttrl")
-    assert (plain.trained, plain.gains) == (None, {})
-    assert found(method="ttrl", trained=1).trained == {"ua_0", "ub_0"}
-    own = found(method="gmae", advantage="gmae")
-    gains = [a for g in dare_reward.estimate(groups, method="gmae", advantage="gmae").groups for a in g.advantages]
-    assert own.gains == dict(zip(names, gains, strict=True))
     chosen = found(method="ddrl", advantage="ddrl", n_train=2, trained=3)
     assert chosen.trained == {"ua_0", "ua_3", "ub_0", "ub_3"}
     assert chosen.gains["ua_0"] == 1.0
@@ -826,6 +764,8 @@ def test_verl_filters_by_votes_where_a_method_can():
     assert dict(found.params) == {"alpha": 0.3, "missing_entropy": "frequency"}
     assert dict(found.update) == {"settled": 0.9}
     assert verl_filter.by_votes(common.Scorer.of(f"{URL}?method=gmae&advantage=gmae")).update == ()
+    logging = verl_filter.by_votes(common.Scorer.of(URL, method="dare", run="r", run_log="logs"))
+    assert (logging.run, "run_log" in dict(logging.client)) == (None, False), "no group is logged twice"
 
 
 def test_every_rank_tells_trl_the_same_numbers(service, monkeypatch):
@@ -1003,14 +943,6 @@ def test_trl_settles_votes_by_what_is_paid_and_in_one_process(service):
     assert not trainer.calls
     trainer.reward_funcs = [DareReward(URL, method="ttrl"), len]
     rolled(trainer)
-
-
-def test_verl_s_filter_logs_no_group_twice(tmp_path):
-    scorer = common.Scorer.of(URL, method="dare", run="r", run_log=str(tmp_path))
-    filtering = verl_filter.by_votes(scorer)
-    assert filtering.run is None
-    assert "run_log" not in dict(filtering.client)
-    assert dict(filtering.params)["missing_entropy"] == "frequency"
 
 
 def test_groups_with_a_label_are_scored_by_it_where_asked(service):

@@ -149,13 +149,6 @@ def test_trl_goes_on_unless_it_is_asked_to_stop(monkeypatch, transformers, setti
     assert trainer.metrics.get("dare/run_state") == state
 
 
-def test_the_next_training_of_the_process_starts_without_a_past(monkeypatch, transformers):
-    done, _ = train_trl(monkeypatch, on_collapse="stop")
-    assert done < 20
-    done, trainer = train_trl(monkeypatch, falls=99, on_collapse="stop")
-    assert (done, trainer.callbacks, trainer.metrics["dare/collapsed"]) == (20, [], 0.0)
-
-
 def test_the_next_training_of_the_same_trainer_stops_only_if_it_collapses_too(monkeypatch, transformers):
     first, trainer = train_trl(monkeypatch, on_collapse="stop")
     done, trainer = train_trl(monkeypatch, falls=99, trainer=trainer, on_collapse="stop")

@@ -22,6 +22,7 @@ from stack_samples import (
     TrajectoryID,
     Words,
     example,
+    trl_trainer,
 )
 
 import dare_reward
@@ -362,10 +363,7 @@ def by_slime(words, ids, mask, service):
 
 def by_trl(words, ids, mask, service):
     text = words.decode(ids, skip_special_tokens=True)
-    trainer = SimpleNamespace(
-        eos_token_ids=[0], _tokenizer=SimpleNamespace(pad_token_id=0), num_generations=1, model=SimpleNamespace(training=True),
-        accelerator=SimpleNamespace(process_index=0, num_processes=1), args=SimpleNamespace(), log_metric=None,
-    )  # fmt: skip
+    trainer = trl_trainer()
     columns = {"completion_ids": [ids], "token_mask": [mask], "token_entropies": [[0.1] * len(ids)]}
     (row,) = DareReward(URL, num_generations=1)._rows(trainer, ["p"], [text], columns)
     return {k: v for k, v in row.items() if k not in {"name", "prompt"}}

@@ -5,6 +5,7 @@ import threading
 
 import httpx
 import pytest
+from serving import connect
 from starlette.testclient import TestClient
 
 from dare_service.app import create_app
@@ -127,11 +128,6 @@ def shortened(name, seconds):
     """Python that runs before the service and sets a bound that no environment does."""
     read = f"lambda *a, **k: dataclasses.replace(read(*a, **k), {name}={seconds})"
     return f"import dataclasses, dare_service.settings as s; read = s.from_environment; s.from_environment = {read}"
-
-
-def connect(url):
-    host, port = url.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=30)
 
 
 def everything(connection):

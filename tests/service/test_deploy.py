@@ -18,6 +18,7 @@ import httpx
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
+from serving import connect, free_port, wait_for
 from serving import service as started
 
 from dare_reward.runs.log import CLOSING
@@ -138,9 +139,7 @@ def nginx(folder, text):
     assert "[warn]" not in checked.stderr
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         try:
-            while not listens(folder / "socket"):
-                assert process.poll() is None
-                time.sleep(0.02)
+            wait_for(lambda: process.poll() is not None or listens(folder / "socket"))
             context = ssl.create_default_context(cafile=str(folder / "dare-reward.crt"))
             transport = httpx.HTTPTransport(uds=f"{folder}/socket", verify=context)
             headers = {"Authorization": "Bearer secret"}
@@ -258,17 +257,14 @@ def test_the_front_of_compose_and_of_kubernetes_find_the_service_where_it_is():
 @contextmanager
 def haproxy(server):
     """HAProxy as deploy/haproxy.cfg has it; yields its address, and its log after the end."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     environment = {"REWARD_BIND": address, "REWARD_SERVER": server}
     command, log = ["haproxy", "-f", str(DEPLOY / "haproxy.cfg")], []
     checked = subprocess.run([*command, "-c"], env=environment | PATH, capture_output=True, text=True)
     assert (checked.returncode, checked.stderr) == (0, "")
     with subprocess.Popen([*command, "-db"], env=environment | PATH, stdout=subprocess.PIPE, text=True) as process:
         try:
-            while not answers(address):
-                assert process.poll() is None
-                time.sleep(0.02)
+            wait_for(lambda: process.poll() is not None or answers(address))
             yield f"http://{address}", log
         finally:
             process.terminate()
@@ -283,8 +279,7 @@ def answers(address):
 
 @needs["haproxy"]
 def test_haproxy_holds_posts_while_the_service_is_away_and_tells_it_who_has_gone():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     environment = {"DARE_TOKEN": "secret", "DARE_TRUSTED_PROXIES": "127.0.0.1", "DARE_DRAIN": 0, "port": port}
     body = {"groups": [{"rollouts": [{"answer": a} for a in "445"]}]}
     with haproxy(f"127.0.0.1:{port}") as (url, log), ThreadPoolExecutor(4) as pool:
@@ -300,26 +295,17 @@ def test_haproxy_holds_posts_while_the_service_is_away_and_tells_it_who_has_gone
                 text = httpx.get(f"{process.url}/metrics").text
                 return float(re.search(r"^dare_join_waiting (\S+)", text, re.MULTILINE)[1])
 
-            host, front = url.removeprefix("http://").split(":")
-            with socket.create_connection((host, int(front))) as client:
+            with connect(url) as client:
                 content = json.dumps(sent).encode()
                 path = target.removeprefix(url)
                 head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
                 client.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
-                until(lambda: waiting() == 1)
-            until(lambda: waiting() == 0)
+                wait_for(lambda: waiting() == 1)
+            wait_for(lambda: waiting() == 0)
             both = [pool.submit(httpx.post, target, json=sent, timeout=60) for _ in range(2)]
             assert [b.result().json()["rewards"] for b in both] == [[1.0], [1.0]]
     assert any("/reward" in line for line in log)
     assert not any("secret" in line for line in log)
-
-
-def until(condition, about=None):
-    end = time.monotonic() + 60
-    while not condition():
-        if time.monotonic() > end:
-            raise TimeoutError(about)
-        time.sleep(0.02)
 
 
 @needs["nginx"]
@@ -448,8 +434,7 @@ def test_prometheus_reads_the_alerts():
 @contextmanager
 def prometheus(folder, target):
     """A Prometheus that scrapes the target every second; yields what asks it."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     scrape = {"job_name": "dare-reward", "scrape_interval": "1s", "static_configs": [{"targets": [target]}]}
     rules = [str(DEPLOY / "prometheus-alerts.yml")]
     (folder / "prometheus.yml").write_text(yaml.safe_dump({"rule_files": rules, "scrape_configs": [scrape]}))
@@ -458,7 +443,7 @@ def prometheus(folder, target):
         ["prometheus", *places, f"--web.listen-address={address}"], stderr=subprocess.DEVNULL
     ) as process:
         try:
-            until(lambda: process.poll() is not None or answers(address))
+            wait_for(lambda: process.poll() is not None or answers(address))
 
             def ask(expression):
                 reply = httpx.get(f"http://{address}/api/v1/query", params={"query": expression}, timeout=60).json()
@@ -479,7 +464,7 @@ def test_every_query_of_the_dashboard_has_an_answer_from_a_prometheus_that_scrap
     sent = {"query": ["2+2? 4"], "prompts": ["2+2?"], "labels": [""]}
     with start_server() as (url, _), prometheus(tmp_path, url.removeprefix("http://")) as ask:
         scrapes = "sum(count_over_time(dare_build_info[1h]))"
-        until(lambda: ask(scrapes) and float(ask(scrapes)[0]["value"][1]) >= 2)  # what begins later has no rate
+        wait_for(lambda: ask(scrapes) and float(ask(scrapes)[0]["value"][1]) >= 2)  # what begins later has no rate
         for path, content in (
             ("/reward", body),
             ("/get_reward?group_size=1&run=r-000000001", sent),
@@ -491,7 +476,7 @@ def test_every_query_of_the_dashboard_has_an_answer_from_a_prometheus_that_scrap
                 del missing[name]
             return not missing
 
-        until(answered, about=missing)
+        wait_for(answered, about=missing)
         assert len(ask('up{job="dare-reward"}')) == 1
 
 

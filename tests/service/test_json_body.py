@@ -74,6 +74,10 @@ def test_openrlhf_s_keys_stand_once_too(service):
         GOOD.replace(b'"4"', b'"4:5 \\": \\" : "'),
         b'{"meta": {"a": {"b": [{"c": ":"}, {"c": 1}]}}, ' + GOOD[1:],
         GOOD.replace(b'"answer": "4"', b'"answer": "4", "meta": {"answer": "4"}'),
+        *(
+            GOOD.replace(b'"4"', json.dumps(text).encode())
+            for text in ('{"a":1, "a":2}', '\\":', '\\\\": "b":', "a: 1")
+        ),
     ],
 )
 def test_colons_elsewhere_are_no_keys(service, body):

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from serving import connect, wait_for
 
 from dare_reward import estimate
 from dare_reward.cli import main
@@ -362,18 +363,16 @@ def test_a_real_server_answers_both_forms(live):
     assert response.json()["groups"][0]["support"][0]["uncertainty"] == 1.0
 
 
-def raw_request(live, request, *, close=False, seconds=60.0):
-    host, port = live.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=seconds) as connection:
+def raw_request(live, request):
+    with connect(live) as connection:
         connection.sendall(request)
-        if close:
-            return b""
         return connection.recv(65536)
 
 
 def test_a_lying_content_length_and_a_lost_client_leave_the_server_alone(live):
     head = b"POST /reward HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
-    raw_request(live, head + b"1000\r\n\r\n{", close=True)
+    with connect(live) as lost:
+        lost.sendall(head + b"1000\r\n\r\n{")
     assert b"400" in raw_request(live, head + b"abc\r\n\r\n{}").split(b"\r\n", 1)[0]
     assert b"413" in raw_request(live, head + b"9999999999\r\n\r\n").split(b"\r\n", 1)[0]
     assert httpx.post(f"{live}/reward", json=GOOD).status_code == 200
@@ -381,12 +380,11 @@ def test_a_lying_content_length_and_a_lost_client_leave_the_server_alone(live):
 
 def test_a_head_that_arrives_in_one_read_is_bounded_like_any_other(live):
     """Also behind other requests of its connection, whose bodies are no part of it."""
-    host, port = live.removeprefix("http://").split(":")
     head = b"POST /reward HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     body = json.dumps({**GOOD, "meta": {"x": "y" * 300_000}}).encode()
     large = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
     for before in range(3):
-        with socket.create_connection((host, int(port)), timeout=60) as connection:
+        with connect(live) as connection:
             for _ in range(before):
                 connection.sendall(large[:100_000])
                 time.sleep(0.05)
@@ -396,15 +394,6 @@ def test_a_head_that_arrives_in_one_read_is_bounded_like_any_other(live):
                     assert (reply.status, len(reply.read()) > 0) == (200, True)
             connection.sendall(head + b"X: " + b"y" * 70_000 + b"\r\n\r\n")
             assert b" 431 " in connection.recv(65536).split(b"\r\n", 1)[0]
-
-
-def wait_for(condition):
-    """However long a busy machine takes."""
-    end = time.monotonic() + 60
-    while not condition():
-        if time.monotonic() > end:
-            pytest.fail("waited in vain")
-        time.sleep(0.02)
 
 
 def test_sigterm_drains_and_exits_zero(start_server):
@@ -457,16 +446,13 @@ def test_work_that_outlasts_the_grace_period_does_not_keep_the_process(start_ser
     rollouts = [{"answer": HARD % i} for i in range(1024)]
     body = json.dumps({"params": {"missing_entropy": "frequency"}, "groups": [{"rollouts": rollouts}] * 4}).encode()
     head = b"POST /reward HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-    with start_server(DARE_GRACE=grace, DARE_DRAIN=0.1) as (url, process):
-        host, port = url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port))) as connection:
-            connection.sendall(head % len(body) + body)
-            while "dare_inflight_bytes 0.0" in httpx.get(f"{url}/metrics").text:
-                time.sleep(0.02)
-            for _ in range(signals):
-                os.kill(process.pid, signal.SIGTERM)
-                time.sleep(0.3)
-            assert process.wait(60) == 0  # the work itself takes minutes
+    with start_server(DARE_GRACE=grace, DARE_DRAIN=0.1) as (url, process), connect(url) as connection:
+        connection.sendall(head % len(body) + body)
+        wait_for(lambda: "dare_inflight_bytes 0.0" not in httpx.get(f"{url}/metrics").text)
+        for _ in range(signals):
+            os.kill(process.pid, signal.SIGTERM)
+            time.sleep(0.3)
+        assert process.wait(60) == 0  # the work itself takes minutes
 
 
 TAKEN = object()  # a port that is in use

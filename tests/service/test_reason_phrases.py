@@ -1,9 +1,9 @@
 """The status line of an error carries its sentence, for OpenRLHF's clients log nothing else; raw, as a socket gives it."""
 
 import json
-import socket
 
 import pytest
+from serving import connect
 
 BODY = json.dumps({"query": ["2+2? 4"], "prompts": ["2+2?"], "labels": [""]}).encode()
 TOKEN = "hush-hush"
@@ -13,11 +13,6 @@ TOKEN = "hush-hush"
 def guarded(start_server):
     with start_server(DARE_TOKEN=TOKEN) as (url, _):
         yield url
-
-
-def connect(url):
-    host, port = url.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=30)
 
 
 def post(connection, target, body=BODY, *, token=None, method=b"POST"):

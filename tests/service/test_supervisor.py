@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serving import service
+from serving import service, wait_for
 
 from dare_service.process.supervisor import Supervisor, inherited
 from dare_service.settings import Settings, SettingsError, from_environment, with_file
@@ -163,14 +163,6 @@ def test_a_unix_socket_serves_both_routes(tmp_path):
 
 def lines(path):
     return [json.loads(line) for line in Path(path).read_text().splitlines() if line.startswith("{")]
-
-
-def wait_for(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        if time.monotonic() > end:
-            raise TimeoutError
-        time.sleep(0.02)
 
 
 def test_tokens_and_the_run_log_change_without_a_restart(tmp_path):

@@ -8,6 +8,7 @@ import time
 from contextlib import contextmanager
 
 import pytest
+from serving import connect
 
 HELD = json.dumps({"groups": [{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}]}).encode()
 UPGRADES = {
@@ -37,8 +38,7 @@ def chunked(body):
 
 @contextmanager
 def connection(url):
-    host, port = url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=30) as made:
+    with connect(url) as made:
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield made, made.makefile("rb")
 

@@ -64,18 +64,6 @@ def call(hub, url, given):
     return asyncio.run(hub.batched_async_rm(args, given))
 
 
-def offline(given, **params):
-    rollouts = [{"text": s.response, "mean_entropy": -sum(s.rollout_log_probs) / 3, "num_tokens": 3} for s in given]
-    return list(dare_reward.estimate([{"group_id": "3", "rollouts": rollouts}], **params).groups[0].rewards)
-
-
-def test_group_reward_with_estimated_entropies(hub, service):
-    given = samples(hub)
-    rewards = call(hub, service.url, given)
-    assert rewards == pytest.approx(offline(given, method="dare"))
-    assert len(set(rewards)) == 3
-
-
 # --- slime's own training data ---------------------------------------------------------------------------------------
 
 
