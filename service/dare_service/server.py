@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -45,20 +46,23 @@ class Server(uvicorn.Server):
         *,
         held: bool = False,
         read: Callable[[], Settings] = from_environment,
+        warn: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(config)
         self.state = state
         self.supervisor = supervisor or Supervisor({})
         self.drain = 0.0 if held else state.settings.drain  # a held socket keeps who comes now for the next process
         self.read = read
+        self.warn = warn
         self.stop_at = float("inf")
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Say where once the port takes connections, not before."""
+        """Say where once the port takes connections, not before; what may be amiss comes after that."""
         await super().startup(sockets)
         for listener in sockets or []:
             print(f"dare-reward listens on {address(listener)}", flush=True)
             _log_start(self.state, address(listener))
+        self.warn()
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload, self.state, self.read)
         self.supervisor.tell("READY=1")
 
@@ -86,11 +90,10 @@ def serve(settings: Settings, read: Callable[[], Settings] = from_environment) -
     listener = bind(settings) if held is None else held
     ready_the_process(settings)  # from here on it is a server's: what a wrong setting ends has changed nothing
     config = configured(app)
-    _warn(settings, listener, app.state.dare)
+    warn = partial(_warn, settings, listener, app.state.dare)
     if held is not None:
         _adopt(held, settings)
-    _backlog(settings)
-    server = Server(config, app.state.dare, Supervisor(), held=held is not None, read=read)
+    server = Server(config, app.state.dare, Supervisor(), held=held is not None, read=read, warn=warn)
     began = time.monotonic()
     gc.freeze()  # what is loaded now lives for ever: a collection during a request need not look at it again
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
@@ -142,6 +145,8 @@ def _warn(settings: Settings, listener: socket.socket, state: State) -> None:
         state.runs.warn("", "setting_ignored", " ".join(sentences))
     if not settings.tokens and (why := _unprotected(settings, listener, with_file())):
         state.runs.warn("", "no_token", f"{why}: set DARE_TOKEN")
+    _few_files()
+    _backlog(settings)
 
 
 def _unprotected(settings: Settings, listener: socket.socket, environment: Mapping[str, str]) -> str:
@@ -188,13 +193,18 @@ def steady() -> None:
 
 
 def _open_files() -> None:
-    """Every waiting rollout holds a socket: take all that the process may have, and say if a step may not fit."""
+    """Every waiting rollout holds a socket: take all that the process may have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     if soft != hard:
         soft = hard if hard != unlimited else 1 << 20
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    if soft != unlimited and soft < ENOUGH_FILES:
+
+
+def _few_files() -> None:
+    """Say if a step may not fit."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < ENOUGH_FILES:
         why = "one socket per waiting rollout: prompts x samples of a step must stay below it; raise ulimit -n"
         logger.warning("open_files", extra={"fields": {"limit": soft, "why": why}})
 

@@ -503,6 +503,7 @@ def test_settings_that_nobody_may_have_meant_are_warned_of_at_the_start(start_se
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
         lines = [json.loads(x) for x in process.stderr.read().splitlines()]
+    assert lines[0]["event"] == "start", "it says first where it listens"
     why = [x["why"] for x in lines if x["level"] == "warning"]
     assert any("the variable DARE_MAXGROUPS is not read. Did you mean DARE_MAX_GROUPS?" in x for x in why)
     assert any("DARE_WORKERS" in x for x in why)
