@@ -228,7 +228,7 @@ class _Base:
         }
 
     def _converse(
-        self, groups: Sequence[JSON], method: str, labels: Mapping[str, Any], options: Mapping[str, Any]
+        self, groups: Sequence[JSON], method: str, labels: Mapping[str, Any], options: Mapping[str, Any], key: str
     ) -> Conversation[Reply]:
         """Score `groups`: in as many requests as the service's limits need, or in process if it is away and may be."""
         update, params = Update.split(plain(options))
@@ -244,7 +244,8 @@ class _Base:
                 if len(replies) == 1:
                     _check_split(update, method, {**limits.defaults(method), **params})
                 most = self._longest_reply(part, 1 + len(labels.get("shadow", ())))
-                send = Send("POST", "/v1/reward", part.content, part.media_type, max_reply=most)
+                own = f"{key}-{len(replies)}" if key else ""
+                send = Send("POST", "/v1/reward", part.content, part.media_type, max_reply=most, key=own)
                 scored.append(part_groups)
                 replies.append((yield from self._ask(send, self._reader(part, part_groups, method, labels))))
         except (UnavailableError, ReplyError) as error:
@@ -333,7 +334,7 @@ class _Base:
 
     def _insist(self, send: Send) -> Generator[Step, Outcome, _Response]:
         """The response, after as many tries as are allowed."""
-        problem, key = "", secrets.token_hex(16)
+        problem, key = "", send.key or secrets.token_hex(16)
         for attempt in range(self.retries + 1):
             outcome = yield replace(send, request_id=secrets.token_hex(16), key=key)
             if isinstance(outcome, DareError):
@@ -404,6 +405,7 @@ class Client(_Base):
         labelled: Labelled = "method",
         advantage: str | None = None,
         shadow: Sequence[str] = (),
+        key: str = "",
         **params: Any,
     ) -> Reply:
         """The reply for `groups`.
@@ -417,6 +419,7 @@ class Client(_Base):
             labelled: gt: a group that has a label gets the rewards of `gt`, all others the method's
             advantage: also return advantages by this estimator
             shadow: methods to compare with in the diagnostics
+            key: of a call that may repeat an earlier one, whose key it has: the service logs the groups once
             params: parameters of the method, as of `dare_reward.estimate`
 
         Raises:
@@ -427,7 +430,7 @@ class Client(_Base):
             ConfigError: another configuration or version than that of the first reply.
         """
         options = {"advantage": advantage, **params}
-        return self._hold(self._converse(groups, method, _labels(run, step, seed, shadow, labelled), options))
+        return self._hold(self._converse(groups, method, _labels(run, step, seed, shadow, labelled), options, key))
 
     def _hold(self, conversation: Conversation[T]) -> T:
         outcome: Outcome = None
@@ -497,11 +500,14 @@ class AsyncClient(_Base):
         labelled: Labelled = "method",
         advantage: str | None = None,
         shadow: Sequence[str] = (),
+        key: str = "",
         **params: Any,
     ) -> Reply:
         """As `Client.reward`, with its arguments and errors."""
         options = {"advantage": advantage, **params}
-        return await self._hold(self._converse(groups, method, _labels(run, step, seed, shadow, labelled), options))
+        return await self._hold(
+            self._converse(groups, method, _labels(run, step, seed, shadow, labelled), options, key)
+        )
 
     async def _hold(self, conversation: Conversation[T]) -> T:
         outcome: Outcome = None

@@ -4,9 +4,12 @@ The executor has the shape of the released one (`fakes.released`); the released 
 """
 
 import asyncio
+import http.server
 import json
 import math
 import sys
+import threading
+import time
 import types
 
 import httpx
@@ -483,6 +486,29 @@ def test_two_urls_that_say_different_things_end_the_run(live):
         go(patched(f"{live}/reward?alpha=0.1", f"{live}/reward"), Engine(say), n=2)
 
 
+@pytest.mark.parametrize("status", [200, 404])
+def test_a_second_url_of_another_server_ends_the_run_before_it_is_sent_anything(live, status):
+    """Neither the token nor a group: only the question whose it is."""
+    seen = []
+
+    class Foreign(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            seen.append((self.path, self.headers.get("authorization")))
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Foreign) as server:
+        threading.Thread(target=server.serve_forever).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        with pytest.raises(ConfigError, match=f"{url} does not answer as a dare-reward service"):
+            go(patched(f"{live}/reward?token=hush", f"{url}/reward?token=hush"), Engine(say), n=2)
+        server.shutdown()
+    assert seen == [("/info", None)]
+
+
 def test_another_version_at_the_start_ends_the_run(make, monkeypatch):
     monkeypatch.setattr(group_module, "__version__", "0.0.0")
     with pytest.raises(ConfigError, match="same version on both sides"):
@@ -625,9 +651,41 @@ def test_groups_that_were_scored_here_reach_the_services_run_log_with_the_next_p
     up.append(1)
     assert logs(run(again()), "reward_fallback") == [{0.0}]
     names = [[g["group_id"] for g in body["groups"]] for body in seen]
-    assert list(map(len, names)) == [1, 2]
+    assert list(map(len, names)) == [1, 1, 1]
     assert len({name for post in names for name in post}) == 3
     assert {body["run"] for body in seen} == {"r"}
+
+
+def test_a_group_whose_reply_is_lost_is_logged_once(start_service, monkeypatch, stubborn, tmp_path):
+    """The service has scored and logged it; this process scores it again, and posts it for the log."""
+    monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
+    with start_service(DARE_RUN_LOG=str(tmp_path)) as (url, _):
+        executor, lost = begun(patched(f"{url}/reward?timeout=0.5")), []
+        real = httpx.AsyncHTTPTransport()
+
+        async def late(request):
+            reply = await real.handle_async_request(request)
+            await reply.aread()
+            if request.method == "POST" and not lost:
+                lost.append(1)
+                await asyncio.sleep(30)
+            return reply
+
+        answering(executor, late)
+
+        async def main():
+            out = [await generate_responses(executor, Engine(say, delay=0), prompt=p) for p in ("one", "two")]
+            await route(executor).reward._scorer._logging
+            await close(executor)
+            await real.aclose()
+            return out
+
+        one, two = run(main())
+        assert logs(one, "reward_fallback") == [{1.0}]
+        assert logs(two, "reward_fallback") == [{0.0}]
+        while (status := httpx.get(f"{url}/info").json()["run_log"])["flushed"] < 3:
+            time.sleep(0.05)
+    assert (status["flushed"], status["repeated"]) == (3, 1), "that of `begun`, and these two"
 
 
 @pytest.mark.parametrize("query", ["send=tokens", ""])

@@ -105,6 +105,9 @@ def minted(query: str, address: str, settings: Settings) -> str:
 
     OpenRLHF splits the flag at commas, so the URL has none.
     """
+    if "," in address:
+        message = "holds a comma, at which OpenRLHF splits the URL: ask by the name of one host"
+        raise RequestError(message, loc=("Host",), code="host")
     texts = _pairs(query)
     texts.setdefault("run", str(uuid4()))
     text = urlencode(texts, safe="/:")

@@ -178,6 +178,18 @@ async def test_a_label_that_means_nothing_is_none_and_is_counted_and_logged_once
     assert line.fields["why"].startswith("a label means nothing, and its rollouts train without one: ")
 
 
+@pytest.mark.parametrize("label", ["NaN", "[NaN]", '{"answer": NaN, "split": "eval"}'])
+async def test_a_label_that_is_no_number_is_none(asgi, label):
+    """As pandas and `json.dumps` write a cell that is empty; alone, and in a whole step."""
+    bodies = [json.dumps(b).replace('"LABEL"', label) for b in (one(4, label="LABEL"), step([("p", 4, "LABEL")] * 2))]
+    async with asgi() as (client, _):
+        headers = {"content-type": "application/json"}
+        replies = [await client.post("/reward?group_size=1", content=b, headers=headers) for b in bodies]
+    for reply in replies:
+        assert reply.status_code == 200
+        assert set(reply.json()["extra_logs"]["label_accuracy"]) == {UNKNOWN}
+
+
 async def test_a_method_made_of_labels_gives_no_advantage_without_one(asgi):
     async with asgi() as (client, _):
         found = await together(client, "/reward?group_size=2&run=r&method=gt", [one(4, label={"split": "eval"})] * 2)

@@ -134,16 +134,17 @@ def test_the_minted_url_is_checked_and_holds_a_name_that_no_other_job_has():
 
 
 @pytest.mark.parametrize(
-    ("query", "words"),
+    ("query", "host", "words"),
     [
-        ("alhpa=1&group_size=8", "Did you mean alpha"),
-        ("alpha=1", "add group_size"),
-        ("group_size=8&run=a", "nine digits or a UUID"),
+        ("alhpa=1&group_size=8", "h", "Did you mean alpha"),
+        ("alpha=1", "h", "add group_size"),
+        ("group_size=8&run=a", "h", "nine digits or a UUID"),
+        ("group_size=8", "a,b", "^Host: holds a comma"),
     ],
 )
-def test_what_cannot_be_minted_is_refused_with_the_reason(query, words):
+def test_what_cannot_be_minted_is_refused_with_the_reason(query, host, words):
     with pytest.raises(RequestError, match=words):
-        minted(query, "http://h", SETTINGS)
+        minted(query, f"http://{host}", SETTINGS)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import hashlib
 import logging
 import math
 import os
+import secrets
 import sys
 import time
 from collections import deque
@@ -88,6 +89,12 @@ def service_info(services: Sequence[str], patience: float) -> Mapping[str, Any] 
         time.sleep(1)
 
 
+def check_ours(url: str, patience: float) -> None:
+    """ConfigError where no service of ours answers there, before it is sent the token and a group."""
+    if service_info([url], patience) is None:
+        raise ConfigError(f"{url} does not answer as a dare-reward service, as another of the reward URLs does")
+
+
 def made_up_group() -> Group:
     """Four rollouts, two answers, and every number that a method may read."""
     rows = [("7", 0.2), ("7", 0.3), ("7", 0.25), ("5", 0.4)]
@@ -161,28 +168,29 @@ class GroupScorer:
             for url in urls.services
         )
         self._watch = RunWatch() if settings.on_collapse == "warn" else None
-        self._unlogged: deque[tuple[Group, int]] = deque()  # with its size
+        self._unlogged: deque[tuple[Group, str, int]] = deque()  # with the key of its first post, and its size
         self._unlogged_bytes = 0
         self._logging: asyncio.Future[None] | None = None
 
     async def score(self, group: Group) -> tuple[GroupReply | None, float]:
         """The group's reply, and how it was got: 0 from a service, 1 in process, 2 not at all (None)."""
         self._clients.rotate()
+        key = secrets.token_hex(16)
         for client in list(self._clients):
             try:
                 async with asyncio.timeout(self._settings.timeout):
-                    reply = await self._ask(client, [group])
+                    reply = await self._ask(client, group, key)
             except Exception as error:  # noqa: BLE001  (a training run does not die of its rewards)
                 logger.warning("%s: group %s: %s: %s", client.url, group["group_id"], type(error).__name__, error)
                 continue
             self._see(reply)
             self._log_what_was_missed(client)
             return reply.groups[0], 0.0
-        self._keep_for_log(group)
+        self._keep_for_log(group, key)
         return self._in_process(group)
 
-    async def _ask(self, client: AsyncClient, groups: Sequence[Group]) -> Reply:
-        reply: Reply = await client.reward(groups, run=self._run, **self._options)
+    async def _ask(self, client: AsyncClient, group: Group, key: str) -> Reply:
+        reply: Reply = await client.reward([group], run=self._run, key=key, **self._options)
         if (reply.config_id, reply.version) != self._pinned:
             raise ConfigError("the service scores by another version or configuration than at the start")
         if (error := reply.groups[0].error) is not None:
@@ -205,28 +213,31 @@ class GroupScorer:
             logger.error("group %s: %s", group["group_id"], reply.groups[0].error.message)
         return None, 2.0
 
-    def _keep_for_log(self, group: Group) -> None:
+    def _keep_for_log(self, group: Group, key: str) -> None:
         size = _bytes_of(group)
-        self._unlogged.append((group, size))
+        self._unlogged.append((group, key, size))
         self._unlogged_bytes += size
         while len(self._unlogged) > UNLOGGED or (self._unlogged_bytes > UNLOGGED_BYTES and len(self._unlogged) > 1):
-            oldest, size = self._unlogged.popleft()
+            oldest, _, size = self._unlogged.popleft()
             self._unlogged_bytes -= size
             logger.warning("group %s will be missing in the service's run log: too many wait", oldest["group_id"])
 
     def _log_what_was_missed(self, client: AsyncClient) -> None:
         """Post the groups that were scored here, so that the service's run log has them too. Beside the training."""
         if self._unlogged and (self._logging is None or self._logging.done()):
-            missed = [group for group, _ in self._unlogged]
+            missed = [(group, key) for group, key, _ in self._unlogged]
             self._unlogged.clear()
             self._unlogged_bytes = 0
             self._logging = asyncio.ensure_future(self._post_missed(client, missed))
 
-    async def _post_missed(self, client: AsyncClient, missed: Sequence[Group]) -> None:
-        try:
-            await client.reward(missed, run=self._run, **self._options)
-        except Exception as error:  # noqa: BLE001
-            logger.warning("%d groups are missing in the service's run log: %s", len(missed), error)
+    async def _post_missed(self, client: AsyncClient, missed: Sequence[tuple[Group, str]]) -> None:
+        """Each under the key of its first post: the service may have logged it, and only its reply was lost."""
+        for at, (group, key) in enumerate(missed):
+            try:
+                await client.reward([group], run=self._run, key=key, **self._options)
+            except Exception as error:  # noqa: BLE001
+                logger.warning("%d groups are missing in the service's run log: %s", len(missed) - at, error)
+                return
 
     async def close(self) -> None:
         """Close the connections of this event loop; the next group opens new ones."""
@@ -275,6 +286,7 @@ class GroupReward:
         self._urls = read_urls(self._reward_urls)
         self.settings = settings = GroupSettings.read(self._urls.query, **service_defaults(info))
         for url in self._urls.services:
+            await asyncio.to_thread(check_ours, url, settings.start_timeout)
             await asyncio.to_thread(handshake, url, self._urls.token, settings)
         await switch_entropies_on(actor, settings)
         run = settings.run or job_name()
