@@ -152,7 +152,7 @@ def numbers_table() -> Iterator[tuple[str, ...]]:
 
 def names_table() -> Iterator[tuple[str, ...]]:
     """The names of other tools that a file may use."""
-    from dare_reward.files.names import GROUP_NAMES, ROLLOUT_NAMES  # noqa: PLC0415
+    from dare_reward.files.shapes import GROUP_NAMES, ROLLOUT_NAMES  # noqa: PLC0415
 
     yield "our name", "of a", "other names"
     for what, table_ in (("group", GROUP_NAMES), ("rollout", ROLLOUT_NAMES)):
@@ -188,7 +188,7 @@ def line_table() -> Iterator[tuple[str, ...]]:
 def commands_table() -> Iterator[tuple[str, ...]]:
     """The commands of the package; research brings more."""
     from dare_reward.cli import STUDIES, command_line  # noqa: PLC0415
-    from dare_reward.commands.help_index import GROUPS  # noqa: PLC0415
+    from dare_reward.commands.command import GROUPS  # noqa: PLC0415
 
     commands = sorted(command_line()[1].items(), key=lambda item: (GROUPS.index(item[1].group), item[0]))
     yield "command", "what it does", "group"

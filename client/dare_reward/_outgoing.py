@@ -23,9 +23,8 @@ from .estimators.certainty import OVER, last_tokens
 from .groups import Ragged
 from .inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from .methods import find
-from .scoring.array_inputs import Table, full_mask, read_columns
+from .scoring.array_inputs import Table, full_mask, path_digest, read_columns, token_sums
 from .scoring.request import VIEWS, check_shape, flat_spans
-from .scoring.token_sums import path_digest, token_sums
 from .segments import offsets
 from .wire import MEDIA_TYPES, pack
 

@@ -14,10 +14,9 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from ._version import __version__
-from .commands.command import Command, listing
-from .commands.help_index import HELP_INDEX
+from .commands.command import HELP_INDEX, Command, listing
 from .errors import DareError, printable, unknown_name
-from .files.opened import remembered_inputs
+from .files.output import remembered_inputs
 
 GROUP = "dare_reward.commands"
 STUDIES = frozenset({"analyse", "study"})

@@ -13,8 +13,14 @@ from typing import Any
 from swift.rewards import orms
 
 from dare_reward.errors import RequestError
-from dare_reward.stacks.adapter import Scorer, from_environment, groups_by, scatter_to_rows, zero_dropped
-from dare_reward.stacks.ranks import scored_together
+from dare_reward.stacks.adapter import (
+    Scorer,
+    from_environment,
+    groups_by,
+    scatter_to_rows,
+    scored_together,
+    zero_dropped,
+)
 
 CARRIED = {"token_entropies", "logprobs", "token_mask", "answer_tokens", "token_offsets"}
 DIVIDE = (True, "group", "gdpo")  # values of scale_rewards by which a group's deviation divides; gdpo: of each function

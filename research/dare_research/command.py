@@ -7,8 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dare_reward.commands.command import add_command
-from dare_reward.commands.help_index import AUTHORS
+from dare_reward.commands.command import AUTHORS, add_command
 from dare_reward.errors import RequestError
 
 from .records import RESULTS, append, pack, read_added

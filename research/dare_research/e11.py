@@ -25,7 +25,7 @@ import numpy as np
 from dare_reward import estimate as rewards
 from dare_reward.cli import main as command
 from dare_reward.files.output import write_files
-from dare_reward.scoring.token_sums import without_tokens
+from dare_reward.scoring.array_inputs import without_tokens
 from dare_reward.segments import Floats
 
 from .real_model.bootstrap import Resampled, draws, estimate

@@ -13,7 +13,7 @@ from dare_reward.analysis.auroc import entropy_auroc
 from dare_reward.analysis.passk import pass_at_k
 from dare_reward.answers.extraction.final_answer import WHY_NONE
 from dare_reward.cli import main
-from dare_reward.commands.suspicious import signs
+from dare_reward.commands.explain import signs
 from dare_reward.numbers import BY_NAME, NUMBERS, SHADOW, RunNumber, pooled
 from dare_reward.openrlhf import GROUP, outcomes
 from dare_reward.report.book import RunBook

@@ -20,7 +20,7 @@ from fakes import SamplingParams, Tokenizer, completion
 from dare_reward import estimate
 from dare_reward.methods import settle
 from dare_reward.openrlhf import AnswerRules, evaluation, outcomes
-from dare_reward.scoring.token_sums import without_tokens
+from dare_reward.scoring.array_inputs import without_tokens
 from dare_trainer.vllm.token_entropy import token_arrays, token_entropies
 
 GROUPS = 200

@@ -12,7 +12,7 @@ from dare_reward._outgoing import Sending, parts
 from dare_reward.errors import RequestError
 from dare_reward.groups import Groups
 from dare_reward.methods import find, methods
-from dare_reward.scoring.token_sums import path_digest, without_tokens
+from dare_reward.scoring.array_inputs import path_digest, without_tokens
 from dare_reward.stacks.rollout import group
 from dare_reward.wire import pack, unpack
 

@@ -17,7 +17,7 @@ import dare_reward
 from dare_reward import cli
 from dare_reward.answers.extraction.final_answer import EMPTY, WHY_NONE
 from dare_reward.cli import main
-from dare_reward.commands.help_index import HELP_INDEX
+from dare_reward.commands.command import HELP_INDEX
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GOOD = {"group_id": "g", "rollouts": [{"answer": "1", "mean_entropy": 0.2}, {"answer": "2", "mean_entropy": 0.4}]}
@@ -199,7 +199,7 @@ def test_methods(capsys):
 
 
 def test_every_flag_of_every_method_is_explained():
-    from dare_reward.commands.suspicious import FLAGS
+    from dare_reward.commands.explain import FLAGS
 
     used = """all_invalid single_answer tie zero_variance all_pruned low_entropy u_gt_1 no_answer_label
         missing_entropy_imputed missing_entropy_frequency"""

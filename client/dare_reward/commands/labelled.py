@@ -27,9 +27,8 @@ from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import UNLIMITED, Prepared, prepare
 from dare_reward.segments import Floats, offsets
 
-from .mismatched_labels import MismatchedLabels
 from .shared_arguments import missing_entropies, warn, watched
-from .summary import ReadSummary
+from .summary import MismatchedLabels, ReadSummary
 from .tables import number, short_answer
 
 Placed = tuple[int, Mapping[str, Any]]  # a group with the number of its line

@@ -29,7 +29,6 @@ from dare_reward.report.view import VOTE, view
 from .calibrate import WEIGHT
 from .command import add_command
 from .labelled import shown_verdict
-from .mismatched_labels import MismatchedLabels
 from .shared_arguments import (
     MISSING,
     add_file,
@@ -44,6 +43,7 @@ from .shared_arguments import (
     warn,
     watched,
 )
+from .summary import MismatchedLabels
 
 
 def register(subparsers: Any) -> None:

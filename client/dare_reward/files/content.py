@@ -18,7 +18,7 @@ from typing import IO, Any, Final, cast
 from ..errors import RequestError
 from ..ledger import LOST, Ledger
 from ..runs.reader import is_segment, read_run, segments
-from .opened import opened
+from .output import opened
 
 GZIP, ZSTD, PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
 WANTED: Final = (

@@ -21,8 +21,7 @@ from typing import Any, Final, Literal
 from ..errors import RequestError
 from ..membership import agreed_label
 from .content import open_records
-from .names import GROUP_NAMES, named
-from .shapes import read_value
+from .shapes import GROUP_NAMES, named, read_value
 
 Decision = Literal["right", "none", "unknown"]
 OF_LABELS: Final = {"group_id", "id", "label", "answer", "prompt", "kind", "options", "reference", "meta"}

@@ -2,6 +2,9 @@
 
 The content goes to a temporary file beside the target, which takes the target's name at the end. Whatever interrupts
 the writing, an error, Ctrl-C or SIGTERM, leaves the old file as it was, and nothing beside it.
+
+Whoever opens an input calls `opened`, and no output takes the place of one, whatever path leads there: files are compared
+by device and inode, the same through relative paths, links of both kinds, /dev/stdin and standard input itself.
 """
 
 from __future__ import annotations
@@ -10,14 +13,53 @@ import os
 import secrets
 import shutil
 import signal
+import stat
+import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, NoReturn
 
 from ..errors import RequestError
-from .opened import check_not_input
+
+# None outside of a command: a service that reads its own log for weeks would remember every segment of it.
+_INPUTS: ContextVar[set[tuple[int, int]] | None] = ContextVar("inputs", default=None)
+
+
+@contextmanager
+def remembered_inputs() -> Iterator[None]:
+    """A block, as the run of a command, in which every input that is opened is kept from being written over."""
+    token = _INPUTS.set(set())
+    try:
+        yield
+    finally:
+        _INPUTS.reset(token)
+
+
+def opened(path: str | Path) -> None:
+    """Remember an input (`-`: standard input). RequestError if the shell sends standard output to the end of it."""
+    inputs, file = _INPUTS.get(), _file_of(sys.stdin if str(path) == "-" else path)
+    if inputs is None or file is None:
+        return
+    inputs.add(file)
+    if file == _file_of(sys.__stdout__):
+        raise RequestError(f"{path} is where standard output goes too. Send it to another file.", code="file")
+
+
+def check_not_input(path: str | Path) -> None:
+    """RequestError if the running command has opened the file that stands at `path`."""
+    if _file_of(path) in (_INPUTS.get() or ()):
+        raise RequestError(f"{path} is a file that this command reads. Name another one.", code="file")
+
+
+def _file_of(place: str | Path | IO[str] | None) -> tuple[int, int] | None:
+    """Device and inode; None of what is no file, as a pipe, a terminal or a stand-in for standard input."""
+    with suppress(OSError, ValueError, AttributeError):
+        status = Path(place).stat() if isinstance(place, str | Path) else os.fstat(place.fileno())  # type: ignore[union-attr]
+        return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+    return None
 
 
 def check_free(path: str | Path, *, force: bool = False) -> Path:

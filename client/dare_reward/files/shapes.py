@@ -26,10 +26,29 @@ from typing import Any, Final
 
 from ..answers.rollouts import number_text
 from ..errors import RequestError, unknown_name
-from ..inputs import ROLLOUT_FIELDS
+from ..inputs import GROUP_FIELDS, ROLLOUT_FIELDS
 from ..membership import PLACE, Place, place_of, plain
 from .entropy_estimates import EntropyEstimate, fill
-from .names import GROUP_NAMES, GROUPING, ROLLOUT_NAMES, named
+
+GROUP_NAMES, ROLLOUT_NAMES = (
+    {f.name: f.also for f in fields.values() if f.also} for fields in (GROUP_FIELDS, ROLLOUT_FIELDS)
+)
+# What tells the groups of a file with one rollout a line, the first that is there; without any the prompt does.
+GROUPING: Final = ("group_id", "prompt_id", "uid", "question_id", "problem_id", "task_id")
+
+
+def named(record: Mapping[str, Any], *, group: bool) -> tuple[dict[str, Any], dict[str, str], list[str]]:
+    """`record` by our names; which other name stood for which of ours; and the names that mean nothing here."""
+    fields, others = (GROUP_FIELDS, GROUP_NAMES) if group else (ROLLOUT_FIELDS, ROLLOUT_NAMES)
+    out = {name: value for name, value in record.items() if name in fields}
+    used: dict[str, str] = {}
+    for ours, names in others.items():
+        if out.get(ours) is None:
+            other = next((n for n in names if record.get(n) is not None), None)
+            if other is not None:
+                out[ours], used[other] = record[other], ours
+    return out, used, [name for name in record if name not in fields and name not in used]
+
 
 JSON = Mapping[str, Any]
 GLANCE = 16  # tokens that tell whether an engine lists candidates

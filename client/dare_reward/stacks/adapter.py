@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 from urllib.parse import parse_qsl, urlunsplit
 from weakref import WeakKeyDictionary
 
@@ -25,6 +25,7 @@ from ..errors import (
     DareError,
     ReplyError,
     RequestError,
+    ServiceError,
     UnavailableError,
     misspelt_variables,
     unknown_name,
@@ -353,3 +354,33 @@ def require_complete(rewards: Sequence[float | None]) -> list[float]:
     if (missing := sum(r is None for r in rewards)) > 0:
         raise ReplyError(f"{missing} of {len(rewards)} rollouts are without a reward")
     return [r for r in rewards if r is not None]
+
+
+Row = TypeVar("Row")
+Found = TypeVar("Found")
+
+
+def scored_together(
+    rows: Sequence[Row], score: Callable[[list[Row]], list[Found]], *, rank: int, ranks: int
+) -> list[Found]:
+    """`score` on the rows of all ranks, in rank order, at rank 0; each rank gets what was found of its own rows.
+
+    A failure at rank 0 is everyone's, or the others would wait for ever.
+    """
+    if ranks == 1:
+        return score(list(rows))
+    from accelerate.utils import broadcast_object_list, gather_object
+
+    parts: list[Sequence[Row]] = gather_object([rows])
+    outcome: list[object] = [None, ""]
+    if rank == 0:
+        try:
+            outcome = [score([row for part in parts for row in part]), ""]
+        except Exception as error:  # noqa: BLE001
+            outcome = [None, f"{type(error).__name__}: {error}"]
+    broadcast_object_list(outcome)
+    results, failure = outcome
+    if not isinstance(results, list):
+        raise ServiceError(str(failure))
+    first = sum(map(len, parts[:rank]))
+    return results[first : first + len(rows)]

@@ -12,7 +12,7 @@ from ..answers.unanswered import Unanswered
 from ..numbers import pooled
 from ..reply import Reply, group_json
 from ..runs.line import objects, of_groups
-from ..runs.tracker import COLUMNS, harmless, table_rows, worth_reading
+from ..runs.reasons import COLUMNS, harmless, table_rows, worth_reading
 
 logger = logging.getLogger("dare_reward.stacks")
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import ConfigError, RequestError, unknown_name
 from ..inputs import Group
-from .adapter import Rewards, Scorer, zero_dropped
-from .ranks import scored_together
+from .adapter import Rewards, Scorer, scored_together, zero_dropped
 from .report import numbers, rollout_columns, say_once
 from .rollout import label_of
 from .trl_rollout import FIELD, forward_entropies, prompt_ids_of, rollout, text_of

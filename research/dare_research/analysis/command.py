@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dare_reward.answers.rollouts import ANSWER_SPECS
-from dare_reward.commands.command import add_command, add_seed
-from dare_reward.commands.help_index import AUTHORS
+from dare_reward.commands.command import AUTHORS, add_command, add_seed
 from dare_reward.commands.labelled import interval, read_labelled
 from dare_reward.commands.shared_arguments import (
     add_file,

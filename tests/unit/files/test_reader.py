@@ -16,8 +16,8 @@ from dare_reward.answers.extraction.final_answer import WHY_NONE
 from dare_reward.cli import main
 from dare_reward.errors import RequestError
 from dare_reward.files.entropy_estimates import estimate_of
-from dare_reward.files.names import GROUP_NAMES, ROLLOUT_NAMES
 from dare_reward.files.reader import Reader
+from dare_reward.files.shapes import GROUP_NAMES, ROLLOUT_NAMES
 from dare_reward.inputs import GROUP_FIELDS, ROLLOUT_FIELDS
 from dare_reward.topk_entropy import bounds
 

@@ -9,7 +9,7 @@ import dare_reward
 from dare_reward.numbers import NUMBERS, pooled
 from dare_reward.runs.line import lines, of_groups
 from dare_reward.runs.log import encoded
-from dare_reward.runs.tracker import COLUMNS, harmless, table_rows, worth_reading
+from dare_reward.runs.reasons import COLUMNS, harmless, table_rows, worth_reading
 from dare_reward.stacks.report import numbers, rollout_columns
 
 GROUPS = [

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dare_reward.errors import ConfigError
-from dare_reward.files.opened import check_not_input
-from dare_reward.files.output import write_files
+from dare_reward.files.output import check_not_input, write_files
 
 JSON = dict[str, Any]
 OPENING = b'{"group_id": '

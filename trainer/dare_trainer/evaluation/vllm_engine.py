@@ -14,7 +14,7 @@ import numpy as np
 from dare_reward.answers import option_letters
 from dare_reward.errors import ConfigError
 from dare_reward.openrlhf import AnswerRules
-from dare_reward.scoring.token_sums import without_tokens
+from dare_reward.scoring.array_inputs import without_tokens
 from dare_reward.stacks.answer_tokens import answer_tokens
 
 from ..launch.questions import LabelledQuestion

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from dare_reward.answers import Kind
-from dare_reward.commands.command import add_command
-from dare_reward.commands.help_index import TRAINING
+from dare_reward.commands.command import TRAINING, add_command
 from dare_reward.errors import ConfigError, DareError
 from dare_reward.ledger import Ledger
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 from dare_reward.answers import Kind, extract, option_letters
 from dare_reward.errors import ConfigError, RequestError
 from dare_reward.files.content import open_records
-from dare_reward.files.names import GROUP_NAMES
-from dare_reward.files.opened import opened
+from dare_reward.files.output import opened
+from dare_reward.files.shapes import GROUP_NAMES
 from dare_reward.inputs import KINDS
 
 from .recipes import recipe_file

@@ -14,7 +14,7 @@ from dare_reward.estimators.certainty import OVER, last_tokens, reads_answers
 from dare_reward.inputs import GROUP_FIELDS
 from dare_reward.methods import find
 from dare_reward.openrlhf import AnswerRules, Label
-from dare_reward.scoring.token_sums import without_tokens
+from dare_reward.scoring.array_inputs import without_tokens
 from dare_reward.stacks.answer_tokens import answer_tokens
 from dare_reward.topk_entropy import completion_bounds
 
