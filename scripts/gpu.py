@@ -317,8 +317,7 @@ def sample(job: Job) -> None:
     """Batches of problems until the time is over; the file is one of `measure`, greedy control included."""
     import torch
 
-    from dare_trainer.evaluation.plan import MeasurePlan
-    from dare_trainer.evaluation.rollout_file import RolloutFile
+    from dare_trainer.evaluation.rollout_file import MeasurePlan, RolloutFile
     from dare_trainer.launch.questions import load_own
 
     model, tokenizer = loaded(job)
@@ -420,7 +419,7 @@ def drawn(
 def rollout(tokenizer: Any, values: Any, ended: bool) -> dict[str, Any]:
     """A rollout of `measure --tokens`."""
     from dare_reward.openrlhf import AnswerRules
-    from dare_reward.stacks.answer_tokens import answer_tokens
+    from dare_reward.stacks.rollout import answer_tokens
 
     ids = [int(v) for v in values[0].tolist()]
     out: dict[str, Any] = {

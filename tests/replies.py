@@ -24,7 +24,7 @@ import httpx
 import numpy as np
 from method_params import params_of
 
-from dare_reward.advantages.from_rewards import ADVANTAGES
+from dare_reward.advantages import ADVANTAGES
 from dare_reward.groups import Ragged
 from dare_reward.inputs import FIELDS
 from dare_reward.methods import methods

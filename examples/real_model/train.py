@@ -40,7 +40,7 @@ from dare_reward.answers.labels import read_labels
 from dare_reward.answers.rollouts import read_answers
 from dare_reward.commands.labelled import read_labelled
 from dare_reward.openrlhf import AnswerRules
-from dare_reward.stacks.answer_tokens import answer_tokens
+from dare_reward.stacks.rollout import answer_tokens
 from dare_reward.stacks.trl import DareReward
 
 Row = dict[str, Any]

@@ -30,12 +30,12 @@ from .body import ARRIVED, Admission, Form, Lease, form, receive, stated_length
 from .joins.openrlhf import OpenRLHF, looks_like
 from .joins.single_process import OFF, join_refusal
 from .joins.url_options import minted
+from .log import Runs
 from .metrics import Metrics
 from .middleware import Observe
 from .problems import STOPPING, response, stopping
 from .request_url import address, query, query_string
 from .reward_request import ReceivedRequest, RequestScorer, score_request
-from .run_notices import Runs
 from .run_recorder import RunRecorder, recorded
 from .settings import UNMEASURED, Settings, SettingsError
 from .workers import Workers, unless_gone

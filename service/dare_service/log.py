@@ -1,10 +1,15 @@
-"""The service's log: one JSON object a line."""
+"""The service's log, one JSON object a line; and what it has been told of each run, so that it says so once."""
 
 from __future__ import annotations
 
 import json
 import logging
+from collections import OrderedDict
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
+
+from .metrics import Metrics
 
 logger = logging.getLogger("dare_service")
 
@@ -22,3 +27,59 @@ class JSONLines(logging.Formatter):
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
         return json.dumps(entry)
+
+
+REMEMBERED = 1024
+
+
+@dataclass(slots=True)
+class _Run:
+    said: set[str] = field(default_factory=set)
+    warning: str = ""
+
+
+class Runs:
+    """Runs by name, the most recently used ones."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._warnings: dict[str, dict[str, Any]] = {}
+        self._runs: OrderedDict[str, _Run] = OrderedDict()
+
+    def say(self, run: str, event: str, why: str, **fields: Any) -> bool:
+        """A line in the log, the first time that this happens in the run; whether it was."""
+        known = self._run(run)
+        if event in known.said:
+            return False
+        known.said.add(event)
+        self.line(run, event, why, **fields)
+        return True
+
+    def line(self, run: str, event: str, why: str, **fields: Any) -> None:
+        """A line in the log, every time."""
+        if logger.isEnabledFor(logging.WARNING):
+            logger.warning(event, extra={"fields": {"run": run, **fields, "why": why}})
+
+    def warn(self, run: str, event: str, why: str, **fields: Any) -> None:
+        """What a user should change: a line and a count, the first time in the run, and an entry of `GET /info`."""
+        if self.say(run, event, why, **fields):
+            self._run(run).warning = why
+            self._metrics.warnings.labels(event).inc()
+            entry = self._warnings.setdefault(event, {"event": event, "why": why, "runs": 0})
+            entry["runs"] += 1
+
+    @property
+    def warnings(self) -> list[dict[str, Any]]:
+        """Each event with its first sentence and the number of runs in which it was found; runs are not named."""
+        return list(self._warnings.values())
+
+    def warning(self, run: str) -> str:
+        """The run's last warning, or nothing."""
+        return self._runs[run].warning if run in self._runs else ""
+
+    def _run(self, name: str) -> _Run:
+        known = self._runs.setdefault(name, _Run())
+        self._runs.move_to_end(name)
+        while len(self._runs) > REMEMBERED:
+            self._runs.popitem(last=False)
+        return known

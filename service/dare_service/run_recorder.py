@@ -18,7 +18,7 @@ from starlette.requests import Request
 from dare_reward.runs.line import RunRecord, of_scored
 from dare_reward.scoring.score import ScoredGroups
 
-from .run_notices import Runs
+from .log import Runs
 from .settings import Settings
 
 if TYPE_CHECKING:  # loaded where there is a log, and a page

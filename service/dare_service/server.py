@@ -27,8 +27,7 @@ from dare_reward import __version__
 
 from .app import State, create_app
 from .log import JSONLines, logger
-from .process.reload import reload
-from .process.supervisor import Supervisor, inherited
+from .process import Supervisor, inherited, reload
 from .settings import SECRET, Settings, SettingsError, from_environment, unread, with_file
 from .uvicorn_connection import Connection, notice_the_dead
 

@@ -32,9 +32,9 @@ from dare_reward.runs import read_run
 from dare_reward.runs.line import asked_for
 from dare_reward.runs.log import run_log_of
 from dare_reward.stacks import adapter as common
-from dare_reward.stacks import report, rollout, slime, trl, verl, verl_filter
-from dare_reward.stacks.answer_tokens import outside_answer
+from dare_reward.stacks import report, rollout, slime, trl, verl
 from dare_reward.stacks.report import log_groups, say_once
+from dare_reward.stacks.rollout import outside_answer
 from dare_reward.stacks.trl import AsyncDareReward, DareReward
 from dare_reward.stacks.trl_rollout import VoteRollout, text_of
 
@@ -437,9 +437,9 @@ def test_what_an_adapter_cannot_do_is_one_sentence_that_names_the_fix(service, o
         (lambda: asyncio.run(slime.reward(SimpleNamespace(rm_url=None), [sample(0, 1)])), "--rm-url"),
         (lambda: slime.advantages(SimpleNamespace(rm_url=f"{URL}?method=ttrl"), step()), "advantage="),
         (lambda: asyncio.run(swift.DareORM()(texts_of("11"), prompt_id=["a"] * 2)), "request_id"),
-        (lambda: verl_filter.by_votes(common.Scorer.of(f"{URL}?method=rent")), "rent needs more than answers"),
-        (lambda: verl_filter.by_votes(common.Scorer.of(f"{URL}?method=scrl")), "scrl needs more than answers"),
-        (lambda: verl_filter.by_votes(common.Scorer.of(f"{URL}?method=deepconf")), "deepconf needs more than answers"),
+        (lambda: verl.by_votes(common.Scorer.of(f"{URL}?method=rent")), "rent needs more than answers"),
+        (lambda: verl.by_votes(common.Scorer.of(f"{URL}?method=scrl")), "scrl needs more than answers"),
+        (lambda: verl.by_votes(common.Scorer.of(f"{URL}?method=deepconf")), "deepconf needs more than answers"),
     ],
 )  # fmt: skip
 def test_a_wrong_call_is_one_sentence_that_names_the_fix(service, one_rank, call, fix):
@@ -760,11 +760,11 @@ def gloo(monkeypatch, parts: Sequence[list[int]]):
 
 def test_verl_filters_by_votes_where_a_method_can():
     """While verl samples there are no entropies, and no step to take advantages over."""
-    found = verl_filter.by_votes(common.Scorer.of(f"{URL}?method=dare&alpha=0.3&advantage=grpo&settled=0.9"))
+    found = verl.by_votes(common.Scorer.of(f"{URL}?method=dare&alpha=0.3&advantage=grpo&settled=0.9"))
     assert dict(found.params) == {"alpha": 0.3, "missing_entropy": "frequency"}
     assert dict(found.update) == {"settled": 0.9}
-    assert verl_filter.by_votes(common.Scorer.of(f"{URL}?method=gmae&advantage=gmae")).update == ()
-    logging = verl_filter.by_votes(common.Scorer.of(URL, method="dare", run="r", run_log="logs"))
+    assert verl.by_votes(common.Scorer.of(f"{URL}?method=gmae&advantage=gmae")).update == ()
+    logging = verl.by_votes(common.Scorer.of(URL, method="dare", run="r", run_log="logs"))
     assert (logging.run, "run_log" in dict(logging.client)) == (None, False), "no group is logged twice"
 
 

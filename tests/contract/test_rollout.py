@@ -27,7 +27,7 @@ from stack_samples import (
 
 import dare_reward
 from dare_reward.errors import ConfigError, ReplyError, RequestError, UnavailableError
-from dare_reward.stacks import slime, verl, verl_filter, verl_rows
+from dare_reward.stacks import slime, verl
 from dare_reward.stacks.adapter import Scorer
 from dare_reward.stacks.rollout import group, label_of, read_rollout
 from dare_reward.stacks.trl import DareReward
@@ -350,7 +350,7 @@ def tokens(words, parts):
 def by_verl(words, ids, mask, service):
     columns = {"token_ids": [Torch(ids)], "token_mask": [Torch(mask)], "token_entropies": [Torch([0.1] * len(ids))]}
     trainer = SimpleNamespace(tokenizer=words, config=SimpleNamespace(data=SimpleNamespace(max_response_length=99)))
-    return verl_rows.said(trainer, columns, 0)
+    return verl.said(trainer, columns, 0)
 
 
 def by_slime(words, ids, mask, service):
@@ -402,7 +402,7 @@ def test_verls_filter_reads_the_policys_words(service, monkeypatch):
     module.kv_batch_get = kv_batch_get
     monkeypatch.setitem(sys.modules, "transfer_queue", module)
     trainer = SimpleNamespace(tokenizer=words, config=SimpleNamespace(data=SimpleNamespace(max_response_length=99)))
-    verl_filter._verdicts(verl_filter.by_votes(Scorer.of(f"{URL}?method=ttrl")), trainer, list(rows), "train", None)
+    verl._verdicts(verl.by_votes(Scorer.of(f"{URL}?method=ttrl")), trainer, list(rows), "train", None)
     assert [r["answer"] for r in service.bodies[0]["groups"][0]["rollouts"]] == ["4", "4", "5", "6"]
 
 
@@ -608,9 +608,9 @@ def test_in_kinds_that_compare_texts_a_json_list_is_a_text(kind):
 
 def test_verls_rows_without_a_truth_are_label_free():
     for model in ({}, None, {"ground_truth": None}, {"style": "rule"}):
-        assert verl_rows.truth_of({"reward_model": [model]}, 0) is None
-    assert verl_rows.truth_of({}, 0) is None
-    assert verl_rows.truth_of({"reward_model": [{"ground_truth": '["34"]'}]}, 0) == '["34"]'
+        assert verl.truth_of({"reward_model": [model]}, 0) is None
+    assert verl.truth_of({}, 0) is None
+    assert verl.truth_of({"reward_model": [{"ground_truth": '["34"]'}]}, 0) == '["34"]'
 
 
 # --- EasyR1 ----------------------------------------------------------------------------------------------------------

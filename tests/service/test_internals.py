@@ -30,7 +30,7 @@ READ = {
 }
 ONE_MODULE = {
     r"uvicorn\.protocols": {"service/dare_service/uvicorn_connection.py"},
-    r"\._(?:pool|network_backend|mounts)\b": {"client/dare_reward/_deadline.py"},
+    r"\._(?:pool|network_backend|mounts)\b": {"client/dare_reward/client.py"},
     r"_native_telemetry": {"service/dare_service/app.py"},
 }
 

@@ -19,10 +19,10 @@ from dare_reward.runs.reader import segments
 from dare_reward.scoring.score import score
 from dare_service import run_recorder as recorders
 from dare_service.app import create_app
+from dare_service.log import Runs
 from dare_service.metrics import Metrics
 from dare_service.page import live
 from dare_service.page.live import LivePage
-from dare_service.run_notices import Runs
 from dare_service.run_recorder import RunRecorder
 from dare_service.settings import Settings
 

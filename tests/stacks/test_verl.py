@@ -466,7 +466,7 @@ def test_verls_filter_samples_again_what_the_votes_say_to_drop(trainer, service,
 def test_verls_filter_judges_labelled_groups_by_their_labels(trainer, service):
     """With labelled=gt: a unanimous vote is right or wrong throughout, and a split one without a right answer is too."""
     from dare_reward.stacks.adapter import Scorer
-    from dare_reward.stacks.verl_filter import _verdicts, by_votes
+    from dare_reward.stacks.verl import _verdicts, by_votes
 
     groups = {"split": ("3444", "3"), "none": ("3444", "7"), "same": ("1111", "1"), "free": ("3444", None)}
     for uid, (answers, label) in groups.items():

@@ -241,7 +241,7 @@ def test_the_answers_tokens_are_no_actions(make):
 
 
 def test_an_answer_that_cannot_be_told_is_flagged_and_trained(make, monkeypatch):
-    monkeypatch.setattr("dare_reward.stacks.answer_tokens.answer_span", lambda text, read: None)
+    monkeypatch.setattr("dare_reward.stacks.rollout.answer_span", lambda text, read: None)
     found = go(make("train_on=reasoning"), Engine(say), n=4)
     assert all(len(r["action_ranges"]) == 1 for r in found)
     assert sorted(r["extra_logs"]["no_span"] for r in found) == [0.0, 1.0, 1.0, 1.0]

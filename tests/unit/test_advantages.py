@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dare_reward
-from dare_reward.advantages.from_rewards import ADVANTAGES, advantages, find_advantage, pass_at_k_pair
+from dare_reward.advantages import ADVANTAGES, advantages, find_advantage, pass_at_k_pair
 from dare_reward.errors import RequestError
 
 pytestmark = pytest.mark.usefixtures("plugins")

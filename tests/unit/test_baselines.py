@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dare_reward
-from dare_reward.advantages.from_rewards import advantages, pass_at_k_pair
+from dare_reward.advantages import advantages, pass_at_k_pair
 from dare_reward.groups import Groups
 
 pytestmark = pytest.mark.usefixtures("plugins")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dare_reward
-from dare_reward.advantages.from_rewards import ADVANTAGES
+from dare_reward.advantages import ADVANTAGES
 from dare_reward.cli import main
 from dare_reward.errors import RequestError
 from dare_reward.estimators.method import Method

@@ -91,7 +91,7 @@ def test_the_clients_bring_httpx():
 
 def test_only_the_client_imports_httpx():
     users = {f.name for f in (ROOT / "client").rglob("*.py") if "httpx" in set(imports(f))}
-    assert users <= {"client.py", "_deadline.py"}
+    assert users <= {"client.py"}
 
 
 def test_exports():

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dare_reward
-from dare_reward.advantages.reshaping import ear
+from dare_reward.advantages import ear
 from dare_reward.analysis.leader import leader_probability
 from dare_reward.errors import ReplyError, RequestError
 from dare_reward.groups import Groups

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from dare_reward.advantages.from_rewards import ADVANTAGES
+from dare_reward.advantages import ADVANTAGES
 from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.estimators.method import Method
 from dare_reward.inputs import GROUP_FIELDS, ROLLOUT_FIELDS, Field

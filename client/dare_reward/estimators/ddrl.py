@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from ..advantages.selection import ddrl_flags, select_ddrl
+from ..advantages import ddrl_flags, select_ddrl
 from ..groups import Groups
 from ..params import Param
 from .common import by_answer

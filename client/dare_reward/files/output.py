@@ -3,8 +3,8 @@
 The content goes to a temporary file beside the target, which takes the target's name at the end. Whatever interrupts
 the writing, an error, Ctrl-C or SIGTERM, leaves the old file as it was, and nothing beside it.
 
-Whoever opens an input calls `opened`, and no output takes the place of one, whatever path leads there: files are compared
-by device and inode, the same through relative paths, links of both kinds, /dev/stdin and standard input itself.
+Whoever opens an input calls `opened`, and no output takes the place of one, whatever path leads there: files are
+compared by device and inode, the same through relative paths, links, /dev/stdin and standard input itself.
 """
 
 from __future__ import annotations

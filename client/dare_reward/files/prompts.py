@@ -11,8 +11,7 @@ from typing import Any
 
 from ..errors import RequestError
 from .content import open_records
-from .names import GROUP_NAMES, named
-from .shapes import prompt_texts, read_value
+from .shapes import GROUP_NAMES, named, prompt_texts, read_value
 
 
 class PromptFile:

@@ -461,7 +461,8 @@ def full_mask(mask: Ragged, lengths: Ints) -> Ragged:
     return Ragged(values, lengths)
 
 
-JSON = Mapping[str, Any]
+# --- what a client sends of tokens -----------------------------------------------------------------------------------
+
 PER_TOKEN: Final = tuple(sorted(f.name for f in FIELDS.values() if f.per_token and f.name != "token_mask"))
 TOKENS: Final = frozenset(PER_TOKEN) | {"token_mask", "token_ids", "answer_tokens"}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..advantages.from_rewards import grpo_population
+from ..advantages import grpo_population
 from ..estimators.method import Estimate, Method
 from ..groups import Groups
 from ..segments import Floats

@@ -13,9 +13,7 @@ from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 
-from ..advantages.from_rewards import ADVANTAGES, advantages, find_advantage
-from ..advantages.reshaping import ear
-from ..advantages.selection import ddrl_flags, select_ddrl
+from ..advantages import ADVANTAGES, advantages, ddrl_flags, ear, find_advantage, select_ddrl
 from ..analysis.leader import leader_probabilities
 from ..errors import GroupError, RequestError
 from ..estimators.method import Estimate, Method, lacking

@@ -11,8 +11,7 @@ from ..methods import find
 from ..openrlhf import AnswerRules
 from ..votes import Waves, require_ballots
 from .adapter import Scorer
-from .answer_tokens import outside_answer
-from .rollout import content_of
+from .rollout import content_of, outside_answer
 
 # TRL keeps a rollout_func's `logprobs` to itself; under another name they reach the reward function.
 FIELD: Final = {"sampled_logprobs": "logprobs"}

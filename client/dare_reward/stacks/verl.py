@@ -18,23 +18,31 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from ..answers.classes import Labels
 from ..errors import ConfigError
+from ..inputs import Group
+from ..methods import find, specs
 from ..openrlhf import AnswerRules
-from .adapter import EQUAL, Scorer, from_environment, groups_by, require_complete, scatter_to_rows
-from .answer_tokens import outside_answer
+from .adapter import EQUAL, Scorer, from_environment, groups_by, require_complete, scatter_to_rows, zero_dropped
 from .report import log_groups, numbers, say_once
-from .rollout import own_stretch
-from .verl_filter import by_votes, filter_groups, filters
-from .verl_rows import TOKENS, final_rows, groups_of, padding_of, said, session_of, trained_sessions
+from .rollout import label_of, outside_answer, own_stretch
 
-if TYPE_CHECKING:
-    from ..reply import Reply
-
+# A rollout's inputs, and verl's columns that hold them.
+TOKENS: Final = MappingProxyType(
+    {
+        "token_ids": "responses",
+        "token_mask": "response_mask",
+        "token_entropies": "entropy",
+        "logprobs": "rollout_log_probs",
+    }
+)
+METRIC: Final = "dare"
 TESTED: Final = "0.9"
 SCALE: Final = "set algorithm.adv_estimator=grpo and algorithm.norm_adv_by_std_in_grpo=false"
 FIELDS: Final = ["uid", *TOKENS.values(), "reward_model"]
@@ -245,6 +253,160 @@ def drop_votes(trainer: Any, batch: Any, metrics: dict[str, Any], trained: froze
         kept += spare[:lacking]
     tq.kv_clear(keys=sorted({*batch.keys} - {*kept}), partition_id=batch.partition_id)
     return trainer._balance_batch(batch.select_keys(kept), metrics)  # noqa: SLF001
+
+
+# --- rows: keys are {uid}_{session}_{index} ---------------------------------------------------------------------------
+
+
+def final_rows(keys: Sequence[str], padding: Sequence[bool]) -> dict[str, int]:
+    """The row of the last output of each session; keys are {uid}_{session}_{index}, padding rows are no session.
+
+    In the order of the sessions, not of the rows, which verl shuffles: a tie goes to the answer that was seen first.
+    """
+    order = sorted((i for i, pad in enumerate(padding) if not pad), key=lambda i: int(keys[i].rsplit("_", 1)[1]))
+    rows = {session_of(keys[i]): i for i in order}
+    return dict(sorted(rows.items(), key=lambda item: number_of(item[0])))
+
+
+def padding_of(batch: Any, masks: Sequence[Any]) -> list[bool]:
+    """Which rows verl added to fill the batch."""
+    return [bool(tag.get("is_padding")) or not int(m.sum()) for tag, m in zip(batch.tags, masks, strict=True)]
+
+
+def groups_of(
+    scorer: Scorer,
+    trainer: Any,
+    data: Any,
+    last: Mapping[str, int],
+    members: Mapping[str, Sequence[int]],
+    *,
+    trained: int | None,
+) -> list[Group]:
+    """The groups `members`, whose entries number the sessions `last`, from the columns of `data` that are there.
+
+    A session is the first `trained` of its prompt's, or only votes. Those that failed are missing: verl numbers them.
+    """
+    names, columns = list(last), {name: data[field].unbind() for name, field in TOKENS.items() if field in data}
+    on = trained_sessions(names, members.values(), trained)
+    rows = [said(trainer, columns, i) | {"trained": name in on} for name, i in last.items()]
+    labels = [truth_of(data, i, scorer.kind) for i in last.values()]
+    return [
+        scorer.group(
+            prompt,
+            [rows[j] for j in at],
+            tokenizer=trainer.tokenizer,
+            labels=[labels[j] for j in at],
+            size=1 + max(number_of(names[j]) for j in at),
+        )
+        for prompt, at in members.items()
+    ]
+
+
+def said(trainer: Any, columns: Mapping[str, Sequence[Any]], i: int) -> dict[str, Any]:
+    """The tokens of a response, their numbers and mask, and how it ended; the reader of rollouts decodes those that
+    the policy generated. Without entropies (rollout_correction.bypass_mode) log-probabilities stand in for them."""
+    row = {name: column[i] for name, column in columns.items()}
+    full = len(row["token_ids"]) >= trainer.config.data.max_response_length
+    return row | {"finish_reason": "length" if full else "stop"}
+
+
+def truth_of(data: Any, i: int, kind: str = "math") -> Labels | None:
+    """The ground truth of a row: for diagnostics, and for `labelled=gt`. A row of label-free data has none."""
+    model: Any = data["reward_model"][i] if "reward_model" in data else None
+    return label_of(model.get("ground_truth") if hasattr(model, "get") else model, kind)
+
+
+def trained_sessions(names: Sequence[str], members: Iterable[Sequence[int]], trained: int | None) -> frozenset[str]:
+    """The sessions to train on: of each prompt the first `trained` that are there; None: all."""
+    return frozenset(names[i] for rows in members for i in rows[:trained])
+
+
+def session_of(key: str) -> str:
+    return key.rsplit("_", 1)[0]
+
+
+def number_of(session: str) -> int:
+    return int(session.rsplit("_", 1)[1])
+
+
+def uid_of(key: str) -> str:
+    return key.split("_", 1)[0]
+
+
+# --- verl's own filter of groups, which works while verl samples: before there are entropies --------------------------
+
+
+def filters(config: Any) -> bool:
+    """Whether verl filters groups; ConfigError if it would by another metric than ours."""
+    asked = config.algorithm.get("filter_groups") or {}
+    if not asked.get("enable"):
+        return False
+    if asked.get("metric") != METRIC:
+        raise ConfigError(
+            f"algorithm.filter_groups.metric={asked.get('metric')} filters by the ground truth, before the service has "
+            f"scored anything: set algorithm.filter_groups.metric={METRIC}"
+        )
+    return True
+
+
+def by_votes(scorer: Scorer) -> Scorer:
+    """The scorer of groups whose entropies do not exist yet."""
+    method = find(scorer.method)
+    optional = any(s.name == "missing_entropy" for s in specs(method))
+    if not optional and {*method.requires} - {"answer"}:
+        raise ConfigError(
+            f"algorithm.filter_groups asks before there are entropies, and {scorer.method} needs more than answers: "
+            "disable it"
+        )
+    params = dict(scorer.params) | ({"missing_entropy": "frequency"} if optional else {})
+    kept = tuple((name, value) for name, value in scorer.update if name == "settled")
+    client = tuple((name, value) for name, value in scorer.client if not name.startswith("run_log"))
+    # A run log has each group once: as it is trained on.
+    return replace(scorer, params=tuple(sorted(params.items())), update=kept, client=client, run=None, shadow=())
+
+
+def filter_groups(scorer: Scorer, trainer: Any, buffer: Any, trained: int | None = None) -> None:
+    """Have a replay buffer evict, and sample again, the groups that the reply says to drop.
+
+    verl keeps a verdict of each finished group: None to train on it, else the metric that all its rollouts share. We
+    write these verdicts, and verl's filter acts on them.
+    """
+    original = buffer._dapo_filtered_keys  # noqa: SLF001
+
+    def filtered(partition: str) -> Any:
+        if partition != "val":
+            known = buffer._dapo_classification_cache[partition]  # noqa: SLF001
+            finished = buffer.finished_keys[partition] - known.keys()
+            keys = [key for key in buffer.partitions[partition] if uid_of(key) in finished]
+            known.update(_verdicts(scorer, trainer, keys, partition, trained) if keys else {})
+        return original(partition)
+
+    buffer._dapo_filtered_keys = filtered  # noqa: SLF001
+
+
+def _verdicts(
+    scorer: Scorer, trainer: Any, keys: list[str], partition: str, trained: int | None
+) -> dict[str, float | None]:
+    import transfer_queue as tq
+
+    data = tq.kv_batch_get(
+        keys=keys, partition_id=partition, select_fields=["responses", "response_mask", "reward_model"]
+    )
+    last = final_rows(keys, [False] * len(keys))
+    members = groups_by(map(uid_of, last))
+    groups = groups_of(scorer, trainer, data, last, members, trained=trained)
+    rewards, reply = scorer.score(groups)
+    if reply is None:
+        return dict.fromkeys(members)
+    levels = (one[0] for one in zero_dropped(rewards, reply, 0.0))
+    return {u: level if g.drop else None for u, level, g in zip(members, levels, reply.groups, strict=True)}
+
+
+if TYPE_CHECKING:
+    from ..reply import Reply
+
+
+# --- how verl loads this ----------------------------------------------------------------------------------------------
 
 
 def _load() -> None:

@@ -19,7 +19,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from dare_reward.advantages.from_rewards import pass_at_k_pair
+from dare_reward.advantages import pass_at_k_pair
 from dare_reward.estimators.common import by_answer
 from dare_reward.estimators.method import Estimate, Method, When
 from dare_reward.estimators.ttrl import majority

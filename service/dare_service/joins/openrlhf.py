@@ -46,11 +46,10 @@ from dare_reward.scoring.score import LABEL_CONFLICT, score
 from ..body import Disconnected
 from ..json_body import read_json
 from ..json_size import check_json
-from ..log import logger
+from ..log import Runs, logger
 from ..metrics import Metrics
 from ..problems import RefusalError, stopping
 from ..request_url import address, query_string
-from ..run_notices import Runs
 from ..run_recorder import RunRecorder, recorded
 from ..settings import Settings
 from ..uvicorn_connection import ENDED

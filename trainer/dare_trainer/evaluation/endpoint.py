@@ -12,7 +12,7 @@ import httpx
 
 from dare_reward.errors import RefusedError, ReplyError, UnavailableError
 
-from .plan import MeasurePlan, Want
+from .rollout_file import MeasurePlan, Want
 
 JSON = dict[str, Any]
 TRIES = 5

@@ -35,11 +35,9 @@ from dare_reward.params import parameters
 from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import UNLIMITED, Prepared, prepare
 
-from ..launch.questions import LabelledQuestion, load, load_own
-from ..launch.recipes import recipe_file
+from ..launch.questions import LabelledQuestion, benchmarks, load, load_own
 from .endpoint import collect
-from .plan import MeasurePlan, Want
-from .rollout_file import RolloutFile
+from .rollout_file import MeasurePlan, RolloutFile, Want
 from .vllm_engine import Engine
 
 JSON = dict[str, Any]
@@ -71,7 +69,7 @@ def register(subparsers: Any) -> None:
         required=True,
         metavar="FILE",
         help="Your questions, a row each: prompt, label (or a list of accepted ones), and if you like kind, asked "
-        f"(what the model is sent), id. Or BENCHMARK=FILE with one of {', '.join(recipe_file('benchmarks'))}.",
+        f"(what the model is sent), id. Or BENCHMARK=FILE with one of {', '.join(benchmarks())}.",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl", help="The file of the rollouts.")
     parser.add_argument("--prompts", type=int, default=50, help="Prompts to draw at random (default: 50).")
@@ -156,7 +154,7 @@ def _loaded(data: str) -> tuple[str, list[LabelledQuestion]]:
     else:
         raise RequestError(
             f"--data {data}: there is no such file. Write FILE for your questions, or BENCHMARK=FILE with one of "
-            f"{', '.join(recipe_file('benchmarks'))}",
+            f"{', '.join(benchmarks())}",
             code="data",
         )
     first: dict[str, LabelledQuestion] = {}

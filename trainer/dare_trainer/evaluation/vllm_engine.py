@@ -15,12 +15,12 @@ from dare_reward.answers import option_letters
 from dare_reward.errors import ConfigError
 from dare_reward.openrlhf import AnswerRules
 from dare_reward.scoring.array_inputs import without_tokens
-from dare_reward.stacks.answer_tokens import answer_tokens
+from dare_reward.stacks.rollout import answer_tokens
 
 from ..launch.questions import LabelledQuestion
 from ..vllm.plugin import turn_on
 from ..vllm.token_entropy import token_arrays, token_entropies
-from .plan import MeasurePlan, Want
+from .rollout_file import MeasurePlan, Want
 
 JSON = dict[str, Any]
 SEQUENCES: Final = 256  # that vLLM runs at a time, unless --engine max_num_seqs says another number

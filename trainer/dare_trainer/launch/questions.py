@@ -5,11 +5,15 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from dare_reward.answers import Kind, extract, option_letters
@@ -18,8 +22,6 @@ from dare_reward.files.content import open_records
 from dare_reward.files.output import opened
 from dare_reward.files.shapes import GROUP_NAMES
 from dare_reward.inputs import KINDS
-
-from .recipes import recipe_file
 
 JSON = Mapping[str, Any]
 INSTRUCTION: Final = "\nPlease reason step by step, and put {what} within \\boxed{{}}."
@@ -82,9 +84,16 @@ class LabelledQuestion:
         return {"group_id": self.id, **asks, **known, "meta": meta, "rollouts": rollouts}
 
 
+@cache
+def benchmarks() -> Mapping[str, Any]:
+    """The benchmarks that `dare-reward data prepare` and `measure` know by name."""
+    text = files(__package__).joinpath("recipes", "benchmarks.toml").read_text(encoding="utf-8")
+    return MappingProxyType(tomllib.loads(text))
+
+
 def benchmark_facts(name: str) -> JSON | None:
     """The entry of a benchmark, or of the labelled set that belongs to one; None for a set of your own."""
-    known = recipe_file("benchmarks").items()
+    known = benchmarks().items()
     return next((facts for key, facts in known if name in {key, facts["labelled"]}), None)
 
 
@@ -92,7 +101,7 @@ def load(name: str, path: Path) -> list[LabelledQuestion]:
     """The questions of a benchmark's file, in its order. ConfigError names the row, the rule and the fix."""
     facts = benchmark_facts(name)
     if facts is None:
-        raise RequestError(f"unknown benchmark {name!r}. Known: {', '.join(recipe_file('benchmarks'))}", code="name")
+        raise RequestError(f"unknown benchmark {name!r}. Known: {', '.join(benchmarks())}", code="name")
     fields = {**facts["fields"], "id": OWN["id"]}
     questions = [_named(path, i, _benchmark, row, fields, facts["kind"]) for i, row in enumerate(read_rows(path))]
     if len({q.id for q in questions}) < len(questions):  # ids that are no ids

@@ -15,7 +15,7 @@ from dare_reward.inputs import GROUP_FIELDS
 from dare_reward.methods import find
 from dare_reward.openrlhf import AnswerRules, Label
 from dare_reward.scoring.array_inputs import without_tokens
-from dare_reward.stacks.answer_tokens import answer_tokens
+from dare_reward.stacks.rollout import answer_tokens
 from dare_reward.topk_entropy import completion_bounds
 
 from ..vllm.token_entropy import EntropyError, token_arrays, token_entropies

@@ -1,9 +1,10 @@
-"""Advantages from rewards, as the training stacks compute them: pure functions on flat arrays.
+"""What becomes of rewards: advantages as the training stacks compute them, which rollouts train, what is reshaped.
 
 `rewards_R` are the rewards of the trained rollouts, `sizes_P` how many each group has. m and s are the mean and the
 standard deviation (ddof 1 unless said otherwise) of a group's rewards.
 
-Names differ between the stacks; the table in docs/advantages.md is made from `ADVANTAGES`.
+Names differ between the stacks; the table in docs/advantages.md is made from `ADVANTAGES`. The options of a request
+that ask for these, and their order, are in `scoring/update.py`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ..errors import RequestError, unknown_value
-from ..segments import Bools, Floats, Ints, owners
+from .errors import RequestError, unknown_value
+from .groups import Groups
+from .segments import Bools, Floats, Ints, owners, positions
 
 LEAST_VARIANCE = 1e-8  # OpenRLHF's clamp in the normalisation over a batch
 
@@ -202,3 +204,77 @@ def moments(rewards_R: Floats, sizes_P: Ints, *, ddof: int) -> tuple[Floats, Flo
 def _first(rewards_R: Floats, sizes_P: Ints) -> Floats:
     starts = np.cumsum(sizes_P) - sizes_P
     return rewards_R[np.minimum(starts, max(len(rewards_R) - 1, 0))] if len(rewards_R) else np.zeros(len(sizes_P))
+
+
+# --- what follows an advantage: entropy-based reshaping (ETTRL, arXiv:2508.11356) -------------------------------------
+
+
+def ear(
+    advantages_R: Floats,
+    mean_entropy_R: Floats,
+    sizes_P: Ints,
+    *,
+    trained_R: Bools | None = None,
+    floor: float | None = 0.0,
+) -> Floats:
+    """A'_i = Y_i A_i, Y_i = 2 - H_i/H_mean, over the trained rollouts of a group; Y = 1 where H_mean is 0.
+
+    The paper's Y is negative above twice the mean, and turns the advantage around: `floor` bounds it from below, None
+    takes it literally. Groups that lack an entropy get NaN.
+    """
+    group_R = owners(sizes_P)
+    counted_R = np.ones(len(group_R), bool) if trained_R is None else trained_R
+    number_P = np.bincount(group_R, counted_R, minlength=len(sizes_P))
+    total_P = np.bincount(group_R, np.where(counted_R, mean_entropy_R, 0.0), minlength=len(sizes_P))
+    mean_R = (total_P / np.maximum(number_P, 1))[group_R]
+    known_R = np.isnan(mean_R) | (mean_R > 0)
+    factor_R = 2 - np.divide(mean_entropy_R, mean_R, out=np.ones(len(group_R)), where=known_R)
+    if floor is not None:
+        factor_R = np.maximum(factor_R, floor)
+    out: Floats = advantages_R * factor_R
+    return out
+
+
+# --- which rollouts train: the most and the least frequent (DDRL, arXiv:2604.21327, official code) --------------------
+
+
+def training_size(groups: Groups, n_train: int | None) -> Ints:
+    """K of each group: `n_train`, else the rollouts sent as trained where some only vote, else half; at most all."""
+    trained_P = groups.sum_rollouts(groups.trains_R).astype(np.int64)
+    default_P = np.where(trained_P < groups.sizes_P, trained_P, np.maximum(groups.sizes_P // 2, 1))
+    wanted_P = default_P if n_train is None else np.full(len(groups.sizes_P), n_train, np.int64)
+    return np.minimum(wanted_P, groups.sizes_P)
+
+
+def select_ddrl(groups: Groups, n_train: int | None = None) -> Ints:
+    """Place of each rollout among those to train, -1 for the others.
+
+    Rollouts are ordered by the votes of their answer, descending and stable; one without an answer counts 0. Selected
+    are the first k+ = min(votes of the leader, K // 2) and the last K - k+ of that order, which is the order of the
+    places. The release takes int(ratio N) for the leader's votes, which is one too few for 36 pairs of votes and
+    N <= 64; this takes the votes.
+    """
+    size_P = training_size(groups, n_train)
+    high_P = np.minimum(np.maximum(groups.max_by_group(groups.votes_A), 0.0).astype(np.int64), size_P // 2)
+    votes_R = groups.spread(groups.votes_A)
+    order = np.lexsort((np.arange(len(votes_R)), -votes_R, groups.group_R))
+    rank_R = np.empty(len(order), np.int64)
+    rank_R[order] = positions(groups.sizes_P)
+    first_low_R = (groups.sizes_P - (size_P - high_P))[groups.group_R]
+    high_R = high_P[groups.group_R]
+    place_R: Ints = np.where(
+        rank_R < high_R, rank_R, np.where(rank_R >= first_low_R, rank_R - first_low_R + high_R, -1)
+    )
+    return place_R
+
+
+def ddrl_flags(groups: Groups, place_R: Ints) -> dict[str, Bools]:
+    """Where the release does not do what its paper says (docs/advantages.md)."""
+    leads_R = groups.spread(groups.first_max(groups.votes_A), fill=False)
+    leader_P = np.maximum(groups.max_by_group(groups.votes_A), 0.0)
+    high_R = np.minimum(leader_P, groups.sum_rollouts(place_R >= 0) // 2)[groups.group_R]
+    return {
+        "unanimous": leader_P == groups.sizes_P,
+        "positive_negatives": groups.sum_rollouts((place_R >= high_R) & leads_R) > 0,
+        "tied_positives": groups.sum_rollouts((place_R >= 0) & (place_R < high_R) & ~leads_R) > 0,
+    }

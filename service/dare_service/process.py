@@ -1,4 +1,6 @@
-"""What systemd, or whoever speaks its protocol, hands to the service and is told by it.
+"""What a supervisor and an operator do with the running process.
+
+systemd, or whoever speaks its protocol, hands the service a socket and is told how it is; SIGHUP reads settings again.
 
 The listening socket: it stays open while the service is away, so that connections wait for the next process in place of
 being refused. Readiness, the stop, and a sign of life of the event loop go to its datagram socket.
@@ -6,16 +8,24 @@ being refused. Readiness, the stop, and a sign of life of the event loop go to i
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from contextlib import suppress
-from typing import Final
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Final
 
-from ..settings import SettingsError
+from .log import logger
+from .settings import SECRET, Settings, SettingsError
+
+if TYPE_CHECKING:
+    from .app import State
 
 FIRST: Final = 3  # the first descriptor that is handed over
 FAMILIES: Final = {socket.AF_INET, socket.AF_INET6, socket.AF_UNIX}
+# What SIGHUP may change under way.
+LIVE: Final = ("token", "run_log", "run_log_texts", "run_log_max_bytes", "run_log_max_age")
 
 
 def inherited(environment: MutableMapping[str, str] = os.environ, *, first: int = FIRST) -> socket.socket | None:
@@ -71,3 +81,27 @@ class Supervisor:
         if self._every < float("inf") and now >= self._next:
             self._next = now + self._every
             self.tell("WATCHDOG=1")
+
+
+def reload(state: State, read: Callable[[], Settings]) -> None:
+    """Take what `read` returns as far as it may change now, and say what did and what waits for a restart.
+
+    A wrong setting changes nothing. A service that has a token keeps one, and one without gets none: which names and
+    addresses may reach it was decided when it began.
+    """
+    old = state.settings
+    try:
+        new = read()
+    except (SettingsError, OSError) as error:
+        logger.error("reload", extra={"fields": {"why": f"nothing has changed: {error}"}})
+        return
+    different = [f.name for f in fields(Settings) if getattr(new, f.name) != getattr(old, f.name)]
+    live = [n for n in different if n in LIVE and (n != "token" or bool(new.tokens) == bool(old.tokens))]
+    state.settings = replace(old, **{name: getattr(new, name) for name in live})
+    if set(live) - SECRET:
+        state.recorder.set_up(state.settings)
+    waiting = [name for name in different if name not in live]
+    level = logging.WARNING if waiting else logging.INFO
+    outcome = {"tokens": len(state.settings.tokens), "changed": live}
+    outcome |= {"why": "these settings change at a restart", "unchanged": waiting} if waiting else {}
+    logger.log(level, "reload", extra={"fields": outcome})

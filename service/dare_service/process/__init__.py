@@ -1,1 +1,0 @@
-"""What a supervisor and an operator do with the running process."""
