@@ -124,10 +124,10 @@ def given(column):
 
 
 def test_the_documented_data_set_gives_labelled_prompts_gt_rewards(train, service, tmp_path, monkeypatch):
-    """The ten lines of docs/entropy.md, on files as `dare-reward label` writes them."""
+    """The ten lines of docs/advantages.md, on files as `dare-reward label` writes them."""
     import tiny
 
-    page = (HERE.parents[1] / "docs" / "entropy.md").read_text(encoding="utf-8")
+    page = (HERE.parents[1] / "docs" / "advantages.md").read_text(encoding="utf-8")
     code = page.partition("<!-- run by tests/stacks/test_trl.py -->\n```py\n")[2].partition("```")[0]
     prompts = [tiny.question(i) for i in range(6)]
     rows = [{"group_id": str(i), "prompt": prompt} for i, prompt in enumerate(prompts)]

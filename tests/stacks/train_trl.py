@@ -75,7 +75,7 @@ def train(
     chat: bool = True, votes: int | VoteRollout | None = None, prepare: Callable[[Any], None] = lambda trainer: None, on_step: Callable[[int], None] | None = None, out: Path, reward: dict[str, Any] | None = None, data: Any = None, **settings: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """Train; return the calls, the log and the final step. `prepare` gets the trainer before it starts; `data` are rows
-    with a `label`, as docs/entropy.md makes them."""
+    with a `label`, as docs/advantages.md makes them."""
     import tiny
     from datasets import Dataset
     from transformers import TrainerCallback

@@ -53,6 +53,34 @@ def test_links_lead_somewhere(document):
             assert (document.parent / target).exists(), target
 
 
+FENCE = re.compile(r"^( *)(```|~~~).*?^ *\2", re.MULTILINE | re.DOTALL)
+RULE = re.compile(r"\|( *:?-+:? *\|)+")
+SITE_PAGES = [*DOCUMENTS, *sorted((ROOT / "research").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
+
+
+def literal_rows(text):
+    """Lines that a reader sees with a `|` in front: of a block of rows whose second line is no rule of a table."""
+    blocks = re.split(r"\n[ \t]*\n", FENCE.sub("", re.sub(r"<!--.*?-->", "\n", text, flags=re.DOTALL)))
+    rows = [[line.strip() for line in block.strip("\n").split("\n")] for block in blocks]
+    tables = [block for block in rows if len(block) > 1 and block[0].startswith("|") and RULE.fullmatch(block[1])]
+    bare = [line for block in rows if block not in tables for line in block if line.startswith("|")]
+    return bare + [line for block in tables for line in block if not line.startswith("|")]
+
+
+def test_a_row_behind_a_blank_line_is_found():
+    good = "| a | b |\n|---|---|\n| 1 | 2 |\n"
+    assert literal_rows(f"<!-- table of: x -->\n{good}<!-- end -->\n\n```\n| 3 |\n```\n\ntext") == []
+    assert literal_rows(f"{good}\n| 3 | 4 |\n") == ["| 3 | 4 |"]
+    assert literal_rows(f"text\n{good}") == good.splitlines()
+    assert literal_rows(f"{good}text\n") == ["text"]
+
+
+@pytest.mark.parametrize("document", SITE_PAGES, ids=lambda d: d.relative_to(ROOT).as_posix())
+def test_no_line_renders_with_a_leading_bar(document):
+    """A blank line within a table ends it, and its further rows are shown as they are written."""
+    assert literal_rows(document.read_text(encoding="utf-8")) == []
+
+
 STRAY = re.compile(r"""\./dare-reward\b|dare-reward\[|pip install (?:-\S+ )*['"]?dare-reward""")
 
 

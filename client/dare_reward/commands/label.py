@@ -35,7 +35,7 @@ BUDGET = 32
 NOTES = """Every decision is saved at once; run the command again to go on. `random` draws prompts, the same ones each
 time. `calibrate` ranks prompts by what a label tells of the exponent, among all answers and among those that could win:
 label these, then run `dare-reward calibrate --chosen`. `reward` ranks them by the second answer's share of the votes,
-where the two leading answers hold half of them: train on these labels (docs/entropy.md). `both` takes half of the
+where the two leading answers hold half of them: train on these labels (docs/advantages.md). `both` takes half of the
 budget of `calibrate` and half of `reward`. The ranking reads answers and entropies, and no labels."""
 
 

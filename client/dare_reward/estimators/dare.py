@@ -10,7 +10,7 @@ For an answer y of a group, n(y) its votes (Eq. 8), u(y) the mean over its rollo
     r(y)   = p~(y) + alpha b~(y) on S, else 0                          Eq. 15
 
 p^, u and n are functions of the answer, so pruning removes whole answers and one pass is a fixed point. Where the paper
-is silent or its readings differ, the choice is a parameter; docs/parameters.md gives the reasons.
+is silent or its readings differ, the choice is a parameter; research/docs/readings.md gives the reasons.
 """
 
 from __future__ import annotations

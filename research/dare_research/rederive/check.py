@@ -21,13 +21,11 @@ FINDINGS = "research/docs/findings.md"
 TRAINING = "research/docs/training.md"
 REASONING = "research/docs/reasoning-labels.md"
 LABELS, TRAINED = "research/docs/real-model.md", "research/docs/real-model-training.md"
-EVIDENCE, README, ENTROPY = "docs/evidence.md", "README.md", "docs/entropy.md"
-PROSE = {
-    README: "prose: its intervals are recomputed, each of them",
-    ENTROPY: "prose and outputs of commands; its break-even and simulations are of pages below",
-}
+EVIDENCE, README = "docs/evidence.md", "README.md"
+PROSE = {README: "prose: its intervals are recomputed, each of them"}
 ELSEWHERE = {  # pages that restate figures, and those whose figures are no result of a run
-    "docs/methods.md, docs/concepts.md": "the break-even is of research/docs/training.md; .53 and .48 are published",
+    "docs/methods.md, docs/entropy.md": "the break-even is of research/docs/training.md, chosen and missed labels of "
+    "research/docs/findings.md; .53 and .48 are published",
     "docs/stopping.md": "of E1c in research/docs/campaign-results.md, and of research/docs/stopping.md",
     "docs/report.md": "of research/docs/alarm.md",
     "docs/deployment.md, docs/operations.md, docs/openrlhf.md": "times of one machine, of research/docs/benchmarks.md",
@@ -88,7 +86,7 @@ def _pages(root: Path) -> list[str]:
     """README, the evidence, and every page of research that is no plan."""
     docs = sorted((root / "research" / "docs").glob("*.md"))
     plans = re.compile(r"campaign(-e\w+)?|preregistration|qwen-protocol|analysis")
-    return [README, EVIDENCE, ENTROPY, *(f"research/docs/{p.name}" for p in docs if not plans.fullmatch(p.stem))]
+    return [README, EVIDENCE, *(f"research/docs/{p.name}" for p in docs if not plans.fullmatch(p.stem))]
 
 
 def _open_intervals(page: Page) -> list[str]:

@@ -1,4 +1,4 @@
-"""Every language of the table, every form, every kind: the matrix and the tables of docs/answers.md are made from it."""
+"""Every language of the table, every form, every kind: the matrix and the tables of docs/reference/answers.md are made from it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from dare_reward.answers import choice_letter, extract
 from dare_reward.answers.languages import JOINED, LANGUAGES, VERB_LAST
 
-PAGE = Path(__file__).parents[3] / "docs" / "answers.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "answers.md"
 FORMS = {
     "colon": "{Answer}: {value}",
     "bold": "**{Answer}:** {value}",
@@ -104,7 +104,7 @@ def test_an_option_called_by_its_name_is_its_letter(code):
 
 
 def tables() -> str:
-    """The tables of docs/answers.md: what is read of a form, by kind; the words of each language in four forms."""
+    """The tables of docs/reference/answers.md: what is read of a form, by kind; the words of each language in four forms."""
     lines = [
         "| form | example | " + " | ".join(f"`{kind}`" for kind in VALUES) + " |",
         "|---" * (len(VALUES) + 2) + "|",
@@ -131,7 +131,7 @@ def tables() -> str:
 
 
 def test_the_page_shows_what_is_read():
-    assert tables() in PAGE.read_text(encoding="utf-8"), "python scripts/docs.py docs/answers.md"
+    assert tables() in PAGE.read_text(encoding="utf-8"), "python scripts/docs.py docs/reference/answers.md"
 
 
 if __name__ == "__main__":

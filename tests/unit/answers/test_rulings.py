@@ -1,4 +1,4 @@
-"""The rulings of docs/answers.md are what `grade` says."""
+"""The rulings of docs/reference/answers.md are what `grade` says."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from dare_reward.answers import grade
 
-PAGE = (Path(__file__).parents[3] / "docs" / "answers.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "answers.md").read_text()
 ROW = re.compile(r"^\| `(.+?)` \| `(.+?)` \| (yes|no) \| .+ \|$", re.MULTILINE)
 RULINGS = [(a.replace("\\|", "|"), b.replace("\\|", "|"), same == "yes") for a, b, same in ROW.findall(PAGE)]
 
