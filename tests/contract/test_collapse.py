@@ -197,7 +197,8 @@ def test_the_rollout_actor_warns(caplog):
     watching = scorer("&on_collapse=warn")
     with caplog.at_level(logging.WARNING, "dare_reward.stacks"):
         for step in range(16):
-            for group in batch(step, collapsed=step >= 6) * 8:
-                watching._see(dare_reward.estimate([group], method="ttrl"))
+            replies = [dare_reward.estimate([g], method="ttrl") for g in batch(step, collapsed=step >= 6)]
+            for reply in replies * 8:
+                watching._see(reply)
     assert any("the run is collapsing" in r.getMessage() for r in caplog.records)
     assert scorer("")._watch is None

@@ -173,16 +173,15 @@ def test_a_head_has_a_limit(live):
     assert httpx.get(f"{live}/health").status_code == 200
 
 
-def test_announced_bodies_that_do_not_come_keep_nobody_out(start_server):
+def test_announced_bodies_that_do_not_come_keep_nobody_out(live):
     head = b"POST /reward HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/vnd.safetensors\r\nContent-Length: 134217728\r\n\r\n"
-    with start_server(wrapper=shortened("body_idle", 30)) as (url, _):
-        silent = [connect(url) for _ in range(8)]
-        for connection in silent:
-            connection.sendall(head)
-        assert httpx.post(f"{url}/reward", json=GOOD).status_code == 200
-        assert "dare_inflight_bytes 0.0" in httpx.get(f"{url}/metrics").text
-        for connection in silent:
-            connection.close()
+    silent = [connect(live) for _ in range(8)]
+    for connection in silent:
+        connection.sendall(head)
+    assert httpx.post(f"{live}/reward", json=GOOD).status_code == 200
+    assert "dare_inflight_bytes 0.0" in httpx.get(f"{live}/metrics").text
+    for connection in silent:
+        connection.close()
 
 
 def test_monitors_may_ask_for_the_head_alone(live):

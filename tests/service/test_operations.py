@@ -32,6 +32,7 @@ from dare_service.body import RESERVE, Admission, Lease
 from dare_service.log import JSONLines, logger
 from dare_service.metrics import Metrics
 from dare_service.problems import RefusalError
+from dare_service.server import _warn, bind
 from dare_service.settings import SETTINGS, SHOWN, SettingsError, from_environment
 
 GOOD = {"groups": [{"rollouts": [{"answer": "1", "mean_entropy": 0.2}]}]}
@@ -424,34 +425,31 @@ def test_sigterm_drains_and_exits_zero(start_server):
         assert seen["slow"].status_code == 200
         assert process.wait(60) == 0
         entries = [json.loads(line) for line in process.stderr.read().splitlines()]
-        start = next(e for e in entries if e["event"] == "start")
+        start = entries[0]
+        assert start["event"] == "start", "it says first where it listens"
         assert (start["address"], start["auth"], start["settings"]) == (url, False, {"drain": 3.0, "port": 0})
         assert entries[-1]["event"] == "stop"
-
-
-def test_a_second_signal_does_not_wait(start_server):
-    with start_server(DARE_DRAIN=600) as (url, process):
-        os.kill(process.pid, signal.SIGINT)
-        wait_for(lambda: httpx.get(f"{url}/ready", timeout=60).status_code == 503)
-        os.kill(process.pid, signal.SIGINT)
-        assert process.wait(120) == 0
+        assert not {"setting_ignored", "no_token"} & {entry["event"] for entry in entries}
 
 
 HARD = r"\binom{x}{e}+|(a)^{0.1}-\Gamma(i)|\pm \sqrt{\tan(\binom{\pi}{a})+|(a)^{%d.1}-\Gamma(i)|}"
 
 
-@pytest.mark.parametrize(("grace", "signals"), [(1.0, 1), (60.0, 2)])
-def test_work_that_outlasts_the_grace_period_does_not_keep_the_process(start_server, grace, signals):
+@pytest.mark.parametrize(
+    ("grace", "drain", "signals"), [(1.0, 0.1, [signal.SIGTERM]), (60.0, 600.0, [signal.SIGINT, signal.SIGINT])]
+)
+def test_work_that_outlasts_the_grace_period_does_not_keep_the_process(start_server, grace, drain, signals):
     """Threads cannot be stopped, so the process ends around them: at the end of the grace, or at a second signal."""
     rollouts = [{"answer": HARD % i} for i in range(1024)]
     body = json.dumps({"params": {"missing_entropy": "frequency"}, "groups": [{"rollouts": rollouts}] * 4}).encode()
     head = b"POST /reward HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-    with start_server(DARE_GRACE=grace, DARE_DRAIN=0.1) as (url, process), connect(url) as connection:
+    with start_server(DARE_GRACE=grace, DARE_DRAIN=drain) as (url, process), connect(url) as connection:
         connection.sendall(head % len(body) + body)
         wait_for(lambda: "dare_inflight_bytes 0.0" not in httpx.get(f"{url}/metrics").text)
-        for _ in range(signals):
-            os.kill(process.pid, signal.SIGTERM)
-            time.sleep(0.3)
+        for sign in signals[:-1]:
+            process.send_signal(sign)
+            wait_for(lambda: httpx.get(f"{url}/ready", timeout=60).status_code == 503)
+        process.send_signal(signals[-1])
         assert process.wait(60) == 0  # the work itself takes minutes
 
 
@@ -496,43 +494,37 @@ def test_serve_says_what_is_wrong_with_a_setting(arguments, environment, word, m
     assert len(said.splitlines()) == 1
 
 
-def test_settings_that_nobody_may_have_meant_are_warned_of_at_the_start(start_server):
-    with start_server(DARE_HOST="0.0.0.0", DARE_MAXGROUPS="5", DARE_WORKERS="2", DARE_AGENT_RUN="x") as (url, process):
-        port = url.rpartition(":")[2]
-        found = httpx.get(f"http://127.0.0.1:{port}/info").json()["warnings"]
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
-        lines = [json.loads(x) for x in process.stderr.read().splitlines()]
-    assert lines[0]["event"] == "start", "it says first where it listens"
-    why = [x["why"] for x in lines if x["level"] == "warning"]
-    assert any("the variable DARE_MAXGROUPS is not read. Did you mean DARE_MAX_GROUPS?" in x for x in why)
-    assert any("DARE_WORKERS" in x for x in why)
-    assert any("set DARE_TOKEN" in x for x in why)
-    assert not any("DARE_AGENT_RUN" in x for x in why)
-    assert {w["event"] for w in found} == {"setting_ignored", "no_token"}
-
-
 @pytest.mark.parametrize(
-    ("environment", "why"),
+    ("environment", "events", "words"),
     [
-        ({"DARE_TRUSTED_PROXIES": "127.0.0.1", "DARE_TOKN": "x"}, "DARE_TRUSTED_PROXIES names a proxy"),
-        ({"DARE_TOKEN": ""}, "DARE_TOKEN is set but empty"),
+        (
+            {"DARE_HOST": "0.0.0.0", "DARE_MAXGROUPS": "5", "DARE_WORKERS": "2", "DARE_AGENT_RUN": "x"},
+            {"setting_ignored", "no_token"},
+            ("the variable DARE_MAXGROUPS is not read. Did you mean DARE_MAX_GROUPS?", "DARE_WORKERS"),
+        ),
+        (
+            {"DARE_TRUSTED_PROXIES": "127.0.0.1", "DARE_TOKN": "x"},
+            {"setting_ignored", "no_token"},
+            ("DARE_TRUSTED_PROXIES names a proxy",),
+        ),
+        ({"DARE_TOKEN": ""}, {"no_token"}, ("DARE_TOKEN is set but empty",)),
+        ({"DARE_MAX_GROUPS": "5"}, set(), ()),
     ],
 )
-def test_a_service_on_loopback_that_was_meant_to_have_a_token_says_that_it_has_none(start_server, environment, why):
-    with start_server(**environment) as (url, _):
-        found = {w["event"]: w["why"] for w in httpx.get(f"{url}/info").json()["warnings"]}
-    assert why in found["no_token"]
-    assert found["no_token"].endswith(": set DARE_TOKEN")
-
-
-def test_a_service_on_loopback_with_known_settings_warns_of_nothing(start_server):
-    with start_server(DARE_MAX_GROUPS="5") as (url, process):
-        assert httpx.get(f"{url}/info").json()["warnings"] == []
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
-        events = {json.loads(x)["event"] for x in process.stderr.read().splitlines()}
-    assert not events & {"setting_ignored", "no_token"}
+def test_settings_that_nobody_may_have_meant_are_warned_of_at_the_start(monkeypatch, environment, events, words):
+    for name in [name for name in os.environ if name.startswith("DARE_")]:
+        monkeypatch.delenv(name)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    settings = from_environment(port=0)
+    state = create_app(settings).state.dare
+    with bind(settings) as listener:
+        _warn(settings, listener, state)
+    found = {w["event"]: w["why"] for w in state.runs.warnings}
+    assert found.keys() == events
+    assert all(word in " ".join(found.values()) for word in words)
+    assert "DARE_AGENT_RUN" not in str(found)
+    assert found.get("no_token", ": set DARE_TOKEN").endswith(": set DARE_TOKEN")
 
 
 def test_no_setting_of_the_service_looks_like_a_mistake_to_a_client():

@@ -1,8 +1,6 @@
 """docs/api.md and the application have the same routes, and the docs say of each what HTTP calls it."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from dare_service.app import create_app
@@ -21,16 +19,6 @@ def test_the_table_of_routes_is_the_application_s():
     found = {(method, r.path) for r in create_app().routes for method in getattr(r, "methods", set()) - {"HEAD"}}
     routes = {(method, path) for method, path in found if not path.startswith("/page/")}  # what the page is made of
     assert documented() == routes - OF_SWAGGER
-
-
-def test_a_start_loads_nothing_that_only_the_description_needs():
-    """FastAPI loads pydantic's first version for a handler with declared parameters: half of create_app."""
-    code = (
-        "import sys; from dare_service.server import serve; from dare_service.app import create_app\n"
-        "create_app(alone=True); print(*sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"dare_service.openapi", "dare_service.models", "pydantic.v1", "httpx"} & set(done.stdout.split())
 
 
 def test_the_example_of_info_is_the_reply_of_a_service_that_has_just_begun(make_service, tmp_path):

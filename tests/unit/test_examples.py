@@ -224,10 +224,12 @@ def test_a_run_log_reaches_an_installed_tracker(tmp_path):
     log.close()
     env = {**os.environ, "HOME": str(tmp_path), "TRACKIO_DIR": str(tmp_path / "trackio"), "HF_HUB_OFFLINE": "1"}
     words = [str(EXAMPLES / "trackers.py"), str(tmp_path / "runs" / "exp1"), "trackio", "p"]
-    sent = subprocess.run([sys.executable, *words], env=env, capture_output=True, text=True)
-    assert sent.stdout.splitlines()[-1:] == ["sent 3 steps"], sent.stderr
-    code = "import json; from trackio.sqlite_storage import SQLiteStorage as S; print(json.dumps(S.get_logs('p', 'exp1'), default=str))"
-    told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    code = (
+        "import json, runpy, sys\ndel sys.argv[0]\nrunpy.run_path(sys.argv[0], run_name='__main__')\n"
+        "from trackio.sqlite_storage import SQLiteStorage as S\nprint(json.dumps(S.get_logs('p', 'exp1'), default=str))"
+    )
+    told = subprocess.run([sys.executable, "-c", code, *words], env=env, capture_output=True, text=True)
+    assert "sent 3 steps" in told.stdout.splitlines(), told.stderr
     rows = json.loads(told.stdout.splitlines()[-1])
     assert [(row["step"], row["dare/label_accuracy"], row["dare/majority_ratio"]) for row in rows] == [
         (step, 1.0, 0.75) for step in range(3)

@@ -1,9 +1,8 @@
-"""The shape of the package: who imports whom, what loading it costs, what it exports."""
+"""The shape of the package: what loading it costs, what it exports. Who imports whom: test_rooms.py."""
 
-import ast
-import builtins
 import importlib
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -17,81 +16,67 @@ import dare_reward.errors
 from dare_reward.errors import DareError, path
 
 ROOT = Path(__file__).parents[2]
-PRODUCT = {"dare_reward": "client", "dare_service": "service", "dare_trainer": "trainer"}
-PACKAGES = {**PRODUCT, "dare_research": "research/dare_research"}  # the last is not in an sdist
 
 
-def imports(file):
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            yield node.module.partition(".")[0]
+# What is done one after the other in one interpreter, and of what each loads nothing; `None`: the standard library alone.
+STAGES = {
+    "the trainer's package": ("import dare_trainer", {"numpy", "httpx", "dare_reward"}),
+    # The entry point is imported by each vLLM process of the environment, used or not.
+    "what vLLM loads at every start": ("import dare_trainer.openrlhf.patch", {"httpx", "dare_reward"}),
+    "numpy": ("import numpy", set()),
+    "the package and its methods": ("import dare_reward, dare_reward.methods; dare_reward.methods()", None),
+    "scoring without hard answers": (
+        "import dare_reward; dare_reward.estimate([{'rollouts': [{'answer': '1', 'mean_entropy': 0.1}]}])",
+        None,
+    ),
+    "a command": (
+        "from dare_reward.cli import command_line; command_line('score')",
+        {"dare_reward.commands.report", "dare_service.serve", "dare_trainer.launch.commands"},
+    ),
+    "the adapters": (
+        "from dare_reward.stacks import trl, verl, slime",
+        {"torch", "trl", "verl", "swift", "slime", "accelerate", "httpx", "transfer_queue"},
+    ),
+    "the clients": ("import dare_reward; dare_reward.Client", set()),
+    # FastAPI loads pydantic's first version for a handler with declared parameters: half of create_app.
+    "a service": (
+        "from dare_service.server import serve; from dare_service.app import create_app; create_app(alone=True)",
+        {"dare_service.openapi", "dare_service.models", "pydantic.v1"},
+    ),
+}
+PROGRAM = """
+import json, sys
+loaded = {}
+for name, code in json.load(sys.stdin).items():
+    before = set(sys.modules)
+    exec(code)
+    loaded[name] = sorted(set(sys.modules) - before)
+print(json.dumps(loaded))
+"""
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_the_direction_of_dependence(package):
-    allowed = PACKAGES.keys() if package == "dare_research" else {"dare_reward", package}
-    files = list((ROOT / PACKAGES[package]).rglob("*.py"))
-    assert files or package not in PRODUCT
-    for file in files:
-        assert {i for i in imports(file) if i in PACKAGES} <= allowed, file
+@pytest.fixture(scope="module")
+def loaded():
+    """The modules that each stage loads beyond those before it."""
+    told = json.dumps({name: code for name, (code, _) in STAGES.items()})
+    done = subprocess.run([sys.executable, "-c", PROGRAM], input=told, check=True, capture_output=True, text=True)
+    return {name: set(modules) for name, modules in json.loads(done.stdout).items()}
 
 
-def test_nothing_that_is_shipped_names_the_studies_package():
-    """Nor as a string that is imported later."""
-    for folder in PRODUCT.values():
-        for file in (ROOT / folder).rglob("*.py"):
-            assert "dare_research" not in file.read_text(), file
+@pytest.mark.parametrize("stage", STAGES)
+def test_what_loading_costs(loaded, stage):
+    _, without = STAGES[stage]
+    if without is not None:
+        assert not loaded[stage] & without
+        return
+    packages = {name.partition(".")[0] for name in loaded[stage]}
+    # A package of methods, such as dare_research, loads where it is installed, by its entry points.
+    assert packages - sys.stdlib_module_names - {"dare_research"} <= {"dare_reward"}
 
 
-def modules_of(file):
-    """Every module that a file names in an import, wherever it stands, with the names that are taken from it."""
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("dare_reward."):
-            yield node.value
-
-
-@pytest.mark.parametrize("package", sorted(PACKAGES.keys() - {"dare_reward"}))
-def test_what_has_an_underscore_stays_in_its_package(package):
-    names = {m for file in (ROOT / PACKAGES[package]).rglob("*.py") for m in modules_of(file)}
-    names = {name for name in names if name.startswith("dare_reward.")}
-    assert names or package not in PRODUCT
-    assert {n for n in names if any(p.startswith("_") and p != "__version__" for p in n.split(".")[1:])} == set()
-
-
-def loaded(code):
-    program = f"import sys\n{code}\nprint(*sorted(m for m in sys.modules if '.' not in m))"
-    return set(
-        subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
-    )
-
-
-PLUGINS = {"dare_research"}  # loads where it is installed, by its entry points
-
-
-def test_importing_loads_numpy_alone():
-    """Beside the standard library; what an interpreter of this environment loads by itself does not count."""
-    extra = loaded("import dare_reward, dare_reward.methods; dare_reward.methods()") - loaded("import numpy")
-    assert extra - sys.stdlib_module_names - PLUGINS == {"dare_reward"}
-
-
-def test_scoring_without_hard_answers_loads_no_more():
-    code = "import dare_reward; dare_reward.estimate([{'rollouts': [{'answer': '1', 'mean_entropy': 0.1}]}])"
-    assert loaded(code) - loaded("import numpy") - sys.stdlib_module_names - PLUGINS == {"dare_reward"}
-
-
-def test_the_clients_bring_httpx():
-    assert "httpx" in loaded("import dare_reward; dare_reward.Client")
-
-
-def test_only_the_client_imports_httpx():
-    users = {f.name for f in (ROOT / "client").rglob("*.py") if "httpx" in set(imports(f))}
-    assert users <= {"client.py"}
+def test_the_clients_bring_httpx_and_a_command_its_own_module(loaded):
+    assert "httpx" in loaded["the clients"]
+    assert "dare_reward.commands.score" in loaded["a command"]
 
 
 def test_exports():
@@ -107,30 +92,6 @@ def test_every_error_carries_a_status():
     assert len(errors) >= 10
     assert {e.__name__ for e in errors} == set(dare_reward.errors.__all__)
     assert {e.status for e in errors if hasattr(e, "status")} <= {400, 409, 413, 422, 500, 502, 503}
-
-
-# vLLM loads their modules at its start, used or not, and must not load this package with them.
-OF_VLLM = {"EntropyError", "PluginError"}
-# A verdict of the answers' parser, which no caller of `dare_reward.answers` ever sees.
-OF_THE_PARSER = {"Unreadable"}
-
-
-def test_errors_are_of_one_tree_or_private():
-    bases = {}
-    for room, package in (("client", "dare_reward"), ("service", "dare_service"), ("trainer", "dare_trainer")):
-        for file in (ROOT / room / package).rglob("*.py"):
-            for node in ast.walk(ast.parse(file.read_text())):
-                if isinstance(node, ast.ClassDef):
-                    bases[node.name] = {b.id for b in node.bases if isinstance(b, ast.Name)}
-
-    def ancestors(name):
-        return {name}.union(*(ancestors(b) for b in bases.get(name, ()) if b != name))
-
-    builtin = {n for n, e in vars(builtins).items() if isinstance(e, type) and issubclass(e, BaseException)}
-    errors = {n for n in bases if ancestors(n) & builtin}
-    assert errors >= {"DareError", "FrameError", "SettingsError", "SiblingError", "Held"}
-    outside = {n for n in errors if "DareError" not in ancestors(n) and not n.startswith("_")}
-    assert outside <= OF_VLLM | OF_THE_PARSER
 
 
 def test_paths_read_like_code():

@@ -1,6 +1,7 @@
 """The rooms of the code: who may import whom inside a package, how wide a folder is, what a class is called."""
 
 import ast
+import builtins
 import tomllib
 from collections import defaultdict
 from functools import cache
@@ -145,6 +146,72 @@ def test_imports_are_seen():
     assert "dare_reward.client" in seen["dare_reward.commands.score"]
     assert "dare_trainer.vllm.entropy_torch" in seen["dare_trainer.vllm.plugin"]
     assert "dare_service.serve" in seen["dare_reward.cli"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_direction_of_dependence(package):
+    allowed = PACKAGES.keys() if package == "dare_research" else {"dare_reward", package}
+    own = {module for module in modules() if room(module, package)}
+    assert own or package not in SHIPPED
+    for module in own:
+        needed = imports()[module] - (set(entry_points()) if module == "dare_reward.cli" else set())
+        assert {name.partition(".")[0] for name in needed} <= allowed, module
+
+
+def test_nothing_that_is_shipped_names_the_studies_package():
+    """Nor as a string that is imported later."""
+    for module, (file, _) in modules().items():
+        assert not module.startswith(tuple(SHIPPED)) or "dare_research" not in file.read_text(), file
+
+
+def named_by(module):
+    """Every module of the base package that a module names, in an import or a string, with the names taken from it."""
+    for node in ast.walk(modules()[module][1]):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("dare_reward."):
+            yield node.value
+
+
+@pytest.mark.parametrize("package", sorted(PACKAGES.keys() - {"dare_reward"}))
+def test_what_has_an_underscore_stays_in_its_package(package):
+    names = {name for module in modules() if room(module, package) for name in named_by(module)}
+    names = {name for name in names if name.startswith("dare_reward.")}
+    assert names or package not in SHIPPED
+    assert {n for n in names if any(p.startswith("_") and p != "__version__" for p in n.split(".")[1:])} == set()
+
+
+def test_only_the_client_imports_httpx():
+    users = {module for module in modules() if room(module, "dare_reward") and "httpx" in set(named_by(module))}
+    assert users <= {"dare_reward.client"}
+
+
+# vLLM loads their modules at its start, used or not, and must not load this package with them.
+OF_VLLM = {"EntropyError", "PluginError"}
+# A verdict of the answers' parser, which no caller of `dare_reward.answers` ever sees.
+OF_THE_PARSER = {"Unreadable"}
+
+
+def test_errors_are_of_one_tree_or_private():
+    classes = (
+        node
+        for module, (_, tree) in modules().items()
+        if module.startswith(tuple(SHIPPED))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    )
+    bases = {node.name: {base.id for base in node.bases if isinstance(base, ast.Name)} for node in classes}
+
+    def ancestors(name):
+        return {name}.union(*(ancestors(b) for b in bases.get(name, ()) if b != name))
+
+    builtin = {n for n, e in vars(builtins).items() if isinstance(e, type) and issubclass(e, BaseException)}
+    errors = {n for n in bases if ancestors(n) & builtin}
+    assert errors >= {"DareError", "FrameError", "SettingsError", "SiblingError", "Held"}
+    outside = {n for n in errors if "DareError" not in ancestors(n) and not n.startswith("_")}
+    assert outside <= OF_VLLM | OF_THE_PARSER
 
 
 def test_no_import_goes_in_a_circle():
