@@ -5,7 +5,7 @@ the tests that reach it, and prints each mutant that survived, as a difference, 
 code is 0 if at least 85 % were killed.
 
 ROOM is `estimators` (with groups and frame; minutes) or `answers` (days, so draw a sample: `answers --sample 100`).
-PATTERN picks mutants by name, such as `dare_reward.wire.*`. docs/development.md says what survives.
+PATTERN picks mutants by name, such as `dare_reward.wire.*`.
 """
 
 from __future__ import annotations
