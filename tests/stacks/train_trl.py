@@ -123,6 +123,11 @@ def train(
 if __name__ == "__main__":
     import os
 
+    from torch import distributed
+
     (model, url, out), runs = sys.argv[1:4], json.loads(sys.argv[4])
     results = [train(Path(model), url, out=Path(out), **given) for given in runs]
     Path(out, f"rank{os.environ.get('RANK', '0')}.json").write_text(json.dumps(results))
+    # A rank that leaves while the other one's connections are open can be ended by SIGABRT: both close theirs first.
+    distributed.barrier()
+    distributed.destroy_process_group()
