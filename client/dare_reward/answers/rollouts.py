@@ -17,6 +17,7 @@ from .ttrl_strings import official_answer
 
 JSON = Mapping[str, Any]
 Mode = Literal["clean", "ttrl_official"]
+MOST: Final = 32_000_000  # characters of texts
 NO_ANSWER: Final = Extraction(None, "none", EMPTY)
 
 
@@ -26,7 +27,7 @@ class Readings:
     `most`: the characters of texts that are kept, after which the oldest half is forgotten.
     """
 
-    def __init__(self, most: int = 32_000_000) -> None:
+    def __init__(self, most: int = MOST) -> None:
         self._half, self._size = most // 2, 0
         self._new: dict[tuple[object, ...], Extraction] = {}
         self._old: dict[tuple[object, ...], Extraction] = {}

@@ -18,13 +18,14 @@ from dare_reward.analysis.truth import known_groups
 from dare_reward.analysis.verdict import Shown, Verdict, judge
 from dare_reward.answers.classes import listed
 from dare_reward.answers.labels import read_label
+from dare_reward.answers.rollouts import Readings
 from dare_reward.errors import RequestError
 from dare_reward.files.entropy_estimates import EntropyEstimate, estimate_of
 from dare_reward.files.labels import LabelFile
 from dare_reward.files.reader import Reader
 from dare_reward.groups import Groups
 from dare_reward.scoring.diagnostics import correctness
-from dare_reward.scoring.request import UNLIMITED, Prepared, prepare
+from dare_reward.scoring.request import UNLIMITED, Prepared, fault_of, is_named, prepare
 from dare_reward.segments import Floats, offsets
 
 from .shared_arguments import missing_entropies, warn, watched
@@ -60,6 +61,7 @@ def read_labelled(
     only: Collection[str] | None = None,
     unlabelled: bool = False,
     tell: Callable[..., None] = warn,
+    reader: Reader | None = None,
 ) -> Labelled:
     """Every good group of the file; what is wrong with it is said. RequestError if no group has a label.
 
@@ -68,8 +70,9 @@ def read_labelled(
     only         the ids of the groups to read (default: all)
     unlabelled   a file without any label is read too
     tell         takes the lines on what is wrong with it
+    reader       of the file, which has read it already
     """
-    reader = Reader(file, missing=missing, labels=labels)
+    reader = reader or Reader(file, missing=missing, labels=labels)
     placed: list[Placed] = []
     summary = ReadSummary(reader.unit, reader.ledger, done="read", tell=tell)
     for number_, item in watched(reader, file) if tell is warn else reader:
@@ -80,7 +83,7 @@ def read_labelled(
     is_run = _is_run(placed)
     if is_run:
         placed = _last_steps(file, placed, reader, summary, tell)
-    placed, prepared = _read(placed, reading, summary)
+    placed, prepared = _read(placed, reading, summary, reader.readings)
     summary.say_refused()
     reader.say(tell)
     if prepared is None:
@@ -123,11 +126,21 @@ def other_estimate(
     return lambda: read_labelled(arguments.file, missing=how, labels=labels, reading=reading, tell=lambda *_: None)
 
 
-def shown_verdict(arguments: argparse.Namespace, labels: LabelFile | None, **options: Unpack[Options]) -> Shown:
-    """What `dare-reward calibrate` shows of the command's file, or why it has no verdict."""
+def shown_verdict(
+    arguments: argparse.Namespace,
+    labels: LabelFile | None,
+    *,
+    reader: Reader | None = None,
+    **options: Unpack[Options],
+) -> Shown:
+    """What `dare-reward calibrate` shows of the command's file, or why it has no verdict.
+
+    reader   of the file, which has read it already
+    """
     missing, reading = missing_entropies(arguments), options.get("reading", {})
+    how: dict[str, Any] = {"missing": missing, "labels": labels, "reading": reading, "tell": lambda *_: None}
     try:
-        data = read_labelled(arguments.file, missing=missing, labels=labels, reading=reading, tell=lambda *_: None)
+        data = read_labelled(arguments.file, reader=reader, **how)
         refuse_repeats(data)
     except RequestError as error:
         return Shown("These labels give no verdict", str(error), (), "", (), ())
@@ -219,35 +232,23 @@ def refuse_repeats(data: Labelled) -> None:
 
 
 def _read(
-    placed: list[Placed], reading: Mapping[str, Any], summary: ReadSummary
+    placed: list[Placed], reading: Mapping[str, Any], summary: ReadSummary, readings: Readings
 ) -> tuple[list[Placed], Prepared | None]:
     """All groups in one pass. If one of them is at fault, each is read by itself before, and these are refused."""
 
     def prepared() -> Prepared:
         groups = [{**group, "group_id": f"{p}"} for p, (_, group) in enumerate(placed)]  # a file's ids may come twice
-        return _prepared(groups, reading)
+        return prepare(groups, params=reading, limits=UNLIMITED, readings=readings)
 
-    if placed and all(isinstance(g["group_id"], str) and 1 <= len(g["group_id"]) <= 256 for _, g in placed):
+    if placed and all(is_named(g) for _, g in placed):
         with suppress(RequestError):
             return placed, prepared()
-    each = [(number_, group, _fault(group, reading)) for number_, group in placed]
+    each = [(number_, group, fault_of(group, readings, reading)) for number_, group in placed]
     for number_, group, fault in each:
         if fault is not None:
             summary.refuse(number_, group, fault)
     placed = [(number_, group) for number_, group, fault in each if fault is None]
     return placed, prepared() if placed else None
-
-
-def _fault(group: Mapping[str, Any], reading: Mapping[str, Any]) -> RequestError | None:
-    try:
-        _prepared([group], reading)
-    except RequestError as error:
-        return error
-    return None
-
-
-def _prepared(groups: Sequence[Mapping[str, Any]], reading: Mapping[str, Any]) -> Prepared:
-    return prepare(groups, params=reading, limits=UNLIMITED)
 
 
 def interval(ends: Mapping[str, Any], digits: int = 3) -> str:

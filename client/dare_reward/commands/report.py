@@ -76,21 +76,21 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0 written; 1 if groups were refused or unreadable; 2 nothing to show."""
     check_out(arguments)
-    ledger = Ledger()
-    book = book_of(arguments, ledger)
+    ledger, reader = Ledger(), None if is_run(arguments.file) else read_groups(arguments, twice=True)
+    book = book_of(arguments, ledger, reader)
     if book is None:
         return 1
-    verdict = _calibration(arguments, book)
+    verdict = reader and _calibration(arguments, book, reader)
     data = {"calibration": verdict and asdict(verdict), **view(book)}
     if verdict:  # of labelled prompts it is the one thing to know
         data["runs"][0]["headline"] = {"text": verdict.why, "word": verdict.headline, "tone": "quiet"}
     shown = sum(len(r["cards"]) for r in data["runs"])
     groups = sum(r["groups"] for r in data["runs"])
-    source = Path(arguments.file).name if arguments.file != "-" else "standard input"
+    name = Path(arguments.file).name if arguments.file != "-" else "standard input"
     head = {
         "live": False,
         "title": arguments.title or data["runs"][0]["run"] or Path(arguments.file).name,
-        "source": f"{source}: {ledger.sentence}" if ledger.lost else source,
+        "source": f"{name}: {ledger.sentence}" if ledger.lost else name,
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "version": __version__,
     }
@@ -98,23 +98,23 @@ def run(arguments: argparse.Namespace) -> int:
         out.write(document({**head, **data}))
     counted = (f"{n:,} {what}{'s' * (n != 1)}" for n, what in ((groups, "group"), (len(data["runs"]), "run")))
     warn(f"wrote {arguments.out}: {' of '.join(counted)}; {shown:,} to read one by one")
-    if ledger.lost and is_run(arguments.file):  # of other files the reader has said so
+    if ledger.lost and reader is None:  # of other files the reader has said so
         warn(ledger.sentence)
     return ledger.exit_code
 
 
-def book_of(arguments: argparse.Namespace, ledger: Ledger) -> RunBook | None:
+def book_of(arguments: argparse.Namespace, ledger: Ledger, reader: Reader | None) -> RunBook | None:
     """The groups of the file; None, and why, where none was scored. RequestError if there are none.
 
-    `ledger` counts what was read; a group that could not be scored is refused.
+    `ledger` counts what was read; a group that could not be scored is refused. `reader`: None for a run log.
     """
-    is_log = is_run(arguments.file)
+    is_log = reader is None
     given = [name for name in ("labels", "prompts") if getattr(arguments, name) is not None]
     if is_log and given:
         why = f"{arguments.file} is a run log, which holds {given[0]} as they were sent: leave out --{given[0]}"
         raise RequestError(why, code="parameter")
     book, failed, count, notes = RunBook(loose=not is_log), list[Problem](), 0, _Notes()
-    lines = run_lines(arguments.file, ledger) if is_log else _scored(arguments, ledger)
+    lines = run_lines(arguments.file, ledger) if reader is None else _scored(arguments, ledger, reader)
     for line in watched(lines, arguments.file):
         if arguments.only in {None, line.get("run") or ""}:
             book.add(line)
@@ -166,24 +166,27 @@ def _refuse(
         warn(*remedies(arguments.words, groups, candidates=candidates, param=has_param))
 
 
-def _scored(arguments: argparse.Namespace, ledger: Ledger) -> Iterator[Mapping[str, Any]]:
+def _scored(arguments: argparse.Namespace, ledger: Ledger, reader: Reader) -> Iterator[Mapping[str, Any]]:
     """The lines of a file whose groups are scored here."""
     params: Mapping[str, Any] = chosen_params(arguments)[arguments.method]
     named = OPTIONS["shadow"].parse(arguments.shadow)
     shadow = named if arguments.method == VOTE or VOTE in named else (VOTE, *named)
-    reader = read_groups(arguments)
-    return scored_lines(reader, ledger, method=arguments.method, params=params, shadow=shadow, tell=warn)
+    asked: dict[str, Any] = {"method": arguments.method, "params": params, "shadow": shadow, "tell": warn}
+    for line in scored_lines(reader, ledger, **asked):
+        if line["step"] is not None:  # of a run there is no verdict
+            reader.forget()
+        yield line
 
 
-def _calibration(arguments: argparse.Namespace, book: RunBook) -> Shown | None:
+def _calibration(arguments: argparse.Namespace, book: RunBook, reader: Reader) -> Shown | None:
     """What `dare-reward calibrate` says of a labelled file of rollouts; None of anything else."""
-    (run, *others), file = book.runs.values(), arguments.file
-    if others or not run.one_set or file == "-" or not any("pass@1" in step.sums for step in run.steps.values()):
+    run, *others = book.runs.values()
+    if others or not run.one_set or not any("pass@1" in step.sums for step in run.steps.values()):
         return None
     params = chosen_params(arguments)[arguments.method]
     weight = {name: params[name] for name in WEIGHT if name in params}
     reading = {s.name: params[s.name] for s in ANSWER_SPECS if s.name in params}
-    return shown_verdict(arguments, read_labels(arguments), reading=reading, **weight)
+    return shown_verdict(arguments, read_labels(arguments), reader=reader, reading=reading, **weight)
 
 
 def _first_groups(path: str) -> tuple[list[Mapping[str, Any]], int]:

@@ -133,11 +133,11 @@ def check_out(arguments: argparse.Namespace) -> None:
         check_free(arguments.out, force=arguments.force)
 
 
-def read_groups(arguments: argparse.Namespace) -> Reader:
-    """The groups of the command's file, with their labels and prompts."""
-    named = getattr(arguments, "prompts", None)
+def read_groups(arguments: argparse.Namespace, *, twice: bool = False) -> Reader:
+    """The groups of the command's file, with their labels and prompts; `twice`: for two iterations."""
+    named, missing = getattr(arguments, "prompts", None), missing_entropies(arguments)
     prompts = None if named is None else PromptFile(named)
-    return Reader(arguments.file, missing=missing_entropies(arguments), labels=read_labels(arguments), prompts=prompts)
+    return Reader(arguments.file, missing=missing, labels=read_labels(arguments), prompts=prompts, twice=twice)
 
 
 def read_labels(arguments: argparse.Namespace) -> LabelFile | None:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from ..answers.rollouts import Readings
 from ..errors import RequestError
 from ..files.content import open_records, run_log
-from ..files.reader import Faults, Reader
+from ..files.reader import Faults, Item, Reader
 from ..files.shapes import is_logged
 from ..ledger import Fate, Ledger
 from ..runs.line import ASKED, fault, objects, of_scored
 from ..runs.reader import is_segment
-from ..scoring.request import UNLIMITED, prepare
+from ..scoring.request import UNLIMITED, fault_of, is_named
 from ..scoring.score import ScoredGroups, score
 
 Line = dict[str, Any]
@@ -68,28 +68,35 @@ def scored_lines(
     tell: Callable[[str], None],
 ) -> Iterator[Line]:
     """The lines of a file that `dare-reward score` reads, scored. What cannot be read of it is said through `tell`."""
-    faults, readings = Faults(reader.unit, tell), Readings()
+    faults = Faults(reader.unit, tell)
 
-    def good() -> Iterator[Group]:
-        for number, group in reader:
-            if isinstance(group, RequestError):
-                faults.add(number, group)
-                continue
-            try:
-                prepare([group], limits=UNLIMITED, readings=readings)
-            except RequestError as error:
+    def scored(groups: Sequence[Group]) -> Iterator[Line]:
+        # A prompt comes back in a later step.
+        numbered = [{**group, "group_id": str(i)} for i, group in enumerate(groups)]
+        found = score(numbered, params, method=method, shadow=shadow, limits=UNLIMITED, readings=reader.readings)
+        return lines_of(found, groups)
+
+    def good(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
+        for number, item in items:
+            if isinstance(item, RequestError):
+                faults.add(number, item)
+            elif (error := fault_of(item, reader.readings)) is not None:
                 faults.add(number, error)
                 reader.ledger.count("read", records=-1)
                 reader.ledger.count("refused", f"{reader.unit} {number}: {error}")
-                continue
-            yield group
+            else:
+                yield item
 
-    source = good()
-    while batch := list(islice(source, BATCH)):
-        # A prompt comes back in a later step.
-        numbered = [{**group, "group_id": str(i)} for i, group in enumerate(batch)]
-        scored = score(numbered, params, method=method, shadow=shadow, limits=UNLIMITED, readings=readings)
-        yield from lines_of(scored, batch)
+    source = iter(reader)
+    while items := list(islice(source, BATCH)):
+        lines = None
+        with suppress(RequestError):  # one of them is at fault, or the request, which is told when it is asked again
+            groups = [item for _, item in items if is_named(item)]
+            lines = scored(groups) if len(groups) == len(items) else None
+        if lines is None:
+            groups = list(good(items))
+            lines = scored(groups) if groups else iter(())
+        yield from lines
     faults.say()
     reader.say(tell)
     ledger.add(reader.ledger)

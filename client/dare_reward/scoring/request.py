@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain, pairwise
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 
@@ -209,6 +209,17 @@ def prepare(
     )
 
 
+def fault_of(
+    group: JSON, readings: Readings | None = None, params: Mapping[str, Any] = MappingProxyType({})
+) -> RequestError | None:
+    """What is wrong with a group, if anything is; the arguments are those of `prepare`."""
+    try:
+        prepare([group], params=params, limits=UNLIMITED, readings=readings)
+    except RequestError as error:
+        return error
+    return None
+
+
 def read_numbers(group: JSON, names: Collection[str], *, limits: Limits = LIMITS) -> list[dict[str, float]]:
     """A group is checked, and of each rollout those of its numbers that are there: what costs no look at its answer."""
     table, where = check_shape([group], limits=limits)
@@ -303,7 +314,7 @@ def _check_groups(groups: Any, limits: Limits) -> None:
             raise RequestError("must be a list of at least one rollout", loc=(*loc, "rollouts"), code="empty_group")
         limits.check_rollouts(len(rollouts), (*loc, "rollouts"))
         name = group.get("group_id", str(p))
-        if not isinstance(name, str) or not 1 <= len(name) <= 256:
+        if not _is_name(name):
             raise RequestError("must be a string of 1 to 256 characters", loc=(*loc, "group_id"), code="value")
         if name in seen:
             raise RequestError(f"is the id of group {seen[name]} too", loc=(*loc, "group_id"), code="duplicate_id")
@@ -312,6 +323,15 @@ def _check_groups(groups: Any, limits: Limits) -> None:
         if (planned := group.get("group_size")) is not None and planned < len(rollouts):
             message = f"{len(rollouts)} rollouts of a group of {planned}: one group has one size"
             raise RequestError(message, loc=(*loc, "group_size"), code="size_conflict")
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and 1 <= len(value) <= 256
+
+
+def is_named(group: Any) -> TypeGuard[dict[str, Any]]:
+    """Whether this is a group with an id, and with one that a group may have."""
+    return isinstance(group, Mapping) and _is_name(group.get("group_id"))
 
 
 @lru_cache(maxsize=256)  # the groups of a run have the same keys

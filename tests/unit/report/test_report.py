@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+from collections import Counter
 from html.parser import HTMLParser
 
 import pytest
@@ -11,6 +12,7 @@ from growth import calls
 from lines import as_line
 from rows import each
 
+from dare_reward.answers import rollouts as reading
 from dare_reward.cli import main
 from dare_reward.files.reader import Reader
 from dare_reward.ledger import Ledger
@@ -621,6 +623,25 @@ def test_the_report_of_a_labelled_file_answers_the_question(tmp_path, shadow):
     assert (headline["word"], headline["text"]) == (said["headline"], said["why"])
     assert (said["headline"], said["line"].partition("=")[0]) == ("Use this line", "method")
     assert main(["calibrate", str(tmp_path / "in.jsonl")]) == 0
+
+
+@pytest.mark.parametrize("step", [None, 3], ids=["a set", "a run"])
+@pytest.mark.parametrize(
+    "words", [["score"], ["report", "--shadow", "ttrl,scrl", "-o"], ["calibrate"]], ids=lambda w: w[0]
+)
+def test_a_command_reads_each_text_once(tmp_path, monkeypatch, capsys, words, step):
+    """However many methods, shadows and verdicts ask, and where some groups of the file are refused."""
+    texts = [rf"Rollout {n}: \boxed{{{n % 3}}}" for n in range(130 * 3)]
+    rollouts = [{"text": text, "mean_entropy": 0.1 + n / 1000} for n, text in enumerate(texts)]
+    place = {} if step is None else {"run": "r", "step": step}
+    groups = [{"prompt": f"p{n}", "label": "1", **place, "rollouts": rollouts[3 * n : 3 * n + 3]} for n in range(130)]
+    bad = {"prompt": "q", "rollouts": [{"text": "7", "mean_entropy": -1.0}]}
+    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, [*groups, bad])))
+    read, own = Counter(), reading.extract
+    monkeypatch.setattr(reading, "extract", lambda text, **how: (read.update([text]), own(text, **how))[1])
+    out = [str(tmp_path / "out.html")] if "-o" in words else []
+    assert main([words[0], str(tmp_path / "in.jsonl"), *words[1:], *out]) == {"calibrate": 3}.get(words[0], 1)
+    assert {text: read[text] for text in texts} == dict.fromkeys(texts, 1)
 
 
 def test_a_labelled_file_with_a_prompt_twice_is_not_calibrated(tmp_path):
