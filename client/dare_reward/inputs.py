@@ -40,6 +40,7 @@ ACCEPTED: Final = 1024  # labels of a prompt: some question sets list hundreds o
 
 Text = str | None
 Answer = str | float | None  # a number stands for its text
+Content = str | Sequence[Mapping[str, Any]] | None  # parts of a chat reply stand for their text
 Flag = bool | None
 Number = float | np.floating[Any] | None
 Count = int | np.integer[Any] | None
@@ -91,9 +92,9 @@ class AnsweredRollout(TypedDict, total=False):
     id: Annotated[Text, Input("default: the rollout's index")]
     answer: Annotated[Answer, Input("final answer; wins over text; null: no answer", sent=False)]
     text: Annotated[
-        Text,
+        Content,
         Input(
-            "generated text, from which the answer is extracted",
+            "generated text, from which the answer is extracted; or the parts of a chat reply's content",
             sent=False,
             also="completion response output generation output_text generated_text content message",
         ),
@@ -266,6 +267,7 @@ _TYPES: Final[Mapping[Any, Type]] = MappingProxyType(
         str: "text",
         Text: "text",
         Answer: "text",
+        Content: "text",
         Texts: "texts",
         bool: "bool",
         Flag: "bool",

@@ -44,6 +44,13 @@ _SETTINGS = {name: _option(spec) for name, spec in BODY.items()} | _SETTINGS
 REQUEST_KEYS = frozenset({*_SETTINGS, "groups"})
 
 
+# What may stand in the place of a text: a number, and the parts of a chat reply.
+_STAND_FOR_TEXT: dict[str, Any] = {
+    "answer": Annotated[float, Rule(allow_inf_nan=False)],
+    "text": list[dict[str, Any]],
+}
+
+
 def _input(field: Field, rollouts: Any = None) -> Any:
     """The model of one input; `rollouts` is that of its rollouts, if it has any."""
     described = Rule(description=field.doc or None)
@@ -64,8 +71,8 @@ def _input(field: Field, rollouts: Any = None) -> Any:
 
 def _value(field: Field) -> Any:
     """One value of an input that is there."""
-    if field.name == "answer":  # a number stands for its text
-        return str | Annotated[float, Rule(allow_inf_nan=False)]
+    if field.name in _STAND_FOR_TEXT:
+        return str | _STAND_FOR_TEXT[field.name]
     if field.type == "bool":
         return bool
     if field.type == "int":

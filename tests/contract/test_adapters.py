@@ -276,11 +276,17 @@ def test_trl_extras_of_a_rollout_func(service):
         ),
         ([{"role": "assistant", "content": None}], ""),
         ([{"role": "assistant", "content": [{"type": "text", "text": "x"}, {"type": "image"}]}], "x"),
+        ([{"role": "assistant", "content": [{"type": "reasoning", "text": "y"}, {"text": "x"}]}], "x"),
         ([], ""),
     ],
 )
 def test_conversational_completions(completion, text):
     assert text_of(completion) == text
+
+
+def test_a_part_that_is_no_text_is_refused_by_name():
+    with pytest.raises(RequestError, match="'audio'"):
+        text_of([{"role": "assistant", "content": [{"type": "audio", "audio": "..."}]}])
 
 
 def sample(index, answer, *, status="completed", **more):

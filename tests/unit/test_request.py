@@ -8,6 +8,7 @@ import pytest
 import dare_reward
 from dare_reward.errors import LimitError, RequestError
 from dare_reward.groups import Groups, Ragged
+from dare_reward.runs.line import line
 from dare_reward.scoring.request import Limits, prepare
 
 
@@ -294,3 +295,15 @@ def test_the_outside_of_the_range_is_out(dtype, value):
 def test_the_names_of_other_tools_suggest_ours(name, own):
     with pytest.raises(RequestError, match=f"unknown field '{name}'. Did you mean {own}?"):
         dare_reward.estimate([{"rollouts": [{"answer": "1"}], name: []}])
+
+
+def test_the_parts_of_a_chat_reply_stand_for_their_text():
+    """In a request and in its run log; in a file they come as `message` or `content` of an engine's choices."""
+    parts = [{"type": "reasoning", "reasoning": "7"}, {"type": "text", "text": r"So \boxed{1"}, {"text": "2}."}]
+    sent = [{"text": parts, "mean_entropy": 0.2}, {"text": r"So \boxed{12}.", "mean_entropy": 0.2}]
+    (reply,) = dare_reward.estimate([{"rollouts": sent}]).groups
+    assert reply.answers == ("12", "12")
+    logged = line({"rollouts": sent}, reply, asked=frozenset({"texts"}))["rollouts"]
+    assert [r["text"] for r in logged] == [r"So \boxed{12}."] * 2
+    error = refuse([{"rollouts": [sent[1], {"text": [{"type": "image_url", "image_url": "..."}]}]}], method="ttrl")
+    assert (error.loc, "'image_url'" in error.message) == (("groups", 0, "rollouts", 1, "text"), True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
+from ..errors import RequestError
 from ..params import Param, parameters
 from ..segments import Bools
 from .choices import option_letters
@@ -17,6 +18,9 @@ from .ttrl_strings import official_answer
 
 JSON = Mapping[str, Any]
 Mode = Literal["clean", "ttrl_official"]
+# Parts of a reply's content by their type, as OpenAI's two APIs, engines and inspect_ai write them.
+SPOKEN: Final = frozenset({"text", "output_text"})
+UNSPOKEN: Final = frozenset({"reasoning", "thinking", "redacted_thinking", "refusal", "image"})
 MOST: Final = 32_000_000  # characters of texts
 NO_ANSWER: Final = Extraction(None, "none", EMPTY)
 
@@ -111,7 +115,7 @@ def read_answers(
         if "answer" in rollout:
             given = text_of(rollout["answer"])
             return Extraction(given, "given", why_none(given))
-        text = rollout.get("text")
+        text = spoken(rollout.get("text"))
         if not text:
             return NO_ANSWER
         if mode == "ttrl_official":
@@ -122,6 +126,37 @@ def read_answers(
         )
 
     return [read(r, quiet) for r, quiet in zip(rollouts, silent, strict=True)]
+
+
+def spoken(content: Any) -> Any:
+    """The text of a reply: the parts of its content joined, without reasoning; anything but parts as it is.
+
+    RequestError names a part that is no text.
+    """
+    if not isinstance(content, list | tuple):
+        return content
+    return "".join(map(_part, content))
+
+
+def _part(part: Any) -> str:
+    """What one part of a reply's content says."""
+    if not isinstance(part, Mapping):
+        raise RequestError("must be a string, or parts {type: text, text: ...}", code="type")
+    kind, text = str(part.get("type", "text"))[:64], part.get("text")
+    if kind in UNSPOKEN:
+        return ""
+    if kind in SPOKEN and isinstance(text, str):
+        return text
+    message = f"a part of its content is {kind!r}, no text. Send a string, or parts {{type: text, text: ...}}"
+    raise RequestError(message, code="content")
+
+
+def written(content: Any) -> str:
+    """The text of a prompt's message, whose content may be parts; images and other parts are left out."""
+    if not isinstance(content, list | tuple):
+        return content if isinstance(content, str) else ""
+    parts = (part.get("text") if isinstance(part, Mapping) else part for part in content)
+    return "".join(part for part in parts if isinstance(part, str))
 
 
 def text_of(answer: str | float | None) -> str | None:
@@ -149,7 +184,7 @@ def read_spans(
     silent = iter(silent_R.tolist())
 
     def span(rollout: JSON, group: JSON) -> Span | None:
-        if next(silent) or "answer" in rollout or not rollout.get("text"):
+        if next(silent) or "answer" in rollout or not (said := spoken(rollout.get("text"))):
             return None
         effort.check(("groups",))
 
@@ -158,7 +193,7 @@ def read_spans(
             (found,) = read_answers([{**rollout, "text": text}], [False], kind=kind, options=options, **reading)
             return found.answer
 
-        return answer_span(rollout["text"], read)
+        return answer_span(said, read)
 
     return [[span(rollout, group) for rollout in group["rollouts"]] for group in groups]
 

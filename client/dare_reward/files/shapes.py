@@ -24,7 +24,7 @@ from difflib import get_close_matches
 from math import isnan
 from typing import Any, Final
 
-from ..answers.rollouts import number_text
+from ..answers.rollouts import number_text, spoken, written
 from ..errors import RequestError, unknown_name
 from ..inputs import GROUP_FIELDS, ROLLOUT_FIELDS
 from ..membership import PLACE, Place, place_of, plain
@@ -186,7 +186,7 @@ def _choice(choice: Any, *, key: str, rows: int | None) -> dict[str, Any]:
     if not isinstance(choice, Mapping):
         raise RequestError("choices must hold objects", code="engine")
     message = choice.get("message")
-    text = _joined(message.get("content")) if isinstance(message, Mapping) else choice.get("text")
+    text = spoken(message.get("content")) if isinstance(message, Mapping) else choice.get("text")
     out = {"text": text, "finish_reason": choice.get("finish_reason")}
     logprobs = choice.get("logprobs")
     if isinstance(logprobs, Mapping):
@@ -349,7 +349,9 @@ def _rollout(value: Any, notes: Notes) -> Any:
     if isinstance(out.get("text"), Mapping):
         out["text"] = out["text"].get("content")
     if _is_messages(out.get("text")):
-        out["text"] = _said(out["text"])
+        out["text"] = next((m.get("content") for m in reversed(out["text"]) if m.get("role") == "assistant"), None)
+    if "text" in out:
+        out["text"] = spoken(out["text"])
     if _is_nan(out.get("answer")):
         out["answer"] = None
     if isinstance(out.get("answer"), int | float) and not isinstance(out["answer"], bool):
@@ -432,7 +434,7 @@ def prompt_texts(value: JSON) -> tuple[str, ...] | None:
         if isinstance(said, list) and _is_messages(said):
             while name == "messages" and said and said[-1].get("role") == "assistant":  # a whole conversation
                 said = said[:-1]
-            said = "\n".join(_joined(m.get("content")) or "" for m in said)
+            said = "\n".join(written(m.get("content")) for m in said)
         if isinstance(said, str) and said and not any(said in text for text in texts):
             texts = [*(text for text in texts if text not in said), said]
     return tuple(texts) or None
@@ -476,16 +478,3 @@ def read_value(value: Any, nothing: Any) -> Any:
 
 def _is_messages(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(m, Mapping) and "role" in m for m in value)
-
-
-def _said(messages: Sequence[JSON]) -> str | None:
-    """What the assistant said last."""
-    texts = [_joined(m.get("content")) for m in messages if m.get("role") == "assistant"]
-    return texts[-1] if texts else None
-
-
-def _joined(content: Any) -> str | None:
-    """A message's text, which may come in blocks."""
-    if isinstance(content, list):
-        return "".join(b["text"] for b in content if isinstance(b, Mapping) and isinstance(b.get("text"), str))
-    return content if isinstance(content, str) else None

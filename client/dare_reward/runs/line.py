@@ -17,7 +17,7 @@ import numpy as np
 
 from ..answers.classes import grades
 from ..answers.labels import read_labels
-from ..answers.rollouts import kind_of, option_tuple
+from ..answers.rollouts import kind_of, option_tuple, spoken
 from ..errors import RequestError, unknown_name
 from ..groups import Groups, Ragged
 from ..inputs import FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS
@@ -260,6 +260,8 @@ def _stripped(group: JSON, asked: frozenset[str]) -> dict[str, Any]:
         kept["prompt"] = group["prompt"]
     if not names >= set().union(*rollouts):
         rollouts = [{k: v for k, v in r.items() if k in names} for r in rollouts]
+    if "texts" in asked:
+        rollouts = [r if isinstance(r.get("text", ""), str) else {**r, "text": spoken(r["text"])} for r in rollouts]
     return {**kept, "rollouts": rollouts}
 
 

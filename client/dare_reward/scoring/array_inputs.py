@@ -21,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..answers.rollouts import spoken
 from ..errors import RequestError, path, unknown_name
 from ..groups import Ragged
 from ..inputs import FIELDS, ROLLOUT_FIELDS, Field
@@ -500,5 +501,5 @@ def path_digest(rollout: JSON) -> str | None:
     if ids is not None and len(ids):
         made = np.asarray(ids, np.int64).tobytes()
     else:
-        made = (rollout.get("text") or "").encode("utf-8", "replace")
+        made = (spoken(rollout.get("text")) or "").encode("utf-8", "replace")
     return hashlib.blake2b(made, digest_size=8).hexdigest() if made else None

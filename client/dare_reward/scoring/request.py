@@ -26,7 +26,17 @@ from ..answers import (
 )
 from ..answers.classes import Labels, classes_of, listed
 from ..answers.effort import Effort
-from ..answers.rollouts import READING, Readings, number_text, option_tuple, read_answers, read_spans, text_of, why_none
+from ..answers.rollouts import (
+    READING,
+    Readings,
+    number_text,
+    option_tuple,
+    read_answers,
+    read_spans,
+    spoken,
+    text_of,
+    why_none,
+)
 from ..answers.rules import Rules
 from ..errors import LimitError, RequestError
 from ..groups import Groups, Ragged, View
@@ -314,7 +324,7 @@ def _check_groups(groups: Any, limits: Limits) -> None:
             raise RequestError("must be a list of at least one rollout", loc=(*loc, "rollouts"), code="empty_group")
         limits.check_rollouts(len(rollouts), (*loc, "rollouts"))
         name = group.get("group_id", str(p))
-        if not _is_name(name):
+        if not isinstance(name, str) or not 1 <= len(name) <= 256:
             raise RequestError("must be a string of 1 to 256 characters", loc=(*loc, "group_id"), code="value")
         if name in seen:
             raise RequestError(f"is the id of group {seen[name]} too", loc=(*loc, "group_id"), code="duplicate_id")
@@ -325,13 +335,10 @@ def _check_groups(groups: Any, limits: Limits) -> None:
             raise RequestError(message, loc=(*loc, "group_size"), code="size_conflict")
 
 
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and 1 <= len(value) <= 256
-
-
 def is_named(group: Any) -> TypeGuard[dict[str, Any]]:
     """Whether this is a group with an id, and with one that a group may have."""
-    return isinstance(group, Mapping) and _is_name(group.get("group_id"))
+    name = group.get("group_id") if isinstance(group, Mapping) else None
+    return isinstance(name, str) and 1 <= len(name) <= 256
 
 
 @lru_cache(maxsize=256)  # the groups of a run have the same keys
@@ -401,10 +408,19 @@ def _check_contents(table: Table, limits: Limits, where: Where) -> None:
             column = [{} if isinstance(x, Mapping) else x for x in column]
         elif key == "answer" and {int, float} & {*map(type, column)} and isinstance(table.columns, dict):
             column = table.columns[key] = [number_text(x) if _is_finite(x) else x for x in column]
+        elif key == "text" and {list, tuple} & {*map(type, column)} and isinstance(table.columns, dict):
+            column = table.columns[key] = [_spoken(x, (*where(i), key)) for i, x in enumerate(column)]
         check_types(field, column, types, where)
         if field.type == "text" and max(map(len, filter(None, column)), default=0) > limits.text:
             long = next(i for i, x in enumerate(column) if x is not None and len(x) > limits.text)
             limits.check_text(len(column[long]), (*where(long), key))
+
+
+def _spoken(content: Any, loc: tuple[str | int, ...]) -> Any:
+    try:
+        return spoken(content)
+    except RequestError as error:
+        raise RequestError(error.message, loc=loc, code=error.code) from None
 
 
 def _is_finite(value: Any) -> bool:

@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 
 from .._outgoing import split_address
 from ..answers import Kind
+from ..answers.rollouts import written
 from ..errors import (
     ConfigError,
     DareError,
@@ -41,7 +42,7 @@ from ..scoring.update import Labelled, Update
 from ..votes import Wanted, Waves, votes_suffice
 from .collapse import RunWatch, watch_of
 from .report import logger, say_once, watch_answers
-from .rollout import content_of, group, has_entropy, label_of, may_vote
+from .rollout import group, has_entropy, label_of, may_vote
 
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client
@@ -208,7 +209,7 @@ class Scorer:
         """The text of a prompt, or of its messages, if the client's run log is to hold prompts. It does not travel."""
         if "prompt" not in asked_for(dict(self.client).get("run_log_texts", "")):
             return None
-        return prompt if isinstance(prompt, str) else "\n\n".join(content_of(m) for m in prompt)
+        return prompt if isinstance(prompt, str) else "\n\n".join(written(m.get("content")) for m in prompt)
 
     def check_scale(self, stack: str, *, divides: bool | None, remedy: str) -> None:
         """RequestError if the stack divides by a group's deviation what must keep its scale; None: the adapter cannot

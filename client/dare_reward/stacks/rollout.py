@@ -145,14 +145,6 @@ def label_of(value: Any, kind: str = "math") -> Labels | None:
     return texts if len(texts) > 1 else next(iter(texts), None)
 
 
-def content_of(message: JSON) -> str:
-    """The text of a message, whose content may be parts, some of them no text."""
-    content = message.get("content") or ""
-    if isinstance(content, str):
-        return content
-    return "".join(part if isinstance(part, str) else str(part.get("text") or "") for part in content)
-
-
 def own_stretch(mask: Any) -> slice:
     """Where in a response its policy spoke last: the last run of tokens that the mask names."""
     own = _mask(mask)

@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
+from ..answers.rollouts import spoken
 from ..errors import RequestError
 from ..methods import find
 from ..openrlhf import AnswerRules
 from ..votes import Waves, require_ballots
 from .adapter import Scorer
-from .rollout import content_of, outside_answer
+from .rollout import outside_answer
 
 # TRL keeps a rollout_func's `logprobs` to itself; under another name they reach the reward function.
 FIELD: Final = {"sampled_logprobs": "logprobs"}
@@ -174,7 +175,7 @@ def text_of(completion: Any) -> str:
     if isinstance(completion, str):
         return completion
     replies = [m for m in completion if m.get("role") == "assistant"]
-    return content_of(replies[-1]) if replies else ""
+    return str(spoken(replies[-1].get("content")) or "") if replies else ""
 
 
 def prompt_ids_of(trainer: Any, prompts: Sequence[Any]) -> list[list[int]]:

@@ -330,13 +330,15 @@ def test_openai_replies_with_several_choices(tmp_path):
     file = tmp_path / "replies.jsonl"
     batch = {"id": "b", "custom_id": "q1", "response": {"status_code": 200, "body": reply(texts)}, "error": None}
     old = {"id": "cmpl", "choices": [{"text": t, "logprobs": {"token_logprobs": [-0.5]}} for t in texts]}
-    file.write_text(
-        lines([reply(texts), batch, old, {"custom_id": "q2", "response": {"body": {}}, "error": {"code": 1}}])
-    )
+    failed = {"custom_id": "q2", "response": {"body": {}}, "error": {"code": 1}}
+    parts = reply([[{"type": "text", "text": t[:4]}, {"type": "text", "text": t[4:]}] for t in texts])
+    sounds = reply([[{"type": "input_audio"}]] * 3)
+    file.write_text(lines([reply(texts), batch, old, parts, failed, sounds]))
     found = [g for _, g in Reader(str(file))]
-    assert [g["group_id"] for g in found[:3]] == ["chatcmpl-1", "q1", "cmpl"]
-    assert all([r["text"] for r in g["rollouts"]] == texts for g in found[:3])
-    assert isinstance(found[3], RequestError)
+    assert [g["group_id"] for g in found[:4]] == ["chatcmpl-1", "q1", "cmpl", "chatcmpl-1"]
+    assert all([r["text"] for r in g["rollouts"]] == texts for g in found[:4])
+    assert isinstance(found[4], RequestError)
+    assert "'input_audio'" in found[5].message
 
 
 def test_entropies_are_estimated_only_if_asked_and_are_marked(tmp_path, capsys):

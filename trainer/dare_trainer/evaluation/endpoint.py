@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from dare_reward.answers.rollouts import spoken
 from dare_reward.errors import RefusedError, ReplyError, UnavailableError
 
 from .rollout_file import MeasurePlan, Want
@@ -85,7 +86,7 @@ def _request(plan: MeasurePlan, want: Want, first: int, count: int) -> tuple[str
 def _rollout(choice: Mapping[str, Any]) -> JSON:
     """The text; of a server that keeps the reasoning apart from the answer the answer alone."""
     message = choice.get("message")
-    content = message.get("content") if isinstance(message, dict) else choice.get("text")
+    content = spoken(message.get("content")) if isinstance(message, dict) else choice.get("text")
     return {
         "text": content if isinstance(content, str) else "",
         "finish_reason": str(choice.get("finish_reason") or "stop"),
