@@ -115,7 +115,9 @@ def read_answers(
         if "answer" in rollout:
             given = text_of(rollout["answer"])
             return Extraction(given, "given", why_none(given))
-        text = spoken(rollout.get("text"))
+        text = rollout.get("text")
+        if not isinstance(text, str):
+            text = spoken(text)
         if not text:
             return NO_ANSWER
         if mode == "ttrl_official":
