@@ -7,6 +7,7 @@ import time
 
 import httpx
 import pytest
+from jsonl import read_lines, write_lines
 
 from dare_reward.cli import main
 from dare_reward.errors import ConfigError
@@ -120,17 +121,13 @@ def test_the_doctor_refuses_labels_that_mean_nothing(live, tmp_path, capsys):
 # --- data -----------------------------------------------------------------------------------------------------------
 
 
-def lines(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 def test_mathematics(tmp_path):
     rows = [{"problem": f"What is {i} + 1?", "answer": i + 1} for i in (*range(12), 3)]
     source = tmp_path / "aime.json"
     source.write_text(json.dumps(rows))
     written = prepare("aime24", source, tmp_path / "data")
     assert written == {"aime24.jsonl": 12, "aime24-eval.jsonl": 12}
-    train, evaluation = (lines(tmp_path / "data" / f"aime24{s}.jsonl") for s in ("", "-eval"))
+    train, evaluation = (read_lines(tmp_path / "data" / f"aime24{s}.jsonl") for s in ("", "-eval"))
     instruction = "Please reason step by step, and put your final answer within \\boxed{}."  # the paper's
     assert train[3]["input"] == f"What is 3 + 1?\n{instruction}"
     assert (read_label(train[3]["label"]).answer, read_label(train[3]["label"]).split) == ("4", "train")
@@ -149,7 +146,7 @@ def test_prompts_of_ones_own(tmp_path, capsys, key):
     assert "--data.prompt_dataset" in out
     assert "--eval.dataset" not in out
     assert sorted(p.name for p in (tmp_path / "data").iterdir()) == ["mine.jsonl"]
-    first, second = lines(tmp_path / "data" / "mine.jsonl")
+    first, second = read_lines(tmp_path / "data" / "mine.jsonl")
     assert first["input"].startswith("What is 1 + 1?\nPlease reason")
     assert second["input"].startswith("2?\n")
     assert (read_label(first["label"]).answer, read_label(first["label"]).problem) == (None, "")
@@ -165,8 +162,7 @@ def test_a_prompt_that_comes_again_with_its_id_is_dropped(tmp_path):
 def test_a_question_with_two_answers_is_in_neither_set_and_is_counted(tmp_path, capsys, name):
     rows = [("2+2?", "4"), ("3+3?", "6"), ("2+2?", "5"), ("3+3?", "6.0"), ("4+4?", "8"), ("2+2?", "4")]
     for order in (rows, rows[::-1]):
-        source = tmp_path / "in.jsonl"
-        source.write_text("".join(json.dumps({"question": q, "answer": f"#### {a}"}) + "\n" for q, a in order))
+        source = write_lines(tmp_path / "in.jsonl", [{"question": q, "answer": f"#### {a}"} for q, a in order])
         out = tmp_path / "data"
         command = ["data", "prepare", name, "--from", str(source), "--out", str(out), "--force"]
         assert main(command) == 1
@@ -175,7 +171,7 @@ def test_a_question_with_two_answers_is_in_neither_set_and_is_counted(tmp_path, 
         assert "3 refused (question " in said
         assert "'2+2?' comes again with another answer)" in said
         for file in (f"{name}.jsonl", f"{name}-eval.jsonl"):
-            asked = sorted(line["input"][:4] for line in lines(out / file))
+            asked = sorted(line["input"][:4] for line in read_lines(out / file))
             assert asked == ["3+3?", "4+4?"]
 
 
@@ -184,7 +180,7 @@ def test_one_system_prompt_beside_many_questions_is_many_questions(tmp_path):
     rows = [{"prompt": "SYSTEM", "question": f"{i}+1?", "answer": str(i + 1)} for i in range(3)]
     source.write_text(json.dumps([*rows, {"prompt": "Solve: 7+7?", "question": "7+7?", "answer": "14"}]))
     assert prepare("mine", source, tmp_path)["mine.jsonl"] == 4
-    asked = [line["input"].partition("\nPlease")[0] for line in lines(tmp_path / "mine.jsonl")]
+    asked = [line["input"].partition("\nPlease")[0] for line in read_lines(tmp_path / "mine.jsonl")]
     assert asked == [*(f"SYSTEM\n{i}+1?" for i in range(3)), "Solve: 7+7?"]
 
 
@@ -217,13 +213,13 @@ def test_a_set_of_ones_own_with_answers_can_be_graded(tmp_path):
     source = tmp_path / "gsm.json"
     source.write_text(json.dumps([{"Question": "1 + 1?", "Answer": "It is <<1+1=2>>2.\n#### 2"}]))
     assert prepare("gsm", source, tmp_path, as_is=True).keys() == {"gsm.jsonl", "gsm-eval.jsonl"}
-    (line,) = lines(tmp_path / "gsm-eval.jsonl")
+    (line,) = read_lines(tmp_path / "gsm-eval.jsonl")
     assert line["input"] == "1 + 1?"
     assert (read_label(line["label"]).answer, read_label(line["label"]).split) == ("2", "eval")
     options = tmp_path / "choice.json"
     options.write_text(json.dumps([{"prompt": "Which?", "choices": ["this", "that"], "label": 1}]))
     prepare("choice", options, tmp_path)
-    (line,) = lines(tmp_path / "choice.jsonl")
+    (line,) = read_lines(tmp_path / "choice.jsonl")
     assert "A. this\nB. that" in line["input"]
     assert read_label(line["label"]).answer == "B"
 
@@ -232,7 +228,7 @@ def test_solutions_give_their_boxed_answer(tmp_path):
     source = tmp_path / "math.jsonl"
     source.write_text('{"problem": "p", "solution": "so \\\\boxed{\\\\frac{1}{2}} is it"}\n\n')
     prepare("math-500", source, tmp_path)
-    assert read_label(lines(tmp_path / "math-500.jsonl")[0]["label"]).answer == "\\frac{1}{2}"
+    assert read_label(read_lines(tmp_path / "math-500.jsonl")[0]["label"]).answer == "\\frac{1}{2}"
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv"])
@@ -255,7 +251,7 @@ def test_choices_by_index_and_by_letter(tmp_path):
     rows[1]["question"] = "s"
     source.write_text("\n".join(map(json.dumps, rows)))
     prepare("mmlu-pro", source, tmp_path)
-    found = lines(tmp_path / "mmlu-pro.jsonl")
+    found = read_lines(tmp_path / "mmlu-pro.jsonl")
     labels = [read_label(row["label"]) for row in found]
     assert [(label.answer, label.options) for label in labels] == [("B", 3), ("C", 3), ("A", 2)]
     assert {label.kind for label in labels} == {"choice"}
@@ -272,7 +268,7 @@ def test_choices_with_the_right_one_apart(tmp_path):
                 {"Question": f"q{i}", "Correct Answer": "yes", **{f"Incorrect Answer {j}": f"no{j}" for j in (1, 2, 3)}}
             )
     prepare("gpqa", source, tmp_path)
-    found = lines(tmp_path / "gpqa.jsonl")
+    found = read_lines(tmp_path / "gpqa.jsonl")
     letters = [read_label(row["label"]).answer for row in found]
     assert set(letters) == set("ABCD")  # not always in one place
     for row, letter in zip(found, letters, strict=True):

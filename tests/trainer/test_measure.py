@@ -8,6 +8,7 @@ import types
 
 import numpy as np
 import pytest
+from jsonl import read_lines, write_lines
 
 from dare_reward.analysis.calibrate import calibrate
 from dare_reward.cli import main
@@ -79,9 +80,7 @@ def vllm(monkeypatch):
 
 @pytest.fixture
 def source(tmp_path):
-    path = tmp_path / "math.jsonl"
-    path.write_text("".join(json.dumps(p) + "\n" for p in PROBLEMS))
-    return path
+    return write_lines(tmp_path / "math.jsonl", PROBLEMS)
 
 
 def arguments(source, out, *more, name="math-500"):
@@ -97,7 +96,7 @@ def test_one_command_from_prompts_to_the_line(vllm, source, tmp_path, capsys):
         == 0
     )
     printed = capsys.readouterr().out
-    groups = [json.loads(line) for line in out.read_text().splitlines()]
+    groups = read_lines(out)
     assert len(groups) == len({g["group_id"] for g in groups}) == 34
     assert all(len(g["rollouts"]) == 16 for g in groups)
     data = read_labelled(str(out))
@@ -184,7 +183,7 @@ def test_rollouts_of_other_data_are_refused_even_if_the_ids_are_the_same(vllm, t
     one, other, out = tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "rollouts.jsonl"
     for path, start in ((one, 0), (other, 500)):
         rows = [{"problem": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(start, start + 34)]
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_lines(path, rows)
     assert main(arguments(one, out, "--prompts", "12")) == 1
     before, asked = out.read_bytes(), len(vllm.asked)
     capsys.readouterr()
@@ -214,11 +213,11 @@ def test_a_file_is_compared_by_what_it_stores(vllm, capitals, tmp_path, capsys, 
     """What was sampled is not sampled again."""
     out = tmp_path / "r.jsonl"
     main(own(capitals, out))
-    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    lines = read_lines(out)
     (line,) = (line for line in lines if line["group_id"] == "b")
     out.write_text(json.dumps(line) + "\n")
     before, asked = out.read_text(), len(vllm.asked)
-    capitals.write_text("".join(json.dumps(each) + "\n" for each in (CAPITALS[0], CAPITALS[1] | row)))
+    write_lines(capitals, (CAPITALS[0], CAPITALS[1] | row))
     capsys.readouterr()
     code, printed = main(own(capitals, out)), capsys.readouterr()
     assert out.read_text().startswith(before)
@@ -261,7 +260,7 @@ def test_only_the_chosen_prompts_are_judged(vllm, source, tmp_path, capsys):
 def test_a_prompt_that_comes_twice_is_asked_once(vllm, tmp_path):
     source, out = tmp_path / "math.jsonl", tmp_path / "rollouts.jsonl"
     rows = [{"problem": f"What is {i % 10} + 1?", "answer": str(i % 10 + 1)} for i in range(34)]
-    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_lines(source, rows)
     main(arguments(source, out, "--prompts", "34"))
     assert len(vllm.asked) == len({question for question, _ in vllm.asked}) == 10
 
@@ -304,9 +303,7 @@ def capitals(vllm, tmp_path, monkeypatch):
     monkeypatch.setattr(vllm, "completion", completion)
     monkeypatch.setattr(vllm, "output", lambda self, text, sampling: self.asked.append((text, sampling)) or types.SimpleNamespace(
         outputs=[self.completion(i, "x", np.random.default_rng(1)) for i in range(sampling.n)]))  # fmt: skip
-    path = tmp_path / "capitals.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in CAPITALS))
-    return path
+    return write_lines(tmp_path / "capitals.jsonl", CAPITALS)
 
 
 def own(path, out, *more):
@@ -463,7 +460,7 @@ def test_greedy_is_sampled_beside_the_rollouts_and_compared_with_the_vote(vllm, 
     assert printed.startswith("right, in per cent of 40 prompts: greedy 90.0 [")
     assert "(50% cut at the limit), the vote of all rollouts 0.0 [0.0, 0.0], one rollout 37.5 [37.5, 37.5]" in printed
     assert "greedy - vote: +90.0 [+80.0, +97.5] points. Greedy decoding is right more often than the vote" in printed
-    groups = [json.loads(line) for line in out.read_text().splitlines()]
+    groups = read_lines(out)
     assert {len(g["rollouts"]) for g in groups} == {16}
     assert all(g["meta"]["greedy"]["num_tokens"] == 5 for g in groups)
     assert {s.n for _, s in vllm.asked if not s.temperature} == {1}
@@ -473,11 +470,11 @@ def test_greedy_is_added_to_a_file_that_lacks_it(vllm, source, tmp_path, monkeyp
     greedy_engine(monkeypatch, vllm, lambda number: False)
     out = tmp_path / "r.jsonl"
     main(arguments(source, out, "--prompts", "12"))
-    before, asked = [json.loads(line) for line in out.read_text().splitlines()], len(vllm.asked)
+    before, asked = read_lines(out), len(vllm.asked)
     main(arguments(source, out, "--prompts", "12", "--greedy"))
     assert "is open" in capsys.readouterr().out  # neither is ever right
     assert len(vllm.asked) == asked + 12
-    after = [json.loads(line) for line in out.read_text().splitlines()]
+    after = read_lines(out)
     assert [g["meta"].pop("greedy") is not None for g in after] == [True] * 12
     assert after == before
     main(arguments(source, out, "--prompts", "12", "--greedy"))
@@ -490,7 +487,7 @@ def test_a_table_of_fewer_prompts_says_so(vllm, source, tmp_path, capsys):
     assert "The tables hold" not in capsys.readouterr().out
     first, *others = map(json.loads, out.read_text().splitlines())
     del first["rollouts"][3]["mean_entropy"]
-    out.write_text("".join(json.dumps(line) + "\n" for line in (first, *others)))
+    write_lines(out, (first, *others))
     assert main(arguments(source, out, "--prompts", "40")) == 3
     assert "The tables hold 39 of 40 prompts: in the others a rollout lacks a number." in capsys.readouterr().out
 

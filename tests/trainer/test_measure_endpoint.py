@@ -5,6 +5,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from jsonl import read_lines, write_lines
 
 from dare_reward.cli import main
 from dare_trainer.evaluation import endpoint
@@ -77,8 +78,7 @@ def no_pauses(monkeypatch):
 @pytest.fixture
 def command(tmp_path):
     def make(server, *more):
-        data = tmp_path / "q.jsonl"
-        data.write_text("".join(json.dumps(row) + "\n" for row in QUESTIONS))
+        data = write_lines(tmp_path / "q.jsonl", QUESTIONS)
         words = ["measure", "--data", data, "--model", "m", "--out", tmp_path / "r.jsonl", "--url", server.url]
         return [*map(str, words), "--rollouts", "4", *more]
 
@@ -86,7 +86,7 @@ def command(tmp_path):
 
 
 def groups(tmp_path):
-    return [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
+    return read_lines(tmp_path / "r.jsonl")
 
 
 def test_accuracies_of_a_served_model_beside_the_greedy_control(command, tmp_path, capsys):

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from jsonl import write_lines
 
 from dare_reward.errors import ConfigError, DareError
 from dare_trainer.launch.questions import load
@@ -12,14 +13,9 @@ MMLU = [
 ]
 
 
-def write(path, rows):
-    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
-    return path
-
-
 def test_the_forms_in_which_the_sets_are_published(tmp_path):
     math = [{"problem": "p", "answer": "\\frac{1}{2}", "unique_id": "test/1.json"}, {"problem": "q", "answer": 3.0}]
-    found = load("math-500", write(tmp_path / "m.jsonl", math))
+    found = load("math-500", write_lines(tmp_path / "m.jsonl", math))
     assert [(p.id, p.label) for p in found] == [("test/1.json", "\\frac{1}{2}"), ("1", "3")]
     amc = tmp_path / "amc.json"
     amc.write_text(
@@ -27,16 +23,19 @@ def test_the_forms_in_which_the_sets_are_published(tmp_path):
     )
     assert [p.label for p in load("amc", amc)] == ["27", "5"]
     found = load(
-        "mmlu-pro", write(tmp_path / "p.jsonl", [*MMLU, {"question": "q", "options": ["x", "y"], "answer_index": 0}])
+        "mmlu-pro",
+        write_lines(tmp_path / "p.jsonl", [*MMLU, {"question": "q", "options": ["x", "y"], "answer_index": 0}]),
     )
     assert [(p.label, p.options[1]) for p in found] == [("B", "two"), ("A", "y")]
     assert "A. one\nB. two\nC. three" in found[0].prompt()
     for i, name in enumerate(("answer", "label", "expected_answer", "solution")):
         for benchmark in ("math-500", "aime24", "amc"):
-            assert load(benchmark, write(tmp_path / f"{benchmark}{i}", [{"prompt": "p", name: "7"}]))[0].label == "7"
+            assert (
+                load(benchmark, write_lines(tmp_path / f"{benchmark}{i}", [{"prompt": "p", name: "7"}]))[0].label == "7"
+            )
     for i, benchmark in enumerate(("mmlu-pro", "gpqa")):
         row = {"problem": "p", "choices": ["x", "y"], "answer_index": 1}
-        assert load(benchmark, write(tmp_path / f"c{i}", [row]))[0].label == "B"
+        assert load(benchmark, write_lines(tmp_path / f"c{i}", [row]))[0].label == "B"
 
 
 def test_gpqa_is_shuffled_by_its_question(tmp_path):
@@ -49,7 +48,7 @@ def test_gpqa_is_shuffled_by_its_question(tmp_path):
         }
         for i in range(40)
     ]
-    path = write(tmp_path / "g.jsonl", data)
+    path = write_lines(tmp_path / "g.jsonl", data)
     found = load("gpqa", path)
     assert found == load("gpqa", path)
     assert all(p.options["ABCD".index(p.label)] == "yes" and len(p.options) == 4 for p in found)
@@ -68,7 +67,7 @@ def test_gpqa_is_shuffled_by_its_question(tmp_path):
 )
 def test_rows_that_mean_nothing(tmp_path, name, row):
     with pytest.raises(DareError):
-        load(name, write(tmp_path / "x.jsonl", [row]))
+        load(name, write_lines(tmp_path / "x.jsonl", [row]))
 
 
 def test_files_that_are_none(tmp_path):
@@ -82,4 +81,4 @@ def test_files_that_are_none(tmp_path):
 
 def test_repeated_ids_become_places(tmp_path):
     same = [{"id": 1, "problem": f"p{i}", "answer": "1"} for i in range(3)]
-    assert [p.id for p in load("amc", write(tmp_path / "x.jsonl", same))] == ["0", "1", "2"]
+    assert [p.id for p in load("amc", write_lines(tmp_path / "x.jsonl", same))] == ["0", "1", "2"]

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from jsonl import write_lines
 from rows import each
 
 import dare_reward
@@ -30,9 +31,7 @@ def clean_environment(monkeypatch):
 
 
 def write(tmp_path, *lines):
-    file = tmp_path / "in.jsonl"
-    file.write_text("\n".join(x if isinstance(x, str) else json.dumps(x) for x in lines) + "\n")
-    return str(file)
+    return str(write_lines(tmp_path / "in.jsonl", lines))
 
 
 def test_score_writes_what_estimate_says(tmp_path, capsys):

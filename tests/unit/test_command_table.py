@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from jsonl import write_lines
 
 from dare_reward.cli import command_line, main
 from dare_reward.commands.command import Command
@@ -81,7 +82,7 @@ def folder(tmp_path, monkeypatch):
         "questions.jsonl": [{"prompt": f"q{i}", "label": "4"} for i in range(4)],
     }
     for name, rows in write.items():
-        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_lines(tmp_path / name, rows)
     (tmp_path / "sub").mkdir()
     return tmp_path
 
@@ -148,9 +149,7 @@ def rows_file(folder, name, rows):
         {k: v for k, v in row.items() if k != "label"} if name in UNLABELLED and isinstance(row, dict) else row
         for row in rows
     ]
-    file = folder / "groups.jsonl"
-    file.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
-    return str(file)
+    return str(write_lines(folder / "groups.jsonl", rows))
 
 
 def test_every_command_that_reads_groups_is_in_the_table():

@@ -8,6 +8,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
+from jsonl import write_lines
 
 from dare_reward.cli import main
 from dare_reward.commands import label
@@ -27,8 +28,7 @@ def group(name, answers, entropies=(), **fields):
 
 
 def written(path, *rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+    return str(write_lines(path, rows))
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from jsonl import write_lines
 
 import dare_reward
 from dare_reward.advantages import ADVANTAGES
@@ -157,7 +158,7 @@ def test_a_file_may_hold_both_kinds(tmp_path, capsys):
     groups = [
         {"group_id": str(i), "label": "2" if i else None, "rollouts": [{"answer": a} for a in "112"]} for i in (0, 1)
     ]
-    file.write_text("".join(json.dumps(group) + "\n" for group in groups))
+    write_lines(file, groups)
     assert main(["score", str(file), "--local", "-m", "ttrl", "--labelled", "gt", "--json"]) == 0
     lines = [json.loads(line)["reply"] for line in capsys.readouterr().out.splitlines()]
     assert [line["method"] for line in lines] == ["ttrl", "gt"]

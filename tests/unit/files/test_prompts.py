@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from jsonl import write_lines
 
 from dare_reward.cli import main
 from dare_reward.commands import label
@@ -15,8 +16,7 @@ ASKED = ["What is 2 + 5?", "What is 3 + 5?", "What is 4 + 5?"]
 
 
 def written(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+    return str(write_lines(path, rows))
 
 
 @pytest.fixture
@@ -105,12 +105,12 @@ def test_prompts_of_other_groups_are_refused_with_an_id_of_each_side(output, tmp
         ([{"prompt": "?"}], "it has no group_id"),
         ([{"group_id": "a", "text": "?"}], "it has no prompt"),
         ([{"group_id": "a", "prompt": "?"}, {"group_id": "a", "prompt": "!"}], "line 2: 'a' had another prompt above"),
-        (["a"], "must be an object with group_id and prompt"),
+        (['"a"'], "must be an object with group_id and prompt"),
     ],
 )
 def test_a_file_that_tells_no_prompts_says_where(rows, why, tmp_path):
     with pytest.raises(RequestError, match=why):
-        PromptFile(written(tmp_path / "p.jsonl", [{"group_id": "c", "prompt": "?"}] * (rows == ["a"]) + rows))
+        PromptFile(written(tmp_path / "p.jsonl", [{"group_id": "c", "prompt": "?"}] * (rows == ['"a"']) + rows))
 
 
 def test_a_line_that_is_cut_off_is_named(tmp_path):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from jsonl import write_lines
 
 from dare_reward import estimate
 from dare_reward.answers.extraction.final_answer import WHY_NONE
@@ -27,6 +28,10 @@ GROUPS = [json.loads(line) for line in EXAMPLE.read_text().splitlines()][:4]
 
 def lines(values):
     return "".join(json.dumps(v) + "\n" for v in values)
+
+
+def reader_of(tmp_path, *rows, **options):
+    return Reader(str(write_lines(tmp_path / "rows.jsonl", rows)), **options)
 
 
 def flat(key):
@@ -71,39 +76,20 @@ FORMS = {
     "a rollout a line by prompt": lambda: lines(flat("prompt")).encode(),
     "an array of rollouts": lambda: json.dumps(flat("uid"), indent=1).encode(),
     "lists beside each other": lambda: lines(
-        {
-            "id": i,
-            "question": g["prompt"],
-            "ground_truth": int(g["label"]),
-            "responses": [r["text"] for r in g["rollouts"]],
-            "entropies": [r["token_entropies"] for r in g["rollouts"]],
-            "is_correct": [int(r["correct"]) for r in g["rollouts"]],
-        }
+        {"id": i, "question": g["prompt"], "ground_truth": int(g["label"]), "responses": [r["text"] for r in g["rollouts"]],
+         "entropies": [r["token_entropies"] for r in g["rollouts"]], "is_correct": [int(r["correct"]) for r in g["rollouts"]]}
         for i, g in enumerate(GROUPS)
     ).encode(),
     "messages": lambda: lines(
-        {
-            "messages": [{"role": "user", "content": g["prompt"]}],
-            "gold": g["label"],
-            "completions": [
-                {"message": [{"role": "assistant", "content": r["text"]}], "token_entropies": r["token_entropies"]}
-                for r in g["rollouts"]
-            ],
-        }
+        {"messages": [{"role": "user", "content": g["prompt"]}], "gold": g["label"], "completions": [
+            {"message": [{"role": "assistant", "content": r["text"]}], "token_entropies": r["token_entropies"]}
+            for r in g["rollouts"]]}
         for g in GROUPS
     ).encode(),
     "vLLM": lambda: lines(
-        {
-            "request_id": i,
-            "prompt": g["prompt"],
-            "prompt_token_ids": [1],
-            "ground_truth": g["label"],
-            "finished": True,
-            "outputs": [
-                {"index": k, "text": r["text"], "finish_reason": "stop", "token_entropies": r["token_entropies"]}
-                for k, r in enumerate(g["rollouts"])
-            ],
-        }
+        {"request_id": i, "prompt": g["prompt"], "prompt_token_ids": [1], "ground_truth": g["label"], "finished": True, "outputs": [
+            {"index": k, "text": r["text"], "finish_reason": "stop", "token_entropies": r["token_entropies"]}
+            for k, r in enumerate(g["rollouts"])]}
         for i, g in enumerate(GROUPS)
     ).encode(),
     "TRL's completions": lambda: lines(
@@ -120,82 +106,47 @@ FORMS = {
 # Written without entropies, in the shapes of lm_eval 0.4's evaluator, Qwen2.5-Math's math_eval.py and verl's data sets.
 HARNESSES = {
     "samples of lm-eval, a line a filter": lambda: lines(
-        {
-            "doc_id": i,
-            "doc": {"question": g["prompt"], "answer": f"Worked out.\n#### {g['label']}"},
-            "target": g["label"],
-            "arguments": {"gen_args_0": {"arg_0": g["prompt"], "arg_1": {"until": ["\n\n"], "do_sample": True}}},
-            "resps": [[r["text"] for r in g["rollouts"]]],
-            "filtered_resps": [g["rollouts"][0]["text"]],
-            "filter": rule,
-            "metrics": ["exact_match"],
-            "doc_hash": f"{i:064x}",
-            "exact_match": 0.0,
-        }
-        for i, g in enumerate(GROUPS)
-        for rule in ("strict-match", "flexible-extract")
+        {"doc_id": i, "doc": {"question": g["prompt"], "answer": f"Worked out.\n#### {g['label']}"}, "target": g["label"],
+         "arguments": {"gen_args_0": {"arg_0": g["prompt"], "arg_1": {"until": ["\n\n"], "do_sample": True}}},
+         "resps": [[r["text"] for r in g["rollouts"]]], "filtered_resps": [g["rollouts"][0]["text"]], "filter": rule,
+         "metrics": ["exact_match"], "doc_hash": f"{i:064x}", "exact_match": 0.0}
+        for i, g in enumerate(GROUPS) for rule in ("strict-match", "flexible-extract")
     ).encode(),
     "the evaluation of Qwen2.5-Math": lambda: lines(
-        {
-            "idx": i,
-            "question": g["prompt"],
-            "gt_cot": "",
-            "gt": g["label"],
-            "answer": "A whole solution.",
-            "code": [r["text"] for r in g["rollouts"]],
-            "pred": [r["text"][-2:] for r in g["rollouts"]],
-            "report": ["Done"] * 64,
-            "score": [r["correct"] for r in g["rollouts"]],
-        }
+        {"idx": i, "question": g["prompt"], "gt_cot": "", "gt": g["label"], "answer": "A whole solution.",
+         "code": [r["text"] for r in g["rollouts"]], "pred": [r["text"][-2:] for r in g["rollouts"]],
+         "report": ["Done"] * 64, "score": [r["correct"] for r in g["rollouts"]]}
         for i, g in enumerate(GROUPS)
     ).encode(),
     "a data set of verl with responses": lambda: lines(
-        {
-            "data_source": "example",
-            "prompt": [{"role": "user", "content": g["prompt"]}],
-            "ability": "math",
-            "reward_model": {"style": "rule", "ground_truth": g["label"]},
-            "extra_info": {"index": i, "split": "test"},
-            "responses": [r["text"] for r in g["rollouts"]],
-        }
+        {"data_source": "example", "prompt": [{"role": "user", "content": g["prompt"]}], "ability": "math",
+         "reward_model": {"style": "rule", "ground_truth": g["label"]}, "extra_info": {"index": i, "split": "test"},
+         "responses": [r["text"] for r in g["rollouts"]]}
         for i, g in enumerate(GROUPS)
     ).encode(),
     "a log of inspect_ai as JSON, an epoch a rollout": lambda: json.dumps(
-        {
-            "version": 2,
-            "status": "success",
-            "eval": {"task": "task", "model": "mockllm/model"},
-            "samples": [inspected(g["prompt"], g["label"], i, k, r) for k in range(64) for i, g in enumerate(GROUPS) for r in [g["rollouts"][k]]],
-        }
+        {"version": 2, "status": "success", "eval": {"task": "task", "model": "mockllm/model"}, "samples": [
+            inspected(g["prompt"], g["label"], i, k, r) for k in range(64) for i, g in enumerate(GROUPS) for r in [g["rollouts"][k]]]}
     ).encode(),
 }  # fmt: skip
 
 
 def inspected(prompt, label, place, epoch, rollout):
     """A sample of inspect_ai 0.3.285."""
-    message = {
+    said = {
         "id": "QajX",
         "content": rollout["text"],
         "source": "generate",
         "role": "assistant",
         "model": "mockllm/model",
     }
+    usage = {"input_tokens": 4, "output_tokens": 15, "total_tokens": 19}
+    output = {"model": "mockllm/model", "choices": [{"message": said, "stop_reason": "stop"}], "usage": usage}
+    score = {"value": "C" if rollout["correct"] else "I", "answer": rollout["text"], "history": []}
     return {
-        "id": place + 1,
-        "epoch": epoch + 1,
-        "input": prompt,
-        "target": label,
-        "messages": [message],
-        "output": {
-            "model": "mockllm/model",
-            "choices": [{"message": message, "stop_reason": "stop"}],
-            "completion": rollout["text"],
-            "usage": {"input_tokens": 4, "output_tokens": 15, "total_tokens": 19},
-        },
-        "scores": {"match": {"value": "C" if rollout["correct"] else "I", "answer": rollout["text"], "history": []}},
-        "store": {},
-        "events": [],
-    }
+        "id": place + 1, "epoch": epoch + 1, "input": prompt, "target": label, "messages": [said],
+        "output": output | {"completion": rollout["text"]}, "scores": {"match": score}, "store": {}, "events": [],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("form", HARNESSES)
@@ -222,9 +173,11 @@ def test_a_sum_of_log_probabilities_is_the_same_estimate(tmp_path):
         {"text": f"so {i}", "token_ids": [7] * len(row), "cumulative_logprob": sum(row), "finish_reason": "stop"}
         for i, row in enumerate(tokens)
     ]
-    file = tmp_path / "rollouts"
-    file.write_text(lines([{"request_id": "0", "prompt": "?", "outputs": engine, "finished": True}]))
-    reader = Reader(str(file), missing=estimate_of("logprob"))
+    reader = reader_of(
+        tmp_path,
+        {"request_id": "0", "prompt": "?", "outputs": engine, "finished": True},
+        missing=estimate_of("logprob"),
+    )
     ((_, group),) = reader
     assert [r["mean_entropy"] for r in group["rollouts"]] == [-sum(row) / len(row) for row in tokens]
     assert [r["num_tokens"] for r in group["rollouts"]] == [3, 2]
@@ -233,18 +186,14 @@ def test_a_sum_of_log_probabilities_is_the_same_estimate(tmp_path):
 
 
 def test_a_list_of_another_length_is_refused_with_both_lengths(tmp_path):
-    file = tmp_path / "rollouts"
-    file.write_text(lines([{"id": 0, "responses": ["so 1", "so 2", "so 3"], "logprobs": [[-0.5], [-0.25]]}]))
-    ((_, error),) = Reader(str(file))
+    ((_, error),) = reader_of(tmp_path, {"id": 0, "responses": ["so 1", "so 2", "so 3"], "logprobs": [[-0.5], [-0.25]]})
     assert isinstance(error, RequestError)
     assert error.code == "length"
     assert {"2", "3"} <= set(error.message.split())
 
 
 def test_likelihoods_of_lm_eval_are_no_texts(tmp_path):
-    file = tmp_path / "rollouts"
-    file.write_text(lines([{"doc_id": 0, "target": 1, "resps": [[["-3.2", "False"]], [["-1.1", "True"]]]}]))
-    ((_, error),) = Reader(str(file))
+    ((_, error),) = reader_of(tmp_path, {"doc_id": 0, "target": 1, "resps": [[["-3.2", "False"]], [["-1.1", "True"]]]})
     assert isinstance(error, RequestError)
     assert error.code == "engine"
 
@@ -286,9 +235,7 @@ def test_standard_input_takes_them_too(form, expected, monkeypatch):
     ],
 )
 def test_what_stands_beside_an_engine_s_completions_is_read_or_told(tmp_path, reply):
-    file = tmp_path / "dump.jsonl"
-    file.write_text(lines([reply | {"answer": 5, "difficulty": "hard"}]))
-    reader = Reader(str(file))
+    reader = reader_of(tmp_path, reply | {"answer": 5, "difficulty": "hard"})
     assert [g["label"] for _, g in reader] == ["5"]
     assert reader.notes.taken["answer", "label"] == 1
     assert dict(reader.notes.ignored) == {"difficulty": 1}
@@ -296,15 +243,9 @@ def test_what_stands_beside_an_engine_s_completions_is_read_or_told(tmp_path, re
 
 def test_a_group_that_is_wrong_takes_no_other_of_its_line_with_it(tmp_path):
     good, bad = {"rollouts": [{"answer": "1"}]}, {"rollouts": [{"answr": "1"}]}
-    file = tmp_path / "x.jsonl"
-    file.write_text(lines([{"groups": [bad, good, 7, good]}]))
-    found = [g if isinstance(g, RequestError) else g["group_id"] for _, g in Reader(str(file))]
-    assert [g.code if isinstance(g, RequestError) else g for g in found] == [
-        "unknown_field",
-        "line-1.2",
-        "type",
-        "line-1.4",
-    ]
+    found = [g for _, g in reader_of(tmp_path, {"groups": [bad, good, 7, good]})]
+    told = [g.code if isinstance(g, RequestError) else g["group_id"] for g in found]
+    assert told == ["unknown_field", "line-1.2", "type", "line-1.4"]
 
 
 def test_what_a_request_says_beside_its_groups_is_told_and_its_step_kept(tmp_path, capsys):
@@ -327,14 +268,12 @@ def test_openai_replies_with_several_choices(tmp_path):
         return {"id": "chatcmpl-1", "object": "chat.completion", "model": "m", "choices": choices, "usage": {}}
 
     texts = ["\\boxed{1}", "\\boxed{1}", "\\boxed{2}"]
-    file = tmp_path / "replies.jsonl"
     batch = {"id": "b", "custom_id": "q1", "response": {"status_code": 200, "body": reply(texts)}, "error": None}
     old = {"id": "cmpl", "choices": [{"text": t, "logprobs": {"token_logprobs": [-0.5]}} for t in texts]}
     failed = {"custom_id": "q2", "response": {"body": {}}, "error": {"code": 1}}
     parts = reply([[{"type": "text", "text": t[:4]}, {"type": "text", "text": t[4:]}] for t in texts])
     sounds = reply([[{"type": "input_audio"}]] * 3)
-    file.write_text(lines([reply(texts), batch, old, parts, failed, sounds]))
-    found = [g for _, g in Reader(str(file))]
+    found = [g for _, g in reader_of(tmp_path, reply(texts), batch, old, parts, failed, sounds)]
     assert [g["group_id"] for g in found[:4]] == ["chatcmpl-1", "q1", "cmpl", "chatcmpl-1"]
     assert all([r["text"] for r in g["rollouts"]] == texts for g in found[:4])
     assert isinstance(found[4], RequestError)
@@ -346,8 +285,7 @@ def test_entropies_are_estimated_only_if_asked_and_are_marked(tmp_path, capsys):
         {"text": "\\boxed{1}", "token_ids": [5, 6], "logprobs": [{"5": {"logprob": -0.1}, "9": {"logprob": -3}}, {"6": {"logprob": -0.3}}]},
         {"text": "\\boxed{2}", "token_ids": [7], "logprobs": [{"7": {"logprob": -0.6}}]},
     ]  # fmt: skip
-    file = tmp_path / "v.jsonl"
-    file.write_text(lines([{"request_id": "0", "outputs": outputs}]))
+    file = write_lines(tmp_path / "v.jsonl", [{"request_id": "0", "outputs": outputs}])
     ((_, group),) = Reader(str(file))
     assert "mean_entropy" not in group["rollouts"][0]
     assert "entropy_source" not in group
@@ -361,8 +299,7 @@ def test_entropies_are_estimated_only_if_asked_and_are_marked(tmp_path, capsys):
     assert "entropies logprob" in out
     assert "mean of -log p" in err
     exact = {"rollouts": [{"answer": "1", "mean_entropy": 0.5, "token_logprobs": [-9.0]}]}
-    file.write_text(lines([exact]))
-    ((_, group),) = Reader(str(file), missing=estimate_of("logprob"))
+    ((_, group),) = reader_of(tmp_path, exact, missing=estimate_of("logprob"))
     assert (group["rollouts"][0]["mean_entropy"], group.get("entropy_source")) == (0.5, None)
 
 
@@ -370,39 +307,19 @@ def test_entropies_from_the_top_candidates_lie_within_their_bounds(tmp_path, cap
     """Of vLLM, whose rows hold the sampled token beside the top k, of OpenAI's two kinds, and of our own column."""
     tops = [[np.log([0.6, 0.2, 0.1]), np.log([0.9, 0.05, 0.01])], [np.log([0.4, 0.3, 0.2])]]
     exact = [[found.estimate for found in map(partial(bounds, vocab_size=50), rows)] for rows in tops]
-    vllm = [
-        {
-            "text": "\\boxed{1}",
-            "token_ids": [0] * len(rows),
-            "logprobs": [{str(i): {"logprob": x} for i, x in enumerate(row)} for row in rows],
-        }
-        for rows in tops
-    ]
+    text = "\\boxed{1}"
+    listed = [[{str(i): {"logprob": x} for i, x in enumerate(row)} for row in rows] for rows in tops]
+    vllm = [{"text": text, "token_ids": [0] * len(rows), "logprobs": rows} for rows in listed]
     vllm[0]["logprobs"][0]["9"] = {"logprob": -7.0}
-    chat = [
-        {
-            "message": {"role": "assistant", "content": "\\boxed{1}"},
-            "logprobs": {
-                "content": [{"logprob": row[0], "top_logprobs": [{"logprob": x} for x in row]} for row in rows]
-            },
-        }
-        for rows in tops
-    ]
-    plain = [
-        {
-            "text": "\\boxed{1}",
-            "logprobs": {
-                "token_logprobs": [row[0] for row in rows],
-                "top_logprobs": [dict(zip("abc", row, strict=True)) for row in rows],
-            },
-        }
-        for rows in tops
-    ]
+    chat, plain = [], []
+    for rows in tops:
+        content = [{"logprob": row[0], "top_logprobs": [{"logprob": x} for x in row]} for row in rows]
+        chat.append({"message": {"role": "assistant", "content": text}, "logprobs": {"content": content}})
+        top = [dict(zip("abc", row, strict=True)) for row in rows]
+        plain.append({"text": text, "logprobs": {"token_logprobs": [row[0] for row in rows], "top_logprobs": top}})
     own = [{"answer": "1", "topk_logprobs": [list(row) for row in rows]} for rows in tops]
-    file = tmp_path / "top.jsonl"
-    file.write_text(
-        lines([{"request_id": "0", "outputs": vllm}, {"choices": chat}, {"choices": plain}, {"rollouts": own}])
-    )
+    rows = [{"request_id": "0", "outputs": vllm}, {"choices": chat}, {"choices": plain}, {"rollouts": own}]
+    file = write_lines(tmp_path / "top.jsonl", rows)
     for _, group in Reader(str(file), missing=estimate_of("topk", 50)):
         assert group["entropy_source"] == "topk"
         assert [r["mean_entropy"] for r in group["rollouts"]] == pytest.approx([np.mean(e) for e in exact])
@@ -439,9 +356,8 @@ def test_candidates_of_an_engine_are_offered(tmp_path, capsys, monkeypatch, engi
 
 
 def test_the_sampled_tokens_alone_offer_no_candidates(tmp_path, capsys):
-    file = tmp_path / "x.jsonl"
     one = {**VLLM, "logprobs": [{"5": {"logprob": -0.1}}]}
-    file.write_text(lines([{"outputs": [VLLM, one]}]))
+    file = write_lines(tmp_path / "x.jsonl", [{"outputs": [VLLM, one]}])
     assert main(["score", str(file)]) == 1
     err = capsys.readouterr().err
     assert "--entropy logprob" in err
@@ -451,9 +367,11 @@ def test_the_sampled_tokens_alone_offer_no_candidates(tmp_path, capsys):
 def test_a_sampled_token_of_a_low_rank_is_no_candidate(tmp_path):
     """All tokens of this rollout were sampled beside vLLM's top 2: the third entry is not the third likeliest."""
     row = {"5": {"logprob": -0.4, "rank": 1}, "6": {"logprob": -1.5, "rank": 2}, "7": {"logprob": -9.0, "rank": 40}}
-    file = tmp_path / "v.jsonl"
-    file.write_text(lines([{"outputs": [{"text": "\\boxed{1}", "token_ids": [7], "logprobs": [row]}]}]))
-    ((_, group),) = Reader(str(file), missing=estimate_of("topk", 50))
+    ((_, group),) = reader_of(
+        tmp_path,
+        {"outputs": [{"text": "\\boxed{1}", "token_ids": [7], "logprobs": [row]}]},
+        missing=estimate_of("topk", 50),
+    )
     assert group["rollouts"][0]["mean_entropy"] == pytest.approx(bounds([[-0.4, -1.5]], 50).estimate[0])
 
 
@@ -467,9 +385,7 @@ def test_a_sampled_token_of_a_low_rank_is_no_candidate(tmp_path):
 )
 def test_probabilities_are_no_log_probabilities(tmp_path, name, rollout, said):
     """They would come out as an entropy of 0, the surest of all."""
-    file = tmp_path / "p.jsonl"
-    file.write_text(lines([{"rollouts": [{"answer": "1", **rollout}]}]))
-    ((_, found),) = Reader(str(file), missing=estimate_of(name, 50))
+    ((_, found),) = reader_of(tmp_path, {"rollouts": [{"answer": "1", **rollout}]}, missing=estimate_of(name, 50))
     assert isinstance(found, RequestError)
     assert said in str(found)
 
@@ -479,26 +395,22 @@ def test_probabilities_are_no_log_probabilities(tmp_path, name, rollout, said):
     "value", [[-0.1, -0.2], [[-0.1, -2.5]], [[-0.1, -2.5], -0.2], [-0.2, [-0.1, -2.5]], [None], "no"]
 )
 def test_columns_of_another_shape_give_no_entropies(tmp_path, name, column, value):
-    file = tmp_path / "s.jsonl"
-    file.write_text(lines([{"rollouts": [{"answer": "1", column: value}]}]))
-    ((_, group),) = Reader(str(file), missing=estimate_of(name, 50))
+    ((_, group),) = reader_of(tmp_path, {"rollouts": [{"answer": "1", column: value}]}, missing=estimate_of(name, 50))
     fits = value == ([[-0.1, -2.5]] if name == "topk" else [-0.1, -0.2])
     assert ("mean_entropy" in group["rollouts"][0]) == fits
 
 
 def test_the_sampled_token_alone_is_no_top(tmp_path):
-    file = tmp_path / "one.jsonl"
-    file.write_text(lines([{"rollouts": [{"answer": "1", "topk_logprobs": [[-0.1]]}]}]))
-    ((_, group),) = Reader(str(file), missing=estimate_of("topk", 50))
+    ((_, group),) = reader_of(
+        tmp_path, {"rollouts": [{"answer": "1", "topk_logprobs": [[-0.1]]}]}, missing=estimate_of("topk", 50)
+    )
     assert "mean_entropy" not in group["rollouts"][0]
 
 
 def test_the_answer_of_a_data_set_is_no_rollout_s_answer(tmp_path):
     """A flat export names the truth `answer`: it must not become what a rollout says."""
-    file = tmp_path / "x.jsonl"
     rows = [{"question": "1+1?", "answer": "2", "response": f"\\boxed{{{a}}}"} for a in (3, 3, 2)]
-    file.write_text(lines(rows))
-    ((_, group),) = Reader(str(file))
+    ((_, group),) = reader_of(tmp_path, *rows)
     assert group["label"] == "2"
     assert rewards([{**group, "rollouts": [{**r, "mean_entropy": 0.1} for r in group["rollouts"]]}])[0][0] > 0
     assert all("answer" not in r for r in group["rollouts"])
@@ -524,16 +436,9 @@ def test_the_tables_of_names_speak_of_inputs_only():
 
 
 def test_most_rollouts_without_an_answer_are_a_loud_warning(tmp_path, capsys):
-    file = tmp_path / "x.jsonl"
     texts = ["<think>so 4", "the", "\\boxed{", "", "\\boxed{4}"]
-    file.write_text(
-        lines(
-            [
-                {"rollouts": [{"text": t} for t in texts]},
-                {"rollouts": [{"text": "long", "finish_reason": "length"}] * 4},
-            ]
-        )
-    )
+    cut = {"rollouts": [{"text": "long", "finish_reason": "length"}] * 4}
+    file = write_lines(tmp_path / "x.jsonl", [{"rollouts": [{"text": t} for t in texts]}, cut])
     assert main(["score", str(file), "--method", "ttrl"]) == 0
     err = capsys.readouterr().err.splitlines()
     assert err[0].startswith(f"WARNING: 8 of 9 rollouts without an answer (mostly: {WHY_NONE['length']})")
@@ -541,10 +446,8 @@ def test_most_rollouts_without_an_answer_are_a_loud_warning(tmp_path, capsys):
 
 
 def test_an_engines_file_keeps_candidates_of_its_own(tmp_path):
-    file = tmp_path / "own.jsonl"
     outputs = [{"text": "\\boxed{1}", "topk_logprobs": [[-0.1, -2.0]]}] * 2
-    file.write_text(lines([{"prompt": "p", "outputs": outputs}]))
-    ((_, group),) = Reader(str(file))
+    ((_, group),) = reader_of(tmp_path, {"prompt": "p", "outputs": outputs})
     assert [r["topk_logprobs"] for r in group["rollouts"]] == [[[-0.1, -2.0]]] * 2
 
 
@@ -557,9 +460,7 @@ def said(answer, **fields):
 
 def read(tmp_path, rows):
     """What the reader makes of rows: of each group its answers, or the name of its refusal; what it says; its ledger."""
-    file = tmp_path / "rows.jsonl"
-    file.write_text(lines(rows))
-    reader, told = Reader(str(file)), []
+    reader, told = reader_of(tmp_path, *rows), []
     found = [
         g.code if isinstance(g, RequestError) else "".join(r["text"][-2] for r in g["rollouts"]) for _, g in reader
     ]
@@ -652,9 +553,7 @@ def test_no_order_of_the_rows_and_no_spelling_of_their_label_changes_a_reward(tm
     rows = [{**row, "text": f"{row['note']} {row['text']}"} for row in rows]
 
     def rewarded(rows):
-        file = tmp_path / "rows.jsonl"
-        file.write_text(lines(rows))
-        found = [g for _, g in Reader(str(file))]
+        found = [g for _, g in reader_of(tmp_path, *rows)]
         given = rewards([{**g, "group_id": str(i)} for i, g in enumerate(found)], method="ttrl")
         return {
             r["text"]: x for g, own in zip(found, given, strict=True) for r, x in zip(g["rollouts"], own, strict=True)

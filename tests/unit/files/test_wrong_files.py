@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from jsonl import write_lines
 from rows import each
 
 from dare_reward.cli import main
@@ -209,7 +210,7 @@ def test_a_file_of_a_hundred_mistakes_is_given_up(tmp_path, capsys):
     file = tmp_path / "x.jsonl"
     bad = [{"rollouts": [{"answer": "1", chr(97 + i) * 9: 1, "mean_entropy": [i]}]} for i in range(3)]
     bad += [{"rollouts": [{f"{chr(97 + i)}{chr(98 + i)}": 1}]} for i in range(24)]
-    file.write_text("".join(json.dumps(b) + "\n" for b in bad))
+    write_lines(file, bad)
     out = tmp_path / "out.jsonl"
     assert main(["score", str(file), "--out", str(out)]) == 2
     err = capsys.readouterr().err
