@@ -56,4 +56,4 @@ async def test_one_object_for_two_prompts_is_two_groups(live, release, monkeypat
     found = await parity.asyncio.gather(*(parity.group(executor, case, shared) for case in (one, two)))
     await vars(executor)[patch.ROUTE].reward._scorer.close()
     for case, rows in zip((one, two), found, strict=True):
-        assert {parity._flat(row)["extra_logs"]["votes"] for row in rows} == {float(len(case.texts))}
+        assert {parity.flat(row)["extra_logs"]["votes"] for row in rows} == {float(len(case.texts))}

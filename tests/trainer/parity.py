@@ -253,21 +253,15 @@ class Engine:
         return SimpleNamespace(outputs=[done])
 
 
-async def group(executor: Any, case: Case, shared: Any = None) -> list[dict[str, Any]]:
+def calls(executor: Any, case: Case, shared: Any, engine: Any) -> list[Any]:
     """As RolloutRayActor has it: n executions with one sampling_params object."""
-    shared, engine = shared or SamplingParams(max_tokens=64), Engine(case)
-    calls = [
-        executor.execute(
-            prompt=case.prompt,
-            label=case.label,
-            sampling_params=shared,
-            max_length=4096,
-            hf_tokenizer=Tokenizer(),
-            llm_engine=engine,
-        )
-        for _ in case.texts
-    ]
-    return await asyncio.gather(*calls)
+    given = {"prompt": case.prompt, "label": case.label, "sampling_params": shared, "max_length": 4096}
+    return [executor.execute(**given, hf_tokenizer=Tokenizer(), llm_engine=engine) for _ in case.texts]
+
+
+async def group(executor: Any, case: Case, shared: Any = None, engine: Any = None) -> list[dict[str, Any]]:
+    shared = shared or SamplingParams(max_tokens=64)
+    return await asyncio.gather(*calls(executor, case, shared, engine or Engine(case)))
 
 
 def request_bytes(body: dict[str, Any]) -> bytes:
@@ -310,7 +304,7 @@ def _rollout(text: str, entropy: float, cut: bool) -> dict[str, Any]:
 def differences(case: Case, one: list[dict[str, Any]], other: list[dict[str, Any]]) -> list[str]:
     """Where the two disagree; empty where they mean the same. OpenRLHF keeps lists of a reply in some releases."""
     out = []
-    for i, (a, b) in enumerate(zip(map(_flat, one), map(_flat, other), strict=True)):
+    for i, (a, b) in enumerate(zip(map(flat, one), map(flat, other), strict=True)):
         found = [("reward", a["reward"], b["reward"]), ("score", a["scores"], b["scores"])]
         names = [*SHARED, *(k for k in b["extra_logs"] if k.startswith("shadow_"))]
         found += [(name, a["extra_logs"][name], b["extra_logs"][name]) for name in names]
@@ -321,7 +315,7 @@ def differences(case: Case, one: list[dict[str, Any]], other: list[dict[str, Any
     return out
 
 
-def _flat(rollout: dict[str, Any]) -> dict[str, Any]:
+def flat(rollout: dict[str, Any]) -> dict[str, Any]:
     def first(value: Any) -> Any:
         return value[0] if isinstance(value, list) else value
 

@@ -1,0 +1,269 @@
+"""Groups born in a released OpenRLHF's rollout actor, and what faults around it cost them.
+
+    python scripts/test_stack.py openrlhf     makes the environment and unpacks the releases
+    OPENRLHF_TREE=... .stacks/openrlhf/bin/python tests/faults/births.py [ROW ...]
+
+Each row is a step of the release's own executor with this package, of 16 rollouts a prompt. Every reward, score and log
+is held against the estimator in this process, to the last bit of reward and score; where one is lost or differs, the
+row has failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import http.server
+import json
+import logging
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "trainer"))
+
+import parity
+from released import Release
+from serving import free_port, service
+from tries import count
+
+from dare_trainer.openrlhf import patch
+
+SIZE, PROMPTS = 16, 8
+ROWS: dict[str, tuple[Callable[[], str], str]] = {}
+RELEASE = Release(Path(os.environ["OPENRLHF_TREE"]))
+Born = type("SingleTurnAgentExecutor", (RELEASE.agent.SingleTurnAgentExecutor,), {})
+
+
+def row(fault: str, *, name: str = "") -> Callable[[Callable[[], str]], Callable[[], str]]:
+    """Declare a row: what happens, and the function that lets it happen and says what the actor saw."""
+
+    def declare(function: Callable[[], str]) -> Callable[[], str]:
+        ROWS[name or function.__name__] = (function, fault)
+        return function
+
+    return declare
+
+
+def cases(seed: str, *, count: int = PROMPTS, size: int = SIZE, label: Any = "1") -> list[parity.Case]:
+    """What the rollouts of prompts p0, p1 ... say, by the seed, and how sure the policy was."""
+    out = []
+    for i in range(count):
+        rng = random.Random(f"{seed} {i}")
+        texts = tuple(f"It is \\boxed{{{rng.choice('1123')}}}." for _ in range(size))
+        entropies = tuple(rng.random() for _ in texts)
+        out.append(parity.Case(f"p{i}", texts, entropies, (False,) * size, label))
+    return out
+
+
+class Engine(parity.Engine):
+    """Each rollout takes a time of up to `slow` seconds; that of the place `dies` ends with an error."""
+
+    def __init__(self, case: parity.Case, slow: float, dies: int | None = None) -> None:
+        super().__init__(case)
+        self.slow, self.dies, self.running, self.rng = slow, dies, 0, random.Random(case.name)
+
+    async def generate(self, prompt_token_ids: Any, sampling_params: Any, **more: Any) -> Any:
+        place, self.running = self.asked, self.running + 1
+        try:
+            output = await super().generate(prompt_token_ids, sampling_params, **more)
+            await asyncio.sleep(self.slow * self.rng.random())
+            if place == self.dies:
+                raise RuntimeError("the engine died")
+            return output
+        finally:
+            self.running -= 1
+
+
+async def step(executor: Any, of: Sequence[parity.Case], slow: float = 0.05) -> list[list[Any]]:
+    return await asyncio.gather(*(parity.group(executor, case, engine=Engine(case, slow)) for case in of))
+
+
+async def begun(*urls: str) -> Any:
+    """An executor after its handshake, which is before the first rollout."""
+    executor = Born([f"{url}/reward" for url in urls])
+    await step(executor, cases("begin", count=1))
+    return executor
+
+
+def told(of: Sequence[parity.Case], found: Sequence[list[Any]]) -> str:
+    """Where the rewards came from; an error where one is lost or wrong."""
+    rows = [row for group in found for row in group]
+    assert not (lost := sum(row["reward"] is None for row in rows)), f"{lost} lost"
+    wrong = [
+        w for case, group in zip(of, found, strict=True) for w in parity.differences(case, group, parity.alone(case))
+    ]
+    assert not wrong, f"{len(wrong)} wrong, such as {wrong[0]}"
+    here = sum(parity.flat(row)["extra_logs"]["reward_fallback"] == 1.0 for row in rows)
+    return f"{len(rows)} of {len(rows)} rollouts have their reward, {here} of them computed in the actor"
+
+
+@row("nothing")
+def same() -> str:
+    with service() as served:
+        seen = told(cases("a"), asyncio.run(step(Born([f"{served.url}/reward"]), cases("a"))))
+        return f"{seen}; {count(served.url, 'dare_estimate_seconds_count'):g} posts, with the handshake"
+
+
+@row("the engine dies at one rollout of a prompt")
+def engine_dies() -> str:
+    async def main(url: str) -> str:
+        executor, (case,) = await begun(url), cases("a", count=1)
+        engine, start = Engine(case, 0.3, dies=2), time.monotonic()
+        rollouts = parity.calls(executor, case, parity.SamplingParams(max_tokens=64), engine)
+        found = await asyncio.gather(*rollouts, return_exceptions=True)
+        seconds = time.monotonic() - start
+        assert (engine.running, len(vars(executor)[patch.ROUTE].siblings)) == (0, 0), "something runs on"
+        assert seconds < 1, f"{seconds:.1f} s"
+        stopped = sum(isinstance(one, Exception) for one in found)
+        return f"its group ends after {seconds:.1f} s: {stopped} stopped, {SIZE - stopped} with equal rewards"
+
+    with service() as served:
+        return asyncio.run(main(served.url))
+
+
+@row("the service is killed in the step, for ever")
+def gone() -> str:
+    async def main(served: Any) -> str:
+        executor, of = await begun(served.url), cases("a")
+        running = asyncio.ensure_future(step(executor, of, slow=3))
+        await asyncio.sleep(0.5)
+        served.kill()
+        return told(of, await running)
+
+    with service() as served:
+        return asyncio.run(main(served))
+
+
+def restarted(sign: int, away: float) -> str:
+    """Under load; steps go on until the service scores again."""
+    port, running = free_port(), contextlib.ExitStack()
+
+    async def main(served: Any) -> str:
+        executor, of = await begun(served.url), cases("a", count=24)
+        first = asyncio.ensure_future(step(executor, of, slow=2.5))
+        await asyncio.sleep(1.9)
+        start = time.monotonic()
+        served.send_signal(sign)
+        await asyncio.to_thread(served.wait)
+
+        async def again() -> float:
+            await asyncio.sleep(away)
+            await asyncio.to_thread(running.enter_context, service(port=port))
+            return time.monotonic() - start
+
+        back = asyncio.ensure_future(again())
+        seen, steps = told(of, await first), 1
+        while not back.done() or ", 0 of" not in told(of, await step(executor, of, slow=2.5)):
+            steps += 1
+        return f"{seen}; away for {back.result():.1f} s; step {steps} after is the service's alone again"
+
+    with running:
+        return asyncio.run(main(running.enter_context(service(port=port))))
+
+
+row("SIGTERM under load", name="term")(partial(restarted, signal.SIGTERM, 0))
+row("kill -9 under load", name="kill")(partial(restarted, signal.SIGKILL, 0))
+row("kill -9, back after 60 s", name="away_60")(partial(restarted, signal.SIGKILL, 58))
+
+
+@row("two jobs post the same prompts at once, without names")
+def two_jobs() -> str:
+    async def main(url: str) -> str:
+        jobs = [(await begun(url), cases(seed)) for seed in "ab"]
+        found = await asyncio.gather(*(step(executor, of) for executor, of in jobs))
+        return "; ".join(told(of, rows) for (_, of), rows in zip(jobs, found, strict=True))
+
+    with service() as served:
+        return asyncio.run(main(served.url))
+
+
+def among(more: Sequence[parity.Case]) -> str:
+    """A step with these groups among its own."""
+
+    async def main(url: str) -> str:
+        of = [*cases("a"), *more]
+        return told(of, await step(await begun(url), of))
+
+    with service() as served:
+        return asyncio.run(main(served.url))
+
+
+row("evaluations among training", name="evaluation")(
+    lambda: among(cases("b", size=4, label={"answer": "1", "split": "eval"}))
+)
+row("each prompt twice in a batch", name="duplicates")(lambda: among(cases("b")))
+
+
+@row("two reward URLs, one service killed in the step")
+def two_urls() -> str:
+    async def main(one: Any, other: Any) -> str:
+        executor, of = await begun(one.url, other.url), cases("a")
+        running = asyncio.ensure_future(step(executor, of, slow=1))
+        await asyncio.sleep(0.3)
+        other.kill()
+        return told(of, await running)
+
+    with service() as one, service() as other:
+        return asyncio.run(main(one, other))
+
+
+@row("another reward server, where this package is installed too")
+def foreign() -> str:
+    bodies = []
+
+    class Server(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(404)
+
+        def do_POST(self) -> None:
+            bodies.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            reply = b'{"rewards": [0.25], "scores": [0.5], "extra_logs": {}}'
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(reply)))
+            self.end_headers()
+            self.wfile.write(reply)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever).start()
+        found = asyncio.run(step(Born([f"http://127.0.0.1:{server.server_port}/score"]), cases("a")))
+        server.shutdown()
+    rewards = {parity.flat(row)["reward"] for group in found for row in group}
+    assert (rewards, {tuple(body) for body in bodies}) == ({0.25}, {("query", "prompts", "labels")})
+    return f"{len(bodies)} posts of one rollout, as without this package; its rewards are untouched"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="*", choices=[*ROWS, []], help="all, if you name none")
+    given = parser.parse_args()
+    os.environ["VLLM_TOKEN_ENTROPY"] = "temperature"
+    assert patch.patch_class(Born)
+    logging.getLogger("dare_trainer").setLevel(logging.CRITICAL)
+    failed = 0
+    print("| fault | what the actor saw | row |\n|---|---|---|", flush=True)
+    for name, (function, fault) in ROWS.items():
+        if given.rows and name not in given.rows:
+            continue
+        try:
+            seen = function()
+        except Exception as error:
+            seen, failed = f"FAILED: {type(error).__name__}: {error}", 1
+        print(f"| {fault} | {seen} | `{name}` |", flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
