@@ -199,6 +199,6 @@ def test_the_rollout_actor_warns(caplog):
         for step in range(16):
             replies = [dare_reward.estimate([g], method="ttrl") for g in batch(step, collapsed=step >= 6)]
             for reply in replies * 8:
-                watching._see(reply)
+                watching._seen(reply)
     assert any("the run is collapsing" in r.getMessage() for r in caplog.records)
     assert scorer("")._watch is None

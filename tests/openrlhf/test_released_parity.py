@@ -42,7 +42,7 @@ async def test_a_group_means_the_same_with_and_without_the_package(live, release
         ours = more([url if case.sends else f"{url}&entropy=none"])
         other = parity.alone(case) if case.sends else await parity.group(released([url]), case)
         wrong += parity.differences(case, await parity.group(ours, case), other)
-        await vars(ours)[patch.ROUTE].reward._scorer.close()
+        await vars(ours)[patch.ROUTE]._scorer.close()
     assert not wrong, "\n".join(wrong[:40])
 
 
@@ -54,6 +54,6 @@ async def test_one_object_for_two_prompts_is_two_groups(live, release, monkeypat
     shared, executor = parity.SamplingParams(max_tokens=64), more([live().url])
     one, two = (next(c for c in CASES if c.name.startswith(kind)) for kind in ("tied-", "pruned-"))
     found = await parity.asyncio.gather(*(parity.group(executor, case, shared) for case in (one, two)))
-    await vars(executor)[patch.ROUTE].reward._scorer.close()
+    await vars(executor)[patch.ROUTE]._scorer.close()
     for case, rows in zip((one, two), found, strict=True):
         assert {parity.flat(row)["extra_logs"]["votes"] for row in rows} == {float(len(case.texts))}

@@ -123,7 +123,7 @@ def test_without_a_service_votes_still_stop(make):
 
     executor, engine = make(timeout=0.1), Engine(lambda n: SAME, delay=0)
     go(executor, Engine(lambda n: SAME, delay=0), n=4)
-    for client in route(executor).reward._scorer._clients:
+    for client in route(executor)._scorer._clients:
         client._transport = httpx.MockTransport(nobody)
     out = go(executor, engine, n=8)
     assert len(engine.asked) == 8

@@ -17,7 +17,7 @@ import pytest
 from fakes import Engine, SamplingParams, close, generate_responses, go, patched, released, route, run
 
 from dare_reward import estimate
-from dare_reward.errors import ConfigError, UnavailableError
+from dare_reward.errors import ConfigError
 from dare_trainer.openrlhf import group as group_module
 from dare_trainer.openrlhf import patch
 from dare_trainer.vllm import plugin
@@ -266,7 +266,7 @@ def test_lost_entropies_later_fall_back_to_votes(make):
 def test_a_rollout_that_cannot_be_read_is_no_vote_and_ends_no_run(make, monkeypatch, caplog):
     executor, numbers = make(), iter(range(100))
     go(executor, Engine(say), n=2)
-    rules = route(executor).reward._rules
+    rules = route(executor)._rules
     before = rules.read
 
     def read(*given):
@@ -582,7 +582,7 @@ def test_the_next_url_scores_where_one_is_away(live, start_service, monkeypatch,
 
 def answering(executor, handle):
     """The executor's services answer by `handle(request)` from now on."""
-    for client in route(executor).reward._scorer._clients:
+    for client in route(executor)._scorer._clients:
         client._transport = httpx.MockTransport(handle)
         client._connections.clear()
 
@@ -607,7 +607,7 @@ def test_a_service_that_hangs_is_left_after_the_timeout(make):
 def test_a_service_that_comes_back_as_another_one_counts_as_away(make, monkeypatch, caplog):
     executor = make()
     before = go(executor, Engine(say, delay=0), n=4)
-    scorer = route(executor).reward._scorer
+    scorer = route(executor)._scorer
     monkeypatch.setattr(scorer, "_pinned", (scorer._pinned[0], "9.9.9"))
     after = go(executor, Engine(say, delay=0), n=4)
     assert logs(after, "reward_fallback") == [{1.0}]
@@ -643,7 +643,7 @@ def test_groups_that_were_scored_here_reach_the_services_run_log_with_the_next_p
 
     async def again():
         out = await generate_responses(executor, Engine(say, delay=0), n=4, prompt="three")
-        await route(executor).reward._scorer._logging
+        await route(executor)._scorer._logging
         await close(executor)
         await real.aclose()
         return out
@@ -675,7 +675,7 @@ def test_a_group_whose_reply_is_lost_is_logged_once(start_service, monkeypatch, 
 
         async def main():
             out = [await generate_responses(executor, Engine(say, delay=0), prompt=p) for p in ("one", "two")]
-            await route(executor).reward._scorer._logging
+            await route(executor)._scorer._logging
             await close(executor)
             await real.aclose()
             return out
@@ -700,7 +700,7 @@ def test_an_outage_does_not_fill_the_actors_memory(make, stubborn, monkeypatch, 
     answering(executor, gone)
     for prompt in ("one", "two", "three"):
         go(executor, Engine(lambda n: "x" * 200 + say(n), delay=0), n=4, prompt=prompt)
-    kept = len(route(executor).reward._scorer._unlogged)
+    kept = len(route(executor)._scorer._unlogged)
     assert kept == (1 if query else 3)
     assert caplog.text.count("will be missing in the service's run log") == 3 - kept
 
@@ -757,7 +757,7 @@ def test_shadow_methods_are_told_by_the_service_and_in_process(start_service, mo
 
 def test_the_service_must_be_there_for_the_handshake(make, live):
     settings = group_module.GroupSettings(start_timeout=0.1)
-    with pytest.raises(UnavailableError, match="not ready"):
+    with pytest.raises(ConfigError, match="http://127.0.0.1:9 does not answer as a dare-reward service"):
         group_module.handshake("http://127.0.0.1:9", "", settings)
 
 

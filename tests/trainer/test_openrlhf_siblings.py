@@ -37,7 +37,7 @@ async def member(siblings, anchor, i, key="k", delays=None, fail=()):
         return i + 100 * me.group.members
 
     try:
-        delivery = await me.run(generate)
+        delivery = await me.group.run(generate)
         return delivery, await siblings.result(me, delivery)
     finally:
         siblings.leave(me)

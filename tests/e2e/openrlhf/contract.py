@@ -98,7 +98,7 @@ async def main(url):
         "running": dying.running,
         "experience": experience([r for g in groups for r in g]),
     }
-    await route.reward._scorer.close()
+    await route._scorer.close()
     return {**out, "tasks": len(asyncio.all_tasks()) - 1}
 
 

@@ -23,6 +23,7 @@ from itertools import cycle
 from typing import Any, Final
 
 import httpx
+import numpy as np
 
 from dare_reward import AsyncClient, Client, GroupReply, Reply, __version__, estimate
 from dare_reward.errors import ConfigError, DareError, ReplyError
@@ -33,9 +34,10 @@ from dare_reward.stacks.collapse import RunWatch
 
 from ..vllm import plugin
 from ..vllm.token_entropy import SWITCH
-from .adaptive_votes import AdaptiveVotes, Spent
+from .adaptive_votes import in_waves
 from .rollout_reader import ReadRollout, RolloutReader, sampled_with
 from .settings import GroupSettings, RewardUrls, job_name, read_urls, service_defaults, services_of, start_patience
+from .siblings import Siblings
 
 logger = logging.getLogger("dare_trainer")
 
@@ -49,6 +51,18 @@ UNLOGGED_BYTES: Final = 256 << 20
 TOKEN_BYTES: Final = 64  # of a token's id, entropy and log-probability as Python and NumPy hold them
 
 
+# Four rollouts, two answers, and every number that a method may read.
+MADE_UP: Final[Group] = {
+    "group_id": "handshake",
+    "kind": "exact",
+    "rollouts": [
+        {"answer": answer, "mean_entropy": entropy, "num_tokens": 10, "sum_logprob": -2.0, "answer_logprob": -0.5}
+        | {"answer_entropy": entropy, "path": str(entropy)}
+        for answer, entropy in (("7", 0.2), ("7", 0.3), ("7", 0.25), ("5", 0.4))
+    ],
+}
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Delivery:
     """What one member brings into its group. The first of `rollouts` trains, the others vote; `one` makes another."""
@@ -57,7 +71,7 @@ class Delivery:
     images: Any
     label: Label
     rollouts: tuple[ReadRollout, ...]
-    one: Callable[[], Awaitable[tuple[Any, ReadRollout]]]
+    one: Callable[[], Awaitable[ReadRollout]]
     sampling: Mapping[str, Any]
 
 
@@ -89,22 +103,6 @@ def service_info(services: Sequence[str], patience: float) -> Mapping[str, Any] 
         time.sleep(1)
 
 
-def check_ours(url: str, patience: float) -> None:
-    """ConfigError where no service of ours answers there, before it is sent the token and a group."""
-    if service_info([url], patience) is None:
-        raise ConfigError(f"{url} does not answer as a dare-reward service, as another of the reward URLs does")
-
-
-def made_up_group() -> Group:
-    """Four rollouts, two answers, and every number that a method may read."""
-    rows = [("7", 0.2), ("7", 0.3), ("7", 0.25), ("5", 0.4)]
-    known = {"num_tokens": 10, "sum_logprob": -2.0, "answer_logprob": -0.5}
-    rollouts = [
-        {"answer": a, "mean_entropy": h, "answer_entropy": h, "path": str(i), **known} for i, (a, h) in enumerate(rows)
-    ]
-    return {"group_id": "handshake", "kind": "exact", "rollouts": rollouts}
-
-
 def asked_of_service(settings: GroupSettings) -> dict[str, Any]:
     """The options of every request of the run."""
     options: dict[str, Any] = {"method": settings.method, "shadow": settings.shadow, **settings.params}
@@ -112,26 +110,23 @@ def asked_of_service(settings: GroupSettings) -> dict[str, Any]:
 
 
 def handshake(url: str, token: str, settings: GroupSettings) -> None:
-    """ConfigError where the service would score otherwise than this process, which stands in for it in an outage."""
-    group, options = made_up_group(), asked_of_service(settings)
+    """ConfigError where the service would score otherwise than this process, which stands in for it in an outage; and
+    where it is another server, which is then sent neither the token nor a group."""
+    if service_info([url], settings.start_timeout) is None:
+        raise ConfigError(f"{url} does not answer as a dare-reward service")
+    options = asked_of_service(settings)
     with Client(url, token=token or None, timeout=TRY, retries=RETRIES, record=False) as client:
         client.wait_ready(settings.start_timeout)
-        there = client.reward([group], **options)
+        there = client.reward([MADE_UP], **options)
     here = config_id(settings.method, settings.params)
     if (there.config_id, there.version) != (here, __version__):
         raise ConfigError(
             f"{url} runs dare-reward {there.version} and scores by {there.config_id[:12]}; this process is "
             f"{__version__} and would stand in for it by {here[:12]}. Install the same version on both sides"
         )
-    local = estimate([group], **options)
-    if not _agree(there.groups[0], local.groups[0]):
-        raise ConfigError(f"{url} and this process score the same group as {there.groups[0]} and {local.groups[0]}")
-
-
-def _agree(one: GroupReply, other: GroupReply) -> bool:
-    if one.rewards is None or other.rewards is None:
-        return one.rewards is other.rewards
-    return all(math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12) for a, b in zip(one.rewards, other.rewards, strict=True))
+    theirs, ours = there.groups[0], estimate([MADE_UP], **options).groups[0]
+    if not np.allclose(theirs.rewards or [math.nan], ours.rewards or [math.nan], 1e-9, 1e-12, equal_nan=True):
+        raise ConfigError(f"{url} and this process score the same group as {theirs} and {ours}")
 
 
 async def switch_entropies_on(actor: Any, settings: GroupSettings) -> None:
@@ -183,9 +178,8 @@ class GroupScorer:
             except Exception as error:  # noqa: BLE001  (a training run does not die of its rewards)
                 logger.warning("%s: group %s: %s: %s", client.url, group["group_id"], type(error).__name__, error)
                 continue
-            self._see(reply)
             self._log_what_was_missed(client)
-            return reply.groups[0], 0.0
+            return self._seen(reply), 0.0
         self._keep_for_log(group, key)
         return self._in_process(group)
 
@@ -198,19 +192,16 @@ class GroupScorer:
         return reply
 
     def _in_process(self, group: Group) -> tuple[GroupReply | None, float]:
-        attempts = [self._options]
-        if "missing_entropy" in self._options:  # a rollout whose entropy is missing costs the weights, not the votes
-            attempts.append({**self._options, "missing_entropy": "frequency"})
-        for options in attempts:
+        """A rollout whose entropy is missing costs the weights, and not the votes."""
+        weaker = [{"missing_entropy": "frequency"}] if "missing_entropy" in self._options else []
+        for more in ({}, *weaker):
             try:
-                reply = estimate([group], limits=BOUNDLESS, **options)
+                reply = estimate([group], limits=BOUNDLESS, **{**self._options, **more})
+                if (error := reply.groups[0].error) is None:
+                    return self._seen(reply), 1.0
+                logger.error("group %s: %s", group["group_id"], error.message)
             except DareError as error:
                 logger.error("group %s could not be scored in process: %s", group["group_id"], error)  # noqa: TRY400
-                continue
-            if reply.groups[0].error is None:
-                self._see(reply)
-                return reply.groups[0], 1.0
-            logger.error("group %s: %s", group["group_id"], reply.groups[0].error.message)
         return None, 2.0
 
     def _keep_for_log(self, group: Group, key: str) -> None:
@@ -244,15 +235,15 @@ class GroupScorer:
         for client in self._clients:
             await client.close()
 
-    def _see(self, reply: Reply) -> None:
-        """Say where the run collapses, if that was asked for; 64 groups count as a step."""
-        if self._watch is None:
-            return
+    def _seen(self, reply: Reply) -> GroupReply:
+        """The group, and a line where the run collapses, if that was asked for; 64 groups count as a step."""
         try:
-            self._watch.see(reply)
+            if self._watch is not None:
+                self._watch.see(reply)
         except Exception:
             logger.exception("the state of the run is not known")
             self._watch = None
+        return reply.groups[0]
 
 
 # --- rollouts and their rewards --------------------------------------------------------------------------------------
@@ -262,38 +253,42 @@ class GroupReward:
     """What the rollouts of one executor are rewarded with, and which of their tokens train."""
 
     settings: GroupSettings
-    _urls: RewardUrls
-    _rules: AnswerRules
     reader: RolloutReader
+    _rules: AnswerRules
     _scorer: GroupScorer
-    _adaptive: AdaptiveVotes | None
 
     def __init__(self, urls: Sequence[str]) -> None:
         self._reward_urls = urls
+        self.siblings: Siblings[Delivery, RolloutOutcome] = Siblings(self.score)
+        self._begun: asyncio.Future[bool] | None = None
         self._said: set[str] = set()
         self._votes_add_up = False
 
     async def begin(self, actor: Any) -> bool:
-        """Settle what the run does; False where another's reward model answers, which this executor leaves alone.
+        """Settle once, before the first rollout, what the run does; False where another's reward model answers, which
+        this executor leaves alone.
 
         ConfigError or PluginError where the URL, the service and this process do not go together: the run ends there.
         """
+        if self._begun is None:
+            self._begun = asyncio.ensure_future(self._begin(actor))
+        return await asyncio.shield(self._begun)
+
+    async def _begin(self, actor: Any) -> bool:
         services = services_of(self._reward_urls)
         info = await asyncio.to_thread(service_info, services, start_patience(self._reward_urls))
         if info is None:
             logger.warning("%s is no dare-reward service: OpenRLHF posts as without this package", services[0])
             return False
-        self._urls = read_urls(self._reward_urls)
-        self.settings = settings = GroupSettings.read(self._urls.query, **service_defaults(info))
-        for url in self._urls.services:
-            await asyncio.to_thread(check_ours, url, settings.start_timeout)
-            await asyncio.to_thread(handshake, url, self._urls.token, settings)
+        urls = read_urls(self._reward_urls)
+        self.settings = settings = GroupSettings.read(urls.query, **service_defaults(info))
+        for url in urls.services:
+            await asyncio.to_thread(handshake, url, urls.token, settings)
         await switch_entropies_on(actor, settings)
         run = settings.run or job_name()
         self._rules = AnswerRules(settings.params, settings.kind, settings.letters)
         self.reader = RolloutReader(settings, self._rules)
-        self._scorer = GroupScorer(self._urls, settings, run)
-        self._adaptive = None if settings.waves is None else AdaptiveVotes(settings, settings.waves)
+        self._scorer = GroupScorer(urls, settings, run)
         logger.warning(
             "rewards of run %s: %s, entropy=%s", run, write_line(settings.method, settings.params), settings.entropy
         )
@@ -313,7 +308,7 @@ class GroupReward:
         call: Mapping[str, Any],
         label: Label,
         rollouts: tuple[ReadRollout, ...],
-        one: Callable[[], Awaitable[tuple[Any, ReadRollout]]],
+        one: Callable[[], Awaitable[ReadRollout]],
         sampling_params: Any,
     ) -> Delivery:
         """What a member brings, of the arguments of OpenRLHF's `execute`."""
@@ -322,26 +317,25 @@ class GroupReward:
             prompt=call["prompt"], images=call.get("images"), label=label, rollouts=rollouts, one=one, sampling=sampling
         )
 
-    def votes_each(self, members: int) -> int:
+    def votes_each(self, members: int, label: Label) -> int:
         """How many continuations each of a group's members generates.
 
         ConfigError where they do not add up in the first group. In a later one, as of an evaluation whose labels do not
         say so, the run goes on with fewer votes.
         """
+        if label.split == "eval":
+            return 1
         votes = self.settings.votes_per_prompt or members
         if votes % members:
             words = f"votes_per_prompt={votes} is not a multiple of the {members} rollouts that train"
             if not self._votes_add_up:
                 raise ConfigError(words)
             self._say_once("multiple", "%s: is this an evaluation whose labels lack split=eval?", words)
-            return 1 if self._adaptive is not None else max(1, votes // members)
         self._votes_add_up = True
         if votes == 1:
-            self._say_once(
-                "votes", "a prompt has one rollout, and a vote of one is no vote%s: raise n_samples_per_prompt, or put "
-                "votes_per_prompt=16 into the reward URL", "",
-            )  # fmt: skip
-        return 1 if self._adaptive is not None else votes // members
+            words = "a prompt has one rollout, and a vote of one is no vote: raise n_samples_per_prompt, or put %s"
+            self._say_once("votes", words, "votes_per_prompt=16 into the reward URL")
+        return 1 if self.settings.waves else max(1, votes // members)
 
     def actions(self, ranges: Any, outcome: RolloutOutcome, delivery: Delivery) -> Any:
         """The tokens that train: of a masked rollout its last one alone; with train_on=reasoning not the answer's."""
@@ -375,18 +369,19 @@ class GroupReward:
     async def _estimated(self, deliveries: Sequence[Delivery]) -> list[RolloutOutcome]:
         began = time.perf_counter()
         votes = [d.rollouts[0] for d in deliveries] + [r for d in deliveries for r in d.rollouts[1:]]
-        spent, group_of = Spent(), partial(self._group, deliveries[0], trained=len(deliveries))
-        if self._adaptive is not None:
-            votes, spent = await self._adaptive.complete(votes, [_vote_of(d) for d in deliveries], group_of)
+        spent: Known = {}
+        group_of = partial(self._group, deliveries[0], trained=len(deliveries))
+        if (waves := self.settings.waves) is not None:
+            method = {"method": self.settings.method, "params": self.settings.params}
+            votes, spent = await in_waves(waves, votes, [d.one for d in deliveries], group_of, **method)
             began = time.perf_counter()
         reply, fallback = await self._scorer.score(group_of(votes))
         if reply is None:
             return self.neutral(deliveries)
         known: Known = {
+            **spent,
             "reward_fallback": fallback,
             "reward_wait_ms": 1e3 * (time.perf_counter() - began),
-            "votes_saved": float(spent.saved),
-            "settle_risk": spent.risk,
             "no_span": [float(self._unmasked(d.rollouts[0])) for d in deliveries],
         }
         return outcomes(
@@ -435,11 +430,3 @@ def _bytes_of(group: Group) -> int:
     texts: int = sum(len(rollout.get("text") or "") for rollout in group["rollouts"])
     tokens: int = sum(r["num_tokens"] for r in group["rollouts"] if "token_ids" in r or "token_entropies" in r)
     return len(str(group["prompt"])) + texts + TOKEN_BYTES * tokens + 1000 * len(group["rollouts"])
-
-
-def _vote_of(delivery: Delivery) -> Callable[[], Any]:
-    async def vote() -> ReadRollout:
-        _, rollout = await delivery.one()
-        return rollout
-
-    return vote

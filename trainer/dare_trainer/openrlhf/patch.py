@@ -8,12 +8,10 @@ they are others, or the reward is a file or another server's, the executor is le
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import logging
 import sys
-from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
@@ -23,9 +21,8 @@ from ..vllm import plugin
 if TYPE_CHECKING:
     from dare_reward.openrlhf import RolloutOutcome
 
-    from .group import Delivery
+    from .group import Delivery, GroupReward
     from .rollout_reader import ReadRollout
-    from .siblings import SiblingCall
 
 logger = logging.getLogger("dare_trainer")
 
@@ -65,41 +62,26 @@ def patch_class(executor: Any) -> bool:
     return True
 
 
-class GroupRoute:
-    """What one executor's reward URLs say, and the groups that are open."""
-
-    def __init__(self, urls: Sequence[str]) -> None:
-        # Each vLLM process of the environment imports this file, and few of them ever get here.
-        from .group import GroupReward  # noqa: PLC0415
-        from .siblings import Siblings  # noqa: PLC0415
-
-        self.reward = GroupReward(urls)
-        self.siblings: Siblings[Delivery, RolloutOutcome] = Siblings(self.reward.score)
-        self._begun: asyncio.Future[bool] | None = None
-
-    async def begin(self, actor: Any) -> bool:
-        """Whether the URL is a service of ours, asked once, before the first rollout. What fails here ends the run."""
-        if self._begun is None:
-            self._begun = asyncio.ensure_future(self.reward.begin(actor))
-        return await asyncio.shield(self._begun)
-
-
-def _route(executor: Any) -> GroupRoute | None:
+def _reward(executor: Any) -> GroupReward | None:
+    """What rewards an executor's rollouts; None where that is no server."""
     urls = executor.reward_endpoints
     if not urls or executor.reward_func is not None or not urls[0].startswith(("http://", "https://")):
         return None
     if vars(executor).get(ROUTE) is None:
-        setattr(executor, ROUTE, GroupRoute(urls))
-    route: GroupRoute = vars(executor)[ROUTE]
-    return route
+        # Each vLLM process of the environment imports this file, and few of them ever get here.
+        from .group import GroupReward  # noqa: PLC0415
+
+        setattr(executor, ROUTE, GroupReward(urls))
+    reward: GroupReward = vars(executor)[ROUTE]
+    return reward
 
 
 class _Call:
     """One call of `execute`, and the engine as that call sees it."""
 
-    def __init__(self, route: GroupRoute, member: SiblingCall[Delivery, RolloutOutcome], bound: dict[str, Any]) -> None:
-        self.route, self.member, self.bound = route, member, bound
-        self.actor = bound["llm_engine"]
+    def __init__(self, reward: GroupReward, arguments: dict[str, Any]) -> None:
+        self.reward, self.arguments, self.actor = reward, dict(arguments), arguments["llm_engine"]
+        self.member = reward.siblings.enter(arguments["sampling_params"], arguments["prompt"])
         self.delivery: Delivery | None = None
         self.outcome: RolloutOutcome | None = None
 
@@ -108,37 +90,22 @@ class _Call:
 
     async def generate(self, ids: Any, sampling_params: Any, **more: Any) -> Any:
         """What OpenRLHF's executor gets of the engine: the continuation that trains. The others only vote."""
-        reward = self.route.reward
-        label = reward.label(self.bound["label"])
+        from .siblings import together  # noqa: PLC0415  as in _reward
+
+        reward, group = self.reward, self.member.group
+        label = reward.label(self.arguments["label"])
 
         async def one() -> tuple[Any, ReadRollout]:
             output = await self.actor.generate(list(ids), reward.reader.asked(deepcopy(sampling_params)), **more)
-            return output, reward.reader.read(output.outputs[0], label, self.bound["hf_tokenizer"], self.actor)
+            return output, reward.reader.read(output.outputs[0], label, self.arguments["hf_tokenizer"], self.actor)
 
-        def votes() -> int:
-            return 1 if label.split == "eval" else reward.votes_each(self.member.group.members)
+        async def vote() -> ReadRollout:
+            return (await one())[1]
 
-        (output, first), *others = await self.member.run(lambda: _together(one, votes()))
-        rollouts = (first, *(rollout for _, rollout in others))
-        self.delivery = reward.delivery(self.bound, label, rollouts, one, sampling_params)
-        return output
-
-
-async def _together(one: Callable[[], Any], count: int) -> list[tuple[Any, ReadRollout]]:
-    """The first continuation, whose failure is raised, and those of `count` - 1 others that did not fail."""
-    from .siblings import stop  # noqa: PLC0415  as in GroupRoute
-
-    tasks = [asyncio.ensure_future(one()) for _ in range(count)]
-    try:
-        first = await tasks[0]
-        others = await asyncio.gather(*tasks[1:], return_exceptions=True)
-    finally:
-        for task in tasks:
-            await stop(task)
-    lost = [other for other in others if isinstance(other, BaseException)]
-    if lost:
-        logger.warning("%d of %d vote-only rollouts failed: %r", len(lost), count - 1, lost[0])
-    return [first, *(other for other in others if not isinstance(other, BaseException))]
+        found = await group.run(lambda: together([one] * reward.votes_each(group.members, label), needed=1))
+        rollouts = tuple(rollout for _, rollout in found)
+        self.delivery = reward.delivery(self.arguments, label, rollouts, vote, sampling_params)
+        return found[0][0]
 
 
 def _execute(original: Any) -> Any:
@@ -147,14 +114,13 @@ def _execute(original: Any) -> Any:
     @functools.wraps(original)
     async def execute(self: Any, *arguments: Any, **named: Any) -> Any:
         bound = signature.bind(self, *arguments, **named)
-        route = _route(self)
-        if route is None:
+        reward = _reward(self)
+        if reward is None:
             return await original(*bound.args, **bound.kwargs)
-        member = route.siblings.enter(bound.arguments["sampling_params"], bound.arguments["prompt"])
-        call = _Call(route, member, dict(bound.arguments))
+        call = _Call(reward, bound.arguments)
         token = None
         try:
-            if not await route.begin(call.actor):
+            if not await reward.begin(call.actor):
                 return await original(*bound.args, **bound.kwargs)
             bound.arguments["llm_engine"] = call
             token = _call.set(call)
@@ -162,9 +128,9 @@ def _execute(original: Any) -> Any:
         finally:
             if token is not None:
                 _call.reset(token)
-            route.siblings.leave(call.member)
+            reward.siblings.leave(call.member)
         if call.outcome is not None and call.delivery is not None:
-            output["action_ranges"] = route.reward.actions(output["action_ranges"], call.outcome, call.delivery)
+            output["action_ranges"] = reward.actions(output["action_ranges"], call.outcome, call.delivery)
         return output
 
     return execute
@@ -176,9 +142,8 @@ def _fetch(original: Any) -> Any:
         call = _call.get()
         if call is None or call.delivery is None or len(queries_list) != 1:
             return await original(self, queries_list, prompts_list, labels_list)
-        found = await call.route.siblings.result(call.member, call.delivery)
-        call.outcome = found if found is not None else call.route.reward.neutral([call.delivery])[0]
-        outcome = call.outcome
+        found = await call.reward.siblings.result(call.member, call.delivery)
+        call.outcome = outcome = found or call.reward.neutral([call.delivery])[0]
         logs = {name: [value] for name, value in outcome.logs.items()}
         # Lists, as the service writes them: 0.9.10 takes a score of 0.0 for none, and the reward in its place.
         return [{"rewards": [outcome.reward], "scores": [outcome.score], "extra_logs": logs}]

@@ -11,10 +11,13 @@ that nothing generates on for a group that is dead.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
 from dare_reward.errors import DareError
+
+logger = logging.getLogger("dare_trainer")
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -28,8 +31,9 @@ class SiblingError(DareError, RuntimeError):
 class OpenGroup(Generic[D, R]):
     """A group some of whose members still run; `results` is None where one of them failed."""
 
-    def __init__(self, anchor: object) -> None:
+    def __init__(self, anchor: object, place: tuple[Hashable, ...]) -> None:
         self.anchor = anchor  # keeps id(anchor) from being used again while the group lives
+        self.place = place
         self.members = 0
         self.delivered: dict[int, D] = {}
         self.running: set[asyncio.Future[Any]] = set()
@@ -42,32 +46,31 @@ class OpenGroup(Generic[D, R]):
         for task in self.running:
             task.cancel()
 
-
-class SiblingCall(Generic[D, R]):
-    """One call of OpenRLHF's executor, from `Siblings.enter` to `Siblings.leave`."""
-
-    def __init__(self, group: OpenGroup[D, R], place: tuple[Hashable, ...]) -> None:
-        self.group, self.place, self.index = group, place, group.members
-        self.served = False
-        group.members += 1
-
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """What `work` returns; SiblingError where it was stopped because another member failed."""
+        """What a member's `work` returns; SiblingError where it was stopped because another member failed."""
         await asyncio.sleep(0)  # until all members have entered
-        if self.group.results.done():
+        if self.results.done():
             raise SiblingError("another rollout of the group failed")
         task: asyncio.Future[T] = asyncio.ensure_future(work())
-        self.group.running.add(task)
+        self.running.add(task)
         try:
             return await task
         except asyncio.CancelledError:
             current = asyncio.current_task()
-            if self.group.results.done() and current is not None and not current.cancelling():
+            if self.results.done() and current is not None and not current.cancelling():
                 raise SiblingError("another rollout of the group failed; this one was stopped") from None
             raise
         finally:
-            self.group.running.discard(task)
-            await stop(task)
+            self.running.discard(task)
+            await _stop(task)
+
+
+class Member(Generic[D, R]):
+    """One call of OpenRLHF's executor, from `Siblings.enter` to `Siblings.leave`."""
+
+    def __init__(self, group: OpenGroup[D, R]) -> None:
+        self.group, self.index, self.served = group, group.members, False
+        group.members += 1
 
 
 class Siblings(Generic[D, R]):
@@ -81,21 +84,21 @@ class Siblings(Generic[D, R]):
         """Groups that are open; 0 between two steps."""
         return len(self._open)
 
-    def enter(self, anchor: object, *key: Hashable) -> SiblingCall[D, R]:
+    def enter(self, anchor: object, *key: Hashable) -> Member[D, R]:
         """The next member of the group that shares the object `anchor`; to be called before anything is awaited."""
         place = (id(anchor), *key)
         if place not in self._open:
-            self._open[place] = OpenGroup(anchor)
-        return SiblingCall(self._open[place], place)
+            self._open[place] = OpenGroup(anchor, place)
+        return Member(self._open[place])
 
-    def leave(self, member: SiblingCall[D, R]) -> None:
+    def leave(self, member: Member[D, R]) -> None:
         """The end of a member's call. One that was not served takes its group along."""
-        if self._open.get(member.place) is member.group:
-            del self._open[member.place]
+        if self._open.get(member.group.place) is member.group:
+            del self._open[member.group.place]
         if not member.served:
             member.group.fail()
 
-    async def result(self, member: SiblingCall[D, R], delivery: D) -> R | None:
+    async def result(self, member: Member[D, R], delivery: D) -> R | None:
         """The member's result, None where a sibling failed. The last one to deliver has the group scored."""
         group = member.group
         group.delivered[member.index] = delivery
@@ -103,7 +106,7 @@ class Siblings(Generic[D, R]):
             deliveries = [group.delivered[i] for i in range(group.members)]
             try:
                 # Of the group, and stopped with it: scoring may generate further votes.
-                found: Sequence[R] | None = await member.run(lambda: self._score(deliveries))
+                found: Sequence[R] | None = await group.run(lambda: self._score(deliveries))
             except SiblingError:
                 found = None
             if not group.results.done():
@@ -113,8 +116,25 @@ class Siblings(Generic[D, R]):
         return None if results is None else results[member.index]
 
 
-async def stop(task: asyncio.Future[T]) -> None:
-    """Nothing of `task` runs on after this."""
+async def together(works: Sequence[Callable[[], Awaitable[T]]], *, needed: int = 0) -> list[T]:
+    """What they return, in order, without those that fail; the failure of one of the first `needed` is raised.
+
+    Nothing of them runs on after this.
+    """
+    tasks = [asyncio.ensure_future(work()) for work in works]
+    try:
+        for task in tasks[:needed]:
+            await task
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+    finally:
+        for task in tasks:
+            await _stop(task)
+    if lost := [one for one in found if isinstance(one, BaseException)]:
+        logger.warning("%d of %d vote-only rollouts failed: %r", len(lost), len(tasks) - needed, lost[0])
+    return [one for one in found if not isinstance(one, BaseException)]
+
+
+async def _stop(task: asyncio.Future[Any]) -> None:
     if not task.done():
         task.cancel()
         await asyncio.wait([task])
