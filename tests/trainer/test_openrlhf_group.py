@@ -757,7 +757,7 @@ def test_shadow_methods_are_told_by_the_service_and_in_process(start_service, mo
 
 def test_the_service_must_be_there_for_the_handshake(make, live):
     settings = group_module.GroupSettings(start_timeout=0.1)
-    with pytest.raises(ConfigError, match="http://127.0.0.1:9 does not answer as a dare-reward service"):
+    with pytest.raises(ConfigError, match="does not answer as a dare-reward service"):
         group_module.handshake("http://127.0.0.1:9", "", settings)
 
 
