@@ -17,7 +17,7 @@ from .answers.classes import listed
 from .answers.effort import Effort
 from .answers.extraction.final_answer import EMPTY
 from .answers.labels import is_unicode
-from .answers.rollouts import READING, kind_of, option_tuple, read_answers, text_of
+from .answers.rollouts import READING, asked_of, read_answers, text_of
 from .errors import RequestError
 from .estimators.certainty import OVER, last_tokens
 from .groups import Ragged
@@ -207,6 +207,8 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
     accepted = listed(body.get("label"))
     if not all(map(is_unicode, accepted)):
         body["label"] = [*filter(is_unicode, accepted)] or None
+    if group.get("prompt") is not None and any("text" in rollout for rollout in out):  # texts are read by it
+        body["prompt"] = _portable(group["prompt"])
     body["rollouts"] = out
     for view in VIEWS:
         if group.get(view) is not None:
@@ -231,7 +233,7 @@ def _put_answers(
         for target, rollout in zip(out, rollouts, strict=True):
             target.update({k: _portable(text_of(rollout[k])) for k in ("answer", "text") if k in rollout})
         return Counter()
-    raws = read_answers(rollouts, [False] * len(rollouts), kind=kind_of(group), options=option_tuple(group), **reading)
+    raws = read_answers(rollouts, [False] * len(rollouts), **asked_of(group), **reading)
     for target, extraction in zip(out, raws, strict=True):
         target["answer"] = _portable(extraction.answer)
     read = zip(raws, rollouts, strict=True)

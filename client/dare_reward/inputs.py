@@ -221,7 +221,14 @@ class Group(TypedDict, total=False):
     ]
     kind: Annotated[Kind | None, Input("how answers are compared; default math")]
     options: Annotated[Options, Input("kind=choice: letters or their number; default A-J")]
-    prompt: Annotated[Text, Input("ignored", sent=False, also="question problem query input prompts messages")]
+    prompt: Annotated[
+        Text,
+        Input(
+            "what was asked: tells which of several questions a text answers",
+            sent=False,
+            also="question problem query input prompts messages",
+        ),
+    ]
     label: Annotated[
         Texts,
         Input(

@@ -151,12 +151,21 @@ class AnswerRules:
 
     params    of the run; those that are about answers count
     kind      and `options`, the letters of a choice: where a label does not say
+    prompt    what was asked, for rules that read one group alone
     """
 
-    def __init__(self, params: Mapping[str, Any], kind: Kind = "math", options: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        params: Mapping[str, Any],
+        kind: Kind = "math",
+        options: Sequence[str] | None = None,
+        *,
+        prompt: str | None = None,
+    ) -> None:
         self._reading = {k: v for k, v in params.items() if k in READING}
         self._comparing = {k: v for k, v in params.items() if k in COMPARING}
         self._kind: Kind = kind
+        self._prompt = prompt
         self._options = options
 
     def label(self, value: Any, *, policy: Split = "train") -> Label:
@@ -190,7 +199,9 @@ class AnswerRules:
         """The answer of a rollout of `POST /reward`: of its `text` or `answer`, `finish_reason` and `num_tokens`."""
         kind, options = self._kind_and_options(label)
         silent = [rollout.get("num_tokens") == 0]
-        return read_answers([rollout], silent, kind=kind, options=options, **self._reading)[0].answer
+        return read_answers([rollout], silent, kind=kind, options=options, prompt=self._prompt, **self._reading)[
+            0
+        ].answer
 
     def right(self, answer: str | None, label: Label) -> bool | None:
         """Whether it is one that the label accepts; None if it is no answer."""

@@ -45,13 +45,20 @@ class Readings:
         closed_only: bool,
         unmarked: Unmarked,
         think: bool,
+        prompt: str | None = None,
     ) -> Extraction:
         """`extract` of a text."""
-        key = (text, kind, options and tuple(options), closed_only, unmarked, think)
+        key = (text, kind, options and tuple(options), closed_only, unmarked, think, prompt)
         found = self._new.get(key) or self._old.get(key)
         if found is None:
             found = self._new[key] = extract(
-                text, kind=kind, options=options, closed_only=closed_only, unmarked=unmarked, open_think=think
+                text,
+                kind=kind,
+                options=options,
+                closed_only=closed_only,
+                unmarked=unmarked,
+                open_think=think,
+                prompt=prompt,
             )
             self._size += len(text)
             if self._size > self._half:
@@ -69,12 +76,18 @@ def option_tuple(group: JSON) -> tuple[str, ...] | None:
     return option_letters(group.get("options")) if group.get("kind") == "choice" else None
 
 
+def asked_of(group: JSON) -> dict[str, Any]:
+    """What a group says of its question, as arguments of `read_answers`."""
+    return {"kind": kind_of(group), "options": option_tuple(group), "prompt": group.get("prompt")}
+
+
 def read_answers(
     rollouts: Sequence[JSON],
     silent: Sequence[bool],
     *,
     kind: Kind = "math",
     options: Sequence[str] | None = None,
+    prompt: str | None = None,
     mode: Annotated[
         Mode,
         Param(
@@ -124,7 +137,13 @@ def read_answers(
             return Extraction(official_answer(text, kind=kind) or None, "phrase")
         sure: Unmarked = "none" if cut and unmarked == "sentence" else unmarked
         return readings.of(
-            text, kind, options, closed_only=cut and truncated == "boxed", unmarked=sure, think=open_think
+            text,
+            kind,
+            options,
+            closed_only=cut and truncated == "boxed",
+            unmarked=sure,
+            think=open_think,
+            prompt=prompt,
         )
 
     return [read(r, quiet) for r, quiet in zip(rollouts, silent, strict=True)]
@@ -191,8 +210,7 @@ def read_spans(
         effort.check(("groups",))
 
         def read(text: str) -> str | None:
-            kind, options = kind_of(group), option_tuple(group)
-            (found,) = read_answers([{**rollout, "text": text}], [False], kind=kind, options=options, **reading)
+            (found,) = read_answers([{**rollout, "text": text}], [False], **asked_of(group), **reading)
             return found.answer
 
         return answer_span(said, read)
@@ -201,6 +219,6 @@ def read_spans(
 
 
 # Keyword parameters of both functions that a group, not a request, sets.
-_PER_GROUP: Final = frozenset({"kind", "options", "readings"})
+_PER_GROUP: Final = frozenset({"kind", "options", "prompt", "readings"})
 READING: Final = frozenset(s.name for s in parameters(read_answers, skip=_PER_GROUP))
 ANSWER_SPECS: Final = tuple(s for f in (read_answers, classify) for s in parameters(f, skip=_PER_GROUP))

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from dare_reward.answers import Extraction, classify
-from dare_reward.answers.rollouts import ANSWER_SPECS, READING, kind_of, option_tuple, read_answers
+from dare_reward.answers.rollouts import ANSWER_SPECS, READING, asked_of, kind_of, option_tuple, read_answers
 from dare_reward.answers.unanswered import Unanswered
 from dare_reward.commands.tables import Screen, add_wide, group_table, number, screen_of, short_answer, table, wrapped
 from dare_reward.errors import DareError, RequestError, printable
@@ -252,7 +252,7 @@ def _read(group: JSON, scored: ScoredGroups, configured: Configured) -> list[Ext
     """Which answer each rollout claims, or why none."""
     reading = {k: v for k, v in configured.values.items() if k in READING}
     silent = (scored.prepared.groups.column("num_tokens") == 0).tolist()
-    return read_answers(group["rollouts"], silent, kind=kind_of(group), options=option_tuple(group), **reading)
+    return read_answers(group["rollouts"], silent, **asked_of(group), **reading)
 
 
 def _rows(group: JSON, scored: ScoredGroups, read: Sequence[Extraction]) -> Iterator[_Row]:

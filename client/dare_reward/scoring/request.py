@@ -535,7 +535,13 @@ class _Reading:
             if not given:
                 quiet = silent[begin:end]
                 texts = read_answers(
-                    group["rollouts"], quiet, kind=kind, options=letters, readings=self.texts, **self.params
+                    group["rollouts"],
+                    quiet,
+                    kind=kind,
+                    options=letters,
+                    prompt=group.get("prompt"),
+                    readings=self.texts,
+                    **self.params,
                 )
                 raws = [e.answer for e in texts]
             classes = self._compared(p, raws, kind, letters)

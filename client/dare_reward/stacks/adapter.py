@@ -20,7 +20,6 @@ from weakref import WeakKeyDictionary
 
 from .._outgoing import split_address
 from ..answers import Kind
-from ..answers.rollouts import written
 from ..errors import (
     ConfigError,
     DareError,
@@ -37,7 +36,6 @@ from ..methods import find, other_scale, require_every_rollout, require_scale, r
 from ..openrlhf import AnswerRules, Label
 from ..options import ADAPTER, CLIENT, OnCollapse, OnError, TrainOn
 from ..params import Spec
-from ..runs.line import asked_for
 from ..scoring.update import Labelled, Update
 from ..votes import Wanted, Waves, votes_suffice
 from .collapse import RunWatch, watch_of
@@ -152,7 +150,7 @@ class Scorer:
 
     def group(self, group_id: str, rollouts: Sequence[JSON], *, tokenizer: Any = None, **more: Any) -> Group:
         """One group of the request, of rollouts as the stack has them (`rollout.group`)."""
-        rules = AnswerRules(dict(self.params), self.kind) if self.reads_answers else None
+        rules = AnswerRules(dict(self.params), self.kind, prompt=more.get("prompt")) if self.reads_answers else None
         return group(group_id, rollouts, tokenizer=tokenizer, rules=rules, kind=self.kind, **more)
 
     def grade(self, rollout: JSON, truth: Any) -> float:
@@ -204,12 +202,6 @@ class Scorer:
         """This, for a stack that scores one group a call."""
         require_steps(find(self.method), find(self.method).resolve(dict(self._own)), consumer=stack)
         return self
-
-    def logged_prompt(self, prompt: Any) -> str | None:
-        """The text of a prompt, or of its messages, if the client's run log is to hold prompts. It does not travel."""
-        if "prompt" not in asked_for(dict(self.client).get("run_log_texts", "")):
-            return None
-        return prompt if isinstance(prompt, str) else "\n\n".join(written(m.get("content")) for m in prompt)
 
     def check_scale(self, stack: str, *, divides: bool | None, remedy: str) -> None:
         """RequestError if the stack divides by a group's deviation what must keep its scale; None: the adapter cannot

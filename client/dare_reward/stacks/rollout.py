@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from ..answers import Kind, Span, answer_span, outside_span, span_tokens
 from ..answers.classes import Labels
 from ..answers.labels import content_of_label
+from ..answers.rollouts import written
 from ..errors import RequestError
 from ..inputs import ACCEPTED, FIELDS, MAX_ENTROPY, MAX_SURPRISAL, Group
 from ..membership import Member, gather
 from ..openrlhf import AnswerRules, Label
+from ..scoring.request import LIMITS
 from .report import say_once
 
 JSON = Mapping[str, Any]
@@ -143,6 +145,17 @@ def label_of(value: Any, kind: str = "math") -> Labels | None:
         say_once(f"a prompt with {len(texts):,} labels has none: at most {ACCEPTED:,} are accepted. Shorten its list")
         return None
     return texts if len(texts) > 1 else next(iter(texts), None)
+
+
+def prompt_text(prompt: Any) -> str | None:
+    """The text of a prompt, or of its messages, as far as a request may hold it.
+
+    Answers are read by it, and the client's run log holds it if asked for.
+    """
+    if not isinstance(prompt, str):
+        messages = [m for m in prompt if isinstance(m, Mapping)] if isinstance(prompt, list | tuple) else []
+        prompt = "\n\n".join(written(m.get("content")) for m in messages)
+    return prompt[-LIMITS.text :] or None
 
 
 def own_stretch(mask: Any) -> slice:

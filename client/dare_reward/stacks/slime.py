@@ -25,7 +25,7 @@ from ..methods import find, require_every_rollout
 from ..votes import Waves, require_ballots
 from .adapter import Scorer, groups_by, require_complete, zero_dropped
 from .report import logger, shadow_numbers
-from .rollout import label_of
+from .rollout import label_of, prompt_text
 
 POST_PROCESS: Final = "dare_reward.stacks.slime.advantages"
 VOTING: Final = ("adaptive", "votes")
@@ -163,7 +163,7 @@ def _group(args: Any, scorer: Scorer, samples: Sequence[Any], votes: Sequence[di
     decoded = any(row.get("token_ids") and not row.keys() & {"text", "answer"} for row in rows)
     tokenizer = _tokenizer_of(args, samples[0]) if decoded or scorer.reads_answers else None
     labels = [label_of(s.label, scorer.kind) for s in samples]
-    prompt = scorer.logged_prompt(samples[0].prompt)
+    prompt = prompt_text(samples[0].prompt)
     return scorer.group(str(samples[0].group_index), rows, tokenizer=tokenizer, labels=labels, prompt=prompt)
 
 

@@ -18,7 +18,7 @@ from ..errors import ConfigError, RequestError, unknown_name
 from ..inputs import Group
 from .adapter import Rewards, Scorer, scored_together, zero_dropped
 from .report import numbers, rollout_columns, say_once
-from .rollout import label_of
+from .rollout import label_of, prompt_text
 from .trl_rollout import FIELD, forward_entropies, prompt_ids_of, rollout, text_of
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class DareReward:
         labels = {} if self.label is None else {self.label: columns[self.label]}
         _check_lengths({"prompts": prompts, "completion_ids": ids, **labels, **extras}, len(completions))
         rows = [
-            {"name": _digest(p), "prompt": self.scorer.logged_prompt(p), **rollout(trainer, text_of(c), i)}
+            {"name": _digest(p), "prompt": prompt_text(p), **rollout(trainer, text_of(c), i)}
             for p, c, i in zip(prompts, completions, ids, strict=True)
         ]
         self._check_order(trainer, prompts)

@@ -213,3 +213,37 @@ def test_a_reply_counts_why_there_is_no_answer():
     (group,) = dare_reward.estimate(groups, method="ttrl").groups
     assert group.diagnostics["no_answer"] == {"empty": 1, "thinking": 1, "unannounced": 2}
     assert sum(group.diagnostics["no_answer"].values()) == group.valid.count(False)
+
+
+SHOTS = """Question: What is two plus two?
+A. 3 B. 4
+Answer: B
+
+Question: Which gas do plants take in from the air?
+A. oxygen B. carbon dioxide
+Answer:"""
+AGAIN = "Question: What is two plus two?\nAnswer: B\n\n"
+ASKED = "Question: Which gas do plants take in from the air?\nA. oxygen B. carbon dioxide\nAnswer: A\n\n"
+MORE = "Question: What does a cow eat?\nAnswer: B"
+
+
+@each(
+    "text, prompt, answer",
+    [
+        (AGAIN + ASKED + MORE, SHOTS, "A"),  # the asked one, which a guess by its place does not find
+        (AGAIN + ASKED + MORE, None, "B"),
+        (AGAIN + ASKED + MORE, "Something else, in other words.", "B"),
+        (AGAIN + ASKED, SHOTS, "A"),
+        (ASKED + ASKED, SHOTS, "A"),  # it stands there twice, and the last is taken
+        (SHOTS + " A\n\n" + MORE, SHOTS, "A"),  # an engine that echoes the prompt
+        ("The answer is A.\n\n" + AGAIN, SHOTS, "A"),  # a reply that opens with text has its own answer first
+        ("Here they are:\n" + AGAIN + ASKED + MORE, SHOTS, "A"),
+    ],
+)
+def test_the_prompt_tells_which_question_was_asked(text, prompt, answer):
+    how = {"kind": "choice", "options": ("A", "B")}
+    assert extract_all(text, prompt=prompt, **how).answer == answer
+    group = {"kind": "choice", "options": 2, "prompt": prompt, "rollouts": [{"text": text}, {"text": text}]}
+    (reply,) = dare_reward.estimate([group], method="ttrl", spans=True).groups
+    assert reply.answers == (answer, answer)
+    assert all(text[slice(*span)] == answer for span in reply.answer_spans)

@@ -42,6 +42,7 @@ WHOLE = {
     "spans in a tag": lambda n: "<answer>" + "\\(" * (n // 2) + "</answer>",
     "denied options": lambda n: "option (A) is " * (n // 15) + "the answer is " + "not " * (n // 300),
     "many questions": lambda n: "<answer></answer>" * (n // 17) + "\nQuestion: " * 20,
+    "questions again": lambda n: "Question: one of many\n" * (n // 22) + "Question: the one\n" * 2,
     "questions between": lambda n: ("answer is $" * (n // 120) + "\nQuestion: ") * 10,
     "equals": lambda n: "The answer is " + "x=" * (n // 2),
     "units": lambda n: "The answer is 1 " + "cm " * (n // 3),
@@ -53,8 +54,8 @@ def repeated(pattern):
 
 
 def reader(kind):
-    """With the fallback, which comes after all the rest."""
-    return lambda text: extract(text, kind=kind, unmarked="number")
+    """With the fallback, which comes after all the rest, and with the text as its prompt."""
+    return lambda text: extract(text, kind=kind, unmarked="number", prompt=text)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -92,12 +92,13 @@ def extract(
     closed_only: bool = False,
     unmarked: Unmarked = "sentence",
     open_think: bool = False,
+    prompt: str | None = None,
 ) -> Extraction:
     """The final answer of `text`.
 
     1. Only the final turn counts: after the last `</think>`, before the first end-of-turn token, and before a further
-       question that the model put to itself, if it had answered by then. An open `<think>` is no answer, unless
-       `open_think` allows it.
+       question that the model put to itself, if it had answered by then. Of several questions that the text repeats,
+       `prompt` tells the asked one. An open `<think>` is no answer, unless `open_think` allows it.
     2. The last `<answer>…</answer>`, GLM box or closed `\\boxed`/`\\fbox` with something in it, whichever is last. If
        the last one never closes, the text was cut off: no answer.
     3. Without any, the last announcement: "the answer is", "Answer:", "#### x", a "Final Answer" heading, in the main
@@ -119,7 +120,7 @@ def extract(
         turn = without_html(turn)
     if closed_only:
         unmarked = "none"
-    found, asked = _NONE, parts(turn)
+    found, asked = _NONE, parts(turn, prompt)
     for part in asked:
         found = _read(part, kind, letters, closed_only=closed_only)
         if found.answer is None and unmarked == "sentence" and found is not _CUT_OFF and found is not _UNCLEAR:

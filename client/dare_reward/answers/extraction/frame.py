@@ -10,6 +10,7 @@ has it first.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping
 
 from ..._pattern import pattern
@@ -17,6 +18,8 @@ from ..languages import PHRASES, english, every
 from .fields import without_stray_tags
 
 MOST = 8  # parts that are looked at
+LINES = 64  # of a prompt, from its end, in which its question stands
+TELLING = 12  # characters of a line that tell one question from others
 
 # An end-of-turn token that detokenisation left in the text: what follows is another turn, or garbage.
 _END = pattern(
@@ -97,18 +100,34 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
     return without_stray_tags(turn) if turn and marked else turn
 
 
-def parts(turn: str) -> list[str]:
-    """The questions that a turn answers, the asked one first: the last of a turn that opens with a question."""
+def parts(turn: str, prompt: str | None = None) -> list[str]:
+    """The questions that a turn answers, the asked one first.
+
+    Of a turn that opens with a question it is the one that the prompt asks, where this stands there; else the last.
+    """
     lines = [line for line in turn.split("\n") if (s := line.lstrip(" \t#*>"))[:3] in _THREE or s[:1] in _ONE]
     if not any(map(_OPENS.match, lines)):
         return [turn]
     places = [match.start() for match in _QUESTION.finditer(turn)] or [0]
-    if len(places) > MOST:
-        places[MOST - 1 :] = places[-1:]
     lead = turn[: min(places[0], _LEAD)]
     if _OPENS.match(turn) or not lead.strip() or (places[0] < _LEAD and lead.rstrip().endswith(":")):
-        return [turn[places[-1] :]]
+        at = len(turn) if prompt is None else _restated(turn, prompt)
+        begins, ends = [0, *places], [*places, len(turn)]
+        k = bisect_right(places, at)
+        return [turn[begins[k] : ends[k]]]
+    if len(places) > MOST:
+        places[MOST - 1 :] = places[-1:]
     return [turn[a:b] for a, b in zip([0, *places], [*places, len(turn)], strict=True)]
+
+
+def _restated(turn: str, prompt: str) -> int:
+    """Where the turn says what the prompt asks: the last line of the prompt that stands there once. Else its end."""
+    for line in reversed(prompt.rsplit("\n", LINES)[-LINES:]):
+        label = _OPENS.match(line)
+        said = line[label.end() :].strip() if label else line.strip()
+        if len(said) >= TELLING and (at := turn.find(said)) >= 0 and turn.find(said, at + 1) < 0:
+            return at
+    return len(turn)
 
 
 def before_explanation(part: str) -> str | None:
