@@ -1,8 +1,9 @@
 """Install the service, start it, score real rollouts through it: `python3 scripts/demo.py [--keep]`.
 
-Makes its own virtual environment (.venv-demo), starts the service on a free loopback port, sends it a shipped file of
-grouped rollouts over HTTP and prints, for each group, the table of answers with votes, uncertainty, probability, bonus,
-pruning and reward. If the file has labels, the last sentence says whether entropy beats the vote on it. `--keep` leaves the service running until Ctrl-C; `--port N` chooses its port.
+Makes its own virtual environment (.venv-demo), starts the service on a free loopback port and sends it a shipped file of
+grouped rollouts over HTTP. It prints the tables of three groups (answers with votes, uncertainty, probability, bonus,
+pruning and reward), whether entropy beats the vote by the file's labels, and where the page of all groups is. `--keep`
+leaves the service running until Ctrl-C, with its live page; `--port N` chooses its port.
 """
 
 import argparse
@@ -14,7 +15,9 @@ from pathlib import Path
 
 import _venv  # ends a Python that is too old
 
-SAMPLE = Path("examples/smollm2_m64.jsonl")
+SAMPLE = Path("examples/arithmetic_m64.jsonl")
+PAGE = Path("build/demo.html")
+SHOWN = 3  # groups whose tables are printed
 
 
 def main() -> int:
@@ -39,12 +42,14 @@ def main() -> int:
             _venv.fail("the service did not start; its message stands above.")
         url = line.split()[-1]
         _venv.say(f"{line}; scoring {arguments.file} through POST {url}/v1/reward\n")
-        result = subprocess.run(
-            [command, "score", arguments.file, "--url", url, "--table"], check=False, cwd=_venv.ROOT
-        )
+        score = [command, "score", arguments.file, "--url", url, "--table"]
+        result = subprocess.run(score, check=False, cwd=_venv.ROOT, stdout=subprocess.PIPE, text=True)
+        tables = result.stdout.strip().split("\n\n")
+        _venv.say("\n\n".join(tables[:SHOWN]) + f"\n\n{min(SHOWN, len(tables))} of {len(tables)} groups are shown.")
         _venv.say(verdict(command, arguments.file))
+        _venv.say(page(command, arguments.file))
         if arguments.keep:
-            _venv.say(f"The service runs until Ctrl-C: {url}   its documentation: {url}/docs")
+            _venv.say(f"The service runs until Ctrl-C. Its live page: {url}   its documentation: {url}/docs")
             server.wait()
         else:
             _venv.say("The service has done its work and stops. To try it yourself: python3 scripts/demo.py --keep")
@@ -65,6 +70,14 @@ def verdict(command: str, file: str) -> str:
     said = subprocess.run([command, "calibrate", file], check=False, cwd=_venv.ROOT, capture_output=True, text=True)
     headline, _, rest = said.stdout.partition("\n")
     return f"By the labels of this file: {headline}. {rest.partition(chr(10))[0]}\n" if said.stdout else ""
+
+
+def page(command: str, file: str) -> str:
+    """Where the page is on which each group can be read."""
+    (_venv.ROOT / PAGE).parent.mkdir(exist_ok=True)
+    report = [command, "report", file, "-o", str(PAGE), "--force"]
+    written = subprocess.run(report, check=False, cwd=_venv.ROOT, capture_output=True).returncode == 0
+    return f"Read every group in a browser: {PAGE}" if written else ""
 
 
 if __name__ == "__main__":

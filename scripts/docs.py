@@ -1,7 +1,8 @@
 """Renew what is written from the code: `python scripts/docs.py [--check] [FILES]`, or build the site: `--site`.
 
 A block under a line `<!-- output of: COMMAND -->` in README.md or docs/ is what COMMAND prints, run by bash from the
-repository root with a service on the address that the documents use; openapi.json is the application's own description.
+repository root with a service on the address that the documents use; under `<!-- its output -->` it is what the block
+above prints. openapi.json is the application's own description.
 `--check` changes nothing and fails if something differs. `--table NAME` prints one of the tables that the documents hold.
 `--words` counts the words of docs/ that somebody wrote, by page: not those of the blocks above.
 `--site` makes its own environment (.venv-docs) and builds mkdocs.yml into build/site. Warnings are errors, and so is a
@@ -24,7 +25,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 ROOT = Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"<!-- output of: (?P<command>.+?) -->\n(?P<fence>```\w*\n)(?P<body>.*?)(?P<end>\n?```)", re.DOTALL)
+PRINTED = r"(?P<fence>```\w*\n)(?P<body>.*?)(?P<end>\n?```)"
+BLOCK = re.compile(r"(?P<head><!-- output of: (?P<command>.+?) -->\n)" + PRINTED, re.DOTALL)
+ABOVE = re.compile(r"(?P<head>```bash\n(?P<command>[^`]+)\n```\n\n<!-- its output -->\n)" + PRINTED, re.DOTALL)
 MARKDOWN = re.compile(r"<!-- table of: (?P<command>.+?) -->\n(?P<body>.*?)\n?<!-- end -->", re.DOTALL)
 GENERATED = re.compile(r"<!-- [\w ]+: .+? -->\n.*?<!-- end -->", re.DOTALL)  # tables, also those of other programs
 ADDRESS = "127.0.0.1:8000"
@@ -71,10 +74,10 @@ def renew(text: str, address: str) -> str:
             return match.group()
         body = output(command, address)
         if "fence" in match.groupdict():
-            return f"<!-- output of: {command} -->\n{match['fence']}{body}\n```"
+            return f"{match['head']}{match['fence']}{body}\n```"
         return f"<!-- table of: {command} -->\n{body}\n<!-- end -->"
 
-    return MARKDOWN.sub(fresh, BLOCK.sub(fresh, text))
+    return MARKDOWN.sub(fresh, ABOVE.sub(fresh, BLOCK.sub(fresh, text)))
 
 
 def openapi() -> str:

@@ -19,7 +19,7 @@ def main() -> int:
     """The exit code of pytest; 2 without a browser."""
     parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
     parser.add_argument("--pictures", type=Path, help="a folder for screenshots")
-    parser.add_argument("--docs", action="store_true", help="draw the pictures of docs/report.md again")
+    parser.add_argument("--docs", action="store_true", help="draw the pictures of README and docs/report.md again")
     arguments = parser.parse_args()
     for name in ("chromium", "chromedriver"):
         if not shutil.which(name):

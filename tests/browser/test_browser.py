@@ -61,7 +61,7 @@ def pictures(browser, name):
 
 
 def draw(browser, name):
-    """The pictures of docs/report.md: report and page at both widths, light and dark."""
+    """The pictures of README and docs/report.md: report and page at both widths, light and dark."""
     from PIL import Image
 
     def part(width, scheme, selector=None, height=1100):
@@ -82,6 +82,11 @@ def draw(browser, name):
 
     if name == "run-report":
         write(part(1280, "light", height=1240), "report.png")
+    else:
+        browser.screen()
+        end = browser.run("Math.ceil(document.querySelector('.verdicts').getBoundingClientRect().bottom + scrollY)")
+        for scheme, file in (("light", "live.png"), ("dark", "live-dark.png")):
+            write(part(1280, scheme, height=end + 6).crop((56, 0, 1224, end + 6)), file)
     browser.run(
         "[...document.querySelectorAll('.list button')].some((b) => (b.click(), document.querySelectorAll('.answers .answer').length > 5))"
     )

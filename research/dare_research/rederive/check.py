@@ -58,7 +58,7 @@ class Results:
         self.trained = real_model.trained(questions)
         self.reasoning = reasoning.points_of(json.loads(read(RESULTS / "reasoning-labels.json.xz")))
         self.published = json.loads((RESULTS / "published.json").read_text(encoding="utf-8"))
-        self.values = Values(self.sections, self.first, self.labels, self.trained)
+        self.values = Values(self.sections, self.first, self.labels, self.trained, self.published)
 
 
 def check(root: Path, results: Results, *, only: Sequence[str] = (), renew: bool = False) -> Outcome:

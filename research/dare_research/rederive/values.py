@@ -9,6 +9,8 @@ labels bare 8 trace^1              points over the vote; `labels bare 8 vote`; `
 auroc bare entropy, all tokens     within questions
 trained bare adapted ttrl gain     before, gain, minus, after of a training run
 ledger bare ttrl learnt            kept, learnt, lost, points; `answerless before`
+greedy bare adapted ttrl           points of the published greedy decoding, untrained, above the trained model's pass@1
+rpc most                           points of the published certainty over the vote, at their largest
 """
 
 from __future__ import annotations
@@ -30,9 +32,14 @@ class Values:
     """Looks a figure up by its name."""
 
     def __init__(
-        self, sections: Mapping[str, Section], first: Sequence[Mapping[str, Any]], labels: Any, trained: Any
+        self,
+        sections: Mapping[str, Section],
+        first: Sequence[Mapping[str, Any]],
+        labels: Any,
+        trained: Any,
+        published: Mapping[str, Any],
     ) -> None:
-        self.sections, self.labels, self.trained = sections, labels, trained
+        self.sections, self.labels, self.trained, self.published = sections, labels, trained, published
         campaign = Campaign([r for r in first if r["record"] != "run" or r["stage"] == "confirm"])
         self.first = Section(campaign, [(k, arm, key) for (k, arm), runs in campaign.runs.items() for key in runs])
 
@@ -47,6 +54,12 @@ class Values:
         if kind in found:
             estimate, ends = found[kind](rest)
             return _part(estimate, ends, part)
+        if kind == "greedy":
+            after, _ = self._trained([*rest, "after"])
+            decoded = self.published["greedy"][rest[0]][rest[1]].split()[0]
+            return f"{float(decoded) - float(percent(after)):.1f}"
+        if kind == "rpc":
+            return f"{max(rpc - vote for *_, vote, rpc, _ in self.published['rpc']['rows']):.1f}"
         if kind == "answerless":
             return f"{100 * self.trained['answerless'][rest[0]]:.0f}"
         if kind == "line":  # of E3: where it crosses 0, its ends
