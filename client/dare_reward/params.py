@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from urllib.parse import parse_qsl
 
 from .errors import RequestError, unknown_name
 
@@ -171,6 +172,16 @@ def parameters(function: Callable[..., object], *, skip: frozenset[str] = frozen
         *(spec for other in further for spec in parameters(other, skip=skip)),
         *(_spec(p.name, hints[p.name], p.default) for p in declared),
     )
+
+
+def query_texts(query: str) -> dict[str, str]:
+    """What a URL's query says, by name; RequestError for a name that stands twice."""
+    out: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name in out:
+            raise RequestError(f"{name[:64]!r} is given twice", loc=("query",), code="duplicate")
+        out[name] = value
+    return out
 
 
 def resolve(specs: Sequence[Spec], values: Mapping[str, Any], *, loc: Sequence[str | int] = ()) -> dict[str, Any]:

@@ -6,15 +6,12 @@ from fastapi import Request
 from starlette.datastructures import URL
 
 from dare_reward.errors import RequestError
+from dare_reward.params import query_texts
 
 
 def query(request: Request) -> dict[str, str]:
     """The query string of a grouped request."""
-    out: dict[str, str] = {}
-    for name, value in request.query_params.multi_items():
-        if name in out:
-            raise RequestError(f"{name[:64]!r} is given twice", loc=("query",), code="duplicate")
-        out[name] = value
+    out = query_texts(query_string(request))
     if out.get("detail", "full") not in {"full", "rewards"}:
         raise RequestError("must be full or rewards", loc=("query", "detail"), code="value")
     return out

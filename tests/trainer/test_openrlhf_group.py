@@ -456,7 +456,7 @@ def test_a_service_that_does_not_answer_at_the_start_is_left_to_openrlhf(monkeyp
         ("alhpa=0.2", "unknown parameter of the reward URL 'alhpa'. Did you mean alpha"),
         ("votes_per_promt=64", "Did you mean votes_per_prompt"),
         ("alpha=many", "alpha must be a finite number"),
-        ("alpha=0.1&alpha=0.2", "names 'alpha' twice"),
+        ("alpha=0.1&alpha=0.2", "the reward URL: query: 'alpha' is given twice"),
         (f"kind=choice&options={'9' * 5000}", "options must be different capital letters"),
         ("pruned=gone", "pruned must be one of zero, neutral, mask"),
         ("method=nosuch", "unknown method"),

@@ -31,7 +31,6 @@ from dare_reward.methods import find, scale_unseen
 from dare_reward.openrlhf import (
     NOTHING,
     SCALE,
-    Known,
     Label,
     RolloutOutcome,
     evaluation,
@@ -242,9 +241,8 @@ class OpenRLHF:
         question, rollouts = waiting[0][0], [rollout for _, rollout in waiting]
         full, few = group.reason == "full", 2 * len(rollouts) <= group.size
         waits = [self.join.clock() - m.came for m in group.members]
-        known: dict[str, float | list[float]] = {"wait_seconds": waits}
-        known |= {"partial": float(not full), "neutral": float(few), "repeated": float(group.repeated)}
-        if known["repeated"]:
+        known = {"partial": float(not full), "neutral": float(few), "repeated": float(group.repeated)}
+        if group.repeated:
             why = (
                 f"a prompt filled two groups of group_size={group.size} in one step: two jobs have the same run= and "
                 "get each other's votes; or group_size is less than --rollout.n_samples_per_prompt; or the data holds "
@@ -261,17 +259,17 @@ class OpenRLHF:
         wanted = all(q.recorded for q, _ in waiting) and (full or not few)
 
         def work() -> tuple[list[bytes], bytes]:
-            found = self._placed(question, rollouts, Effort(), size=None, known=known, logged=wanted, equal=few)
+            told = {**known, "wait_seconds": waits}
+            found = self._placed(question, rollouts, Effort(), size=None, known=told, logged=wanted)
             ordered = [found[i] for i in range(len(rollouts))]
             return [_dump(question.run, [o]) for o in ordered], _dump(question.run, [late(ordered)])
 
         begun = time.perf_counter()
         replies = await run(self._workers.joins, work)
         if logger.isEnabledFor(logging.INFO):  # one line for the group, instead of one for each rollout
-            told = {"run": question.name, "rollouts": len(rollouts), "group_size": group.size, "end": end}
-            ms = round(1e3 * (time.perf_counter() - begun), 3)
-            waited = round(max(waits), 3)
-            logger.info("group", extra={"fields": {**told, "waited_s": waited, "ms": ms}})
+            said = {"run": question.name, "rollouts": len(rollouts), "group_size": group.size, "end": end}
+            said |= {"waited_s": round(max(waits), 3), "ms": round(1e3 * (time.perf_counter() - begun), 3)}
+            logger.info("group", extra={"fields": said})
         return replies
 
     # --- scoring -----------------------------------------------------------------------------------------------------
@@ -298,16 +296,14 @@ class OpenRLHF:
         effort: Effort,
         *,
         size: int | None,
-        known: Known = NOTHING,
+        known: Mapping[str, Any] = NOTHING,
         logged: bool,
-        equal: bool = False,
     ) -> dict[int, RolloutOutcome]:
         """The outcome of each rollout, by its place. A group that is refused gets equal rewards: no run ends over it.
 
         size    stated of each group
-        known   values of the log that the join knows
+        known   values of the log that the join knows; `neutral`: all rewards are equal
         logged  run log and page are told
-        equal   all rewards are equal
         """
         asked = question.run
         members = (self._member(i, rollout, asked, size) for i, rollout in enumerate(rollouts))
@@ -319,18 +315,16 @@ class OpenRLHF:
                 own = _of_group(known, group)
                 out.update(zip(group.items, _neutral(asked, len(group.items), own), strict=True))
         agreed = [group for group in groups if group.refusal is None]
-        for at in range(0, len(agreed), self._settings.limits.groups):
-            part = agreed[at : at + self._settings.limits.groups]
-            bodies = [_body(at + n, group, rollouts) for n, group in enumerate(part)]
-            scored = score(
-                bodies, dict(asked.params), method=asked.method, limits=self._settings.limits, shadow=asked.shadow,
-                effort=effort,
-            )  # fmt: skip
+        limits, params = self._settings.limits, dict(asked.params)
+        for at in range(0, len(agreed), limits.groups):
+            part = agreed[at : at + limits.groups]
+            bodies = [_body(place, group, rollouts) for place, group in enumerate(part, at)]
+            scored = score(bodies, params, method=asked.method, limits=limits, shadow=asked.shadow, effort=effort)
             self._metrics.observe_groups(scored.reply)
             if logged:
                 self._recorder.record(scored, bodies, run=question.name, step=None)
             for group, reply in zip(part, scored.reply.groups, strict=True):
-                found = _outcomes(asked, len(group.items), reply, _of_group(known, group), equal=equal)
+                found = _outcomes(asked, len(group.items), reply, _of_group(known, group))
                 out.update(zip(group.items, found, strict=True))
         return out
 
@@ -400,9 +394,9 @@ def _body(place: int, group: FormedGroup[int], rollouts: Sequence[PostedRollout]
     }
 
 
-def _outcomes(asked: Run, count: int, group: GroupReply, known: Known, *, equal: bool) -> list[RolloutOutcome]:
-    flags = group.flags or ()
-    part = max(float("partial" in flags), _number(known.get("partial")))
+def _outcomes(asked: Run, count: int, group: GroupReply, known: Mapping[str, Any]) -> list[RolloutOutcome]:
+    flags, equal = group.flags or (), known.get("neutral", 0.0) > 0
+    part = max(float("partial" in flags), known.get("partial", 0.0))
     known = {**known, "partial": part, "neutral": float(equal or "neutral" in flags)}
     unlabelled = group.error is not None and group.error.code in {"label_conflict", "missing_input"}
     if unlabelled and "label" in find(asked.method).requires:
@@ -410,25 +404,20 @@ def _outcomes(asked: Run, count: int, group: GroupReply, known: Known, *, equal:
     if group.error is not None:
         hint = f"; {INSTALL}, with entropies" if group.error.code == "missing_entropy" else ""
         raise RequestError(group.error.message + hint, loc=("query",), code=group.error.code)
-    pruned = dict(asked.params).get("pruned", "zero")
-    nothing = [None] * count
+    pruned, nothing = dict(asked.params).get("pruned", "zero"), [None] * count
     return outcomes(
         group, route="url", entropies=nothing, pruned=pruned, shadow=asked.shadow, known=known, unscored=equal
     )
 
 
-def _neutral(asked: Run, count: int, known: Known) -> list[RolloutOutcome]:
+def _neutral(asked: Run, count: int, known: Mapping[str, Any]) -> list[RolloutOutcome]:
     return neutral(count, votes=count, route="url", shadow=asked.shadow, known={**known, "neutral": 1.0})
 
 
-def _of_group(known: Known, group: FormedGroup[int]) -> Known:
+def _of_group(known: Mapping[str, Any], group: FormedGroup[int]) -> dict[str, Any]:
     """What the join knows, of the group's rollouts in their order."""
     own = {name: [v[i] for i in group.items] if isinstance(v, Sequence) else v for name, v in known.items()}
     return own | ({"repeated": 1.0} if group.repeated else {})
-
-
-def _number(value: Any) -> float:
-    return value if isinstance(value, float) else 0.0
 
 
 _log_names = lru_cache(maxsize=64)(partial(keys_of, "url"))

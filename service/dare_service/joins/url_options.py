@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final, Literal
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 from uuid import uuid4
 
 from dare_reward.answers import Kind, option_letters
@@ -15,6 +15,7 @@ from dare_reward.estimators.method import Method
 from dare_reward.methods import find, require_every_rollout, require_rewards, require_steps, settle, specs
 from dare_reward.openrlhf import AnswerRules, is_distinct, url_letters
 from dare_reward.options import OPENRLHF_URL, OPTIONS
+from dare_reward.params import query_texts
 from dare_reward.scoring.shadow_methods import needs
 
 from ..settings import Settings
@@ -69,7 +70,8 @@ class Run:
 @lru_cache(maxsize=1024)
 def run_of(query: str, settings: Settings) -> Run:
     """What the query string of OpenRLHF's flag says. Cached: thousands of posts carry the same one."""
-    texts = _pairs(query)
+    texts = query_texts(query)
+    texts.pop("token", None)
     said = urlencode(sorted(texts.items()))
     method = find(texts.pop("method", settings.method))
     require_rewards(method, consumer="OpenRLHF")
@@ -108,21 +110,12 @@ def minted(query: str, address: str, settings: Settings) -> str:
     if "," in address:
         message = "holds a comma, at which OpenRLHF splits the URL: ask by the name of one host"
         raise RequestError(message, loc=("Host",), code="host")
-    texts = _pairs(query)
+    texts = query_texts(query)
+    texts.pop("token", None)
     texts.setdefault("run", str(uuid4()))
     text = urlencode(texts, safe="/:")
     run_of(text, settings).size_of_group(settings, address)
     return f"{address}/reward?{text}"
-
-
-def _pairs(query: str) -> dict[str, str]:
-    out: dict[str, str] = {}
-    for name, value in parse_qsl(query, keep_blank_values=True):
-        if name in out:
-            raise RequestError(f"{name[:64]!r} is given twice", loc=("query",), code="duplicate")
-        out[name] = value
-    out.pop("token", None)
-    return out
 
 
 def _check_inputs(method: Method, needed: Iterable[str], where: str) -> None:

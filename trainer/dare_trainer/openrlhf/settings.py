@@ -27,15 +27,13 @@ from dare_reward.methods import find, other_scale, require_every_rollout, requir
 from dare_reward.methods import specs as method_specs
 from dare_reward.openrlhf import url_letters
 from dare_reward.options import TrainOn
-from dare_reward.params import Param, Spec, parameters
+from dare_reward.params import Param, Spec, parameters, query_texts
 from dare_reward.scoring.shadow_methods import needs
 from dare_reward.scoring.update import Labelled
 from dare_reward.votes import Waves, require_ballots
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
-WITHOUT_PACKAGE: Final = frozenset(
-    {"group_size", "extra_logs"}
-)  # the actor knows the group, and OpenRLHF is new enough
+WITHOUT_PACKAGE: Final = frozenset({"group_size", "extra_logs"})  # the actor knows both
 NO_STOP: Final = (
     ": OpenRLHF gives a reward nothing that ends a training with a checkpoint. Set warn, and stop the run yourself"
 )
@@ -94,10 +92,8 @@ class GroupSettings:
 
         ConfigError names what is wrong, and what you may have meant.
         """
-        texts = _once(query)
-        for name in WITHOUT_PACKAGE | {"token"}:
-            texts.pop(name, None)
         try:
+            texts = {k: v for k, v in query_texts(query).items() if k not in WITHOUT_PACKAGE | {"token"}}
             own = {name: spec.parse(texts.pop(name)) for name, spec in setting_specs().items() if name in texts}
             chosen = own.setdefault("method", method)
             taken = WITHOUT_PACKAGE.union(setting_specs())  # of these names, the method's parameter is METHOD.NAME
@@ -198,16 +194,6 @@ def job_name() -> str:
     except Exception:  # noqa: BLE001  (no Ray, or none that runs: this process is all there is of the run)
         said = uuid.uuid4().hex
     return f"openrlhf-{blake2b(said.encode(), digest_size=6).hexdigest()}"
-
-
-def _once(query: str) -> dict[str, str]:
-    pairs = parse_qsl(query, keep_blank_values=True)
-    texts = dict(pairs)
-    if len(texts) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ConfigError(f"the reward URL names {twice[:64]!r} twice")
-    return texts
 
 
 def service_defaults(info: Mapping[str, Any]) -> dict[str, Any]:
