@@ -114,7 +114,7 @@ def test_report(browser, tmp_path):
     assert main(["report", str(source), "--shadow", "ttrl,scrl", "-o", str(out)]) == 0
     browser.screen()
     browser.driver.get(out.as_uri())
-    browser.until("document.querySelectorAll('.chart canvas').length > 8")
+    browser.until("document.querySelectorAll('.chart canvas').length > 4")
     assert browser.run("document.querySelectorAll('.verdict').length") == 3
     browser.run("document.querySelectorAll('.list button').forEach((b) => b.click())")
     browser.run("[...document.querySelectorAll('.list button')].find((b) => b.textContent.includes('script')).click()")
@@ -186,7 +186,7 @@ def test_a_run_log_is_the_same_in_report_and_page(browser, serve, tmp_path):
     for name, url in (("run-report", out.as_uri()), ("run-page", serve(DARE_RUN_LOG=str(log.parent)))):
         browser.screen()
         browser.driver.get(url)
-        browser.until("document.querySelectorAll('.chart canvas').length > 8")
+        browser.until("document.querySelectorAll('.chart canvas').length > 4")
         browser.until(
             "document.querySelector('.facts').textContent.includes('400 groups')"
         )  # the page reads on meanwhile
@@ -242,7 +242,7 @@ def test_three_runs_stand_beside_each_other(browser, serve):
     alone(browser)
     browser.driver.get(address)
     browser.until(
-        "document.querySelectorAll('.rail li').length === 3 && document.querySelectorAll('.chart canvas').length > 8"
+        "document.querySelectorAll('.rail li').length === 3 && document.querySelectorAll('.chart canvas').length > 4"
     )
     rows = browser.run("[...document.querySelectorAll('.rail button')].map((b) => b.innerText.split('\\n'))")
     assert rows[0][:2] == ["fell", "accuracy falls"]
@@ -252,11 +252,26 @@ def test_three_runs_stand_beside_each_other(browser, serve):
     assert browser.run("document.querySelector('h1').textContent") == "fell"
     assert browser.run("document.querySelectorAll('.tile polyline').length") > 8
 
-    browser.run("((s) => { s.value = '2'; s.dispatchEvent(new Event('change')); })(document.getElementById('overlay'))")
-    assert browser.run("[...document.querySelectorAll('.legend')].every((e) => e.querySelector('.value.other'))")
+    assert browser.run("document.querySelectorAll('.chart').length") == 6
+    browser.run("document.getElementById('more-charts').click()")
+    browser.until("document.querySelectorAll('.chart canvas').length > 8")
+    browser.run("document.getElementById('more-charts').click()")
+
+    for other in (1, 2):
+        browser.run(f"document.getElementById('over-{other}').click()")
+    names = browser.run("[...document.querySelectorAll('.chart.first .legend button')].map((b) => b.textContent)")
+    assert [name.rstrip("0123456789.–") for name in names] == ["fell", "one", "two"]
+    assert browser.run("document.getElementById('choice-truth').value") == "pass@1"
+    browser.run(
+        "((s) => { s.value = 'majority ratio'; s.dispatchEvent(new Event('change')); })(document.getElementById('choice-truth'))"
+    )
+    assert browser.run("document.getElementById('choice-truth').value") == "majority ratio"
     browser.run("document.querySelector('.legend button').click()")
     assert browser.run("document.querySelector('.legend button').getAttribute('aria-pressed')") == "false"
+    browser.run("document.querySelector('.legend button').click()")
     pictures(browser, "three")
+    for other in (1, 2):
+        browser.run(f"document.getElementById('over-{other}').click()")
 
     browser.screen(390)
     browser.until("document.querySelector('.chart.first .plot').getBoundingClientRect().bottom + scrollY < 844")
@@ -272,8 +287,8 @@ def test_the_report_of_a_labelled_file(browser, tmp_path):
     assert main(["report", "examples/smollm2_m64.jsonl", "--shadow", "scrl", "-o", str(out)]) == 0
     alone(browser)
     browser.driver.get(out.as_uri())
-    browser.until("document.querySelector('.calibration .command')")
-    assert browser.run("document.querySelector('.headline').textContent").startswith("Entropy is informative here")
+    browser.until("document.querySelector('.finding .command')")
+    assert browser.run("document.querySelector('.headline').textContent").startswith("Use the plain vote. Entropy is")
     assert browser.run("document.querySelectorAll('.said li').length") == 2
     pictures(browser, "labelled")
     assert browser.console() == []
@@ -292,7 +307,7 @@ def test_the_empty_page_has_whole_commands_that_can_be_copied(browser, serve):
     shell = browser.run("document.querySelector('.command code').textContent")
     subprocess.run(["bash", "-c", f"{shell} -sf"], check=True, capture_output=True)
     browser.until("document.querySelector('.headline')")
-    assert "Nobody has measured whether entropy is informative" in browser.run(TEXT)
+    assert "Not decided: label 32 more" in browser.run(TEXT)
 
 
 def test_the_token_leaves_the_address_bar(browser, serve):

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import threading
+from math import inf
 
 import httpx
 import pytest
@@ -184,8 +185,9 @@ def test_after_a_fork_the_page_goes_on(tmp_path):
     subprocess.run([sys.executable, "-c", FORK, str(tmp_path)], check=True, timeout=60)
 
 
-def test_page_and_report_say_the_same(tmp_path):
+def test_page_and_report_say_the_same(tmp_path, monkeypatch):
     """One reader, one book: whatever a log holds, and however it came."""
+    monkeypatch.setattr(live, "SHARE", inf)  # no verdict has to wait
     groups = [
         {"group_id": "a", "label": "4", "rollouts": [
             {"answer": a, "mean_entropy": 0.1 * i, "num_tokens": i, "trained": i > 1, "finish_reason": end}
@@ -287,7 +289,7 @@ def test_while_an_older_log_is_read_no_run_has_a_verdict(tmp_path, monkeypatch):
     assert half.wait(30)
     before = shown(page)
     assert before["runs"][0]["headline"]["text"] == "The run log is still being read"
-    assert before["runs"][0]["verdict"]["rule"] == before["runs"][0]["entropy"]["rule"] == "still-reading"
+    assert before["runs"][0]["verdict"]["rule"] == before["runs"][0]["accuracy"]["rule"] == "still-reading"
     rest.set()
     page.flush()
     after = shown(page, before["now"])

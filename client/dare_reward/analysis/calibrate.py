@@ -47,12 +47,12 @@ from ..segments import Bools, Floats
 from .auroc import entropy_auroc, group_auroc
 from .bootstrap import Interval, mean_interval
 from .certainty import ENTROPY, GRID, VOTE, Certainty
-from .truth import known_groups, right_answers
+from .truth import LABELS, known_groups, right_answers
 
 PRIOR = 1.5  # standard deviation of b before any label: shrinks towards the vote
 GATE = 3.0  # with PRIOR chosen on development seeds, research/docs/calibration.md
 TELLING = 1.64  # of the contenders: one-sided 5%, beside the gate
-LABELS, MIXED = 32, 16
+MIXED = 16
 CHOSEN, CHOSEN_MIXED = 16, 8
 LEVEL = 0.95
 POWER = 0.84  # standard normal quantile of 80%, of the labels that would decide

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from ..groups import Groups
 from ..segments import Bools, Floats
+
+LABELS: Final = 32  # labelled prompts that are enough to decide on a certainty
 
 
 def known_groups(groups: Groups, correct_R: Floats) -> Bools:

@@ -21,11 +21,9 @@ import numpy as np
 
 from ..groups import Groups
 from ..segments import Bools, Floats
-from .bootstrap import Interval
 from .calibrate import (
     CHOSEN,
     CHOSEN_MIXED,
-    LABELS,
     MIXED,
     WORTH,
     Calibration,
@@ -40,13 +38,15 @@ from .calibrate import (
 from .certainty import ENTROPY, GRID, Certainty, available
 from .group_size import BySize, Labeller, by_size
 from .power import Power, power
-from .truth import known_groups
+from .shown import Shown, percent, points
+from .truth import LABELS, known_groups
 
 Use = Literal["line", "vote", "open"]
 # Within-prompt AUROC at which `dare` broke even with the vote in trained models: the estimate, and its interval's end.
 EVEN, WEAK = 0.57, 0.60
 SHORTER = 0.5  # of the distance from .5: an AUROC that keeps less of it among equally long answers is one of length
 FEW_PAIRS = 0.05
+RIGHT = "% of right labels, by rollouts of a prompt"
 VOTES = "plain vote"
 LINE = "this line"
 OWN = "exponent"  # the column of the exponent that a prompt's label is made by
@@ -100,37 +100,8 @@ class Verdict:
             )
         notes.append("The table describes these prompts; the verdict alone tests a difference.")
         rows = [(row.name, *map(percent, row.share)) for row in self.rollouts.rows]
-        return Shown(
-            self.headline, self.why, tuple(notes), self.line, tuple(map(str, self.rollouts.sizes)), tuple(rows)
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A verdict as text, figures included.
-
-    sizes, rows   percent of right labels by rollouts of a prompt: each row begins with its name
-    """
-
-    headline: str
-    why: str
-    notes: tuple[str, ...]
-    line: str
-    sizes: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-def percent(share: float) -> str:
-    """A share of prompts as `70.0`."""
-    return f"{100 * share:.1f}"
-
-
-def points(difference: Interval) -> str:
-    """A difference of shares in points, with its interval: `+2.5 points (0.0 to +5.0)`."""
-    middle, low, high = (
-        f"{round(100 * x, 1) + 0.0:+.1f}" for x in (difference.estimate, difference.low, difference.high)
-    )
-    return f"{middle} points ({low} to {high})"
+        head = (RIGHT, *map(str, self.rollouts.sizes))
+        return Shown(self.headline, self.why, tuple(notes), self.line, head, tuple(rows))
 
 
 def judge(groups: Groups, correct_R: Floats, **options: Unpack[Options]) -> Verdict:

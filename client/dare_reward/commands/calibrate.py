@@ -13,12 +13,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from dare_reward.analysis.bootstrap import Interval, mean_interval
-from dare_reward.analysis.calibrate import LABELS, LEVEL, Calibration
+from dare_reward.analysis.calibrate import LEVEL, Calibration
 from dare_reward.analysis.certainty import ENTROPY
 from dare_reward.analysis.group_size import BySize, Labeller, by_size
 from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval, powers
-from dare_reward.analysis.truth import known_groups
-from dare_reward.analysis.verdict import Verdict, agreement, percent
+from dare_reward.analysis.shown import percent
+from dare_reward.analysis.truth import LABELS, known_groups
+from dare_reward.analysis.verdict import RIGHT, Verdict, agreement
 from dare_reward.commands.tables import (
     PAPER,
     Screen,
@@ -48,7 +49,6 @@ UNMEASURED = (
 UNKNOWN = (
     "no group says of every rollout whether it is right. Add a `label` to each group, or `correct` to each rollout"
 )
-RIGHT = "% of right labels, by rollouts of a prompt"
 WEIGHT = ("eps", "eps_scale", "u_floor")
 NOTES = """Your labels decide the line that you train with. During training no reward sees them. Label prompts of the
 kind that you will train on, and sample their rollouts from the model that you will train. Calibrate again when the
@@ -202,7 +202,7 @@ def report(
     parts = [
         "\n".join([wrapped(line, on, indent="  ") for line in (shown.headline, shown.why)]),
         "\n".join([wrapped(f"- {line}", on, indent="  ") for line in shown.notes]),
-        table((RIGHT, *shown.sizes), shown.rows, right=True, on=on),
+        table(shown.head, shown.rows, right=True, on=on),
         *([] if methods is None else [by_rollouts(methods, on)]),
         *([of_k(accuracy, on)] if accuracy else []),
         _measures(found.calibrations, on),

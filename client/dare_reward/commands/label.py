@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dare_reward.analysis.label_choice import calibration_worth, contested, most
-from dare_reward.analysis.verdict import Shown
+from dare_reward.analysis.shown import Shown
 from dare_reward.errors import RequestError
 from dare_reward.files.labels import LabelFile
 from dare_reward.files.output import check_free
@@ -106,7 +106,7 @@ def _verdict(arguments: argparse.Namespace, labels: str) -> Shown | None:
     try:
         found = LabelFile(labels, tell=lambda _: None)
     except RequestError as error:
-        return Shown("These labels give no verdict", str(error), (), "", (), ())
+        return Shown("These labels give no verdict", str(error))
     chosen = arguments.use in {"calibrate", "both"}
     return shown_verdict(arguments, found, chosen=chosen)
 

@@ -13,9 +13,11 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from dare_reward.analysis.calibrate import LABELS, Options
-from dare_reward.analysis.truth import known_groups
-from dare_reward.analysis.verdict import Shown, Verdict, judge
+from dare_reward.analysis.calibrate import Options
+from dare_reward.analysis.learnt import Learnt, learnt, visit
+from dare_reward.analysis.shown import Shown
+from dare_reward.analysis.truth import LABELS, known_groups
+from dare_reward.analysis.verdict import Verdict, judge
 from dare_reward.answers.classes import listed
 from dare_reward.answers.labels import read_label
 from dare_reward.answers.rollouts import Readings
@@ -24,6 +26,7 @@ from dare_reward.files.entropy_estimates import EntropyEstimate, estimate_of
 from dare_reward.files.labels import LabelFile
 from dare_reward.files.reader import Reader
 from dare_reward.groups import Groups
+from dare_reward.report.last_steps import LastSteps
 from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import UNLIMITED, Prepared, fault_of, is_named, prepare
 from dare_reward.segments import Floats, offsets
@@ -41,6 +44,7 @@ class Labelled:
 
     names    what tells the prompt of each group from the others, and the place where the group stands
     estimate by what missing entropies were estimated, if they were
+    controls the group of each greedy rollout that `measure` has sampled
     """
 
     file: str
@@ -50,6 +54,7 @@ class Labelled:
     names: tuple[tuple[str, str], ...]
     summary: ReadSummary
     estimate: str
+    controls: tuple[Mapping[str, Any] | None, ...]
 
 
 def read_labelled(
@@ -98,8 +103,8 @@ def read_labelled(
     for good, no_answer in zip(groups, prepared.unread, strict=True):
         summary.add(good, no_answer)
     prompts = tuple(g.get("prompt") for g in groups)
-    how = missing.source if missing else ""
-    return Labelled(file, prepared.groups, correct_R, prompts, tuple(names), summary, how)
+    how, controls = missing.source if missing else "", tuple(map(_control, groups))
+    return Labelled(file, prepared.groups, correct_R, prompts, tuple(names), summary, how, controls)
 
 
 def judged(data: Labelled, other: Callable[[], Labelled] | None = None, **options: Unpack[Options]) -> Verdict:
@@ -143,8 +148,32 @@ def shown_verdict(
         data = read_labelled(arguments.file, reader=reader, **how)
         refuse_repeats(data)
     except RequestError as error:
-        return Shown("These labels give no verdict", str(error), (), "", (), ())
+        return Shown("These labels give no verdict", str(error))
     return judged(data, other_estimate(arguments, labels, reading), **options).shown()
+
+
+def evaluated(before: str, after: str) -> Learnt:
+    """What training changed, by two files of `dare-reward measure`: of the model before it, and of the one after it."""
+    was, now = (read_labelled(file, tell=lambda *_: None) for file in (before, after))
+    for data in (was, now):
+        refuse_repeats(data)
+    later = {name: p for p, (name, _) in enumerate(now.names)}
+    places = [(p, later[name]) for p, (name, _) in enumerate(was.names) if name in later]
+    if not places:
+        raise RequestError(f"{after} has none of the labelled prompts of {before}", code="empty")
+    first, last = (visit(data.groups, data.correct_R) for data in (was, now))
+    at, then = (list(side) for side in zip(*places, strict=True))
+    greedy_P = None
+    if all(was.controls[p] for p in at):
+        alone = prepare([{**(was.controls[p] or {}), "group_id": str(p)} for p in at], limits=UNLIMITED)
+        greedy_P = correctness(alone)
+    return learnt(first.of(at), last.of(then), greedy_P=greedy_P)
+
+
+def _control(group: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    meta = group.get("meta")
+    greedy = meta.get("greedy") if isinstance(meta, Mapping) else None
+    return {**group, "rollouts": [greedy]} if isinstance(greedy, Mapping) else None
 
 
 def _is_run(placed: Sequence[Placed]) -> bool:
@@ -156,27 +185,22 @@ def _is_run(placed: Sequence[Placed]) -> bool:
 def _last_steps(
     file: str, placed: Sequence[Placed], reader: Reader, summary: ReadSummary, tell: Callable[..., None]
 ) -> list[Placed]:
-    """Of a run, each prompt's last group in the last steps that hold LABELS labelled groups.
-
-    The policy moves while it trains, and groups of one prompt are no independent evidence. RequestError for two runs.
-    """
+    """Of a run, the groups that its labels judge (`LastSteps`). RequestError for two runs."""
     runs = {str(group["meta"]["run"]) for _, group in placed}
     if len(runs) > 1:
         names = " and ".join(map(short_answer, sorted(runs)[:2]))
         raise RequestError(f"{file} holds several runs ({names}). Name the folder of one.", code="file")
-    last: dict[str, Placed] = {}
-    labels, step = 0, None
-    for number_, group in reversed(placed):
-        if labels >= LABELS and group["meta"]["step"] != step:
-            break
-        step = group["meta"]["step"]
-        labels += group.get("label") is not None or any(r.get("correct") is not None for r in group["rollouts"])
-        last.setdefault(_name({**group, "meta": None}, reader), (number_, group))
+    steps = LastSteps[Placed]()
+    for number_, group in placed:
+        labelled = group.get("label") is not None or any(r.get("correct") is not None for r in group["rollouts"])
+        name, size = _name({**group, "meta": None}, reader), len(group["rollouts"]) * labelled
+        steps.add(group["meta"]["step"], name, (number_, group), labelled=labelled, rollouts=size)
+    last = steps.groups()
     if left := len(placed) - len(last):
         why = f"of a run count the last steps with {LABELS} labelled groups, and of each prompt its last group"
         summary.move("dropped", why, left)
         tell(f"{left:,} groups left out: {why}")
-    return list(last.values())[::-1]
+    return last
 
 
 def _check_labels(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dare_reward._version import __version__
-from dare_reward.analysis.verdict import Shown
+from dare_reward.analysis.shown import Shown
 from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.answers.unanswered import Unanswered
 from dare_reward.errors import RequestError
@@ -28,7 +28,7 @@ from dare_reward.report.view import VOTE, view
 
 from .calibrate import WEIGHT
 from .command import add_command
-from .labelled import shown_verdict
+from .labelled import evaluated, shown_verdict
 from .shared_arguments import (
     MISSING,
     add_file,
@@ -59,6 +59,12 @@ def register(subparsers: Any) -> None:
     add_run(parser)
     parser.add_argument("-o", "--out", required=True, help="The HTML file to write.")
     parser.add_argument("--title", help="The heading of the page (default: the name of the run).")
+    parser.add_argument(
+        "--evaluated",
+        nargs=2,
+        metavar=("BEFORE", "AFTER"),
+        help="Say what was learnt by two files of `dare-reward measure`, of the model before training and after it.",
+    )
     parser.set_defaults(run=run)
 
 
@@ -76,14 +82,20 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0 written; 1 if groups were refused or unreadable; 2 nothing to show."""
     check_out(arguments)
-    ledger, reader = Ledger(), None if is_run(arguments.file) else read_groups(arguments, twice=True)
+    ledger, learnt = Ledger(), evaluated(*arguments.evaluated) if arguments.evaluated else None
+    reader = None if is_run(arguments.file) else read_groups(arguments, twice=True)
     book = book_of(arguments, ledger, reader)
     if book is None:
         return 1
     verdict = reader and _calibration(arguments, book, reader)
-    data = {"calibration": verdict and asdict(verdict), **view(book)}
+    data = view(book)
     if verdict:  # of labelled prompts it is the one thing to know
-        data["runs"][0]["headline"] = {"text": verdict.why, "word": verdict.headline, "tone": "quiet"}
+        said = {"text": verdict.headline, "word": verdict.headline, "tone": "quiet"}
+        data["runs"][0] |= {"calibration": asdict(verdict), "headline": said}
+    if learnt:
+        if len(data["runs"]) > 1:
+            raise RequestError("--evaluated is of one run: choose it with --run NAME", code="parameter")
+        data["runs"][0]["learnt"] = asdict(learnt.shown())
     shown = sum(len(r["cards"]) for r in data["runs"])
     groups = sum(r["groups"] for r in data["runs"])
     name = Path(arguments.file).name if arguments.file != "-" else "standard input"

@@ -14,7 +14,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from ..analysis.verdict import Shown
+from ..analysis.shown import Shown
 from ..errors import RequestError
 from ..report.document import document
 from .session import Session

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..answers import Kind, canonical, read_label
 from ..numbers import Sums, columns_of, sums
-from .anytime import Beginnings
+from .last_steps import ROLLOUTS, LastSteps, group_of
 from .picks import Picks
 from .steps import Steps, StepTotals
 from .visits import Visits
@@ -52,7 +52,7 @@ class RunTotals:
     last: str = ""
     picks: Picks = field(default_factory=Picks)
     visits: Visits = field(default_factory=Visits)
-    auroc: Beginnings = field(default_factory=Beginnings)  # of entropy inside groups, less .5
+    labelled: LastSteps[Line] = field(default_factory=LastSteps)  # the groups that judge what to train with
     shadows: dict[str, None] = field(default_factory=dict)  # the names of its shadow methods
     whole: StepTotals = field(default_factory=StepTotals)  # the sums over all steps
     version: int = 0  # of the book, when the last group came
@@ -90,8 +90,18 @@ class RunTotals:
         self.picks.add(line, place)
         if line["reply"].get("error") is None:
             self._waiting.append((place, line))
+            self._keep_labelled(place, line)
         if len(self._waiting) >= TOGETHER:
             self.add_up()
+
+    def _keep_labelled(self, place: int, line: Line) -> None:
+        """Keep a group that says of every rollout whether it is right."""
+        rollouts = line.get("rollouts") or ()
+        if self.one_set or not rollouts or any(r.get("correct") is None for r in rollouts):
+            return
+        asked = line.get("asked", line.get("prompt") and hash(line["prompt"]))
+        name = asked or _name(line) or self.groups, str(line.get("label"))
+        self.labelled.add(place, name, group_of(line), labelled=True, rollouts=len(rollouts))
 
     def _count(self, line: Line) -> int:
         """Count a group, by what is no number of its rollouts; returns its place."""
@@ -154,15 +164,11 @@ class RunTotals:
                     self.whole.add(name, value, weight)
 
     def _visit(self, places: Sequence[int], lines: Sequence[Line], summed: Mapping[str, Sums]) -> None:
-        """What labels say of entropy, and of prompts with names the share of their rollouts that are right."""
+        """Of labelled prompts with names, the share of their rollouts that are right, and of their votes."""
         right_P, known_P = summed["pass@1"] if "pass@1" in summed else (np.zeros(0), np.zeros(0))
-        auroc_P, mixed_P = summed["entropy_auroc"]
-        for p in np.flatnonzero(mixed_P).tolist():
-            self.auroc.at(places[p])
-            self.auroc.add(float(auroc_P[p]) - 0.5)
         for p in np.flatnonzero(known_P).tolist():
             if (name := _name(lines[p])) is not None:
-                self.visits.add(hash(name), places[p], float(right_P[p]))
+                self.visits.add(hash(name), places[p], float(right_P[p]), _right_vote(lines[p]))
 
     def _label(self, step: StepTotals, place: int, line: Line) -> None:
         """Count the pseudo-label, and whether it differs from the one that this prompt had before."""
@@ -180,6 +186,16 @@ class RunTotals:
         self._seen[prompt] = label, tag
         if len(self._seen) > PROMPTS:
             self._seen.popitem(last=False)
+
+
+def _right_vote(line: Line) -> float:
+    """The share of a group's most voted answers that are right; 0 where nobody answers."""
+    answers, rollouts = line["reply"].get("answers") or (), line["rollouts"]
+    votes = Counter(answer for answer in answers if answer is not None)
+    most = max(votes.values(), default=0)
+    right = {a: bool(r.get("correct")) for a, r in zip(answers, rollouts, strict=True)}
+    leaders = [right[answer] for answer, count in votes.items() if count == most]
+    return sum(leaders) / len(leaders) if leaders else 0.0
 
 
 def _name(line: Line) -> Any:
@@ -237,3 +253,4 @@ class RunBook:
         parts = max(1, (1 << (max(count, len(self.runs)) - 1).bit_length()) // FULL)
         run.steps.keep(parts)
         run.picks.keep(parts)
+        run.labelled.keep(ROLLOUTS // parts)

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from ..numbers import MAJORITY
-from .anytime import Beginnings
 from .visits import NEEDED as PROMPTS
 from .visits import Visits
 
@@ -24,11 +23,7 @@ Word = Literal[
     "collapsing",
     "too early",
     "no run",
-    "informative",
-    "no difference seen",
-    "misleads",
     "unknown",
-    "not measured",
     "falls",
     "rises",
     "no change seen",
@@ -40,7 +35,6 @@ Columns = Mapping[str, Column]
 EARLY: Final = 3  # steps that the others are compared with
 LOOKS, NEEDED = 5, 3  # a rule fires where it holds in 3 of the last 5 steps
 AT_LEAST: Final = EARLY + LOOKS
-MINIMUM: Final = 16  # groups with right and wrong rollouts, before entropy is judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +109,6 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType({
     "too-few-steps": Rule("too early", f"fewer than {AT_LEAST} steps: {EARLY} early ones and {LOOKS} to look at"),
     "one-set": Rule("no run", "the file names no steps, so it is one set of rollouts"),
     "still-reading": Rule("too early", "the service started with an older run log, and has not read all of it"),
-    "auroc-above-half": Rule(
-        "informative", "the entropy AUROC is above .5 by more than chance, however often one looks"
-    ),
-    "auroc-around-half": Rule("no difference seen", "the entropy AUROC differs from .5 by no more than chance"),
-    "auroc-below-half": Rule("misleads", "the entropy AUROC is below .5 by more than chance, however often one looks"),
     "accuracy-fell": Rule(
         "falls", "later visits of prompts are less often right than earlier ones of the same prompts, by more "
         "than chance however often one looks",
@@ -127,18 +116,14 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType({
     "accuracy-rose": Rule("rises", "likewise, more often right"),
     "accuracy-unclear": Rule("no change seen", "later and earlier visits of prompts differ by no more than chance"),
     "too-few-visits": Rule("unknown", f"fewer than {PROMPTS} labelled prompts were seen twice, by group_id"),
-    "not-measured": Rule("not measured", "no labelled group has right and wrong rollouts with entropies"),
-    "too-few-mixed-groups": Rule(
-        "unknown", f"fewer than {MINIMUM} groups have right and wrong rollouts with entropies"
-    ),
 })  # fmt: skip
 _FIRING: Final = {name: rule.fires for name, rule in RULES.items() if rule.fires is not None}
 
 
 TONES: Final[Mapping[Word, Tone]] = MappingProxyType(
     {
-        **dict.fromkeys(("collapsing", "misleads", "falls"), "bad"),
-        **dict.fromkeys(("fine", "informative", "rises"), "good"),
+        **dict.fromkeys(("collapsing", "falls"), "bad"),
+        **dict.fromkeys(("fine", "rises"), "good"),
     }
 )
 
@@ -176,10 +161,12 @@ class Headline:
     since: int | None = None
 
 
-def headline(states: Sequence[str | None], state: RunVerdict, entropy: RunVerdict, accuracy: RunVerdict) -> Headline:
+def headline(
+    states: Sequence[str | None], state: RunVerdict, accuracy: RunVerdict, *, misleads: bool = False
+) -> Headline:
     """By the rules that fired at each step, and by labels where there are any: a fall of accuracy is worst of all.
 
-    No label has acted on `states` and `state`.
+    No label has acted on `states` and `state`. `misleads`: the verdict from labels weighs sure answers less.
     """
     if state == READING:
         return Headline("The run log is still being read", "reading", "quiet")
@@ -193,7 +180,7 @@ def headline(states: Sequence[str | None], state: RunVerdict, entropy: RunVerdic
             return Headline("The run collapsed, as signals without labels show", "collapsing", "bad", begin)
         text = "The run collapsed, as signals without labels show, and recovered"
         return Headline(text, "collapsed, recovered", "bad", begin)
-    if entropy.word == "misleads":
+    if misleads:
         text = "Entropy misleads: wrong rollouts are more certain than right ones"
         return Headline(text, "entropy misleads", "bad")
     if accuracy.word == "rises":
@@ -269,18 +256,3 @@ def _why(rule: str, columns: Columns) -> str:
 
 def _text(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.2f}"
-
-
-def entropy_verdict(auroc: Beginnings) -> RunVerdict:
-    """Whether low entropy means right, by groups' AUROC less .5 since the last beginning with MINIMUM groups."""
-    counts = [kinds[0].count for kinds in auroc.sums]
-    if not counts:
-        return _said("not-measured", "Send labels with some groups, or run dare-reward calibrate")
-    if counts[0] < MINIMUM:
-        return _said("too-few-mixed-groups", f"{counts[0]} such group{'s' * (counts[0] != 1)}, {MINIMUM} needed")
-    since = next(kinds[0] for kinds in reversed(auroc.sums) if kinds[0].count >= MINIMUM)
-    mean, half = 0.5 + since.mean, since.bound / since.count
-    why = f"AUROC {mean:.2f}, {max(mean - half, 0):.2f} to {min(mean + half, 1):.2f}, over {since.count:,} groups"
-    if since.excess <= 1:
-        return _said("auroc-around-half", why)
-    return _said("auroc-above-half" if since.total > 0 else "auroc-below-half", why)

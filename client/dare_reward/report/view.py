@@ -5,26 +5,34 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Final
+from math import inf
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
 
 from ..methods import reads_entropy
 from ..numbers import CHARTS, LABELLED, NUMBERS, shadow_charts
 from ..runs.reasons import REASONS
 from .book import RunBook, RunTotals
+from .last_steps import unlabelled, verdict_of
 from .verdict import (
+    AT_LEAST,
     ONE_SET,
     READING,
     RULES,
     RunVerdict,
     Word,
     accuracy_verdict,
-    entropy_verdict,
     headline,
     rules_by_step,
     run_verdict,
     tone_of,
 )
 
+if TYPE_CHECKING:
+    from ..analysis.learnt import Learnt
+    from ..analysis.verdict import Verdict
+
+AT_ONCE: Final = 1.0  # seconds that a view may wait for the first verdicts of its runs
 BYTES: Final = 3 << 20  # of the groups of all runs in a file
 DIGITS: Final = 5
 WORST_FIRST: Final = ("bad", "warn")  # the other tones are alike: the newest run first
@@ -36,18 +44,48 @@ JSON = dict[str, Any]
 
 def view(book: RunBook, *, groups: int = BYTES, reading: bool = False) -> JSON:
     """Every run, the worst first, then the last one (`BookView.since` from the beginning)."""
-    return BookView(book, groups=groups).since(-1, reading=reading)
+    found = BookView(book, groups=groups)
+    found.judge()
+    return found.since(-1, reading=reading)
 
 
 class BookView:
     """What the report and the page draw of a book, kept up to date: only what changed is made again.
 
     groups   bounds the bytes of the single groups, which all runs share evenly
+    share    of a core that verdicts from labels may take; a run's is then up to date a little later (`stale`)
     """
 
-    def __init__(self, book: RunBook, *, groups: int = BYTES) -> None:
-        self.book, self._groups = book, groups
+    def __init__(self, book: RunBook, *, groups: int = BYTES, share: float = inf) -> None:
+        self.book, self._groups, self._share = book, groups, share
         self._runs: dict[str, RunView] = {}
+        self._due = 0.0  # when the next verdict may be made
+
+    @property
+    def stale(self) -> bool:
+        """A run has labelled groups that are not yet in its verdict."""
+        return any(run.stale for run in self._runs.values())
+
+    def judge(self) -> None:
+        """Make the verdicts that are due: that of the run first that has waited for longest, and all first ones."""
+        self._find()
+        called = monotonic()
+        for run in sorted((r for r in self._runs.values() if r.stale), key=lambda r: r.judged):
+            begun = monotonic()
+            if begun < self._due and (run.judged or begun > called + AT_ONCE):
+                break
+            run.judge(begun)
+            self._due = begun + (monotonic() - begun) / self._share
+            self.book.version += 1
+            run.run.version = self.book.version
+
+    def _rank(self, told: JSON) -> tuple[bool, bool, bool]:
+        """What is bad first; then what is long enough to be judged, then what has several steps: no stray request."""
+        points = len(self._runs[told["run"]].columns["step"])
+        return told["headline"]["tone"] not in WORST_FIRST, points < AT_LEAST, points < 2
+
+    def _find(self) -> None:
+        self._runs = {name: self._runs.get(name) or RunView(run) for name, run in self.book.runs.items()}
 
     def since(self, version: int, *, reading: bool = False) -> JSON:
         """What changed after that version of the book; everything after -1.
@@ -55,12 +93,12 @@ class BookView:
         While the book is still `reading` an older log, no run has a verdict.
         """
         book, share = self.book, self._groups // max(len(self.book.runs), 1)
-        self._runs = {name: self._runs.get(name) or RunView(run) for name, run in book.runs.items()}
+        self._find()
         for name, run in self._runs.items():
             if run.version != book.runs[name].version:
                 run.renew(share)
         told = [self._runs[name].since(version, reading=reading) for name in reversed(book.runs)]
-        ordered = sorted(told, key=lambda run: run["headline"]["tone"] not in WORST_FIRST)
+        ordered = sorted(told, key=self._rank)
         changed = [run for run in ordered if self._runs[run["run"]].version > version]
         if version >= 0:
             return {"order": [run["run"] for run in ordered], "runs": changed}
@@ -92,12 +130,26 @@ class RunView:
         self._whole = -1  # the version since when no step has another index or other figures
         self._layout: tuple[Any, ...] = ()
         self._cards: dict[int, tuple[int, JSON]] = {}  # each with the version that it came with
+        self.learnt: Learnt | None = None
+        self.verdict: Verdict | None = None  # from labels
+        self.judged = 0.0  # when it was made
+        self._seen = 0  # labelled groups in it
+
+    @property
+    def stale(self) -> bool:
+        """Labelled groups came since the verdict was made."""
+        return self.run.labelled.added != self._seen
+
+    def judge(self, now: float) -> None:
+        """Make the verdict from labels."""
+        self.judged, self._seen = now, self.run.labelled.added
+        self.verdict = verdict_of(self.run.labelled.groups())
 
     def renew(self, size: int = 0) -> None:
         """Take over what came since; single groups of `size` bytes."""
         steps, run = self.run.steps, self.run
         k, layout = run.largest_k, (steps.layout, run.largest_k, len(run.shadows))
-        self.version = run.version
+        self.version, self.learnt = run.version, run.visits.learnt
         if layout != self._layout:
             self._layout, self._whole = layout, self.version
             steps.changed = set(steps.places)
@@ -139,16 +191,24 @@ class RunView:
             "cards": [card for made, card in self._cards.values() if made > version],
         }
 
+    def _shown(self, verdict: Verdict | None) -> JSON | None:
+        """What to train with, by the labels; without any, how many are missing where that is not known."""
+        if verdict is not None:
+            return asdict(verdict.shown())
+        names = unmeasured(self.run)
+        return asdict(unlabelled(names)) if names and not self.run.labelled.added else None
+
     def _head(self, *, reading: bool) -> JSON:
         """What is counted, verdicts, shadow methods."""
         run, shadows = self.run, _shadows(self.run)
         state = ONE_SET if run.one_set else run_verdict(self.columns, self.states)
-        entropy, accuracy = entropy_verdict(run.auroc), accuracy_verdict(run.visits)
+        accuracy, verdict = accuracy_verdict(run.visits), self.verdict
         if accuracy.since is not None:
             accuracy = replace(accuracy, since=bisect_right(run.steps.places, accuracy.since) - 1)
         if reading:
-            state = entropy = accuracy = READING
-        worst = headline(self.states, state, entropy, accuracy)
+            state, accuracy, verdict = READING, READING, None
+        misleads = verdict is not None and verdict.use == "line" and verdict.calibration.exponent < 0
+        worst = headline(self.states, state, accuracy, misleads=misleads)
         return {
             "run": run.name,
             "unit": run.unit,
@@ -166,8 +226,9 @@ class RunView:
             "events": _events(self.states, accuracy),
             "headline": asdict(worst),
             "verdict": _verdict(state),
-            "entropy": _verdict(entropy),
+            "calibration": self._shown(verdict),
             "accuracy": _verdict(accuracy),
+            "learnt": self.learnt and asdict(self.learnt.shown()),
             "unmeasured": unmeasured(run),
             "shadows": shadows,
         }
@@ -176,7 +237,7 @@ class RunView:
 def unmeasured(run: RunTotals) -> list[str]:
     """Its methods that read entropies, of which no label says whether they are informative."""
     run.add_up()
-    return [] if run.auroc.sums else sorted({name for name, _ in run.methods if reads_entropy(name)})
+    return [] if run.whole.weight("entropy_auroc") else sorted({name for name, _ in run.methods if reads_entropy(name)})
 
 
 def _verdict(verdict: RunVerdict) -> JSON:

@@ -1,8 +1,14 @@
-"""Whether accuracy fell or rose, by the earlier visits of the same prompts.
+"""What labelled prompts show when they come back: whether accuracy fell or rose, and what was sharpened, learnt, lost.
 
 Steps see different prompts, so their means differ by chance. Of a prompt whose accuracy stays, the difference between
 two visits is as likely positive as negative. For each lag L = 1, 2, ..., 32 the visits of a prompt are paired, the j-th
-with the (j + L)-th in blocks of 2 L, each in one pair. A lag's differences are summed over prompts (`anytime`).
+with the (j + L)-th in blocks of 2 L, each in one pair, and a lag's differences are summed over prompts. Of values that
+are as likely x as -x, with S their sum and V the sum of their squares,
+
+    P(some t: |S_t| >= sqrt((V_t + r) (ln((V_t + r) / r) + 2 ln(1 / a)))) <= a
+
+(the normal mixture of exp(l S - l^2 V / 2); de la Pena, Klass and Lai 2004), so one may look after every step. Sums
+begin at once and again after 32, 64, 128, ... steps, so that a fall after a rise is seen. They share an error of .05.
 """
 
 from __future__ import annotations
@@ -10,13 +16,74 @@ from __future__ import annotations
 from array import array
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from math import log, sqrt
 from typing import Final
 
-from .anytime import Beginnings
+import numpy as np
 
+from ..analysis.learnt import Learnt, Visit, learnt
+
+FIRST_AGAIN: Final = 32  # steps until sums begin anew
+ERROR: Final = 0.05
+PRIOR: Final = 1.0  # r: the bound is tightest where V is of its order
 LAGS: Final = (1, 2, 4, 8, 16, 32)
 NEEDED: Final = 16  # prompts that were seen twice, before anything is said
 PROMPTS: Final = 1 << 14  # that are remembered
+
+
+@dataclass(slots=True)
+class BoundedSum:
+    """From one beginning; `log_odds` is ln(1 / a)."""
+
+    log_odds: float
+    total: float = 0.0
+    squares: float = 0.0
+    count: int = 0
+
+    def add(self, value: float) -> None:
+        self.total += value
+        self.squares += value * value
+        self.count += 1
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count
+
+    @property
+    def bound(self) -> float:
+        """What |S| exceeds by chance at some time with a probability of a."""
+        room = self.squares + PRIOR
+        return sqrt(room * (log(room / PRIOR) + 2 * self.log_odds))
+
+    @property
+    def excess(self) -> float:
+        """How far |S| lies beyond its bound, as a ratio; above 1 it is no chance."""
+        return abs(self.total) / self.bound
+
+
+@dataclass(slots=True, eq=False)
+class Beginnings:
+    """Sums of several kinds of values at once: `sums[b][kind]` from the b-th beginning."""
+
+    kinds: int = 1
+    sums: list[list[BoundedSum]] = field(default_factory=list)
+    step: int | None = None  # the last one
+    _steps: int = 0
+
+    def at(self, step: int) -> bool:
+        """Values of this step follow; whether it is another one than before."""
+        if step == self.step:
+            return False
+        self.step, self._steps = step, self._steps + 1
+        begun = len(self.sums)
+        if not begun or self._steps > FIRST_AGAIN << (begun - 1):
+            odds = log((begun + 1) * (begun + 2) * self.kinds / ERROR)
+            self.sums.append([BoundedSum(odds) for _ in range(self.kinds)])
+        return True
+
+    def add(self, value: float, kind: int = 0) -> None:
+        for kinds in self.sums:
+            kinds[kind].add(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,29 +101,41 @@ class Change:
 
 
 @dataclass(slots=True, eq=False)
+class _History:
+    """Of a prompt: its first and its last visit, and the accuracy of the last ones."""
+
+    first: tuple[float, float]
+    last: tuple[float, float] = (0.0, 0.0)
+    visits: int = 0
+    accuracies: array[float] = field(default_factory=lambda: array("d"))
+
+
+@dataclass(slots=True, eq=False)
 class Visits:
-    """The labelled visits of a run's prompts."""
+    """The labelled visits of prompts. A visit: the share of its rollouts that are right, and of its votes."""
 
     again: int = 0  # prompts that were seen twice
     sums: Beginnings = field(default_factory=lambda: Beginnings(len(LAGS)))
-    _seen: OrderedDict[int, tuple[int, array[float]]] = field(default_factory=OrderedDict)
+    _seen: OrderedDict[int, _History] = field(default_factory=OrderedDict)
     _sign: int = 0  # of the change after the last whole step, 0 where it may be chance
     _since: int | None = None  # the step since when it has this sign
 
-    def add(self, prompt: int, step: int, accuracy: float) -> None:
-        """A visit: the share of its rollouts that are right."""
+    def add(self, prompt: int, step: int, accuracy: float, vote: float) -> None:
+        """Take a visit."""
         before = self.sums.step
         if before is not None and step != before:
             change = self.change
             self._sign, self._since = (_sign(change.mean), change.since) if change and change.sure else (0, None)
         self.sums.at(step)
-        number, values = self._seen.pop(prompt, (0, array("d")))
+        own = self._seen.pop(prompt, None) or _History((accuracy, vote))
+        number, values = own.visits, own.accuracies
         for kind, lag in enumerate(LAGS):
             if number % (2 * lag) >= lag:
                 self.sums.add(accuracy - values[-lag], kind)
         self.again += number == 1
         values.append(accuracy)
-        self._seen[prompt] = number + 1, values[-LAGS[-1] :]
+        own.visits, own.accuracies, own.last = number + 1, values[-LAGS[-1] :], (accuracy, vote)
+        self._seen[prompt] = own
         if len(self._seen) > PROMPTS:
             self._seen.popitem(last=False)
 
@@ -72,6 +151,15 @@ class Visits:
             return Change(surest.mean, surest.count, sure=False)
         since = self._since if _sign(surest.mean) == self._sign else self.sums.step
         return Change(surest.mean, surest.count, sure=True, since=since)
+
+    @property
+    def learnt(self) -> Learnt | None:
+        """From the first to the last visit of the prompts that were seen twice; None if there are none."""
+        again = [own for own in self._seen.values() if own.visits > 1]
+        if not again:
+            return None
+        first, last = (np.array(rows).T for rows in zip(*((own.first, own.last) for own in again), strict=True))
+        return learnt(Visit(*first), Visit(*last), once=len(self._seen) - len(again))
 
 
 def _sign(value: float) -> int:

@@ -16,7 +16,6 @@ from dare_reward.analysis.bootstrap import Interval
 from dare_reward.analysis.calibrate import (
     CHOSEN,
     GATE,
-    LABELS,
     MIXED,
     PRIOR,
     SMALLEST,
@@ -30,6 +29,7 @@ from dare_reward.analysis.calibrate import (
     tables,
 )
 from dare_reward.analysis.certainty import ENTROPY, GRID, VOTE
+from dare_reward.analysis.truth import LABELS
 from dare_reward.analysis.verdict import decide, judge, points, warnings
 from dare_reward.cli import main
 from dare_reward.groups import Groups

@@ -11,8 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dare_reward import estimate
 from dare_reward.cli import main
 from dare_reward.labelling.page import LabelServer
+from dare_reward.report.book import RunBook
+from dare_reward.report.view import BookView
+from dare_reward.runs.line import of_groups
+from dare_reward.runs.log import RunLog
+from dare_service.page.live import LivePage
 
 ROOT = Path(__file__).parents[3]
 
@@ -54,8 +60,8 @@ def test_every_surface_shows_one_verdict_to_the_letter(tmp_path, capsys, gap):
     terminal = capsys.readouterr().out
     assert main(["report", *read, "-o", str(page)]) == 0
     data = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text())[1])
-    assert data["calibration"] == shown
-    assert data["runs"][0]["headline"]["text"] == shown["why"]
+    assert data["runs"][0]["calibration"] == shown
+    assert data["runs"][0]["headline"]["text"] == shown["headline"]
     assert terminal.splitlines()[0] == shown["headline"]
     assert terminal.splitlines()[-1] == shown["line"]
     for text in (shown["why"], *shown["notes"], *map(" ".join, shown["rows"])):
@@ -132,6 +138,63 @@ def test_of_a_run_the_last_steps_count_and_each_prompt_once(tmp_path, capsys):
     few = run_of(tmp_path / "few.jsonl", [0.3] * 5, prompts=10)
     assert main(["calibrate", str(few), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["calibration"]["prompts"] == 10, "four steps, and ten prompts in them"
+
+
+def drawn(text):
+    return json.loads(re.search(r'id="data">(.*?)</script>', text)[1])["runs"][0]
+
+
+@pytest.mark.parametrize("gap", [0.3, 0.0, -0.3], ids=["sure is right", "nothing", "sure is wrong"])
+def test_terminal_report_and_live_page_show_one_verdict_of_a_run(tmp_path, capsys, gap):
+    """Of its last steps, by each prompt's last group, whether the log holds prompts or not."""
+    for prompts in (True, False):
+        groups = [json.loads(x) for x in run_of(tmp_path / "all.jsonl", [0.3, gap, gap]).read_text().splitlines()]
+        folder, page = tmp_path / f"log-{prompts}", tmp_path / "run.html"
+        log = RunLog(folder)
+        for line in groups:
+            group = {k: line[k] for k in ("group_id", "prompt", "label", "rollouts")}
+            asked = frozenset({"prompt"} if prompts else ())
+            replies = estimate([group], method="ttrl").groups
+            log.add(of_groups([group], replies, run="r", step=line["step"], asked=asked))
+        log.close()
+        main(["calibrate", str(folder), "--json"])
+        shown = json.loads(capsys.readouterr().out)["shown"]
+        main(["calibrate", str(folder)])
+        terminal = squeezed(capsys.readouterr().out)
+        assert main(["report", str(folder), "-o", str(page), "--force"]) == 0
+        live = LivePage(folder, print)
+        live.flush()
+        assert drawn(page.read_text())["calibration"] == json.loads(live.json())["runs"][0]["calibration"] == shown
+        for text in (shown["headline"], shown["why"], *shown["notes"], *map(" ".join, shown["rows"])):
+            assert squeezed(text) in terminal
+
+
+def test_a_live_verdict_waits_for_its_share_of_a_core_and_then_comes(tmp_path, monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr("dare_reward.report.view.monotonic", lambda: clock[0])
+    book = RunBook()
+    view = BookView(book, share=0.5)
+    one = {"answer": "7", "mean_entropy": 0.1, "correct": True}
+
+    def add(run):
+        reply = {"answers": ["7"], "valid": [True], "group_id": "g"}
+        book.add({"run": run, "step": 1, "group_id": "g", "rollouts": [one], "reply": reply})
+
+    def told(name):
+        view.judge()
+        return next(r for r in view.since(-1)["runs"] if r["run"] == name)["calibration"]
+
+    monkeypatch.setattr("dare_reward.report.view.verdict_of", lambda groups: clock.__setitem__(0, clock[0] + 1) or None)
+    add("a")
+    told("a")
+    add("a")
+    assert view.stale
+    before = clock[0]
+    told("a")
+    assert (clock[0], view.stale) == (before, True)
+    clock[0] += 1.1
+    told("a")
+    assert not view.stale
 
 
 def test_two_runs_of_a_log_are_not_one_policy(tmp_path, capsys):

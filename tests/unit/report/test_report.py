@@ -19,12 +19,11 @@ from dare_reward.ledger import Ledger
 from dare_reward.numbers import CHARTS, LABELLED, NUMBERS, columns_of, sums
 from dare_reward.report import book as books
 from dare_reward.report import steps as step_totals
-from dare_reward.report.anytime import Beginnings
 from dare_reward.report.book import RunBook
 from dare_reward.report.document import asset, document
 from dare_reward.report.lines import lines_of, scored_lines
 from dare_reward.report.steps import STEPS, Steps
-from dare_reward.report.verdict import AT_LEAST, RULES, entropy_verdict, rules_by_step
+from dare_reward.report.verdict import AT_LEAST, rules_by_step
 from dare_reward.report.verdict import run_verdict as judged
 from dare_reward.report.view import BookView, view
 from dare_reward.runs.reader import member
@@ -384,34 +383,11 @@ def test_labels_never_act_on_the_verdict_of_the_run():
     assert [f["labelled"] for f in found] == [True, True, False]
 
 
-def auroc_of(values):
-    found = Beginnings()
-    for step, value in enumerate(values):
-        found.at(step // 8)
-        found.add(value - 0.5)
-    return found
-
-
-@each(
-    "values, word",
-    [
-        ([0.9, 0.8] * 16, "informative"),
-        ([0.1, 0.2] * 16, "misleads"),
-        ([0.2, 0.8] * 16, "no difference seen"),
-        ([0.9] * 15, "unknown"),
-        ([], "not measured"),
-    ],
-)
-def test_entropy(values, word):
-    found = entropy_verdict(auroc_of(values))
-    assert found.word == word
-    assert found.rule in RULES
-
-
 def test_an_unmeasured_entropy_is_said_where_the_method_reads_it():
     bare, labelled = line(method="dare"), line(method="dare", correct=[True, True, False, False])
     assert [only([x])["unmeasured"] for x in (bare, line(), labelled)] == [["dare"], [], []]
-    assert only([bare])["entropy"]["rule"] == "not-measured"
+    assert only([bare])["calibration"]["headline"] == "Not decided: label 32 more"
+    assert only([line()])["calibration"] is None
 
 
 # --- several runs -----------------------------------------------------------------------------------------------------
@@ -429,6 +405,12 @@ def test_the_worst_run_is_first_and_then_the_newest():
     book = book_of([*collapse("bad", 8), *collapse("older", 99), *collapse("newer", 99)])
     runs = view(book)["runs"]
     assert [(r["run"], r["headline"]["tone"]) for r in runs] == [("bad", "bad"), ("newer", "good"), ("older", "good")]
+
+
+def test_a_stray_request_is_no_run_to_open():
+    """Newest first among runs that can be judged, then those of several steps, then what came once."""
+    book = book_of([*collapse("long", 99), *(line(s, run="short") for s in range(3)), line(run="curl")])
+    assert view(book)["order"] == ["long", "short", "curl"]
 
 
 def test_events_are_marked_at_their_steps():
@@ -619,8 +601,8 @@ def test_the_report_of_a_labelled_file_answers_the_question(tmp_path, shadow):
     page = tmp_path / "out.html"
     assert main(["report", str(tmp_path / "in.jsonl"), "--shadow", shadow, "-o", str(page)]) == 0
     data = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text())[1])
-    said, headline = data["calibration"], data["runs"][0]["headline"]
-    assert (headline["word"], headline["text"]) == (said["headline"], said["why"])
+    said, headline = data["runs"][0]["calibration"], data["runs"][0]["headline"]
+    assert headline["word"] == headline["text"] == said["headline"]
     assert (said["headline"], said["line"].partition("=")[0]) == ("Use this line", "method")
     assert main(["calibrate", str(tmp_path / "in.jsonl")]) == 0
 
@@ -649,8 +631,8 @@ def test_a_labelled_file_with_a_prompt_twice_is_not_calibrated(tmp_path):
     (tmp_path / "in.jsonl").write_text((tmp_path / "in.jsonl").read_text() * 2)
     assert main(["report", str(tmp_path / "in.jsonl"), "-o", str(tmp_path / "out.html")]) == 0
     data = json.loads(re.search(r'id="data">(.*?)</script>', (tmp_path / "out.html").read_text())[1])
-    assert data["calibration"]["line"] == ""
-    assert "keep one group of each prompt" in data["calibration"]["why"]
+    assert data["runs"][0]["calibration"]["line"] == ""
+    assert "keep one group of each prompt" in data["runs"][0]["calibration"]["why"]
 
 
 def test_a_file_without_entropies_gets_the_remedy_and_no_page(tmp_path, capsys):

@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from dare_reward.report.anytime import Beginnings
-from dare_reward.report.verdict import accuracy_verdict, entropy_verdict
+from dare_reward.report.verdict import accuracy_verdict
 from dare_reward.report.visits import LAGS, NEEDED, Visits
 
 ROLLOUTS = 16
@@ -20,7 +19,7 @@ def words(seed, *, prompts, pool, labelled=1, steps=60, move=lambda step: 0.0):
             prompt = place % pool
             if prompt % labelled == 0:
                 right = accuracy[prompt] + move(step)
-                visits.add(prompt, step, sum(rng.random() < right for _ in range(ROLLOUTS)) / ROLLOUTS)
+                visits.add(prompt, step, sum(rng.random() < right for _ in range(ROLLOUTS)) / ROLLOUTS, 1.0)
         found.append(accuracy_verdict(visits).word)
     return found
 
@@ -56,7 +55,7 @@ def test_too_few_prompts_say_how_many_are_missing():
     visits = Visits()
     for step in range(40):
         for prompt in range(NEEDED - 1):
-            visits.add(prompt, step, float(step < 20))
+            visits.add(prompt, step, float(step < 20), 1.0)
     found = accuracy_verdict(visits)
     assert (found.rule, str(NEEDED - 1) in found.why, str(NEEDED) in found.why) == ("too-few-visits", True, True)
 
@@ -66,7 +65,7 @@ def test_other_prompts_are_no_evidence():
     visits = Visits()
     for step in range(40):
         for prompt in range(32):
-            visits.add(1000 * (step >= 20) + prompt, step, float(step < 20))
+            visits.add(1000 * (step >= 20) + prompt, step, float(step < 20), 1.0)
     assert accuracy_verdict(visits).rule == "accuracy-unclear"
 
 
@@ -75,7 +74,7 @@ def test_each_visit_is_in_one_pair_of_a_lag():
     for place, lag in enumerate(LAGS):
         visits = Visits()
         for step in range(4 * LAGS[-1]):
-            visits.add(0, step, float(step))
+            visits.add(0, step, float(step), 1.0)
         sums = visits.sums.sums[0][place]
         assert sums.count == 2 * LAGS[-1]
         assert sums.total == lag * sums.count
@@ -85,37 +84,9 @@ def test_a_fall_begins_at_the_step_after_which_it_was_sure():
     visits, words, since = Visits(), [], None
     for step in range(30):
         for prompt in range(32):
-            visits.add(prompt, step, 0.75 if step < 10 else 0.25)
+            visits.add(prompt, step, 0.75 if step < 10 else 0.25, 1.0)
         found = accuracy_verdict(visits)
         words.append(found.word)
         since = found.since
     assert words.index("falls") == since
     assert 10 <= since <= 14
-
-
-@pytest.mark.parametrize("groups", [8, 32])
-def test_entropy_that_knows_nothing_is_neither_informative_nor_misleading_at_any_step(groups):
-    """AUROCs of groups with 8 right and 8 wrong rollouts, whose entropies are alike."""
-    rng, alarms = random.Random(groups), 0
-    for _ in range(20):
-        sums, words = Beginnings(), set()
-        for step in range(60):
-            sums.at(step)
-            for _ in range(groups):
-                ranks = rng.sample(range(16), 8)
-                sums.add((sum(ranks) - 28) / 64 - 0.5)
-            words.add(entropy_verdict(sums).word)
-        alarms += bool(words & {"informative", "misleads"})
-    assert alarms <= 2
-
-
-def test_entropy_that_changes_is_seen():
-    """Informative for 40 steps, then misleading: the sums that began in between say so."""
-    sums = Beginnings()
-    for step in range(120):
-        sums.at(step)
-        for group in range(16):
-            sums.add((0.3 if step < 40 else -0.3) * (group % 4 != 0))
-        if step == 39:
-            assert entropy_verdict(sums).word == "informative"
-    assert entropy_verdict(sums).word == "misleads"

@@ -24,7 +24,7 @@ from typing import Any, Final
 import numpy as np
 
 from dare_reward.analysis.bootstrap import Interval, mean_interval
-from dare_reward.analysis.passk import majority_at_k
+from dare_reward.analysis.learnt import visit
 from dare_reward.analysis.verdict import judge
 from dare_reward.commands.calibrate import accuracy, of_k, report
 from dare_reward.commands.command import add_command, add_flags, add_seed
@@ -257,11 +257,8 @@ def control(groups: Sequence[JSON]) -> str:
     sampled = _prepared(groups)
     alone = _prepared([{**group, "rollouts": [group["meta"]["greedy"]]} for group in groups])
     greedy_P, right_R = correctness(alone), correctness(sampled)
-    vote_P = np.zeros(len(groups))
-    for k in set(sampled.groups.sizes_P.tolist()):
-        at = sampled.groups.sizes_P == k
-        vote_P[at] = majority_at_k(sampled.groups, right_R, k)[at]
-    pass_P = sampled.groups.sum_rollouts(right_R) / sampled.groups.sizes_P
+    found = visit(sampled.groups, right_R)
+    vote_P = found.vote_P
     gap = mean_interval(greedy_P - vote_P)
     if gap.high < 0:
         said = "The vote is right more often than greedy decoding: it has something to teach."
@@ -270,7 +267,7 @@ def control(groups: Sequence[JSON]) -> str:
     else:
         said = "Whether the vote is right more often than greedy decoding is open: more prompts would tell."
     cut = np.mean([group["meta"]["greedy"]["finish_reason"] == "length" for group in groups])
-    shown = [_percent(mean_interval(values_P)) for values_P in (greedy_P, vote_P, pass_P)]
+    shown = [_percent(mean_interval(values_P)) for values_P in (greedy_P, vote_P, found.pass_P)]
     return (
         f"right, in per cent of {counted(len(groups), 'prompt')}: greedy {shown[0]} ({cut:.0%} cut at the limit), "
         f"the vote of all rollouts {shown[1]}, one rollout {shown[2]}\n"

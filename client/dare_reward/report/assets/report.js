@@ -59,6 +59,7 @@ window.dareReport = (() => {
     box.addEventListener("toggle", () => {
       opened[box.open ? "add" : "delete"](key);
       if (box.open && box.childElementCount === 1) box.append(fill());
+      drawNew();
     });
     return box;
   }
@@ -89,7 +90,7 @@ window.dareReport = (() => {
   /** What a run's spark shows: pass@1 where there are labels. */
   const course = (run) => ["pass@1", "majority_ratio"].find((key) => run.columns[key].some(known));
 
-  function rail(data, run, options) {
+  function rail(data, run, others, options) {
     if (data.runs.length < 2) return null;
     return el("nav", { class: "rail", "aria-label": "Runs" }, el("ul", {}, data.runs.map((own, i) => {
       const key = course(own), [early, now] = key ? ends(own.columns[key]) : [];
@@ -99,17 +100,21 @@ window.dareReport = (() => {
       el("span", { class: `word ${own.headline.tone}` }, own.headline.word),
       el("span", { class: "sub" }, `${own.methods.map(([name]) => name).join(", ") || "no method"} · ${plural(own.columns.step.length, own.unit === "step" ? "step" : "point")}`),
       key ? el("span", { class: "course" }, spark(own.columns[key], own.headline.tone),
-        el("span", { class: "sub" }, `${key === "pass@1" ? key : "majority"} ${num(early)} → ${num(now)}`)) : null));
+        el("span", { class: "sub" }, `${key === "pass@1" ? key : "majority"} ${num(early)} → ${num(now)}`)) : null), overlay(own, i, run, others, data, options));
     })));
   }
 
-  function overlay(data, run, options) {
-    const others = data.runs.filter((r) => r !== run && r.columns.step.length > 1);
-    if (!others.length || run.columns.step.length < 2) return null;
-    return el("p", { class: "bar" }, el("label", { for: "overlay" }, "Compare with"),
-      el("select", { id: "overlay", onchange: (e) => { options.other = e.target.value ? others[e.target.value - 1].run : null; draw(data, options); } },
-        el("option", { value: "" }, "no other run"),
-        others.map((r, i) => el("option", { value: i + 1, selected: r.run === options.other }, r.run || "(no name)"))));
+  const TONES = ["main", "warn", "other", "good", "bad", "quiet"]; // of runs over one another
+
+  /** The runs that are drawn over this one, in the order of the list. */
+  const overlaid = (data, run, options) => data.runs.filter((r) => r !== run && options.over.has(r.run) && r.columns.step.length > 1);
+
+  function overlay(own, i, run, others, data, options) {
+    if (own === run || own.columns.step.length < 2 || run.columns.step.length < 2) return null;
+    const change = (e) => { options.over[e.target.checked ? "add" : "delete"](own.run); draw(data, options); };
+    return el("label", { class: `over ${TONES[(others.indexOf(own) + 1) % TONES.length]}` },
+      el("input", { type: "checkbox", id: `over-${i}`, checked: others.includes(own), onchange: change }), " draw over",
+      el("span", { class: "sr" }, ` this run: ${own.run || "(no name)"}`));
   }
 
   // --- verdict --------------------------------------------------------------------------------------------------------
@@ -122,15 +127,10 @@ window.dareReport = (() => {
     "no-rule-fires": "No label-free rule fires.",
     "too-few-steps": "There are too few steps to compare.",
     "still-reading": "Older groups of this run are not all added up yet.",
-    "auroc-above-half": "Right rollouts have lower entropy than wrong ones.",
-    "auroc-around-half": "Entropy does not separate right rollouts from wrong ones so far. Without more evidence, a plain vote does as well.",
-    "auroc-below-half": "Wrong rollouts are the surer ones. Weighting votes by entropy makes labels worse.",
-    "not-measured": "Nobody has measured whether entropy is informative in this run.",
     "accuracy-fell": "Prompts are right less often than on their earlier visits.",
     "accuracy-rose": "Prompts are right more often than on their earlier visits.",
     "accuracy-unclear": "Prompts are right about as often as on their earlier visits.",
     "too-few-visits": "Too few labelled prompts were seen twice to separate a rise or a fall from chance.",
-    "too-few-mixed-groups": "Too few groups have both right and wrong rollouts.",
   };
 
   function verdict(about, found, rules, extra) {
@@ -145,8 +145,8 @@ window.dareReport = (() => {
     const first = known(since) && rule !== "no-rule-fires" ? `The rule has fired since ${stepName(run, since)}.` : "";
     const cards = [verdict("The run, without labels", run.verdict, rules, first)];
     if (run.labelled) cards[falls ? "unshift" : "push"](verdict("Accuracy, by the labels", run.accuracy, rules));
-    if (run.labelled || run.unmeasured.length) cards.push(verdict("Entropy, by the labels", run.entropy, rules,
-      run.unmeasured.length ? `${sentence(run.unmeasured.join(", "))} reads it.` : ""));
+    if (run.calibration) cards.unshift(el("section", { class: "card verdict quiet" }, el("h3", {}, "What to train with"),
+      el("p", { class: "word" }, run.calibration.headline), el("p", {}, run.calibration.why), fold("rests", "What it rests on", () => el("div", {}, rests(run.calibration)))));
     return el("div", { class: "verdicts" }, cards);
   }
 
@@ -179,52 +179,69 @@ window.dareReport = (() => {
 
   const plots = []; // of the page as it stands
   const hidden = new Set(); // curves that a click on the legend took away
+  const chosen = new Map(); // by chart, the curve by which runs are compared
 
   const stepName = (run, i) => `${run.unit === "step" ? "step" : run.unit.replace(/s$/, "")} ${run.columns.step[i]}`;
 
-  /** The charts that have something to show: the first by itself, and the others. */
-  function charts(run, other, all) {
+  /** The charts that have something to show: the first by itself, five others, and the rest folded. */
+  function charts(run, others, all) {
     const wanted = [...all, ...run.charts].filter((c) => (!c.labelled || run.labelled) && c.curves.some((k) => run.columns[k.key].some(known)));
-    const cards = wanted.map((chart, i) => chartCard(run, other, chart, i === 0));
-    return [cards[0], el("div", { class: "charts" }, cards.slice(1))];
+    const cards = (part) => el("div", { class: "charts" }, part.map((chart) => chartCard(run, others, chart, false)));
+    const rest = wanted.slice(6);
+    return [chartCard(run, others, wanted[0], true), el("div", {}, cards(wanted.slice(1, 6)),
+      rest.length ? fold("more-charts", `${plural(rest.length, "more chart")}: ${rest.map((c) => c.title).join(", ")}`, () => cards(rest)) : null)];
   }
 
-  function chartCard(run, other, chart, first) {
-    const curves = chart.curves.filter((c) => run.columns[c.key].some(known));
-    const steps = [...new Set([...run.columns.step, ...(other ? other.columns.step : [])])].sort((a, b) => a - b);
-    const at = new Map(steps.map((s, i) => [s, i]));
-    const placed = (own, key) => {
-      const out = Array(steps.length).fill(null);
-      (own.columns[key] || []).forEach((y, i) => { out[at.get(own.columns.step[i])] = y; });
-      return out;
-    };
-    const named = curves.map((c) => ({ ...c, name: c.key === "pass@k" ? `pass@${run.k}` : c.name, y: placed(run, c.key), y2: other ? placed(other, c.key) : null }));
-    const said = named.map((c) => { const [a, b] = ends(run.columns[c.key]); return `${c.name} from ${num(a)} to ${num(b)}`; });
-    const plot = { run, other, chart, steps, curves: named, first, place: el("div", { class: "plot", role: "img", "aria-label": `${chart.title}: ${said.join("; ")}` }) };
-    plot.values = el("div", { class: "legend" }, el("span", { class: "at" }), named.map((c) => {
-      const id = `${chart.name}:${c.key}`, button = el("button", { type: "button", id: `curve-${id}`, title: "Show or hide", "aria-pressed": String(!hidden.has(id)), onclick: () => {
-        const off = !hidden.delete(id) && hidden.add(id);
+  /** A curve of one run in a chart: its values at `steps`, and the place of the run's last step. */
+  function curveOf(run, { key, name, tone }, steps, id) {
+    const at = new Map(run.columns.step.map((step, i) => [step, i])), column = run.columns[key] || [];
+    return { id, key, tone, name: key === "pass@k" ? `pass@${run.k}` : name, y: steps.map((step) => (at.has(step) ? column[at.get(step)] : null)),
+      last: steps.indexOf(run.columns.step[run.columns.step.length - 1]) };
+  }
+
+  /** One run with all its curves; or, with others drawn over it, one curve of each run, which a list chooses. */
+  function chartCard(run, others, chart, first) {
+    const own = chart.curves.filter((c) => run.columns[c.key].some(known)), runs = [run, ...others];
+    const one = own.find((c) => c.key === (chosen.get(chart.name) || "pass@1")) || own[0];
+    const steps = [...new Set(runs.flatMap((r) => r.columns.step))].sort((a, b) => a - b);
+    const curves = others.length
+      ? runs.map((r, i) => ({ ...curveOf(r, { ...one, tone: TONES[i % TONES.length] }, steps, `run:${r.run}`), name: r.run || "(no name)" }))
+      : own.map((c) => curveOf(run, c, steps, `${chart.name}:${c.key}`));
+    const said = own.map((c) => { const [a, b] = ends(run.columns[c.key]); return `${c.name} from ${num(a)} to ${num(b)}`; });
+    const plot = { run, several: others.length > 0, chart, steps, curves, first, place: el("div", { class: "plot", role: "img", "aria-label": `${chart.title}: ${said.join("; ")}` }) };
+    plot.at = el("span", { class: "at" });
+    plot.buttons = curves.map((c) => {
+      const button = el("button", { type: "button", id: `curve-${chart.name}-${c.id}`, title: "Show or hide", "aria-pressed": String(!hidden.has(c.id)), onclick: () => {
+        const off = !hidden.delete(c.id) && hidden.add(c.id);
         button.setAttribute("aria-pressed", String(!off));
         drawPlot(plot);
-      } }, el("i", { class: `swatch ${c.tone}` }), c.name, el("b", { class: "value" }), other ? el("b", { class: "value other" }) : null);
+      } }, el("i", { class: `swatch ${c.tone}` }), c.name, el("b", { class: "value" }));
       return button;
-    }));
+    });
+    const choice = others.length && own.length > 1 ? el("select", { id: `choice-${chart.name}`, "aria-label": `The curve of ${chart.title}`, onchange: (e) => {
+      chosen.set(chart.name, own[e.target.selectedIndex].key);
+      card.replaceWith(chartCard(run, others, chart, first));
+      drawNew();
+    } }, own.map((c) => el("option", { selected: c === one }, c.name))) : null;
     plots.push(plot);
-    return el("figure", { class: `card chart ${first ? "first" : ""}` },
-      el("h3", {}, chart.title, " ", el("span", {}, chart.unit)), el("p", {}, chart.meaning), plot.place, plot.values,
+    const card = el("figure", { class: `card chart ${first ? "first" : ""}` },
+      el("h3", {}, chart.title, " ", el("span", {}, chart.unit)), el("p", {}, chart.meaning), choice, plot.place, el("div", { class: "legend" }, plot.at, plot.buttons),
       fold(`table-${chart.name}`, ["Table", el("span", { class: "sr" }, ` of ${chart.title}`)], () => el("div", { class: "scroll", tabindex: "0" }, table(
-        [run.unit, "groups", ...named.map((c) => c.name)],
-        run.columns.step.map((s, i) => [s, run.columns.groups[i], ...named.map((c) => num(run.columns[c.key][i], 3))]), { caption: chart.title }))));
+        [run.unit, "groups", ...own.map((c) => c.name)],
+        run.columns.step.map((s, i) => [s, run.columns.groups[i], ...own.map((c) => num(run.columns[c.key][i], 3))]), { caption: chart.title }))));
+    return card;
   }
 
-  const drawPlots = () => plots.forEach(drawPlot);
+  const there = () => plots.filter((plot) => plot.place.isConnected);
+  const drawPlots = () => there().forEach(drawPlot);
+  const drawNew = () => there().filter((plot) => !plot.made).forEach(drawPlot);
 
   function drawPlot(plot) {
     const { place, run, chart, curves, steps, first } = plot, share = chart.unit === "share";
-    const soft = colour("--soft"), line = colour("--line"), shown = curves.filter((c) => !hidden.has(`${chart.name}:${c.key}`));
+    const soft = colour("--soft"), line = colour("--line"), shown = curves.filter((c) => !hidden.has(c.id));
     const axis = { stroke: soft, font: "11px system-ui, sans-serif", labelFont: "11px system-ui, sans-serif", grid: { stroke: line, width: 1 }, ticks: { show: false } };
     const points = (values) => steps.length <= 30 || values.some((v, i) => known(v) && !known(values[i - 1]) && !known(values[i + 1]));
-    const curve = (c, y, extra) => { const stroke = colour(`--${c.tone}`); return { stroke, width: 1.75, spanGaps: false, points: { show: points(y), size: 4, fill: stroke, width: 0 }, ...extra }; };
+    const curve = ({ tone, y }) => { const stroke = colour(`--${tone}`); return { stroke, width: 1.75, spanGaps: plot.several, points: { show: points(y), size: 4, fill: stroke, width: 0 } }; };
     if (plot.made) plot.made.destroy();
     plot.made = new uPlot({
       width: Math.max(place.clientWidth, 200), height: first ? Math.min(place.clientHeight, 560) : 184, legend: { show: false },
@@ -233,23 +250,16 @@ window.dareReport = (() => {
       axes: [{ ...axis, size: 22, gap: 3, label: run.stepped ? "step" : run.unit, labelSize: 16, labelGap: 0, grid: { show: false }, space: 60, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000] },
         { ...axis, size: 42, gap: 4, values: (u, vs) => vs.map((v) => (share ? v.toFixed(1) : String(Number(v.toPrecision(6))))), space: 30,
           ...(share ? { splits: [0, 0.2, 0.4, 0.6, 0.8, 1] } : {}) }],
-      series: [{}, ...shown.map((c) => curve(c, c.y)), ...(plot.other ? shown.map((c) => curve(c, c.y2, { dash: [4, 3], width: 1.25, alpha: 0.75, spanGaps: true })) : [])],
+      series: [{}, ...shown.map(curve)],
       hooks: { setCursor: [(u) => values(plot, u.cursor.idx)], drawClear: [(u) => shade(u, plot)], draw: [(u) => marks(u, plot)] },
-    }, [steps, ...shown.map((c) => c.y), ...(plot.other ? shown.map((c) => c.y2) : [])], place);
+    }, [steps, ...shown.map((c) => c.y)], place);
     values(plot, null);
   }
 
   /** The legend's numbers: of the step that somebody points at, else of each run's last. */
-  function values(plot, at) {
-    const { run, other, steps, curves } = plot, final = (own) => steps.indexOf(own.columns.step[own.columns.step.length - 1]);
-    const [here, there] = known(at) ? [at, at] : [final(run), other ? final(other) : 0];
-    const [label, ...buttons] = plot.values.children;
-    label.textContent = `${run.stepped ? "step" : "block"} ${steps[here]}`;
-    buttons.forEach((button, i) => {
-      const [own, second] = button.querySelectorAll(".value");
-      own.textContent = num(curves[i].y[here], 3);
-      if (second) second.textContent = num(curves[i].y2[there], 3);
-    });
+  function values({ run, steps, curves, at, buttons }, pointed) {
+    at.textContent = `${run.stepped ? "step" : "block"} ${steps[known(pointed) ? pointed : curves[0].last]}`;
+    buttons.forEach((button, i) => { button.querySelector(".value").textContent = num(curves[i].y[known(pointed) ? pointed : curves[i].last], 3); });
   }
 
   const yRange = (low, high) => {
@@ -323,17 +333,16 @@ window.dareReport = (() => {
         known(s.flipped) ? `It would give ${num(100 * s.flipped, 0)}% of the rollouts an advantage of the other sign.` : "") : null);
     };
     return el("section", {}, el("h2", {}, "What other methods would have said"),
+      run.calibration ? el("p", { class: "note" }, "Counts of these groups, each method with parameters that no label chose. What to expect of prompts without a label is above.") : null,
       el("ul", { class: "card said" }, run.shadows.map(item)));
   }
 
-  /** What `dare-reward calibrate` says of a labelled file. */
-  function calibration({ headline, why, notes, line, sizes, rows }) {
-    return el("section", { class: "card calibration" }, el("h2", {}, headline),
-      el("p", {}, el("b", {}, why)), notes.map((note) => el("p", { class: "note" }, note)),
-      line ? command(line) : null,
-      rows.length ? el("div", { class: "scroll" }, table(["% of right labels, by rollouts of a prompt", ...sizes], rows,
-        { caption: "Right labels by number of rollouts", numeric: (i) => i > 0 })) : null);
-  }
+  /** What stands below the headline of a finding (dare_reward/analysis/shown.py). */
+  const rests = ({ notes, line, head, rows }) => [notes.map((note) => el("p", { class: "note" }, note)), line ? command(line) : null,
+    rows.length ? el("div", { class: "scroll" }, table(head, rows, { caption: head[0], numeric: (i) => i > 0 })) : null];
+
+  /** Of the gain in pass@1, what was sharpened, learnt and lost. */
+  const ledger = (found) => el("section", { class: "card finding" }, el("h2", {}, found.headline), el("p", {}, found.why), rests(found));
 
   // --- single groups --------------------------------------------------------------------------------------------------
 
@@ -503,27 +512,27 @@ window.dareReport = (() => {
       el("span", {}, run.labelled ? "with labels" : "without labels"));
   }
 
-  /** Draw the view; `options`: which run (`run`) beside which (`other`), and what stands below a group (`extras`). */
+  /** Draw the view; `options`: which run (`run`) under which (`over`), and what stands below a group (`extras`). */
   function draw(data, options = {}) {
     const page = document.getElementById("page"), focused = document.activeElement, scrolled = [".list", ".rail ul"].map((q) => { const old = document.querySelector(q); return [q, old && [old.scrollLeft, old.scrollTop]]; });
     plots.splice(0).forEach((p) => p.made && p.made.destroy());
-    const run = data.runs.find((r) => r.run === options.run) || data.runs[0];
-    const other = data.runs.find((r) => r.run === options.other && r !== run);
+    options.over = options.over || new Set();
+    const run = data.runs.find((r) => r.run === options.run) || data.runs[0], others = overlaid(data, run, options);
     run.tones = Object.fromEntries(Object.entries(data.rules).map(([name, { tone }]) => [name, tone]));
-    const once = run.verdict.rule === "one-set", worst = run.headline;
-    const [first, more] = once || run.columns.step.length < 2 ? [null, null] : charts(run, other, data.charts);
+    const once = run.verdict.rule === "one-set", worst = run.headline, label = run.calibration;
+    const [first, more] = once || run.columns.step.length < 2 ? [null, null] : charts(run, others, data.charts);
     const content = el("div", { class: "content" },
       el("h1", {}, (data.runs.length > 1 || data.live ? run.run : data.title) || data.title || "Unnamed run"), facts(run, data),
-      el("h2", { id: "verdict", tabindex: "-1", class: `headline ${worst.tone}` }, worst.text, known(worst.since) ? el("span", {}, `, seen since ${stepName(run, worst.since)}.`) : "."),
-      overlay(data, run, options),
-      el("div", { class: first ? "front" : null }, first, data.calibration ? calibration(data.calibration) : once && !run.unmeasured.length ? null : verdicts(run, data.rules)),
+      el("h2", { id: "verdict", tabindex: "-1", class: `headline ${worst.tone}` }, worst.text, known(worst.since) ? el("span", {}, `, seen since ${stepName(run, worst.since)}.`) : ".", once && label ? el("span", {}, ` ${label.why}`) : null),
+      once ? label && el("section", { class: "card finding" }, rests(label)) : el("div", { class: first ? "front" : null }, verdicts(run, data.rules), first),
+      run.learnt ? ledger(run.learnt) : null,
       once ? null : el("p", { class: "note" }, "Words without labels come from rules that are heuristics: docs/report.md says how they did on runs that collapse. No such rule sees prompts agree on wrong answers, each on its own. A few dozen labelled prompts do."),
       tiles(run, data.tiles),
-      once ? null : el("section", {}, el("h2", {}, "Over steps"), more ? [el("p", { class: "note" }, "Point at a chart to read all of them at that step. A name below a chart hides its curve.", other ? ` Dashed: ${other.run || "the other run"}; its number is the second.` : ""), shadeKey(run, data.rules), more]
+      once ? null : el("section", {}, el("h2", {}, "Over steps"), more ? [el("p", { class: "note" }, `Point at a chart to read all of them at that step. A name below a chart hides its curve.${others.length ? " Each colour is a run." : ""}`), shadeKey(run, data.rules), more]
         : el("p", { class: "note" }, "All groups belong to one step: there is nothing to draw over time.")),
       shadows(run), groups(run, data, options),
       el("footer", {}, [data.source, data.made, `dare-reward ${data.version}`, "charts by uPlot (MIT)"].filter(Boolean).join(" · ")));
-    const side = rail(data, run, options);
+    const side = rail(data, run, others, options);
     page.className = side ? "railed" : "";
     page.replaceChildren(...[side, content].filter(Boolean));
     document.title = clean(`${worst.word}: ${run.run || data.title || "run"}`);

@@ -1,0 +1,104 @@
+"""What of a run its labels judge: each prompt's last group in the last steps that hold LABELS labelled groups.
+
+The policy moves while it trains, and groups of one prompt are no independent evidence. `calibrate`, report and page
+take these groups of a run, and so come to one verdict.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from ..analysis.shown import Shown
+from ..analysis.truth import LABELS
+from ..errors import RequestError
+
+if TYPE_CHECKING:
+    from ..analysis.verdict import Verdict
+
+ROLLOUTS: Final = 1 << 15  # that are kept at most, in whole steps; of a step with more, its first ones
+T = TypeVar("T")
+JSON = Mapping[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class _Step(Generic[T]):
+    step: Any
+    labels: int = 0
+    rollouts: int = 0
+    groups: dict[Hashable, T] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class LastSteps(Generic[T]):
+    """Takes the groups of a run in order. `added` grows with each."""
+
+    most: int = ROLLOUTS
+    added: int = 0
+    _steps: deque[_Step[T]] = field(default_factory=deque)
+
+    def add(self, step: Any, name: Hashable, group: T, *, labelled: bool, rollouts: int) -> None:
+        """Take a group of the prompt with this name."""
+        self.added += 1
+        if not self._steps or self._steps[-1].step != step:
+            self._steps.append(_Step(step))
+        last = self._steps[-1]
+        if last.groups and last.rollouts + rollouts > self.most:
+            return
+        last.labels += labelled
+        last.rollouts += rollouts
+        last.groups[name] = group
+        self.keep(self.most)
+
+    def keep(self, most: int) -> None:
+        """At most so many rollouts, and no step that the labels of later ones make needless."""
+        self.most = most
+        while len(self._steps) > 1:
+            later = list(islice(self._steps, 1, None))
+            if sum(s.labels for s in later) < LABELS and sum(s.rollouts for s in self._steps) <= most:
+                return
+            self._steps.popleft()
+
+    def groups(self) -> list[T]:
+        """Of each prompt its last group, in their order."""
+        found: dict[Hashable, T] = {}
+        for step in self._steps:
+            for name, group in step.groups.items():
+                found.pop(name, None)
+                found[name] = group
+        return list(found.values())
+
+
+def group_of(line: JSON) -> JSON:
+    """The group of a line of a run log, with the answers that were read in its texts, and without these."""
+    rollouts = line["rollouts"]
+    if (heavy := {"text", "token_entropies"}) & set().union(*rollouts):
+        bare = ({k: v for k, v in r.items() if k not in heavy} for r in rollouts)
+        rollouts = [{**r, "answer": a} for r, a in zip(bare, line["reply"]["answers"], strict=True)]
+    return {**{k: line[k] for k in ("kind", "options") if line.get(k) is not None}, "rollouts": rollouts}
+
+
+def unlabelled(methods: Sequence[str]) -> Shown:
+    """What is said of a run of methods that read entropies, where nobody knows whether these tell anything."""
+    return Shown(
+        f"Not decided: label {LABELS} more",
+        f"{' and '.join(methods)} reads entropies, and no label says whether they tell right answers from wrong ones.",
+        ("`dare-reward label FILE` opens a page to label prompts on.",),
+    )
+
+
+def verdict_of(groups: Sequence[JSON]) -> Verdict | None:
+    """What `dare-reward calibrate` decides on these groups; None if they lack what it reads."""
+    from ..analysis.verdict import judge  # noqa: PLC0415  (what watches a run needs no verdict from labels)
+    from ..scoring.diagnostics import correctness  # noqa: PLC0415
+    from ..scoring.request import UNLIMITED, prepare  # noqa: PLC0415
+
+    with suppress(RequestError):
+        prepared = prepare([{**g, "group_id": str(i)} for i, g in enumerate(groups)], limits=UNLIMITED)
+        found = judge(prepared.groups, correctness(prepared))
+        return found if found.calibration.prompts else None
+    return None

@@ -1,0 +1,102 @@
+"""What was sharpened, learnt and lost: by hand, in a run from first to last visits, and from two files of `measure`."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from lines import as_line
+
+from dare_reward.analysis.learnt import Visit, learnt
+from dare_reward.cli import main
+from dare_reward.report.book import RunBook
+from dare_reward.report.view import view
+
+# Right rollouts of four, before and after: sharpened, learnt, lost, never right.
+BEFORE, AFTER = {"a": 3, "b": 1, "c": 3, "d": 0}, {"a": 4, "b": 3, "c": 1, "d": 1}
+ROWS = [
+    ["sharpened: the vote was right, and is", "1", "25.0", "+6.2"],
+    ["learnt: the vote was wrong, and is right", "1", "25.0", "+12.5"],
+    ["lost: the vote was right, and is wrong", "1", "25.0", "-12.5"],
+    ["never right: the vote was wrong, and is", "1", "25.0", "+6.2"],
+]
+
+
+def test_the_parts_add_up_to_the_gain():
+    share = [np.array(list(right.values())) / 4 for right in (BEFORE, AFTER)]
+    found = learnt(*(Visit(own, np.round(own)) for own in share), once=3)
+    assert {name: part.gain for name, part in found.parts.items()} == {
+        "sharpened": 1 / 16, "learnt": 2 / 16, "lost": -2 / 16, "never": 1 / 16
+    }  # fmt: skip
+    assert sum(p.gain for p in found.parts.values()) == found.after - found.before == 2 / 16
+    said = found.shown()
+    assert said.headline == "pass@1 43.8% to 56.2%, +12.5 points"
+    assert said.why == "Mostly learnt: +12.5 of +12.5 points come from prompts whose vote became right."
+    assert said.notes[0] == "3 labelled prompts were seen once: not counted."
+
+
+def test_a_vote_that_is_tied_is_not_right_and_what_is_unknown_does_not_count():
+    before = Visit(np.array([0.5, np.nan]), np.array([0.5, np.nan]))
+    found = learnt(before, Visit(np.array([1.0, 1.0]), np.array([1.0, 1.0])))
+    assert (found.prompts, found.parts["learnt"].prompts) == (1, 1)
+
+
+def rollouts(right):
+    return ["7"] * right + ["8"] * (4 - right)
+
+
+def line(step, name, right):
+    return as_line(
+        run="r", step=step, group_id=name, label="7", answers=rollouts(right), valid=[True] * 4, rewards=[0.0] * 4,
+        correct=[answer == "7" for answer in rollouts(right)], pseudo_label="8",
+    )  # fmt: skip
+
+
+def test_of_a_run_the_first_and_the_last_visit_count():
+    book = RunBook()
+    for step, right in ((0, BEFORE), (1, dict.fromkeys("abcd", 2)), (2, AFTER)):
+        for name, count in right.items():
+            book.add(line(step, name, count))
+    book.add(line(2, "once", 4))
+    (run,) = view(book)["runs"]
+    assert [list(row) for row in run["learnt"]["rows"]] == ROWS
+    assert "1 labelled prompt was seen once: not counted." in run["learnt"]["notes"]
+    assert view(RunBook())["runs"] == []
+
+
+def test_two_files_of_measure_say_it_with_the_decoding_control(tmp_path):
+    for file, right in (("before", BEFORE), ("after", AFTER)):
+        rows = [
+            {
+                "group_id": name, "prompt": f"q{name}", "label": "7", "meta": {"greedy": {"answer": "7"}},
+                "rollouts": [{"answer": a, "mean_entropy": 0.1} for a in rollouts(count)],
+            }
+            for name, count in right.items()
+        ]  # fmt: skip
+        (tmp_path / f"{file}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run, page = tmp_path / "run.jsonl", tmp_path / "run.html"
+    run.write_text("".join(json.dumps(line(step, "a", 4)) + "\n" for step in range(3)))
+    files = [str(tmp_path / "before.jsonl"), str(tmp_path / "after.jsonl")]
+    assert main(["report", str(run), "-o", str(page), "--evaluated", *files]) == 0
+    said = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text())[1])["runs"][0]["learnt"]
+    assert said["rows"] == ROWS
+    assert said["notes"][0] == (
+        "Decoding control: decoded greedily, the untrained model is right on 100.0% (100.0 to 100.0)."
+    )
+
+
+def test_files_of_other_prompts_are_refused(tmp_path, capsys):
+    paths = [tmp_path / "one.jsonl", tmp_path / "other.jsonl", tmp_path / "run.jsonl"]
+    for path in paths:
+        group = {"group_id": "a", "prompt": path.name, "label": "7", "rollouts": [{"answer": "7"}, {"answer": "8"}]}
+        path.write_text(json.dumps(group) + "\n")
+    words = ["report", str(paths[2]), "-m", "ttrl", "-o", str(tmp_path / "x.html"), "--evaluated"]
+    assert main([*words, *map(str, paths[:2])]) == 2
+    assert "has none of the labelled prompts of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("change", [0, -1])
+def test_a_run_that_did_not_gain_is_not_praised(change):
+    before = np.array([0.75, 0.75])
+    found = learnt(Visit(before, np.ones(2)), Visit(before + change / 4, np.ones(2))).shown()
+    assert found.why == "pass@1 did not rise."
