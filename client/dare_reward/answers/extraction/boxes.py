@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from ..._pattern import pattern
-from ..markup import group_end
-from .fields import Mark, ends_field, is_placeholder, last_heading, last_key, last_tag
+from ..markup import FLAT, group_end
+from .fields import DIGITS, Mark, ends_field, is_placeholder, last_heading, last_key, last_tag
 
 # The longest content that is read; a box that has not closed by then is treated as one that never does.
 LONGEST = 32_000
@@ -12,6 +14,7 @@ LONGEST = 32_000
 SKIPPED = 16
 
 _OPEN = pattern(r"\s*+\{")
+_WHOLE = pattern(rf"\s*+{FLAT}", re.DOTALL)
 # `\boxed 5`, `\boxed\frac12`: without braces TeX boxes one token; models mean all up to a blank or a dollar.
 _BARE = pattern(r"(?:[ \t]++|(?=[\\\d]))(?P<content>(?:[-+−]?\d|[-+−]?\\(?![()\[\]])|[A-Za-z](?![A-Za-z]))[^\s$]*)")
 _FORM = pattern(r"\banswers?\s(?:as|in|within|using|of)?\s?(?:the\s)?form(?:at)?(?:\sof)?\s?:?[\s$`\"'(\[]{0,4}\\?\Z")
@@ -21,7 +24,7 @@ _JOINT = pattern(r"\}[\s$)\]\\.]{0,8}+(?:,|and|,\s?and|(?<=\n)(?:[*_]{2})?\(?[b-
 
 def last_mark(text: str) -> Mark | None:
     """The last box, tag or key that holds something, if there is one; its content is None where it was cut off."""
-    box = next(iter(boxes(text, 1)), None)
+    box = found[0] if (found := boxes(text, 1)) else None
     if box is not None and box.content is not None and not ends_field(text, box.end - len(box.content), box.end):
         return box  # what stands before it cannot win, and most texts end with it
     tag = last_tag(text)
@@ -41,18 +44,13 @@ def last_mark(text: str) -> Mark | None:
 def boxes(text: str, count: int) -> list[Mark]:
     """The last `count` boxes with something in them, last first; the list ends at one that never closes."""
     found: list[Mark] = []
-    end, skipped = len(text), 0
-    while len(found) < count and skipped < SKIPPED:
-        at = text.rfind("box", 0, end)
-        if at < 0:
-            break
-        end, framed = at, text[at - 1 : at] == "f"
+    at, skipped = len(text), 0
+    while len(found) < count and skipped < SKIPPED and (at := text.rfind("box", 0, at)) >= 0:
+        framed = text[at - 1 : at] == "f"
         if not framed and not text.startswith("ed", at + 3):
             continue  # a word
         mark = _box(text, at + (3 if framed else 5))
-        if mark is not None and _is_form(text, at, mark.content):
-            mark = None
-        if mark is None:
+        if mark is None or _is_form(text, at, mark.content):
             skipped += 1
             continue
         found.append(mark)
@@ -63,9 +61,10 @@ def boxes(text: str, count: int) -> list[Mark]:
 
 def listed(text: str, last: Mark) -> str:
     r"""The content of the last box, with those that commas or "and" join to it: "\boxed{1} and \boxed{-2}"."""
-    contents, after = [last.content or ""], last
-    if text.count("box", max(0, last.end - NEAR - len(contents[0])), last.end) < 2:
-        return contents[0]
+    content, after = last.content or "", last
+    if text.count("box", max(0, last.end - NEAR - len(content)), last.end) < 2:
+        return content
+    contents = [content]
     for box in boxes(text, SKIPPED)[1:]:
         at = text.rfind("box", box.end, after.end - len(after.content or ""))
         if box.content is None or at - box.end > NEAR or not _JOINT.fullmatch(text, box.end, at):
@@ -77,16 +76,16 @@ def listed(text: str, last: Mark) -> str:
 
 def _is_form(text: str, at: int, content: str | None) -> bool:
     """Whether a box shows how the answer is to be written: "the final answer in the form \\boxed{m+n}"."""
-    return (
-        content is not None
-        and len(content) <= 20
-        and not any(c.isdigit() for c in content)
-        and _FORM.search(text, max(0, at - 60), at) is not None
-    )
+    if content is None or len(content) > 20 or content[0] in DIGITS or any(map(str.isdigit, content)):
+        return False
+    return _FORM.search(text, max(0, at - 60), at) is not None
 
 
 def _box(text: str, at: int) -> Mark | None:
     """The box whose command ends at `at`; None if it holds nothing."""
+    if (whole := _WHOLE.match(text, at, at + LONGEST)) is not None:
+        content = whole[0].strip()[1:-1].strip()
+        return None if is_placeholder(content) else Mark(content, "box", whole.end() - 1)
     opening = _OPEN.match(text, at)
     if opening is None:
         bare = _BARE.match(text, at, at + 200)

@@ -60,7 +60,7 @@ WHY_NONE: Final[Mapping[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Extraction:
     """`answer` as written, before any normal form, or None; `source` says where it stood.
 
@@ -152,6 +152,12 @@ def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool)
 
 def _field(text: str, mark: Mark, kind: Kind, *, closed_only: bool) -> Extraction:
     """The answer in a box, a tag or another field."""
+    if mark.source == "box" and mark.content is not None and kind == "math":
+        content = listed(text, mark)
+        if "," in content:
+            before = mark.end - len(mark.content)
+            content = pointed(content, text[max(0, before - NEAR_BOX) : before])
+        return _UNCLEAR if is_undecided(content) else Extraction(content, "box")
     content = _marked(text, mark, kind)
     if content is None and kind == "math" and mark.source == "tag" and not closed_only:
         content = _unclosed(text[mark.end :])
@@ -172,9 +178,6 @@ def _marked(text: str, mark: Mark, kind: Kind) -> str | None:
         return marked_literal(mark)
     if kind != "math":
         return peel(mark.content) if kind == "text" else mark.content.strip()
-    if mark.source == "box":
-        before = mark.end - len(mark.content)
-        return pointed(listed(text, mark), text[max(0, before - NEAR_BOX) : before])
     return _items(mark.content) if mark.source == "value" else mark.content
 
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Set
+from itertools import chain, groupby
+from operator import itemgetter
 
 from ..._pattern import pattern
 from ..languages import PHRASES, english, every
@@ -22,10 +24,12 @@ LINES = 64  # of a prompt, from its end, in which its question stands
 TELLING = 12  # characters of a line that tell one question from others
 
 # An end-of-turn token that detokenisation left in the text: what follows is another turn, or garbage.
-_END = pattern(
-    r"<(?:\|(?:im_end|im_start|eot_id|eom_id|endoftext|end_of_text|begin_of_text|start_header_id|end|return|user|EOT"
-    r"|END_OF_TURN_TOKEN|endofturn|END_RESPONSE|end_of_msg|begin_user|close\|>response<\|sep)\|>|\|turn>|turn\|>|/s>|eos>|end_of_turn>|start_of_turn>|｜end▁of▁sentence｜>|｜User｜>)"
+_ENDS = (
+    r"\|(?:im_end|im_start|eot_id|eom_id|endoftext|end_of_text|begin_of_text|start_header_id|end|return|user|EOT"
+    r"|END_OF_TURN_TOKEN|endofturn|END_RESPONSE|end_of_msg|begin_user|close\|>response<\|sep)\|>|\|turn>|turn\|>|/s>|eos>"
+    r"|end_of_turn>|start_of_turn>|｜end▁of▁sentence｜>|｜User｜>"
 )
+_END = pattern(rf"<(?:{_ENDS})")
 _OPENING = pattern(
     r"\s*+(?:<(?:\|(?:im_start|endoftext|begin_of_text|assistant|begin_assistant)\|>|s>|start_of_turn>|\|turn>"
     r"|｜begin▁of▁sentence｜>|｜Assistant｜>)\s*+(?:(?:assistant|model)\b)?+\s*+"
@@ -34,23 +38,31 @@ _OPENING = pattern(
 _MARKUP = pattern(r"<[|/A-Za-z\uff5c]")
 _CHANNEL = "<|channel|>"
 _HARMONY, _MESSAGE = "<|channel|>final", "<|message|>"  # between them may stand the format: <|constrain|>json
-Pairs = tuple[tuple[str, str], ...]
-# A word of each pair, which is looked for first, and the pair.
-_THINK: dict[str, Pairs] = {
-    "hink>": (("<think>", "</think>"), ("<seed:think>", "</seed:think>"), ("<longcat_think>", "</longcat_think>")),
-    "thinking>": (("<thinking>", "</thinking>"),),
-    "THINK": (("[THINK]", "[/THINK]"), ("<|START_THINKING|>", "<|END_THINKING|>")),
-    "think▷": (("◁think▷", "◁/think▷"),),
-    "thought": (("<thought>", "</thought>"), ("<|begin_of_thought|>", "<|end_of_thought|>")),
-    "reasoning>": (("<reasoning>", "</reasoning>"),),
-    "channel": (("<|channel>", "<channel|>"),),
-    "|inner_": (("<|inner_prefix|>", "<|inner_suffix|>"),),
-    "think<": (("<|open|>think<|sep|>", "<|close|>think<|sep|>"),),
-    "[unused1": (("[unused16]", "[unused17]"),),
-}
-_SQUARE = {word: square for word, pairs in _THINK.items() if (square := tuple(p for p in pairs if p[0][0] == "["))}
+_THINK = (
+    ("<think>", "</think>"),
+    ("<seed:think>", "</seed:think>"),
+    ("<longcat_think>", "</longcat_think>"),
+    ("<thinking>", "</thinking>"),
+    ("[THINK]", "[/THINK]"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("◁think▷", "◁/think▷"),
+    ("<thought>", "</thought>"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ("<reasoning>", "</reasoning>"),
+    ("<|channel>", "<channel|>"),
+    ("<|inner_prefix|>", "<|inner_suffix|>"),
+    ("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
+    ("[unused16]", "[unused17]"),
+)
+_THOUGHT, _NOTHING = frozenset(chain(*_THINK)), frozenset[str]()
 # What a template writes before the reply and nowhere else.
 _REPLY = ("<|im_start|>answer\n", "[BEGIN FINAL RESPONSE]", "<|START_RESPONSE|>", "<|open|>response<|sep|>")
+# Whatever of all these a text holds, in one search for each character that may begin it.
+_MARKS = sorted({_CHANNEL, _HARMONY, *_THOUGHT, *_REPLY}, key=len, reverse=True)
+_MARK = {
+    c: pattern(rf"{re.escape(c)}(?:{'|'.join([*(re.escape(mark[1:]) for mark in _MARKS if mark[0] == c), *more])})")
+    for c, more in (("<", [_ENDS]), ("[", []), ("◁", []))
+}
 _ASKS = sorted({*(word.capitalize() for word in every("question")), "Task", "Example", "question", "example"}, key=len)
 _NUMBERED = "(?:Problem|Question|Exercise|Example|Task)"
 # The line of a further question, or of what stands before one in a prompt.
@@ -60,11 +72,12 @@ _LINE = (
     rf"|\*\*{_NUMBERED}[ \t]++\d++\.?\*\*|[\[<](?:[Qq]uestion|QUESTION|[Pp]roblem)[\]>]|(?:user|human)(?=\n|\Z)"
     rf"|(?i:[#*]*(?:{english('prompts')})))"
 )
-_QUESTION, _OPENS = pattern(r"\n" + _LINE), pattern(r"\s*+" + _LINE)
-_BEGINNINGS = [*_ASKS, "Next", "New", "Another", "user", "human", *PHRASES["prompts"]]
-# What such a line begins with, behind its dress, so that nearly all others are told from it.
-_THREE = frozenset(said[:3] for word in _BEGINNINGS for said in (word, word.capitalize(), word.upper()) if word[2:])
-_ONE = frozenset({"[", "<", *(word[0] for word in _ASKS if not word[2:])})
+_BEGINNINGS = [*_ASKS, "Next", "New", "Another", "user", "human", *PHRASES["prompts"], "<"]
+# What such a line begins with, behind its dress: nearly all others are told from it by their first letters.
+_FIRST = sorted({form[:3] for word in _BEGINNINGS for form in (word, word.capitalize(), word.upper())})
+_SOON = [f"{a}(?:{'|'.join(re.escape(w[1:]) for w in same)})" for a, same in groupby(_FIRST, key=itemgetter(0))]
+_SOON = rf"(?=[ \t#*>]*+(?=[{''.join(w[0] for w in _SOON)}\[])(?:{'|'.join(_SOON)}|\[))"
+_QUESTION, _OPENS = pattern(r"\n" + _SOON + _LINE), pattern(r"\s*+" + _LINE)
 # What a base model writes for the end of its answer, without its beginning.
 _STRAY = pattern(r"(?<![A-Za-z<])<?(?:/(?:final_)?answer|/?end answer|answer)>", re.IGNORECASE)
 _OPENED = pattern(r"<(?:final_)?answer>", re.IGNORECASE)
@@ -82,20 +95,19 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
             "\boxed", "\\boxed"
         )  # written by something that took the first two characters for a backspace
     marked = "<" in text and _MARKUP.search(text) is not None
-    turn: str | None = text
-    if marked:
-        if _CHANNEL in text and _HARMONY not in text and not open_think:
-            return None
-        text = _reply(text)
-        if opening := _OPENING.match(text):
-            text = text[opening.end() :]
-        if end := _END.search(text):
-            text = text[: end.start()]
-        turn = _after_thinking(text, _THINK, open_think=open_think)
-    elif "[" in text or "◁" in text:
-        turn = _after_thinking(_reply(text), _THINK if "◁" in text else _SQUARE, open_think=open_think)
-    if turn and ">" in turn and "nswer>" in turn and not _OPENED.search(turn):
-        stray = _STRAY.search(turn)
+    searched = [mark for c, mark in _MARK.items() if c in text and mark.search(text)]
+    found = {m[0] for mark in searched for m in mark.finditer(text)} if searched else _NOTHING
+    if _CHANNEL in found and _HARMONY not in found and not open_think:
+        return None
+    text = _reply(text, found) if found else text
+    if marked and (opening := _OPENING.match(text)):
+        text = text[opening.end() :]
+    if found - _THOUGHT and (end := _END.search(text)):
+        text = text[: end.start()]
+    turn = _after_thinking(text, found, open_think=open_think) if found else text
+    if turn and ">" in turn and turn.rfind("nswer>") >= 0 and not _OPENED.search(turn):
+        near = min(at for word in ("nswer>", "NSWER>") if (at := turn.find(word)) >= 0)
+        stray = _STRAY.search(turn, max(0, near - 10))
         turn = turn[: stray.start()] if stray and turn.find("box", stray.end()) < 0 else turn
     return without_stray_tags(turn) if turn and marked else turn
 
@@ -105,10 +117,9 @@ def parts(turn: str, prompt: str | None = None) -> list[str]:
 
     Of a turn that opens with a question it is the one that the prompt asks, where this stands there; else the last.
     """
-    lines = [line for line in turn.split("\n") if (s := line.lstrip(" \t#*>"))[:3] in _THREE or s[:1] in _ONE]
-    if not any(map(_OPENS.match, lines)):
+    if _QUESTION.search(turn) is None:
         return [turn]
-    places = [match.start() for match in _QUESTION.finditer(turn)] or [0]
+    places = [match.start() for match in _QUESTION.finditer(turn)]
     lead = turn[: min(places[0], _LEAD)]
     if _OPENS.match(turn) or not lead.strip() or (places[0] < _LEAD and lead.rstrip().endswith(":")):
         at = len(turn) if prompt is None else _restated(turn, prompt)
@@ -136,21 +147,17 @@ def before_explanation(part: str) -> str | None:
     return part[: found.start()] if found else None
 
 
-def _reply(text: str) -> str:
+def _reply(text: str, found: Set[str]) -> str:
     """What follows the mark that a template writes before the reply."""
-    if _CHANNEL in text and _HARMONY in text:
+    if _HARMONY in found:
         text = text.rpartition(_HARMONY)[2].partition(_MESSAGE)[2]
-    for mark in _REPLY:
-        if (mark[0] == "[" or "<" in text) and text.rfind(mark) >= 0:
-            return text.rpartition(mark)[2]
-    return text
+    return next((text.rpartition(mark)[2] for mark in _REPLY if mark in found and mark in text), text)
 
 
-def _after_thinking(text: str, pairs_of: Mapping[str, Pairs], *, open_think: bool) -> str | None:
-    for opening, closing in [pair for word, pairs in pairs_of.items() if word in text for pair in pairs]:
-        end = text.rfind(closing)
-        if end >= 0:
+def _after_thinking(text: str, found: Set[str], *, open_think: bool) -> str | None:
+    for opening, closing in _THINK:
+        if closing in found and (end := text.rfind(closing)) >= 0:  # faster than `in`, which searches forward
             text = text[end + len(closing) :]
-        if text.rfind(opening) >= 0 and not open_think:
+        if opening in found and not open_think and text.rfind(opening) >= 0:
             return None
     return text
