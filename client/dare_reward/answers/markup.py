@@ -26,10 +26,10 @@ def without_html(text: str) -> str:
 
 
 _BRACE = pattern(r"\\.|[{}]", re.DOTALL)
-FLAT = r"\{(?:[^{}\\]++|\\.)*+\}"  # a part of a pattern: a group up to four braces deep, faster than brace by brace
+INSIDE = r"(?:[^{}\\]++|\\.)*+"  # what braces hold, up to four deep, as a part of a pattern: faster than brace by brace
 for _ in range(3):
-    FLAT = rf"\{{(?:[^{{}}\\]++|\\.|{FLAT})*+\}}"
-_GROUP = pattern(FLAT, re.DOTALL)
+    INSIDE = rf"(?:[^{{}}\\]++|\\.|\{{{INSIDE}\}})*+"
+_GROUP = pattern(rf"\{{{INSIDE}\}}", re.DOTALL)
 
 
 def group_end(s: str, start: int, end: int = sys.maxsize) -> int | None:

@@ -144,7 +144,7 @@ def test_opening_of_a_turn(opening):
 CHANNELS = ("<|channel|>analysis<|message|>", "<|end|><|channel|>final<|message|>")
 
 
-@each(("opening", "closing"), [CHANNELS, *(pair for pairs in _THINK.values() for pair in pairs)])
+@each(("opening", "closing"), [CHANNELS, *_THINK])
 def test_thinking(opening, closing):
     assert extract(rf"{opening}\boxed{{4}}{closing} 5").answer == "5"
     assert extract(rf"{opening}\boxed{{4}}{closing}").answer is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..._pattern import pattern
-from ..markup import FLAT, group_end
+from ..markup import INSIDE, group_end
 from .fields import DIGITS, Mark, ends_field, is_placeholder, last_heading, last_key, last_tag
 
 # The longest content that is read; a box that has not closed by then is treated as one that never does.
@@ -14,7 +14,7 @@ LONGEST = 32_000
 SKIPPED = 16
 
 _OPEN = pattern(r"\s*+\{")
-_WHOLE = pattern(rf"\s*+{FLAT}", re.DOTALL)
+_WHOLE = pattern(rf"\s*+\{{({INSIDE})\}}", re.DOTALL)
 # `\boxed 5`, `\boxed\frac12`: without braces TeX boxes one token; models mean all up to a blank or a dollar.
 _BARE = pattern(r"(?:[ \t]++|(?=[\\\d]))(?P<content>(?:[-+−]?\d|[-+−]?\\(?![()\[\]])|[A-Za-z](?![A-Za-z]))[^\s$]*)")
 _FORM = pattern(r"\banswers?\s(?:as|in|within|using|of)?\s?(?:the\s)?form(?:at)?(?:\sof)?\s?:?[\s$`\"'(\[]{0,4}\\?\Z")
@@ -24,7 +24,7 @@ _JOINT = pattern(r"\}[\s$)\]\\.]{0,8}+(?:,|and|,\s?and|(?<=\n)(?:[*_]{2})?\(?[b-
 
 def last_mark(text: str) -> Mark | None:
     """The last box, tag or key that holds something, if there is one; its content is None where it was cut off."""
-    box = found[0] if (found := boxes(text, 1)) else None
+    box = _last_box(text)
     if box is not None and box.content is not None and not ends_field(text, box.end - len(box.content), box.end):
         return box  # what stands before it cannot win, and most texts end with it
     tag = last_tag(text)
@@ -39,6 +39,16 @@ def last_mark(text: str) -> Mark | None:
     if box.content is None and box.end <= tag.end:
         return tag
     return box if box.end >= tag.end - len(tag.content) else tag
+
+
+def _last_box(text: str) -> Mark | None:
+    """The last box with something in it: at once where that begins with a digit."""
+    at = text.rfind("boxed")
+    if at > 0 and text[at - 1] == "\\" and text.find("box", at + 5) < 0:
+        whole = _WHOLE.match(text, at + 5, at + LONGEST)
+        if whole is not None and (content := whole[1].strip())[:1] in DIGITS:
+            return Mark(content, "box", whole.end() - 1)
+    return found[0] if (found := boxes(text, 1)) else None
 
 
 def boxes(text: str, count: int) -> list[Mark]:
@@ -84,7 +94,7 @@ def _is_form(text: str, at: int, content: str | None) -> bool:
 def _box(text: str, at: int) -> Mark | None:
     """The box whose command ends at `at`; None if it holds nothing."""
     if (whole := _WHOLE.match(text, at, at + LONGEST)) is not None:
-        content = whole[0].strip()[1:-1].strip()
+        content = whole[1].strip()
         return None if is_placeholder(content) else Mark(content, "box", whole.end() - 1)
     opening = _OPEN.match(text, at)
     if opening is None:

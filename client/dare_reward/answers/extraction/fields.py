@@ -104,8 +104,8 @@ def last_key(text: str) -> Mark | None:
     """The value of the last key of JSON that ends in "answer"."""
     ends = [m.start() for quote, key in _KEY_ENDS.items() if quote in text for m in key.finditer(text)]
     for end in sorted(ends)[: -TRIES - 1 : -1]:
-        end -= text[end - 1] == "\\"
-        start = max(0, end - (2 if text[end - 1] == "案" else 6))
+        word = end - (text[end - 1] == "\\")
+        start = max(0, word - (2 if text[word - 1] == "案" else 6))
         key = _KEY.match(text, start)
         opened = key and _OPENED.search(text, max(0, start - 26), start)
         if key and opened and not _EXAMPLE.search(text, max(0, opened.start() - 40), opened.start()):

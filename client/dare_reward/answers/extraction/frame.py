@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Set
 from itertools import chain, groupby
 from operator import itemgetter
 
@@ -54,7 +53,7 @@ _THINK = (
     ("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
     ("[unused16]", "[unused17]"),
 )
-_THOUGHT, _NOTHING = frozenset(chain(*_THINK)), frozenset[str]()
+_THOUGHT = frozenset(chain(*_THINK))
 # What a template writes before the reply and nowhere else.
 _REPLY = ("<|im_start|>answer\n", "[BEGIN FINAL RESPONSE]", "<|START_RESPONSE|>", "<|open|>response<|sep|>")
 # Whatever of all these a text holds, in one search for each character that may begin it.
@@ -94,17 +93,10 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
         text = text.replace(
             "\boxed", "\\boxed"
         )  # written by something that took the first two characters for a backspace
+    turn: str | None = text
     marked = "<" in text and _MARKUP.search(text) is not None
-    searched = [mark for c, mark in _MARK.items() if c in text and mark.search(text)]
-    found = {m[0] for mark in searched for m in mark.finditer(text)} if searched else _NOTHING
-    if _CHANNEL in found and _HARMONY not in found and not open_think:
-        return None
-    text = _reply(text, found) if found else text
-    if marked and (opening := _OPENING.match(text)):
-        text = text[opening.end() :]
-    if found - _THOUGHT and (end := _END.search(text)):
-        text = text[: end.start()]
-    turn = _after_thinking(text, found, open_think=open_think) if found else text
+    if marked or "◁" in text or ("[" in text and _is_squared(text)):
+        turn = _unwrapped(text, open_think=open_think)
     if turn and ">" in turn and turn.rfind("nswer>") >= 0 and not _OPENED.search(turn):
         near = min(at for word in ("nswer>", "NSWER>") if (at := turn.find(word)) >= 0)
         stray = _STRAY.search(turn, max(0, near - 10))
@@ -147,17 +139,26 @@ def before_explanation(part: str) -> str | None:
     return part[: found.start()] if found else None
 
 
-def _reply(text: str, found: Set[str]) -> str:
-    """What follows the mark that a template writes before the reply."""
+def _is_squared(text: str) -> bool:
+    """Whether a text with brackets, which formulas have, holds such a mark in them."""
+    return text.rfind("THINK]") >= 0 or text.rfind("[unused1") >= 0 or text.rfind("[BEGIN F") >= 0
+
+
+def _unwrapped(text: str, *, open_think: bool) -> str | None:
+    """The reply in what a template wrote, without its thinking; None if that never ends."""
+    found = {m[0] for c, mark in _MARK.items() if c in text for m in mark.finditer(text)}
+    if _CHANNEL in found and _HARMONY not in found and not open_think:
+        return None
     if _HARMONY in found:
         text = text.rpartition(_HARMONY)[2].partition(_MESSAGE)[2]
-    return next((text.rpartition(mark)[2] for mark in _REPLY if mark in found and mark in text), text)
-
-
-def _after_thinking(text: str, found: Set[str], *, open_think: bool) -> str | None:
-    for opening, closing in _THINK:
-        if closing in found and (end := text.rfind(closing)) >= 0:  # faster than `in`, which searches forward
-            text = text[end + len(closing) :]
-        if opening in found and not open_think and text.rfind(opening) >= 0:
+    text = next((text.rpartition(mark)[2] for mark in _REPLY if mark in found and mark in text), text)
+    if opening := _OPENING.match(text):
+        text = text[opening.end() :]
+    if not found <= _THOUGHT and (end := _END.search(text)):
+        text = text[: end.start()]
+    for opens, closes in _THINK:
+        if closes in found and (at := text.rfind(closes)) >= 0:  # faster than `in`, which searches forward
+            text = text[at + len(closes) :]
+        if opens in found and not open_think and text.rfind(opens) >= 0:
             return None
     return text
