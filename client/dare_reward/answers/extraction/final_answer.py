@@ -153,11 +153,11 @@ def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool)
 def _field(text: str, mark: Mark, kind: Kind, *, closed_only: bool) -> Extraction:
     """The answer in a box, a tag or another field."""
     if mark.source == "box" and mark.content is not None and kind == "math":
-        content = listed(text, mark)
-        if "," in content:
+        said = listed(text, mark)
+        if "," in said:
             before = mark.end - len(mark.content)
-            content = pointed(content, text[max(0, before - NEAR_BOX) : before])
-        return _UNCLEAR if is_undecided(content) else Extraction(content, "box")
+            said = pointed(said, text[max(0, before - NEAR_BOX) : before])
+        return _UNCLEAR if is_undecided(said) else Extraction(said, "box")
     content = _marked(text, mark, kind)
     if content is None and kind == "math" and mark.source == "tag" and not closed_only:
         content = _unclosed(text[mark.end :])
