@@ -2,24 +2,12 @@
 
 import pytest
 
-import dare_reward
 from dare_reward.methods import methods
 from dare_reward.reply import Reply
 
 pytestmark = pytest.mark.usefixtures("plugins")
 
 ACCEPT = {"accept": "application/vnd.safetensors"}
-
-
-def test_advantages_shadows_and_seeds_equal_in_process_bit_for_bit(service, full_groups):
-    sent = full_groups()
-    asked = {"advantage": "grpo_openrlhf", "shadow": ["ttrl", "scrl", "scope"], "seed": 3}
-    local = dare_reward.estimate(sent, method="empo", **asked)
-    found = Reply.from_json(service.post({"method": "empo", **asked, "groups": sent}).json())
-    assert found.groups == local.groups
-    assert found.diagnostics == local.diagnostics
-    url = "/reward?method=empo&advantage=grpo_openrlhf&shadow=ttrl,scrl,scope&seed=3"
-    assert Reply.from_json(service.post({"groups": sent}, url).json()).groups == local.groups
 
 
 @pytest.mark.parametrize(

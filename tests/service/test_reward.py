@@ -8,7 +8,6 @@ import pytest
 import dare_reward
 from dare_reward.groups import Ragged
 from dare_reward.inputs import FIELDS
-from dare_reward.methods import methods
 from dare_reward.reply import Reply
 from dare_reward.wire import pack
 from dare_service.settings import SettingsError
@@ -50,17 +49,6 @@ def frame(sent, dtype=np.float64):
 
 
 FRAME = {"content-type": "application/vnd.safetensors"}
-
-
-@pytest.mark.parametrize("method", list(methods()))
-def test_json_equals_in_process_bit_for_bit(service, full_groups, needed_params, method):
-    sent, params = full_groups(), needed_params(method)
-    found = Reply.from_json(service.post({"method": method, "params": params, "groups": sent}).json())
-    local = dare_reward.estimate(sent, method=method, **params)
-    assert all(g.error is None for g in local.groups)
-    assert found.groups == local.groups
-    assert found.config_id == local.config_id
-    assert found.diagnostics == local.diagnostics
 
 
 ARRAYS = [f for f in FIELDS.values() if f.shape != "scalar"]

@@ -116,12 +116,3 @@ def test_every_method_is_listed_and_says_whether_it_is_offered(service):
     assert listed["gmae"]["offered"]
     assert listed["gmae"]["advantages"]
     assert not listed["rlpr"]["offered"]
-
-
-def test_spans_come_with_texts(service, full_groups):
-    sent = [{"rollouts": [{"text": "so 5, that is \\boxed{5}, 5"}, {"text": "\\boxed{4}"}, {"answer": "4"}]}]
-    local = dare_reward.estimate(sent, method="ttrl", spans=True)
-    assert local.groups[0].answer_spans == ((21, 22), (7, 8), None)
-    same(Reply.from_json(service.post({"method": "ttrl", "spans": True, "groups": sent}).json()), local)
-    found = service.post(pack({"method": "ttrl", "spans": True, "groups": sent}, {}), headers=FRAME)
-    same(Reply.from_frame(found.content), local)

@@ -8,12 +8,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import httpx
-from serving import free_port, service
+from serving import answering, free_port, service
 
 import dare_reward
 
@@ -89,41 +88,17 @@ def forged(change: Change = lambda body: body, *, delay: float = 0.0) -> Iterato
     """A service whose replies go through `change`, `delay` seconds late; yields its address and the bodies it got."""
     bodies: list[dict[str, Any]] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def reply(handler: Any, content: bytes) -> tuple[int, bytes]:
+        if handler.command == "GET":
+            return 200, json.dumps({"settings": SETTINGS}).encode()
+        bodies.append(body := json.loads(content))
+        scored = dare_reward.estimate(body["groups"], method=body["method"], **body["params"])
+        time.sleep(delay)
+        said = {**scored.to_json(), "request_id": handler.headers["x-request-id"]}
+        return 200, json.dumps(change(json.loads(json.dumps(said)))).encode()
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-        def do_GET(self) -> None:
-            self._answer({"settings": SETTINGS})
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            bodies.append(body)
-            reply = dare_reward.estimate(body["groups"], method=body["method"], **body["params"])
-            time.sleep(delay)
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                said = {**reply.to_json(), "request_id": self.headers["x-request-id"]}
-                self._answer(change(json.loads(json.dumps(said))))
-
-        def _answer(self, value: Any) -> None:
-            content = json.dumps(value).encode()
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", bodies
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with answering(reply) as url:
+        yield url, bodies
 
 
 def short(body: dict[str, Any]) -> dict[str, Any]:

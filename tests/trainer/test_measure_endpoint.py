@@ -2,10 +2,11 @@
 
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 
 import pytest
 from jsonl import read_lines, write_lines
+from serving import answering
 
 from dare_reward.cli import main
 from dare_trainer.evaluation import endpoint
@@ -42,31 +43,18 @@ class Server:
         number = int(question.split()[2])
         return f"... \\boxed{{{number + 1}}}" if i < self.right else "I do not know" if i % 2 else "\\boxed{0}"
 
+    def answer(self, handler, content):
+        self.heads.append(dict(handler.headers))
+        status, value = self.reply(handler.path, json.loads(content))
+        return status, value if isinstance(value, bytes) else json.dumps(value).encode()
+
     def __enter__(self):
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.heads.append(dict(self.headers))
-                status, value = outer.reply(self.path, body)
-                data = value if isinstance(value, bytes) else json.dumps(value).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_):
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
+        self.running = ExitStack()
+        self.url = f"{self.running.enter_context(answering(self.answer))}/v1"
         return self
 
     def __exit__(self, *_):
-        self.http.shutdown()
-        self.http.server_close()
+        self.running.close()
 
 
 @pytest.fixture(autouse=True)

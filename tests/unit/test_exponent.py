@@ -1,6 +1,6 @@
 """The signed exponent and the relative eps of `weighted_vote` and `dare`, against exact fractions and against the vote.
 
-tests/data/make_exponent_cases.py made the cases, without this package.
+A second implementation made the cases, without this package: tests/data/README.md.
 """
 
 import json
