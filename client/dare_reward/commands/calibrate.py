@@ -39,7 +39,7 @@ from dare_reward.scoring.score import pseudo_label
 
 from .command import add_command, add_seed
 from .labelled import Labelled, interval, judged, other_estimate, read_labelled, refuse_repeats
-from .shared_arguments import add_file, add_param, missing_entropies, own_params, read_labels
+from .shared_arguments import add_file, add_param, missing_entropies, own_params, read_labels, read_prompts
 
 UNMEASURED = (
     "no labelled prompt can be scored: each rollout with an answer needs mean_entropy or token_entropies. Estimate "
@@ -91,7 +91,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise RequestError("--level must be above 0 and below 1", code="level")
     weight, reading = own_params(arguments.param, [s for s in find(ENTROPY.method).specs if s.name in WEIGHT])
     labels, missing = read_labels(arguments), missing_entropies(arguments)
-    data = read_labelled(arguments.file, missing=missing, labels=labels, reading=reading, unlabelled=True)
+    data = read_labelled(
+        arguments.file,
+        missing=missing,
+        labels=labels,
+        prompts=read_prompts(arguments),
+        reading=reading,
+        unlabelled=True,
+    )
     methods = _by_method(data, arguments.methods, reading)
     if np.isnan(data.correct_R).all():
         _unlabelled(data, methods, weight, arguments)

@@ -27,7 +27,7 @@ from dare_reward.scoring.score import ScoredGroups, estimate, score
 
 from .command import add_command
 from .score import score_all
-from .shared_arguments import MISSING, add_file, add_method, add_prompts, chosen_params, read_groups, say_remedy, warn
+from .shared_arguments import MISSING, add_file, add_method, chosen_params, read_groups, say_remedy, warn
 from .summary import ReadSummary
 
 SCATTERED = 0.2  # the most voted answer has a smaller share of the rollouts
@@ -134,7 +134,6 @@ def register(subparsers: Any) -> None:
         exits="0 if all was read and scored, 1 if a group was refused, 2 if there is no such group.",
     )
     add_file(parser, "Groups of rollouts")
-    add_prompts(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--group", metavar="ID", help="Explain this group (line-N for one without an id).")
     what.add_argument(

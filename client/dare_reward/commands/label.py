@@ -28,7 +28,7 @@ from dare_reward.segments import Floats
 
 from .command import add_command
 from .labelled import shown_verdict
-from .shared_arguments import add_file, add_prompts, read_groups, warn
+from .shared_arguments import add_file, read_groups, warn
 from .summary import ReadSummary
 
 BUDGET = 32
@@ -56,7 +56,6 @@ def register(subparsers: Any) -> None:
         "Rollouts",
         labels="Write labels to this file, or go on with it (default: rollouts.labels.jsonl beside rollouts.jsonl).",
     )
-    add_prompts(parser)
     parser.add_argument("--budget", type=int, default=BUDGET, help=f"How many prompts (default: {BUDGET}).")
     parser.add_argument(
         "--for",
@@ -89,7 +88,8 @@ def run(arguments: argparse.Namespace) -> int:
     file = _file(arguments)
     session = Session([question_of(group) for group in chosen], file, tell=warn)
     flag = " --chosen" if arguments.use in {"calibrate", "both"} else ""
-    advice = f"dare-reward calibrate {arguments.file} --labels {file}{flag}"
+    asked = "" if arguments.prompts is None else f" --prompts {arguments.prompts}"
+    advice = f"dare-reward calibrate {arguments.file}{asked} --labels {file}{flag}"
     verdict = cache(lambda: _verdict(arguments, str(file)))
     _serve(session, arguments.port or 0, advice, verdict)
     print(f"{file}: {session.summary()}")

@@ -24,6 +24,7 @@ from dare_reward.answers.rollouts import Readings
 from dare_reward.errors import RequestError
 from dare_reward.files.entropy_estimates import EntropyEstimate, estimate_of
 from dare_reward.files.labels import LabelFile
+from dare_reward.files.prompts import PromptFile
 from dare_reward.files.reader import Reader
 from dare_reward.groups import Groups
 from dare_reward.report.last_steps import LastSteps
@@ -31,7 +32,7 @@ from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import UNLIMITED, Prepared, fault_of, is_named, prepare
 from dare_reward.segments import Floats, offsets
 
-from .shared_arguments import missing_entropies, warn, watched
+from .shared_arguments import missing_entropies, read_prompts, warn, watched
 from .summary import MismatchedLabels, ReadSummary
 from .tables import number, short_answer
 
@@ -62,6 +63,7 @@ def read_labelled(
     *,
     missing: EntropyEstimate | None = None,
     labels: LabelFile | None = None,
+    prompts: PromptFile | None = None,
     reading: Mapping[str, Any] = MappingProxyType({}),
     only: Collection[str] | None = None,
     unlabelled: bool = False,
@@ -70,14 +72,14 @@ def read_labelled(
 ) -> Labelled:
     """Every good group of the file; what is wrong with it is said. RequestError if no group has a label.
 
-    labels       of another file
+    labels       of another file, and so are `prompts`
     reading      values of `ANSWER_SPECS`: how answers are read and compared
     only         the ids of the groups to read (default: all)
     unlabelled   a file without any label is read too
     tell         takes the lines on what is wrong with it
     reader       of the file, which has read it already
     """
-    reader = reader or Reader(file, missing=missing, labels=labels)
+    reader = reader or Reader(file, missing=missing, labels=labels, prompts=prompts)
     placed: list[Placed] = []
     summary = ReadSummary(reader.unit, reader.ledger, done="read", tell=tell)
     for number_, item in watched(reader, file) if tell is warn else reader:
@@ -102,9 +104,9 @@ def read_labelled(
         _check_labels(file, [place for _, place in names], prepared, correct_R, tell)
     for good, no_answer in zip(groups, prepared.unread, strict=True):
         summary.add(good, no_answer)
-    prompts = tuple(g.get("prompt") for g in groups)
+    asked = tuple(g.get("prompt") for g in groups)
     how, controls = missing.source if missing else "", tuple(map(_control, groups))
-    return Labelled(file, prepared.groups, correct_R, prompts, tuple(names), summary, how, controls)
+    return Labelled(file, prepared.groups, correct_R, asked, tuple(names), summary, how, controls)
 
 
 def judged(data: Labelled, other: Callable[[], Labelled] | None = None, **options: Unpack[Options]) -> Verdict:
@@ -127,8 +129,8 @@ def other_estimate(
     name = {"topk": "logprob", "logprob": "topk"}.get(arguments.entropy)
     if name is None or arguments.file == "-" or (name == "topk" and arguments.vocab_size is None):
         return None
-    how = estimate_of(name, arguments.vocab_size)
-    return lambda: read_labelled(arguments.file, missing=how, labels=labels, reading=reading, tell=lambda *_: None)
+    how: dict[str, Any] = {"missing": estimate_of(name, arguments.vocab_size), "labels": labels, "reading": reading}
+    return lambda: read_labelled(arguments.file, prompts=read_prompts(arguments), tell=lambda *_: None, **how)
 
 
 def shown_verdict(
@@ -145,7 +147,7 @@ def shown_verdict(
     missing, reading = missing_entropies(arguments), options.get("reading", {})
     how: dict[str, Any] = {"missing": missing, "labels": labels, "reading": reading, "tell": lambda *_: None}
     try:
-        data = read_labelled(arguments.file, reader=reader, **how)
+        data = read_labelled(arguments.file, prompts=read_prompts(arguments), reader=reader, **how)
         refuse_repeats(data)
     except RequestError as error:
         return Shown("These labels give no verdict", str(error))

@@ -33,7 +33,6 @@ from .shared_arguments import (
     MISSING,
     add_file,
     add_method,
-    add_prompts,
     check_out,
     chosen_params,
     read_groups,
@@ -70,7 +69,6 @@ def register(subparsers: Any) -> None:
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     add_file(parser, "A run log, or groups of rollouts to score,")
-    add_prompts(parser)
     add_method(parser)
     parser.add_argument(
         "--shadow", default="", help="Methods to compare with, where groups are scored, such as ttrl,scrl."

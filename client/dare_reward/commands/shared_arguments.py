@@ -117,9 +117,6 @@ def add_file(
         "--vocab-size", type=int, metavar="N", help="Tokens in the model's vocabulary. --entropy topk needs it."
     )
     parser.add_argument("--labels", metavar="FILE", help=labels)
-
-
-def add_prompts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prompts", metavar="FILE", help="Take prompts from this file, such as the batch that you sent (docs/data.md)."
     )
@@ -127,7 +124,7 @@ def add_prompts(parser: argparse.ArgumentParser) -> None:
 
 def check_out(arguments: argparse.Namespace) -> None:
     """RequestError, before anything is read, if `--out` may not be written: it is there, or an argument names it."""
-    for path in filter(None, (arguments.file, arguments.labels, getattr(arguments, "prompts", None))):
+    for path in filter(None, (arguments.file, arguments.labels, arguments.prompts)):
         opened(path)
     if arguments.out:
         check_free(arguments.out, force=arguments.force)
@@ -135,14 +132,18 @@ def check_out(arguments: argparse.Namespace) -> None:
 
 def read_groups(arguments: argparse.Namespace, *, twice: bool = False) -> Reader:
     """The groups of the command's file, with their labels and prompts; `twice`: for two iterations."""
-    named, missing = getattr(arguments, "prompts", None), missing_entropies(arguments)
-    prompts = None if named is None else PromptFile(named)
-    return Reader(arguments.file, missing=missing, labels=read_labels(arguments), prompts=prompts, twice=twice)
+    how: dict[str, Any] = {"missing": missing_entropies(arguments), "twice": twice}
+    return Reader(arguments.file, labels=read_labels(arguments), prompts=read_prompts(arguments), **how)
 
 
 def read_labels(arguments: argparse.Namespace) -> LabelFile | None:
     """The labels of `--labels`."""
     return None if arguments.labels is None else LabelFile(arguments.labels, tell=warn)
+
+
+def read_prompts(arguments: argparse.Namespace) -> PromptFile | None:
+    """The prompts of `--prompts`."""
+    return None if arguments.prompts is None else PromptFile(arguments.prompts)
 
 
 def missing_entropies(arguments: argparse.Namespace) -> EntropyEstimate | None:

@@ -1,4 +1,4 @@
-"""`--prompts`: what a batch asked is joined to what it returned, by id, and changes no reward."""
+"""`--prompts`: what a batch asked is joined to what it returned, by id, in every command that reads rollouts."""
 
 import json
 import re
@@ -81,6 +81,21 @@ def test_report_and_explain_show_them_and_score_as_without(output, asked, tmp_pa
     assert "\nprompt: Be brief. What is 4 + 5?\n" in capsys.readouterr().out
     assert main(["explain", output, "-m", "ttrl", "--prompts", asked, "--suspicious", "1"]) == 0
     assert "\n- prompt: Be brief. What is 2 + 5?\n" in capsys.readouterr().out
+
+
+def test_calibrate_and_the_label_page_read_by_them(output, tmp_path, monkeypatch, capsys):
+    """Each reads the file itself: two groups that ask one prompt are no two witnesses."""
+    asked = written(tmp_path / "asked.jsonl", [chat(q, ASKED[0]) for q in range(len(ASKED))])
+    labels = written(
+        tmp_path / "labels.jsonl", [{"custom_id": f"request-{q}", "label": "7"} for q in range(len(ASKED))]
+    )
+    assert main(["calibrate", output, "--prompts", asked, "--labels", labels]) == 2
+    assert "2 of 3 groups have the prompt of an earlier one" in capsys.readouterr().err
+    monkeypatch.setattr(label, "_serve", lambda *_: None)
+    assert main(["label", output, "--prompts", asked, "--labels", labels, "--port", "0"]) == 0
+    said = capsys.readouterr().out
+    assert "2 of 3 groups have the prompt of an earlier one" in said
+    assert said.endswith(f"\ndare-reward calibrate {output} --prompts {asked} --labels {labels}\n")
 
 
 def test_a_prompt_of_the_file_stays_and_a_group_without_one_is_said(tmp_path):
