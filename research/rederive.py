@@ -1,7 +1,6 @@
 """Recomputes every figure of README, docs/evidence.md and the result pages from research/results, and prints it.
 
     python3 research/rederive.py            a minute or two; exit code 1 where a page and the results differ
-    python3 research/rederive.py --slow     also fits RPC's weight and the draws of labels again, ten minutes
     python3 research/rederive.py --renew    takes the numbers that are not recomputed as they stand now
 
 Its environment needs dare-reward and SciPy: `pip install -e . scipy`. Numbers that nothing recomputes are listed by
@@ -14,7 +13,6 @@ import argparse
 import sys
 from pathlib import Path
 
-from dare_research.rederive import real_model
 from dare_research.rederive.check import ELSEWHERE, Results, check
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,11 +21,9 @@ ROOT = Path(__file__).resolve().parents[1]
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, default=ROOT, help="where README.md, docs and research/docs lie")
-    parser.add_argument("--slow", action="store_true", help="fit again what takes minutes")
     parser.add_argument("--renew", action="store_true", help="hold the other numbers as they are now")
     asked = parser.parse_args()
-    kept = real_model.slow(real_model.sampled()) if asked.slow else None
-    outcome = check(asked.root, Results(ROOT, kept), renew=asked.renew)
+    outcome = check(asked.root, Results(ROOT), renew=asked.renew)
     print(*outcome.figures, sep="\n")
     print("\nNot recomputed, and held as they are:")
     for page, count, why, _ in outcome.held:

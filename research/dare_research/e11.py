@@ -28,8 +28,8 @@ from dare_reward.files.output import write_files
 from dare_reward.scoring.array_inputs import without_tokens
 from dare_reward.segments import Floats
 
+from .contrasts import holm
 from .real_model.bootstrap import Resampled, draws, estimate
-from .statistics.contrasts import holm
 
 JSON = dict[str, Any]
 Fate = Literal["above", "below", "equal", "open"]

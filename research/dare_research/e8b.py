@@ -19,8 +19,8 @@ import numpy as np
 
 from dare_reward.segments import Floats
 
+from .contrasts import Contrast, contrast, holm, student
 from .records import read
-from .statistics.contrasts import Contrast, contrast, holm, student
 
 Record = Mapping[str, Any]
 Fate = Literal["above", "below", "equal", "open"]

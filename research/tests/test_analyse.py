@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dare_research.analysis.summary import same_prompt, summarise
+from dare_research.analysis.command import summarise
 from dare_reward.cli import main
 from dare_reward.commands.labelled import read_labelled
-from dare_reward.groups import Groups
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "arithmetic_m64.jsonl")
 
@@ -51,7 +50,7 @@ def test_analyse_json_is_what_the_library_says(capsys):
     assert main(["analyse", EXAMPLE, "--json", "--method", "ttrl"]) == 0
     found = json.loads(capsys.readouterr().out)
     data = read_labelled(EXAMPLE)
-    expected = summarise(data.groups, data.correct_R, methods=["ttrl"], prompts=data.prompts)
+    expected = summarise(data.groups, data.correct_R, methods=["ttrl"])
     assert list(found["methods"]) == ["ttrl"]
     assert found["methods"]["ttrl"]["bias"] == pytest.approx(expected["methods"]["ttrl"]["bias"])
     assert found["accuracy"]["pass"]["1"]["estimate"] == pytest.approx(data.correct_R.mean())
@@ -60,26 +59,16 @@ def test_analyse_json_is_what_the_library_says(capsys):
     assert found["majority"]["agreement_bias"]["estimate"] == pytest.approx(found["methods"]["ttrl"]["bias"])
 
 
-def test_repeated_prompts_and_token_ids(tmp_path, capsys):
-    group = {
-        "prompt": "3+4=",
-        "label": "7",
-        "rollouts": [
-            {"answer": "7", "mean_entropy": 0.1, "token_ids": [1, 2, 3]},
-            {"answer": "8", "mean_entropy": 0.2, "token_ids": [1, 2, 4, 5]},
-        ],
-    }
-    other = {**group, "rollouts": [{**group["rollouts"][0]}, {**group["rollouts"][0]}]}
-    assert main(["analyse", file_of(tmp_path, [group, other]), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["overlap"]["multiset"] == pytest.approx((0.5 + 1) / 2)
-    assert found["correlation"]["prompts"] == 1
-    # C_w = (0 + 1)/2, C_b = 1/2: no correlation beyond the prompt
-    assert found["correlation"]["latent_correlation"] == pytest.approx(0.0)
-    assert main(["analyse", file_of(tmp_path, [group, other])]) == 0
-    out = capsys.readouterr().out
-    assert "latent_correlation" in out
-    assert "multiset" in out
+def test_token_ids_add_their_overlap(tmp_path, capsys):
+    rollouts = [
+        {"answer": "7", "mean_entropy": 0.1, "token_ids": [1, 2, 3]},
+        {"answer": "8", "mean_entropy": 0.2, "token_ids": [1, 2, 4, 5]},
+    ]
+    file = file_of(tmp_path, [{"label": "7", "rollouts": rollouts}, {"label": "7", "rollouts": [rollouts[0]] * 2}])
+    assert main(["analyse", file, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["overlap"]["multiset"] == pytest.approx((0.5 + 1) / 2)
+    assert main(["analyse", file]) == 0
+    assert "multiset" in capsys.readouterr().out
 
 
 def test_groups_without_entropy_are_left_out_of_what_needs_it(tmp_path, capsys):
@@ -97,11 +86,6 @@ def test_bad_lines_are_named(tmp_path, capsys):
     out, err = capsys.readouterr()
     assert json.loads(out)["data"]["groups"] == 1
     assert [line.partition(":")[0] for line in err.splitlines()][:2] == ["line 1", "line 2"]
-
-
-def test_groups_of_one_prompt():
-    groups = Groups.of([["a"], ["b", None], ["c"]])
-    assert same_prompt(groups, ["x", "x", None]) == [[["a"], ["b", None]]]
 
 
 def test_the_command_that_scores_a_file_without_entropies_is_said(capsys):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from dare_research.statistics.contrasts import FEWEST_BASES, contrast, holm, replicates
+from dare_research.contrasts import FEWEST_BASES, contrast, holm, replicates
 
 
 def nested(rng, *, bases=4, seeds=4, prompts=32, between=0.0, within=0.0, prompt=0.0, noise=0.0):
@@ -28,16 +28,15 @@ def test_the_estimate_weighs_bases_alike():
 
 
 @pytest.mark.parametrize(
-    ("components", "shared", "variance"),
+    ("components", "variance"),
     [
         # B bases of S seeds of P prompts; s2 the mean squared deviation (ddof 0) at a level, exact for the bootstrap
-        ("bases", "base", lambda b, s, p: b / 4),
-        ("seeds", "base", lambda b, s, p: b / 4 + s / 16),
-        ("prompts", "base", lambda b, s, p: b / 4 + p / (4 * 25)),
-        ("prompts", "run", lambda b, s, p: b / 4 + p / (16 * 25)),
+        ("bases", lambda b, s, p: b / 4),
+        ("seeds", lambda b, s, p: b / 4 + s / 16),
+        ("prompts", lambda b, s, p: b / 4 + p / (4 * 25)),
     ],
 )
-def test_the_variance_of_replicates_in_closed_form(components, shared, variance):
+def test_the_variance_of_replicates_in_closed_form(components, variance):
     rng = np.random.default_rng(1)
     offset_B, offset_S, offset_P = rng.normal(size=4), rng.normal(size=4), rng.normal(size=25)
     zero = np.zeros(25)
@@ -51,17 +50,9 @@ def test_the_variance_of_replicates_in_closed_form(components, shared, variance)
         offset_S.var() if components == "seeds" else 0.0,
         offset_P.var() if components == "prompts" else 0.0,
     ]
-    drawn = replicates(table, resamples=20000, shared=shared)
+    drawn = replicates([np.stack(base) for base in table], resamples=20000)
     assert drawn.var() == pytest.approx(variance(*squares), rel=0.05)
     assert drawn.mean() == pytest.approx(np.mean([np.mean(b) for b in table]), abs=0.02)
-
-
-def test_prompts_that_all_share_do_not_average_out():
-    offset_P = np.random.default_rng(2).normal(size=25)
-    drawn = replicates([[offset_P] * 4] * 4, resamples=20000, shared="all")
-    assert drawn.var() == pytest.approx(offset_P.var() / 25, rel=0.05)
-    with pytest.raises(ValueError, match="do not share"):
-        replicates([[offset_P], [offset_P[:3]]], resamples=10, shared="all")
 
 
 def test_unequal_numbers_of_seeds_and_prompts():
@@ -125,7 +116,7 @@ def test_p_values():
     assert sure.p == pytest.approx(2 / 100)
     assert sure.p_bases == 0
     values = nested(np.random.default_rng(8), within=1.0)
-    drawn = replicates(values, resamples=999)
+    drawn = replicates([np.stack(base) for base in values], resamples=999)
     expected = 2 * (min((drawn <= 0).sum(), (drawn >= 0).sum()) + 1) / 1000
     assert contrast(values, resamples=999).p == pytest.approx(expected)
 

@@ -1,6 +1,8 @@
 """The author's measures against the golden values and closed forms."""
 
 import json
+from collections import Counter
+from itertools import combinations
 from math import log, log2
 from pathlib import Path
 
@@ -9,13 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dare_research.analysis.bias import estimator_error, mv_bias
-from dare_research.analysis.correlation import latent_correlation, marginal_consistency
-from dare_research.analysis.curves import evaluation_interval, steps_to_threshold
-from dare_research.analysis.direction import direction_gain, direction_of_counts, normalised
-from dare_research.analysis.information import entropy, mutual_information, quantile_bins
-from dare_research.analysis.ood import ood_table
-from dare_research.analysis.overlap import mean_overlap, rollout_overlap
+from dare_research.analysis.measures import (
+    KINDS,
+    direction_gain,
+    entropy,
+    estimator_error,
+    evaluation_interval,
+    mean_overlap,
+    mutual_information,
+    mv_bias,
+    normalised,
+    ood_table,
+    quantile_bins,
+    rollout_overlap,
+    steps_to_threshold,
+)
 from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval, powers, standard_error
 from dare_reward.groups import Groups
 
@@ -30,22 +40,32 @@ def labelled(answers, right, **columns):
     return groups, np.array(truth)
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"), [("jaccard", "jac"), ("multiset", "multi"), ("positional", "pos"), ("prefix", "prefix")]
-)
-def test_overlap_golden(kind, name):
+def test_overlap_golden():
     case = GOLDEN["token_overlap"]
-    found = rollout_overlap(case["token_ids"], kind)
-    np.testing.assert_allclose(found, case["expected_mean_over_pairs"][name], **EXACT)
+    found = rollout_overlap(case["token_ids"])
+    for kind, name in {"jaccard": "jac", "multiset": "multi", "positional": "pos", "prefix": "prefix"}.items():
+        np.testing.assert_allclose(found[kind], case["expected_mean_over_pairs"][name], **EXACT)
 
 
-def test_overlap_by_hand():
+def pair(a, b):
+    """The definitions, for two rollouts."""
+    common = sum((Counter(a) & Counter(b)).values())
+    prefix = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+    same, longer, united = sum(x == y for x, y in zip(a, b)), max(len(a), len(b)), len(set(a) | set(b))
+    parts = (len(set(a) & set(b)), united), (common, longer), (same, longer), (prefix, longer)
+    return {kind: part / whole if whole else 1.0 for kind, (part, whole) in zip(KINDS, parts, strict=True)}
+
+
+@given(rollouts=st.lists(st.lists(st.integers(0, 3), max_size=12), min_size=2, max_size=6))
+def test_overlap_by_definition(rollouts):
+    pairs = [pair(a, b) for a, b in combinations(rollouts, 2)]
+    assert rollout_overlap(rollouts) == {k: pytest.approx(np.mean([p[k] for p in pairs])) for k in KINDS}
+
+
+def test_overlap_is_a_mean_over_prompts():
     a, b = [1, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5]
-    assert rollout_overlap([a, b], "dice") == pytest.approx(2 * 5 / 11)
-    assert rollout_overlap([a, b], "ngram") == pytest.approx(2 / 3)  # 1123 1234 2345 against 1234 2345
-    assert np.isnan(rollout_overlap([a], "dice"))
     assert mean_overlap([[a, b], [a, a], [a]])["multiset"] == pytest.approx((5 / 6 + 1) / 2)
-    assert mean_overlap([[a]]) == {}
+    assert mean_overlap([[a]]) == rollout_overlap([a]) == {}
 
 
 def test_steps_golden():
@@ -152,7 +172,7 @@ def test_unknown_truth_is_left_out():
 @settings(max_examples=60)
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=6), st.integers(0, 2**31))
 def test_direction_gain_is_the_derivative_of_accuracy(votes, seed):
-    """Against a finite difference of a softmax policy, and against the formula over answers."""
+    """Against a finite difference of a softmax policy."""
     rng = np.random.default_rng(seed)
     rewards_A = rng.random(len(votes))
     answers = [str(i) for i, n in enumerate(votes) for _ in range(n)]
@@ -168,7 +188,6 @@ def test_direction_gain_is_the_derivative_of_accuracy(votes, seed):
         return logits[right] / logits.sum()
 
     assert found == pytest.approx((accuracy(1e-5) - accuracy(-1e-5)) / 2e-5, abs=1e-8)
-    assert found == pytest.approx(direction_of_counts(np.array(votes, float), rewards_A, right), abs=1e-12)
 
 
 def test_direction_gain_of_truth_is_positive_and_its_opposite_negative():
@@ -179,58 +198,11 @@ def test_direction_gain_of_truth_is_positive_and_its_opposite_negative():
     assert direction_gain(groups, normalised(groups, np.full(5, 0.3)), truth)[0] == 0
 
 
-def test_a_known_policy_replaces_the_observed_share():
-    groups, truth = labelled([["a", "a", "a", "b"]], ["b"])
-    advantages = normalised(groups, truth)
-    same = direction_gain(groups, advantages, truth, policy_A=np.array([0.75, 0.25]))
-    assert same[0] == pytest.approx(direction_gain(groups, advantages, truth)[0])
-    step = np.array([advantages[0] * 0.75, advantages[3] * 0.25])
-    p = np.array([0.4, 0.5])  # a tenth on answers that were not drawn
-    expected = p[1] * (step[1] - p @ step)
-    assert direction_gain(groups, advantages, truth, policy_A=p)[0] == pytest.approx(expected)
-
-
 def test_normalised_ignores_rounding():
     groups = Groups.of([["a", "b", "c"], ["a", "b", "c"]])
     found = normalised(groups, np.array([0.1 + 0.2, 0.3, 0.3, 1.0, 0.0, 0.0]))
     assert found[:3].tolist() == [0, 0, 0]
     np.testing.assert_allclose(found[3:], np.array([2, -1, -1]) / np.sqrt(2), rtol=1e-12)
-
-
-def dirichlet_groups(rho, prompts=400, groups=4, rollouts=32, answers=6, seed=0):
-    rng = np.random.default_rng(seed)
-    p = rng.dirichlet(np.ones(answers), size=prompts)
-    out = []
-    for row in p:
-        latent = rng.dirichlet(row * (1 - rho) / rho + 1e-9, size=groups) if rho else np.tile(row, (groups, 1))
-        out.append([rng.choice(answers, size=rollouts, p=z).tolist() for z in latent])
-    return out, p
-
-
-@pytest.mark.parametrize("rho", [0.0, 0.1, 0.3, 0.6])
-def test_latent_correlation_recovers_rho(rho):
-    groups, p = dirichlet_groups(rho)
-    assert latent_correlation(groups) == pytest.approx(rho, abs=0.03)
-    found = marginal_consistency(groups)
-    square = (p**2).sum(axis=1)
-    # Proposition 2.3 fails by [rho + (1 - rho)/M] (1 - sum p^2)
-    expected = (square + (rho + (1 - rho) / 32) * (1 - square)).mean()
-    assert found.agreement == pytest.approx(expected, abs=0.02)
-    assert found.kl >= 0
-
-
-def test_correlation_by_hand():
-    prompt = [["a", "a", "b", None], ["a", "b", "b"]]
-    within = ((2 + 0) / 6 + (0 + 2) / 6) / 2
-    between = (2 / 3) * (1 / 3) + (1 / 3) * (2 / 3)
-    assert latent_correlation([prompt, [["z"]]]) == pytest.approx((within - between) / (1 - between))
-    found = marginal_consistency([prompt])
-    assert found.max_abs == pytest.approx(1 / 6)
-    assert found.expected == pytest.approx(0.5)
-    assert found.agreement == pytest.approx(5 / 9)
-    assert found.kl == pytest.approx(2 / 3 * log(4 / 3) + 1 / 3 * log(2 / 3))
-    assert np.isnan(latent_correlation([[["a", "b"]]]))
-    assert np.isnan(marginal_consistency([[["a"], [None]]]).kl)
 
 
 def test_ood_table_by_hand():

@@ -6,9 +6,18 @@ import argparse
 import json
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dare_reward.analysis.auroc import entropy_auroc
+from dare_reward.analysis.bootstrap import Interval, mean_interval
+from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval, powers
+from dare_reward.analysis.truth import known_groups, right_answers
 from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.commands.command import AUTHORS, add_command, add_seed
 from dare_reward.commands.labelled import interval, read_labelled
@@ -21,15 +30,28 @@ from dare_reward.commands.shared_arguments import (
     warn,
 )
 from dare_reward.commands.tables import Screen, add_wide, number, screen_of, table, wrapped
+from dare_reward.groups import Groups
+from dare_reward.methods import find
 from dare_reward.runs.log import finite
+from dare_reward.segments import Bools, Floats
 
-from .overlap import token_ids
-from .summary import summarise
+from .measures import (
+    direction_gain,
+    estimator_error,
+    mean_overlap,
+    mode_answers,
+    mutual_information,
+    mv_bias,
+    normalised,
+    share_right,
+    token_ids,
+)  # fmt: skip
 
 METHODS = ("ttrl", "empo", "dare", "dare_sqrt")
 READ = frozenset(s.name for s in ANSWER_SPECS)
 FREQUENCY = "-p missing_entropy=frequency"
 Numbers = Mapping[str, Any]
+NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 
 
 def register(subparsers: Any) -> None:
@@ -66,7 +88,6 @@ def run(arguments: argparse.Namespace) -> int:
         data.groups,
         data.correct_R,
         methods={m: {k: v for k, v in own.items() if k not in READ} for m, own in params.items()},
-        prompts=data.prompts,
         token_ids=token_ids(data.groups),
         seed=arguments.seed,
     )
@@ -95,8 +116,6 @@ def _text(numbers: Numbers, on: Screen) -> str:
         + "\n"
         + _methods(numbers["methods"], on),
     ]
-    if "correlation" in numbers:
-        parts.append("groups of the same prompt\n" + _plain(numbers["correlation"], on))
     if "overlap" in numbers:
         parts.append("overlap of token ids, mean over pairs of rollouts\n" + _plain(numbers["overlap"], on))
     return "\n\n".join(parts)
@@ -154,3 +173,89 @@ def _plain(values: Numbers, on: Screen) -> str:
     return table(
         ("measure", "value"), [[k, number(v) if isinstance(v, float) else str(v)] for k, v in values.items()], on=on
     )
+
+
+# --- every measure of one set of labelled groups ----------------------------------------------------------------------
+
+
+def summarise(
+    groups: Groups,
+    correct_R: Floats,
+    *,
+    methods: Sequence[str] | Mapping[str, Mapping[str, Any]],
+    token_ids: Sequence[Sequence[NDArray[Any]]] = (),
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Measures by section. Groups with unknown truth count in `data` only; intervals are 95% over prompts.
+
+    methods    names, or names with their parameters
+    token_ids  token ids of each rollout of each group
+    """
+    known_P = known_groups(groups, correct_R)
+    chosen = methods if isinstance(methods, Mapping) else dict.fromkeys(methods, NO_PARAMS)
+    out: dict[str, Any] = {
+        "data": {
+            "groups": len(groups.sizes_P),
+            "labelled": int(known_P.sum()),
+            "rollouts": len(groups.answer_R),
+            "answered": float(groups.valid_R.mean()) if len(groups.valid_R) else np.nan,
+            "distinct_answers_median": float(np.median(groups.support_P)) if len(groups.support_P) else np.nan,
+        },
+        "accuracy": accuracy_of(groups, correct_R, known_P, seed),
+        "majority": {k: asdict(v) for k, v in majority_of(groups, correct_R, seed).items()},
+        "entropy": asdict(entropy_auroc(groups, correct_R, seed=seed)),
+        "methods": {
+            name: summarise_method(groups, correct_R, name, seed=seed, params=params) for name, params in chosen.items()
+        },
+    }
+    if overlap := mean_overlap(token_ids):
+        out["overlap"] = overlap
+    return out
+
+
+def summarise_method(
+    groups: Groups, correct_R: Floats, name: str, *, seed: int = 0, params: Mapping[str, Any] = NO_PARAMS
+) -> dict[str, Any]:
+    """One method's rewards against the truth; groups that it cannot score are left out and counted."""
+    found = find(name)(groups, **params)
+    failed_P = np.zeros(len(groups.sizes_P), bool)
+    failed_P[list(found.errors)] = True
+    truth_R = np.where(failed_P[groups.group_R], np.nan, correct_R)
+    known_R = known_groups(groups, truth_R)[groups.group_R]
+    rewards = find(name).output == "rewards"
+    advantages_R = normalised(groups, found.rewards_R) if rewards else found.rewards_R
+    gain = mean_interval(direction_gain(groups, advantages_R, truth_R), seed=seed)
+    out: dict[str, Any] = {"scored": int(known_groups(groups, truth_R).sum()), "failed": int(failed_P.sum())}
+    if rewards:
+        out |= asdict(estimator_error(groups, found.rewards_R, truth_R, advantages_R))
+        out["information"] = asdict(mutual_information(truth_R[known_R], found.rewards_R[known_R]))
+    rounded = np.round(advantages_R[known_R], 9)  # what differs by rounding is one value
+    out["information_advantage"] = asdict(mutual_information(truth_R[known_R], rounded))
+    return {**out, "direction_gain": asdict(gain)}
+
+
+def accuracy_of(groups: Groups, correct_R: Floats, known_P: Bools, seed: int) -> dict[str, Any]:
+    sizes = groups.sizes_P[known_P]
+    right = groups.sum_rollouts(np.nan_to_num(correct_R))[known_P]
+    ks = powers(int(sizes.min())) if len(sizes) else []
+    return {
+        "pass": {str(k): asdict(pass_at_k_interval(sizes, right.astype(np.int64), k, seed=seed)) for k in ks},
+        "majority": {str(k): asdict(mean_interval(majority_at_k(groups, correct_R, k), seed=seed)) for k in ks},
+    }
+
+
+def majority_of(groups: Groups, correct_R: Floats, seed: int) -> Mapping[str, Interval]:
+    """Biases of the vote, how large it is, and how often the right answer is there without winning."""
+    bias = mv_bias(groups, correct_R, seed=seed)
+    mode_A = mode_answers(groups)
+    right_A = right_answers(groups, correct_R) > 0.5
+    won_P = groups.sum_by_group(mode_A & right_A) > 0
+    share_P = groups.sum_by_group(groups.votes_A * mode_A) / np.maximum(groups.sizes_P, 1)
+    minority_P = (~won_P & (groups.sum_by_group(right_A) > 0)).astype(np.float64)
+    known = ~np.isnan(share_right(groups, correct_R))
+    return {
+        "agreement_bias": bias.agreement,
+        "mode_bias": bias.mode,
+        "majority_ratio": mean_interval(np.where(known, share_P, np.nan), seed=seed),
+        "right_in_minority": mean_interval(np.where(known, minority_P, np.nan), seed=seed),
+    }

@@ -7,22 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward.analysis.calibrate import fit_exponent
-from dare_reward.analysis.certainty import GRID
-from dare_reward.analysis.label_choice import information, most
-from dare_reward.groups import Groups
 from dare_reward.segments import Floats, Ints
 
-from ..statistics.contrasts import holm
+from ..contrasts import holm
 from .bootstrap import Resampled, draws, estimate
 from .sample import SampledQuestion
 from .weights import WEIGHTS, heaviest, label_right, masses
 
 SIZES = (4, 8, 16, 32, 64)
 LOWEST, HIGHEST = 0.03, 0.97  # of a family's pass@1, for its form's pooled figures
-DRAWN = 200
-RANDOM, CHOSEN = 32, 16  # labels of a draw
-LOSS = 0.005
 
 # What a right rollout is expected to have less of.
 CERTAINTIES: Mapping[str, Callable[[Mapping[str, Floats]], Floats]] = {
@@ -46,17 +39,13 @@ def screened(questions: Sequence[SampledQuestion]) -> dict[str, float]:
 def derive(
     questions: Sequence[SampledQuestion],
     *,
-    weights: Sequence[str] = tuple(WEIGHTS),
-    draws_before: Mapping[str, Any] | None = None,
+    kept: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """All figures of one form.
-
-    draws_before   the draws of labels, which no weight changes, if they are known: they take most of the time
-    """
+    """All figures of one form. `kept` are those of RPC's weight and of the draws of labels, which take minutes."""
     passed = screened(questions)
-    kept = [q for q in questions if LOWEST <= passed[q.family] <= HIGHEST]
-    drawn = draws([q.family for q in kept])
-    values = {size: {**aurocs(kept, size), **labels(kept, size, weights)} for size in SIZES}
+    asked = [q for q in questions if LOWEST <= passed[q.family] <= HIGHEST]
+    drawn = draws([q.family for q in asked])
+    values = {size: {**aurocs(asked, size), **labels(asked, size)} for size in SIZES}
     return {
         "questions": len(questions),
         "rollouts": len(questions[0].answer_M),
@@ -66,8 +55,8 @@ def derive(
         "with_span": share(questions, lambda q: q.columns["span"][q.answer_M >= 0] > 0),
         "distinct_paths": round(float(np.mean([len(set(q.columns["path"])) for q in questions])), 2),
         "tokens": round(float(np.mean([q.columns["tokens"].mean() for q in questions])), 2),
-        "sizes": {str(size): sized(values[size], kept, drawn) for size in SIZES},
-        "draws": draws_before or {str(size): labelled_draws(kept, size) for size in SIZES},
+        "sizes": {str(size): sized(values[size], asked, drawn) | kept["rpc"][str(size)] for size in SIZES},
+        "draws": kept["draws"],
         "flips": flips(questions),
         "bars": {name: found.record() for name, found in contrasts(values, drawn).items()},
     }
@@ -107,9 +96,9 @@ def auroc(
     return float(np.mean(found)) if found else np.nan
 
 
-def labels(questions: Sequence[SampledQuestion], size: int, weights: Sequence[str]) -> Values:
+def labels(questions: Sequence[SampledQuestion], size: int) -> Values:
     """`label: WEIGHT`: how often the heaviest answer is right."""
-    return {f"label: {name}": np.array([label_right(q, name, size) for q in questions]) for name in weights}
+    return {f"label: {name}": np.array([label_right(q, name, size) for q in questions]) for name in WEIGHTS}
 
 
 # --- over questions -------------------------------------------------------------------------------------------------
@@ -154,50 +143,7 @@ def contrasts(values: Mapping[int, Values], drawn: Ints) -> dict[str, Resampled]
     return {name: estimate(each, drawn) for name, each in found.items()}
 
 
-# --- what labels decide ---------------------------------------------------------------------------------------------
-
-
-def labelled_draws(questions: Sequence[SampledQuestion], size: int) -> dict[str, Any]:
-    """What 32 random labels, and 16 chosen from a random half by the variance of ln u, would have done to the others.
-
-    Labels are of each question's first group of `size`. The gain is over the vote, on all other questions and groups.
-    """
-    rng, count = np.random.default_rng(0), len(questions)
-    worth = information(_groups(questions, size))
-    vote = np.array([label_right(q, "vote", size) for q in questions])
-    gains = {b: np.array([label_right(q, f"trace^{b:g}", size) for q in questions]) - vote for b in GRID if b}
-    gains[0.0] = np.zeros(count)
-    out = {}
-    for how in ("random", "chosen"):
-        exponents, changes = [], []
-        for _ in range(DRAWN):
-            if how == "random":
-                taken = rng.permutation(count)[:RANDOM]
-            else:
-                half = rng.permutation(count)[: count // 2]
-                taken = half[most(worth[half], CHOSEN)]
-            own = [questions[k] for k in taken]
-            exponent = fit_exponent(_groups(own, size), np.concatenate([q.right_M[:size] for q in own]))
-            others = np.setdiff1d(np.arange(count), taken)
-            exponents.append(exponent)
-            changes.append(float(gains[exponent][others].mean()))
-        used = np.array(exponents) != 0
-        change = np.array(changes)
-        out[how] = {
-            "labels": RANDOM if how == "random" else CHOSEN,
-            "use": round(float(used.mean()), 4),
-            "exponents": {f"{b:g}": int(n) for b, n in zip(*np.unique(exponents, return_counts=True), strict=True)},
-            "gain": round(float(change.mean()), 5),
-            "gain_where_used": round(float(change[used].mean()), 5) if used.any() else None,
-            "losing": round(float((change < -LOSS).mean()), 4),
-        }
-    return out
-
-
-def _groups(questions: Sequence[SampledQuestion], size: int) -> Groups:
-    """Each question's first group."""
-    answers = [[None if a < 0 else q.names_A[a] for a in q.answer_M[:size]] for q in questions]
-    return Groups.of(answers, mean_entropy=[q.columns["entropy"][:size].tolist() for q in questions])
+# --- which labels entropy changes -------------------------------------------------------------------------------------
 
 
 def flips(questions: Sequence[SampledQuestion]) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from dare_reward.answers.classes import classify, grades
 from dare_reward.answers.labels import read_labels
 from dare_reward.segments import Floats
 
-from ..statistics.contrasts import contrast, holm, student
+from ..contrasts import contrast, holm, student
 from .sample import SampledQuestion
 from .weights import heaviest, label_right
 

@@ -7,8 +7,6 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dare_reward.estimators.rpc import rpc
-from dare_reward.groups import Groups
 from dare_reward.segments import Floats, Ints
 
 from .sample import SampledQuestion
@@ -47,23 +45,6 @@ def by_path(answer_M: Ints, columns: Mapping[str, Floats], count: int) -> Floats
     return sums(answer_M, once, count)
 
 
-def pruned(answer_M: Ints, columns: Mapping[str, Floats], count: int) -> Floats:
-    """`rpc` of the product: the official mixture over exp(mean log-probability)."""
-    used, own = np.unique(answer_M[answer_M >= 0], return_inverse=True)
-    place = np.full(len(answer_M), -1)
-    place[answer_M >= 0] = own
-    groups = Groups(
-        np.array([len(answer_M)]),
-        place,
-        np.array([len(used)]),
-        tuple(map(str, used)),
-        {"sum_logprob": columns["logprob"], "num_tokens": columns["tokens"], "path": columns["path"]},
-    )
-    out = np.zeros(count)
-    out[used] = rpc(groups).support_A["p_hat"]
-    return out
-
-
 def by_answer_probability(column: str) -> Weight:
     """exp(sum of log-probabilities of the answer's tokens), over the answer's rollouts."""
     return lambda answer_M, columns, count: sums(answer_M, np.exp(columns[column]), count)
@@ -83,7 +64,6 @@ WEIGHTS: Mapping[str, Weight] = MappingProxyType(
         **{f"answer^{b:g}": by_entropy("closed_entropy", b) for b in (0.5, 1, 2)},
         "answer_open^1": by_entropy("open_entropy", 1),
         "ppc": by_path,
-        "rpc": pruned,
         "p_answer": by_answer_probability("closed_logprob"),
         "p_answer_open": by_answer_probability("open_logprob"),
         "tie": ties,

@@ -16,8 +16,8 @@ import numpy as np
 
 from dare_reward.segments import Floats
 
-from ..analysis.curves import steps_to_threshold
-from ..statistics.contrasts import Contrast, Ends, contrast, holm
+from ..analysis.measures import steps_to_threshold
+from ..contrasts import Contrast, Ends, contrast, holm
 from .pages import Figure, Page, Table, interval, percent, points
 
 JSON = Mapping[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,11 +50,11 @@ class Outcome(NamedTuple):
 class Results:
     """What pages are compared with: made once, from research/results."""
 
-    def __init__(self, root: Path, kept: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, root: Path) -> None:
         questions = real_model.sampled()
         self.first = records("training")
         self.sections = campaign.sections_of(Page.of(root, CAMPAIGN), records("campaign"))
-        self.labels = real_model.labelled(questions, kept)
+        self.labels = real_model.labelled(questions)
         self.trained = real_model.trained(questions)
         self.reasoning = reasoning.points_of(json.loads(read(RESULTS / "reasoning-labels.json.xz")))
         self.published = json.loads((RESULTS / "published.json").read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ import numpy as np
 
 from dare_reward.segments import Floats
 
-from ..statistics.contrasts import Contrast, contrast, holm
+from ..contrasts import Contrast, contrast, holm
 from .campaign import Section, last
 from .pages import Figure, Page, Table, interval, percent, points
 

@@ -1,7 +1,7 @@
 """`research/docs/real-model.md` and `real-model-training.md` from the sampled rollouts and the training records.
 
-The fits of RPC's weight and of 200 draws of labels take ten minutes. `results/real-model-slow.json.xz` keeps what they
-gave; `rederive.py --slow` fits them again.
+The fits of RPC's weight and of 200 draws of labels took ten minutes. `results/real-model-slow.json.xz` keeps what they
+gave; what fitted them stands at commit d445c929.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dare_reward.segments import Floats
 from ..real_model.derive import CERTAINTIES, SIZES, bars, derive
 from ..real_model.sample import SampledQuestion, read
 from ..real_model.training import COMPARED, SEEDS, learnt, majority
-from ..real_model.weights import WEIGHTS, label_right
+from ..real_model.weights import label_right
 from ..records import RESULTS, records
 from ..records import read as unpacked
 from .pages import Figure, Page, Table, gain, percent, points
@@ -33,7 +33,6 @@ NAMES = {
     "probability of the answer's tokens": "p_answer",
     "ties to the lower entropy": "tie",
 }
-RPC = ("label: rpc", "gain: rpc")
 LEDGER = ("% right before and after", "% learnt", "% lost")
 Questions = Mapping[str, Sequence[SampledQuestion]]
 Found = Mapping[str, Any]
@@ -43,26 +42,10 @@ def sampled(folder: Path = RESULTS) -> dict[str, list[SampledQuestion]]:
     return {form: read(folder / f"real-model-{form}.jsonl.xz")[1] for form in FORMS}
 
 
-def slow(questions: Questions) -> dict[str, Any]:
-    """What takes minutes, of each form: the rows of RPC's weight by size, and the draws of labels."""
-    forms = {form: derive(own) for form, own in questions.items()}
-    return {
-        form: {
-            "rpc": {size: {n: at[n] for n in RPC} for size, at in found["sizes"].items()},
-            "draws": found["draws"],
-        }
-        for form, found in forms.items()
-    }
-
-
-def labelled(questions: Questions, kept: Found | None = None) -> dict[str, Any]:
+def labelled(questions: Questions) -> dict[str, Any]:
     """Every figure of both forms, and the bars of both plans."""
-    kept = kept or json.loads(unpacked(SLOW))
-    quick = [name for name in WEIGHTS if name != "rpc"]
-    forms = {form: derive(own, weights=quick, draws_before=kept[form]["draws"]) for form, own in questions.items()}
-    for form, found in forms.items():
-        for size, rows in kept[form]["rpc"].items():
-            found["sizes"][size] |= rows
+    kept = json.loads(unpacked(SLOW))
+    forms = {form: derive(own, kept=kept[form]) for form, own in questions.items()}
     return {"forms": forms, "bars": bars(forms)}
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..statistics.contrasts import Contrast, Ends, contrast
+from ..contrasts import Contrast, Ends, contrast
 from .campaign import DRAWS, POOLED, Campaign, Section, break_even
 from .pages import gain, percent, points
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -17,7 +16,6 @@ from scipy.special import stdtr, stdtrit
 from dare_reward.segments import Floats
 
 Nested = Sequence[Sequence[Floats]]  # bases > seeds > one value per prompt
-Shared = Literal["run", "base", "all"]
 
 RESAMPLES = 10000
 FEWEST_BASES = 4  # below, a percentile bootstrap of the bases is far too narrow to decide anything
@@ -81,16 +79,14 @@ class Contrast:
         return self.p if self.bases >= FEWEST_BASES else max(self.p, self.p_bases)
 
 
-def contrast(
-    differences: Nested, *, resamples: int = RESAMPLES, seed: int = 0, shared: Shared = "base"
-) -> Contrast | None:
-    """Estimate and intervals of the mean difference; None without a pair. `shared` as in `replicates`."""
+def contrast(differences: Nested, *, resamples: int = RESAMPLES, seed: int = 0) -> Contrast | None:
+    """Estimate and intervals of the mean difference; None without a pair."""
     table = [np.stack(base) for base in differences if len(base)]
     if not table:
         return None
     base_means = np.array([base.mean() for base in table])
     pair_means = np.concatenate([base.mean(axis=1) for base in table])
-    drawn = _replicates(table, resamples=resamples, seed=seed, shared=shared)
+    drawn = replicates(table, resamples=resamples, seed=seed)
     over_bases, p_bases = student(base_means)
     return Contrast(
         estimate=float(base_means.mean()),
@@ -105,16 +101,6 @@ def contrast(
     )
 
 
-def replicates(differences: Nested, *, resamples: int = RESAMPLES, seed: int = 0, shared: Shared = "base") -> Floats:
-    """Means of the hierarchical bootstrap (Davison and Hinkley 1997, 3.8): bases, in them seeds, in them prompts.
-
-    All with replacement. `shared` says who answered the same prompts, which are then drawn together: the runs of a
-    base (`base`), the runs of all bases (`all`), or nobody (`run`). What is a prompt's own does not average out over
-    runs that share it: to draw it for each anew makes the interval too narrow.
-    """
-    return _replicates([np.stack(base) for base in differences], resamples=resamples, seed=seed, shared=shared)
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
     """p values adjusted for their number, max over j <= i of min(1, (m - j + 1) p_(j)) (Holm 1979), in their order."""
     out = [0.0] * len(p_values)
@@ -125,38 +111,34 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return out
 
 
-def _replicates(table: Sequence[Floats], *, resamples: int, seed: int, shared: Shared) -> Floats:
+def replicates(table: Sequence[Floats], *, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
+    """Means of the hierarchical bootstrap (Davison and Hinkley 1997, 3.8): bases, in them seeds, in them prompts.
+
+    All with replacement; `table` has [seeds, prompts] of each base. The runs of a base answer the same prompts, which
+    are drawn together: what is a prompt's own does not average out over runs that share it, and to draw it for each
+    anew would make the interval too narrow.
+    """
     rng = np.random.default_rng(seed)
-    widest = max(base.shape[1] for base in table)
-    chunk = max(1, BLOCK // widest)
-    parts = [_draw(table, min(chunk, resamples - start), shared, rng) for start in range(0, resamples, chunk)]
+    chunk = max(1, BLOCK // max(base.shape[1] for base in table))
+    parts = [_draw(table, min(chunk, resamples - start), rng) for start in range(0, resamples, chunk)]
     return np.concatenate(parts)
 
 
-def _draw(table: Sequence[Floats], count: int, shared: Shared, rng: np.random.Generator) -> Floats:
-    together = _weights(count, table[0].shape[1], rng) if shared == "all" else None
-    if together is not None and len({base.shape[1] for base in table}) > 1:
-        raise ValueError("bases with different numbers of prompts do not share them")
+def _draw(table: Sequence[Floats], count: int, rng: np.random.Generator) -> Floats:
     chosen = rng.integers(len(table), size=(count, len(table)))
     total = np.zeros(count)
     for slot in range(len(table)):
         for number, base_SP in enumerate(table):
             at = np.flatnonzero(chosen[:, slot] == number)
-            weights = together[at] if together is not None else None
-            total[at] += _base_means(base_SP, len(at), weights, rng, alone=shared == "run")
+            total[at] += _base_means(base_SP, len(at), rng)
     return total / len(table)
 
 
-def _base_means(
-    base_SP: Floats, count: int, weights_RP: Floats | None, rng: np.random.Generator, *, alone: bool
-) -> Floats:
+def _base_means(base_SP: Floats, count: int, rng: np.random.Generator) -> Floats:
     """`count` resampled means of a base."""
     seeds, prompts = base_SP.shape
     chosen = rng.integers(seeds, size=(count, seeds))
-    if alone:
-        each = [np.einsum("rp,rp->r", _weights(count, prompts, rng), base_SP[chosen[:, k]]) for k in range(seeds)]
-        return np.asarray(np.mean(each, axis=0))
-    means_RS = (weights_RP if weights_RP is not None else _weights(count, prompts, rng)) @ base_SP.T
+    means_RS = _weights(count, prompts, rng) @ base_SP.T
     return np.asarray(np.take_along_axis(means_RS, chosen, axis=1).mean(axis=1))
 
 

@@ -1,0 +1,308 @@
+"""The paper's measures, as pure functions: bias, information, direction, overlap, convergence, and other sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dare_reward.analysis.bootstrap import Interval, mean_interval
+from dare_reward.analysis.truth import known_groups, right_answers
+from dare_reward.groups import Groups
+from dare_reward.segments import Bools, Floats, Ints, offsets
+
+ROUNDING = 1e-12
+KINDS = ("jaccard", "multiset", "positional", "prefix")
+Curve = Sequence[tuple[int, float]]
+Accuracies = Mapping[str, Mapping[str, Mapping[str, float]]]
+
+
+def mode_answers(groups: Groups) -> Bools:
+    """The first-seen answer with the most votes, Eq. 1."""
+    return groups.first_max(groups.votes_A)
+
+
+def share_right(groups: Groups, correct_R: Floats) -> Floats:
+    """mean(R) of each group, over all its rollouts; NaN where truth is not known."""
+    share_P = groups.sum_rollouts(np.nan_to_num(correct_R)) / np.maximum(groups.sizes_P, 1)
+    return np.where(known_groups(groups, correct_R), share_P, np.nan)
+
+
+# --- how far a reward is from the true one ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MajorityBias:
+    """Bias of majority voting, mean over prompts.
+
+    agreement   mean(1[y = mode]) - mean(R): Theorem 2.2 as the main text reads it
+    mode        mean(R(mode)) - mean(R): the same theorem as its proof reads it. It is not zero for independent
+                rollouts, and correlation makes it smaller
+    """
+
+    agreement: Interval
+    mode: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatorError:
+    """Error of rewards r against truth R over rollouts.
+
+    bias              mean(r - R)
+    variance          var(r - R)
+    mse               mean((r - R)^2)
+    within_variance   mean over groups of the population variance of r inside the group
+    correlation       corr(A, R) with A = (r - m)/s inside each group; NaN if no group has both spreads
+    """
+
+    bias: float
+    variance: float
+    mse: float
+    within_variance: float
+    correlation: float
+
+
+def mv_bias(groups: Groups, correct_R: Floats, *, resamples: int = 2000, seed: int = 0) -> MajorityBias:
+    """Both biases of majority voting with bootstrap intervals over prompts; no answer agrees with no mode."""
+    right_P = share_right(groups, correct_R)
+    mode_A = mode_answers(groups)
+    agreement_P = groups.sum_by_group(groups.votes_A * mode_A) / np.maximum(groups.sizes_P, 1) - right_P
+    mode_P = groups.sum_by_group(right_answers(groups, correct_R) * mode_A) - right_P
+    return MajorityBias(
+        mean_interval(agreement_P, resamples=resamples, seed=seed),
+        mean_interval(mode_P, resamples=resamples, seed=seed),
+    )
+
+
+def estimator_error(groups: Groups, rewards_R: Floats, correct_R: Floats, advantages_R: Floats) -> EstimatorError:
+    """`EstimatorError` over the groups whose truth is known; `advantages_R` as of `normalised`."""
+    known_P = known_groups(groups, correct_R)
+    known_R = known_P[groups.group_R]
+    if not known_R.any():
+        return EstimatorError(*(np.nan,) * 5)
+    error = rewards_R[known_R] - correct_R[known_R]
+    mean_P = groups.sum_rollouts(rewards_R) / np.maximum(groups.sizes_P, 1)
+    spread_P = groups.sum_rollouts((rewards_R - mean_P[groups.group_R]) ** 2) / np.maximum(groups.sizes_P, 1)
+    a, r = advantages_R[known_R], correct_R[known_R]
+    both = a.std() * r.std()
+    correlation = float(np.mean((a - a.mean()) * (r - r.mean())) / both) if both > 0 else np.nan
+    return EstimatorError(
+        bias=float(error.mean()),
+        variance=float(error.var()),
+        mse=float(np.mean(error**2)),
+        within_variance=float(spread_P[known_P].mean()),
+        correlation=correlation,
+    )
+
+
+# --- what one step along a reward does to accuracy -------------------------------------------------------------------
+
+
+def normalised(groups: Groups, rewards_R: Floats) -> Floats:
+    """Group-normalised advantages (r - m)/s with the population deviation; 0 where a group's rewards do not differ.
+
+    The constant of 1e-6 that some stacks add to s is left out: a group's advantages have variance 1 or 0. A deviation
+    below 1e-12 of the group's greatest reward is rounding and counts as none.
+    """
+    size_P = np.maximum(groups.sizes_P, 1)
+    scale_P = np.maximum(groups.max_rollouts(np.abs(rewards_R)), 0.0)
+    centred_R = rewards_R - (groups.sum_rollouts(rewards_R) / size_P)[groups.group_R]
+    deviation_P = np.sqrt(groups.sum_rollouts(centred_R**2) / size_P)
+    live_P = deviation_P > ROUNDING * scale_P
+    return np.where(live_P[groups.group_R], centred_R / np.where(live_P, deviation_P, 1.0)[groups.group_R], 0.0)
+
+
+def direction_gain(groups: Groups, advantages_R: Floats, correct_R: Floats) -> Floats:
+    """First-order change of each prompt's accuracy per unit step of a softmax policy along the advantages.
+
+    With S(y) = sum_{i: y_i = y} A_i / M the expected logit step of answer y and p(y) = n(y)/M,
+
+        dacc = sum_{y right} p(y) (S(y) - sum_y' p(y') S(y'))
+
+    which for one right answer y* is p* (S(y*) - sum p S). Rollouts without an answer are one outcome, never right. NaN
+    where truth is not known.
+    """
+    size_P = np.maximum(groups.sizes_P, 1)
+    silent_P = groups.sum_rollouts(~groups.valid_R) / size_P
+    policy_R = groups.spread(groups.votes_A / size_P[groups.group_A])
+    policy_R = np.where(groups.valid_R, policy_R, silent_P[groups.group_R])
+    pull_P = groups.sum_rollouts(policy_R * advantages_R) / size_P
+    gain_P = groups.sum_rollouts(policy_R * advantages_R * np.nan_to_num(correct_R)) / size_P
+    return gain_P - share_right(groups, correct_R) * pull_P
+
+
+# --- information about being right -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Information:
+    """I(R; X) and what it is compared with.
+
+    nats, bits    plug-in estimate sum p ln(p/(p_r p_x))
+    corrected     the same minus Miller and Madow's first-order bias (r - 1)(c - 1)/(2N), in nats; may be negative
+    share         I/H(R): 1 if X tells everything. R is a function of the answer Y, so I(R; Y) = H(R)
+    entropy       H(R) in nats
+    """
+
+    nats: float
+    bits: float
+    corrected: float
+    share: float
+    entropy: float
+
+
+def entropy(weights: Floats) -> float:
+    """-sum p ln p in nats of non-negative weights, normalised."""
+    p = weights[weights > 0] / weights.sum()
+    return float(-(p * np.log(p)).sum())
+
+
+def quantile_bins(x_N: Floats, weights_N: Floats, bins: int) -> Ints:
+    """Bin of each value: cut at the interior weighted quantiles, equal values together; each value its own if few.
+
+    A value goes into the bin in which the middle of its tied block lies.
+    """
+    values, place = np.unique(x_N, return_inverse=True)
+    if len(values) <= bins:
+        return place.astype(np.int64)
+    mass = np.bincount(place, weights_N, minlength=len(values))
+    middle = (np.cumsum(mass) - mass / 2) / mass.sum()
+    bin_V: Ints = np.minimum((middle * bins).astype(np.int64), bins - 1)
+    return bin_V[place]
+
+
+def mutual_information(
+    truth_N: NDArray[Any], x_N: NDArray[Any], weights_N: NDArray[Any] | None = None, *, bins: int = 24
+) -> Information:
+    """I(R; X) of 0/1 truth and an estimator's values; continuous values are cut into `bins` quantile bins.
+
+    Raw rewards pooled over prompts are credited for knowing which prompts are easy, which group normalisation erases:
+    report I(R; A) with group-normalised advantages A beside I(R; r). `bins` bounds what is seen of X from above, and
+    small samples overstate it (`corrected`). `weights_N` says how often each pair occurred.
+    """
+    weights = np.ones(len(x_N)) if weights_N is None else np.asarray(weights_N, np.float64)
+    right = (np.asarray(truth_N) > 0).astype(np.int64)
+    column = quantile_bins(np.asarray(x_N, np.float64), weights, bins)
+    width = int(column.max(initial=0)) + 1
+    joint = np.bincount(right * width + column, weights, minlength=2 * width).reshape(2, -1)
+    rows, columns, total = joint.sum(axis=1), joint.sum(axis=0), joint.sum()
+    if total <= 0:
+        return Information(np.nan, np.nan, np.nan, np.nan, np.nan)
+    full = joint > 0
+    expected = np.outer(rows, columns) / total
+    nats = max(float((joint[full] * np.log(joint[full] / expected[full])).sum() / total), 0.0)
+    excess = (int((rows > 0).sum()) - 1) * (int((columns > 0).sum()) - 1) / (2 * total)
+    whole = entropy(rows)
+    return Information(nats, nats / float(np.log(2)), nats - excess, nats / whole if whole > 0 else np.nan, whole)
+
+
+# --- how much the rollouts of a group repeat each other ---------------------------------------------------------------
+
+
+def token_ids(groups: Groups) -> tuple[tuple[NDArray[Any], ...], ...]:
+    """The token ids of each group's rollouts; empty if none were sent."""
+    sent = groups.ragged("token_ids")
+    if not len(sent.values):
+        return ()
+    parts = [sent.values[low:high] for low, high in pairwise(offsets(sent.lengths).tolist())]
+    return tuple(tuple(parts[low:high]) for low, high in pairwise(offsets(groups.sizes_P).tolist()))
+
+
+def mean_overlap(prompts: Sequence[Sequence[NDArray[Any] | Sequence[int]]]) -> dict[str, float]:
+    """Every kind, averaged over the prompts that have two rollouts; empty if none has."""
+    found = [rollout_overlap(rollouts) for rollouts in prompts if len(rollouts) > 1]
+    return {kind: float(np.mean([f[kind] for f in found])) for kind in KINDS} if found else {}
+
+
+def rollout_overlap(rollouts: Sequence[NDArray[Any] | Sequence[int]]) -> dict[str, float]:
+    """Overlap of token ids, mean over the M(M-1)/2 pairs; empty for fewer than two rollouts, 1 for two empty ones.
+
+        jaccard      distinct tokens in common / distinct tokens of both
+        multiset     tokens in common with multiplicity / length of the longer one
+        positional   equal tokens at equal positions / length of the longer one
+        prefix       length of the common prefix / length of the longer one
+
+    Leave out the prompt and the end token, which all rollouts share. `multiset` is the one to report: jaccard saturates
+    on long texts, positional collapses after one insertion.
+    """
+    if len(rollouts) < 2:
+        return {}
+    ids = [np.asarray(r, np.int64) for r in rollouts]
+    lengths = np.array([len(r) for r in ids])
+    _, column = np.unique(np.concatenate(ids), return_inverse=True)
+    counts_MV = np.zeros((len(ids), int(column.max(initial=-1)) + 1), np.int64)
+    np.add.at(counts_MV, (np.repeat(np.arange(len(ids)), lengths), column), 1)
+    placed_MT = np.full((len(ids), int(lengths.max()) + 1), -1)
+    for row, own in zip(placed_MT, ids, strict=True):
+        row[: len(own)] = own
+    out: dict[str, list[Floats]] = {kind: [] for kind in KINDS}
+    for i in range(len(ids) - 1):
+        longer = np.maximum(lengths[i], lengths[i + 1 :])
+        common = np.minimum(counts_MV[i], counts_MV[i + 1 :])
+        united = ((counts_MV[i] > 0) | (counts_MV[i + 1 :] > 0)).sum(axis=1)
+        equal = (placed_MT[i] == placed_MT[i + 1 :]) & (placed_MT[i] >= 0)
+        out["jaccard"].append(_ratio((common > 0).sum(axis=1), united))
+        out["multiset"].append(_ratio(common.sum(axis=1), longer))
+        out["positional"].append(_ratio(equal.sum(axis=1), longer))
+        out["prefix"].append(_ratio(np.argmin(equal, axis=1), longer))  # the last column is equal for nobody
+    return {kind: float(np.concatenate(parts).mean()) for kind, parts in out.items()}
+
+
+def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
+    """1 where both are empty."""
+    out: Floats = np.divide(part, whole, out=np.ones(len(part)), where=whole > 0)
+    return out
+
+
+# --- convergence, and other sets than the adapted one -----------------------------------------------------------------
+
+
+def steps_to_threshold(curve: Curve, thresholds: Sequence[float]) -> list[int | None]:
+    """First evaluated step with accuracy >= each threshold, None if never; `curve` is (step, accuracy).
+
+    Compare curves that were evaluated at the same steps only, and say how far apart these are (`evaluation_interval`).
+    """
+    ordered = sorted(curve)
+    return [next((step for step, accuracy in ordered if accuracy >= t), None) for t in thresholds]
+
+
+def evaluation_interval(curve: Curve) -> int | None:
+    """The widest gap between two evaluations: steps to a threshold are known to within it. None for a single one."""
+    steps = sorted(step for step, _ in curve)
+    return max((b - a for a, b in pairwise(steps)), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class OodRow:
+    """A method's accuracy away from where it was adapted.
+
+    mean        mean over the pairs with train != eval
+    gain        the same minus the model before adaptation
+    over_rival  the same minus the rival method, NaN without it
+    wins        pairs in which it is above the rival; `pairs` of how many (equal is no win)
+    """
+
+    method: str
+    mean: float
+    gain: float
+    over_rival: float
+    wins: int
+    pairs: int
+
+
+def ood_table(accuracy: Accuracies, before: Mapping[str, float], *, rival: str = "ttrl") -> list[OodRow]:
+    """One row per method of accuracy[method][train][eval], off the diagonal; `before` is accuracy[eval] untrained."""
+    rows = []
+    for method, matrix in accuracy.items():
+        pairs = [(t, e) for t, row in matrix.items() for e in row if t != e]
+        own = [matrix[t][e] for t, e in pairs]
+        gains = [matrix[t][e] - before[e] for t, e in pairs]
+        shared = [(t, e) for t, e in pairs if e in accuracy.get(rival, {}).get(t, {})]
+        delta = [matrix[t][e] - accuracy[rival][t][e] for t, e in shared]
+        mean, gain, over = (float(np.mean(v)) if v else np.nan for v in (own, gains, delta))
+        rows.append(OodRow(method, mean, gain, over, wins=sum(d > 0 for d in delta), pairs=len(shared)))
+    return rows
