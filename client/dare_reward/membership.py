@@ -182,8 +182,6 @@ def _without_copies(members: Sequence[Member[T]]) -> tuple[list[Member[T]], int]
     seen: set[Hashable] = set()
     out = []
     for member in members:
-        if member.key is None and member.prompt is None:
-            raise ValueError("a member needs a key or a prompt")
         name = (member.index, member.content)
         if member.index is None or name not in seen:
             out.append(member)

@@ -318,15 +318,7 @@ NUMBERS: Final = (
 )  # fmt: skip
 BY_NAME: Final[Mapping[str, RunNumber]] = MappingProxyType({n.name: n for n in NUMBERS})
 LABELLED: Final = tuple(n.name for n in NUMBERS if n.labels)
-# Of each shadow method, as `shadow_METHOD_KEY`.
-SHADOW: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "flipped": "share of the trained rollouts whose advantage it gives the opposite sign",
-        "cosine": "of its group-normalised advantages with the method's",
-        "label_agreement": "share of groups in which it has the method's pseudo-label",
-        "label_accuracy": "share of groups in which its pseudo-label is right",
-    }
-)
+SHADOW: Final = ("flipped", "cosine", "label_agreement", "label_accuracy")  # of each, as `shadow_METHOD_KEY`
 
 
 def majority(diagnostics: Mapping[str, Any] | None) -> float:

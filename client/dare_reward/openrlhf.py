@@ -34,30 +34,6 @@ from .scoring.shadow_methods import UNKNOWN
 from .scoring.shadow_methods import log_names as shadow_log_names
 from .scoring.shadow_methods import logs as shadow_logs
 
-__all__ = [
-    "GRID",
-    "LOGS",
-    "SCALE",
-    "UNKNOWN",
-    "AnswerRules",
-    "Known",
-    "Label",
-    "LogKey",
-    "Pruned",
-    "RolloutOutcome",
-    "Route",
-    "evaluation",
-    "is_distinct",
-    "keys_of",
-    "late",
-    "neutral",
-    "outcomes",
-    "read_label",
-    "rounded",
-    "url_letters",
-    "write_label",
-]
-
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 DISTINCT: Final = re.compile(r"[0-9]{9}|[0-9a-f]{8}-[0-9a-f]{4}-", re.ASCII | re.IGNORECASE)
 Known = Mapping[str, float | Sequence[float]]  # values of the log that only the route knows, under their keys

@@ -32,7 +32,7 @@ from dare_reward.runs.line import asked_for
 from dare_reward.runs.log import run_log_of
 from dare_reward.stacks import adapter as common
 from dare_reward.stacks import report, rollout, slime, trl, verl
-from dare_reward.stacks.report import log_groups, say_once
+from dare_reward.stacks.report import say_once
 from dare_reward.stacks.rollout import outside_answer
 from dare_reward.stacks.trl import AsyncDareReward, DareReward
 from dare_reward.stacks.trl_rollout import VoteRollout, text_of
@@ -140,41 +140,6 @@ def test_a_wrong_reply_is_an_error_whatever_on_error_says(service, on_error):
 
 
 # --- the adapters ----------------------------------------------------------------------------------------------------
-
-
-class FakeTracker:
-    """A tracker's module with a run, as wandb and trackio look from outside."""
-
-    run = object()
-
-    def __init__(self):
-        self.logged = []
-
-    def Table(self, columns, data):
-        return {"columns": columns, "data": data}
-
-    def log(self, values, step):
-        self.logged.append((values, step))
-
-
-def test_the_table_of_groups_reaches_a_live_tracker(monkeypatch, caplog):
-    tracker = FakeTracker()
-    monkeypatch.setitem(sys.modules, "wandb", tracker)
-    groups = [{"group_id": "q", "label": "1", "rollouts": rollouts("112")}]
-    reply = dare_reward.estimate(groups, method="ttrl")
-    log_groups(reply, groups, 7)
-    ((values, step),) = tracker.logged
-    assert step == 7
-    table = values["dare/table"]
-    assert dict(zip(table["columns"], table["data"][0], strict=True))["group_id"] == "q"
-    monkeypatch.setattr(FakeTracker, "run", None)
-    log_groups(reply, groups, 8)
-    log_groups(None, groups, 9)
-    assert len(tracker.logged) == 1
-    monkeypatch.setattr(FakeTracker, "run", object())
-    monkeypatch.setattr(FakeTracker, "Table", lambda *args, **more: 1 / 0)
-    log_groups(reply, groups, 10)
-    assert "did not reach wandb: ZeroDivisionError" in caplog.text
 
 
 def test_what_is_logged_beside_the_rewards(service):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from .common import by_answer, no_groups
 from .method import Ballots, Estimate, Method, When
 
 Tie = Literal["first", "lexicographic", "certainty", "all", "none"]
-TIES = get_args(Tie)
 
 
 def ttrl(

@@ -17,13 +17,7 @@ from typing import Any, Final, TypeGuard
 
 import numpy as np
 
-from ..answers import (
-    Classes,
-    Kind,
-    Span,
-    classify,
-    official_key,
-)
+from ..answers import Classes, Kind, Span, classify, official_key
 from ..answers.classes import Labels, classes_of, listed
 from ..answers.effort import Effort
 from ..answers.rollouts import (
@@ -43,20 +37,6 @@ from ..groups import Groups, Ragged, View
 from ..inputs import ACCEPTED, ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field, unknown_field
 from ..segments import Bools, Floats, Ints, offsets
 from .array_inputs import Columns, Table, Where, check_types, read_columns
-
-__all__ = [
-    "LIMITS",
-    "UNLIMITED",
-    "VIEWS",
-    "Columns",
-    "Limits",
-    "Prepared",
-    "check_shape",
-    "flat_spans",
-    "of_arrays",
-    "prepare",
-    "read_numbers",
-]
 
 JSON = Mapping[str, Any]
 

@@ -12,9 +12,9 @@ import numpy as np
 from ..advantages import grpo_population
 from ..estimators.method import Estimate, Method
 from ..groups import Groups
+from ..numbers import SHADOW
 from ..segments import Floats
 
-MEASURES = ("flipped", "cosine", "label_agreement", "label_accuracy")
 UNKNOWN = -1.0  # in logs, which hold numbers only
 # What a trainer's log says of each shadow method, under `shadow_METHOD_KEY`.
 LOGS: Mapping[str, str] = MappingProxyType(
@@ -86,7 +86,7 @@ def compare(
 def summary(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Means over the groups of a request, where they are defined, and how many groups could not be scored."""
     out = {}
-    for name in MEASURES:
+    for name in SHADOW:
         values = [e[name] for e in entries if e.get(name) is not None]
         if values:
             out[name] = float(np.mean(values))
@@ -111,7 +111,7 @@ def logs(diagnostics: Mapping[str, Any], shadow: Sequence[str]) -> dict[str, flo
     told = diagnostics.get("shadow") or {}
     out: dict[str, float] = {}
     for name in shadow:
-        found = {key: _known(told.get(name, {}).get(key)) for key in MEASURES}
+        found = {key: _known(told.get(name, {}).get(key)) for key in SHADOW}
         known = float(told.get(name, {}).get("cosine") is not None)
         out |= {f"shadow_{name}_{key}": {**found, "cosine_known": known}[key] for key in LOGS}
     return out

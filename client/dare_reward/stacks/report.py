@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import html
 import logging
-import sys
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
+from .._pattern import pattern
 from ..answers.unanswered import Unanswered
+from ..errors import printable
 from ..numbers import pooled
-from ..reply import Reply, group_json
+from ..reply import Reply
 from ..runs.line import objects, of_groups
-from ..runs.reasons import COLUMNS, harmless, table_rows, worth_reading
 
 logger = logging.getLogger("dare_reward.stacks")
+
+# What rollouts wrote is made harmless: trackers render Markdown and HTML, and tables are opened in spreadsheets.
+WIDTH: Final = 200  # characters of a cell
+FORMULA: Final = ("=", "+", "-", "@", "\n", "＝", "＋", "－", "＠")  # what begins one in a spreadsheet
+NUMBER: Final = pattern(r"[+-]?\d+(?:\.\d+)?")
+BREAK: Final = "\u200b"  # a space without width: it takes the meaning from a sequence and is not seen
+LINKS: Final = pattern(r"(?<=!)(?=\[)|(?<=\])(?=[(:\[])|(?<=:)(?=//)|(?<=www)(?=\.)|(?<=[jJ])(?=avascript)")
 
 _seen: dict[Hashable, tuple[Unanswered, int]] = {}
 
@@ -59,27 +67,16 @@ def rollout_columns(reply: Reply | None, sizes: Sequence[int]) -> dict[str, list
     return out
 
 
-def log_groups(reply: Reply | None, groups: Sequence[Mapping[str, Any]], step: int | None) -> None:
-    """The table of a step's groups in each tracker whose run is live in this process; a failure is one warning."""
-    if reply is None:
-        return
-    for name in ("wandb", "trackio"):
-        tracker = sys.modules.get(name)
-        try:
-            if tracker is not None and _live(name, tracker):
-                pairs = zip(reply.groups, groups, strict=True)
-                rows = table_rows(worth_reading([{**sent, "reply": group_json(g)} for g, sent in pairs]))
-                data = [[row[column] for column in COLUMNS] for row in rows]
-                tracker.log({"dare/table": tracker.Table(columns=list(COLUMNS), data=data)}, step=step)
-        except Exception as error:  # noqa: BLE001  (a training run does not die of its tracker)
-            say_once(f"the table of groups did not reach {name}: {type(error).__name__}: {error}")
+def harmless(text: str | None, *, width: int = WIDTH) -> str | None:
+    """The text for a cell: control characters escaped, HTML quoted, links and images of Markdown broken, no formula.
 
-
-def _live(name: str, tracker: Any) -> bool:
-    """The tracker has a run in this process."""
-    if name == "wandb":
-        return tracker.run is not None
-    return sys.modules["trackio.context_vars"].current_run.get() is not None
+    None stays None. What is longer than `width` is cut.
+    """
+    if text is None:
+        return None
+    cut = text if len(text) <= width else text[: width - 3] + "..."
+    quoted = LINKS.sub(BREAK, html.escape(printable(cut, keep="\n"), quote=False)).replace("`", "'")
+    return f"'{quoted}" if quoted.startswith(FORMULA) and not NUMBER.fullmatch(quoted) else quoted
 
 
 @cache

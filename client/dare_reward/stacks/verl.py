@@ -30,7 +30,7 @@ from ..inputs import Group
 from ..methods import find, specs
 from ..openrlhf import AnswerRules
 from .adapter import EQUAL, Scorer, from_environment, groups_by, require_complete, scatter_to_rows, zero_dropped
-from .report import log_groups, numbers, say_once
+from .report import numbers, say_once
 from .rollout import label_of, outside_answer, own_stretch
 
 # A rollout's inputs, and verl's columns that hold them.
@@ -146,7 +146,6 @@ def score_batch(
     groups = groups_of(scorer, trainer, data, last, members, trained=trained)
     step = getattr(trainer, "global_steps", None)
     rewards, reply = scorer.score(groups, step=step)
-    log_groups(reply, groups, step)
     of_session = dict(zip(last, require_complete(scatter_to_rows(rewards, members.values(), len(last))), strict=True))
     scores = []
     for key, response in zip(batch.keys, data["responses"].unbind(), strict=True):

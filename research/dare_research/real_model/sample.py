@@ -7,7 +7,7 @@ that says how it was made, and a line for each question; what packed it stands a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from dare_reward.segments import Floats, Ints
 
 from ..records import read as unpacked
 
-Decode = Callable[[Sequence[int]], str]
 # Numbers of a rollout. `closed`: with the token that ends the answer, `open`: without it.
 COLUMNS = {
     "tokens": "its number of tokens",

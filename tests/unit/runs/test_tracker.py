@@ -1,4 +1,4 @@
-"""What trackers show: the field's names, the groups worth reading, and nothing that acts."""
+"""What trackers show: the field's names, and nothing that acts."""
 
 import json
 import math
@@ -9,8 +9,7 @@ import dare_reward
 from dare_reward.numbers import NUMBERS, pooled
 from dare_reward.runs.line import lines, of_groups
 from dare_reward.runs.log import encoded
-from dare_reward.runs.reasons import COLUMNS, harmless, table_rows, worth_reading
-from dare_reward.stacks.report import numbers, rollout_columns
+from dare_reward.stacks.report import harmless, numbers, rollout_columns
 
 GROUPS = [
     {"group_id": "a", "label": "2", "prompt": "1+1?", "rollouts": [
@@ -57,20 +56,6 @@ def test_votes_are_not_trained_on():
 
 def test_nothing_is_known_of_nothing():
     assert pooled([]) == {}
-    assert table_rows(worth_reading([])) == []
-
-
-def test_groups_worth_reading_come_first_and_are_few():
-    plain = [{"group_id": str(i), "rollouts": [{"answer": "1", "mean_entropy": 0.1}]} for i in range(30)]
-    tie = {"group_id": "t", "rollouts": [{"answer": a, "mean_entropy": 0.1} for a in "12"]}
-    groups = [*plain, tie, *GROUPS]
-    rows = table_rows(worth_reading(read(groups, dare_reward.estimate(groups))))
-    assert len(rows) == 16
-    assert all(tuple(row) == COLUMNS for row in rows)
-    assert [(row["group_id"], row["why"]) for row in rows[:4]] == [
-        ("c", "not scored: missing_entropy"), ("b", "confident and wrong"), ("t", "tie"), ("0", "")]  # fmt: skip
-    assert "5: 4 votes, reward" in rows[1]["answers"]
-    assert rows[1]["right"] is False
 
 
 @pytest.mark.parametrize(
@@ -98,12 +83,8 @@ def test_what_a_rollout_wrote_does_not_act(text):
 def test_no_cell_of_a_table_is_a_formula(start):
     """Whoever saves a tracker's table as CSV opens it in a spreadsheet."""
     rows = [{"answer": start, "mean_entropy": 0.1}, {"answer": None}]
-    groups = [{"group_id": start, "label": start, "prompt": start, "kind": "exact", "rollouts": rows}]
-    reply = dare_reward.estimate(groups)
-    (row,) = table_rows(worth_reading(read(groups, reply)))
-    beside = rollout_columns(reply, [2])
-    cells = [*row.values(), *(cell for column in beside.values() for cell in column)]
-    texts = [cell for cell in cells if isinstance(cell, str) and cell]
+    beside = rollout_columns(dare_reward.estimate([{"kind": "exact", "rollouts": rows}]), [2])
+    texts = [cell for column in beside.values() for cell in column if isinstance(cell, str) and cell]
     assert len(texts) > 4
     assert not [t for t in texts if t.startswith(tuple("=+-@\t\r\n＝＋－＠"))]
     assert {c for t in texts for c in t if not c.isprintable()} <= {"\n", "\u200b"}
