@@ -1,6 +1,9 @@
 """What runs of `train.py` learnt: pass@1 before and after, on adapted and unseen questions, with 95% intervals.
 
-    python learnt.py RECORD [RECORD ...]        records of one form
+    python learnt.py RECORD [RECORD ...] [ROLLOUTS.jsonl]
+
+RECORD is of one form; ROLLOUTS.jsonl holds what `dare-reward measure` sampled of the untrained model. With it, a second
+table says how much of each gain the run sharpened, learnt and lost (docs/report.md), on the adapted questions.
 
 pass@1 of a question is its share of right rollouts at temperature 1. The control stands beside it: the model before and
 after, decoded greedily. An arm's figure of a question is the mean over its seeds. Intervals are bootstraps over
@@ -18,6 +21,10 @@ from typing import Any
 import numpy as np
 
 from dare_reward.analysis.bootstrap import mean_interval
+from dare_reward.analysis.learnt import PARTS, Learnt, Visit, learnt, visit
+from dare_reward.analysis.shown import percent, signed
+from dare_reward.scoring.diagnostics import correctness
+from dare_reward.scoring.request import UNLIMITED, prepare
 
 Record = Mapping[str, Any]
 
@@ -72,5 +79,54 @@ def table(records: Sequence[Record]) -> str:
     return "\n".join(lines)
 
 
+def ledger(records: Sequence[Record], sampled: Sequence[Record]) -> str:
+    """A row for each arm: points and questions that it sharpened, learnt and lost, means over its seeds."""
+    by_id = {group["group_id"]: group for group in sampled}
+    lines = [f"{'of the gain, adapted questions':34}{''.join(f'{name:16}' for name in PARTS)}".rstrip()]
+    for arm in dict.fromkeys(r["arm"] for r in records):
+        found = [changed(r, by_id) for r in records if r["arm"] == arm]
+        row = f"{arm:18}{signed(np.mean([f.after - f.before for f in found])):16}"
+        for name in PARTS:
+            gain, share = (np.mean([getattr(f.parts[name], what) for f in found]) for what in ("gain", "share"))
+            row += f"{f'{signed(gain)} ({percent(share)}%)':16}"
+        lines.append(row.rstrip())
+    lines.append("In brackets: of the questions. 16 votes call 5 to 7% of them learnt by chance (docs/report.md).")
+    return "\n".join(lines)
+
+
+def changed(record: Record, sampled: Mapping[str, Record]) -> Learnt:
+    """What a run changed: votes of the sampled rollouts before it, and of its counted answers after it."""
+    unseen = set(record["unseen"])
+    groups = [sampled[n] for n in record["before"] if n not in unseen and n in sampled]
+    counted = [record["answers"][g["group_id"]] for g in groups]
+    after = [[{"answer": answer or None} for answer, n in own.items() for _ in range(n)] for own in counted]
+    before_P, after_P = (
+        np.array([record[when][g["group_id"]] / record["evaluated"] for g in groups]) for when in ("before", "after")
+    )
+    answered = [{**g, "rollouts": own} for g, own in zip(groups, after, strict=True)]
+    unmarked = "sentence" if record["form"] == "bare" else "none"  # as `run.py` says to the trainer
+    return learnt(Visit(before_P, votes(groups, unmarked)), Visit(after_P, votes(answered, unmarked)))
+
+
+def votes(groups: Sequence[Record], unmarked: str) -> np.ndarray[Any, Any]:
+    """Of each group, the share of its most voted answers that are right."""
+    kept = ("kind", "options", "label", "rollouts")
+    named = [{k: g[k] for k in kept if k in g} | {"group_id": str(i)} for i, g in enumerate(groups)]
+    prepared = prepare(named, params={"unmarked": unmarked}, limits=UNLIMITED)
+    return visit(prepared.groups, correctness(prepared)).vote_P
+
+
+def rows(path: str) -> list[Record]:
+    """The values of a file of JSON, or of JSON lines."""
+    text = Path(path).read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()] if path.endswith(".jsonl") else [json.loads(text)]
+
+
 if __name__ == "__main__":
-    print(table([json.loads(Path(name).read_text(encoding="utf-8")) for name in sys.argv[1:]]))
+    runs, sampled = (
+        [row for name in sys.argv[1:] if name.endswith(".jsonl") == lines for row in rows(name)]
+        for lines in (False, True)
+    )
+    print(table(runs))
+    if sampled:
+        print("", ledger(runs, sampled), sep="\n")

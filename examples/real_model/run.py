@@ -15,7 +15,8 @@ Each step leaves its result in FOLDER (default: build/real-model) and is not don
 With --train, after these:
 
     training      TRL's GRPOTrainer with LoRA against the running service; each run is a file in FOLDER/runs
-    learnt        pass@1 before and after, on the questions trained on and on those kept out, with intervals
+    learnt        pass@1 before and after, on the questions trained on and on those kept out, with intervals; and how much
+                  of the gain was sharpened, learnt and lost
 """
 
 import argparse
@@ -209,7 +210,8 @@ def train(model: Path | str, folder: Path, plan: dict[str, Any], given: argparse
     if not given.blind:
         for form in forms:
             records = [folder / "runs" / f"{run.name}.json" for run in runs if run.form == form]
-            call(python, HERE / "learnt.py", *records)
+            sampled = folder / f"rollouts-{form}.jsonl"
+            call(python, HERE / "learnt.py", *records, *([sampled] if sampled.is_file() else []))
 
 
 def openrlhf(model: Path | str, folder: Path, *, steps: int, index: str) -> None:

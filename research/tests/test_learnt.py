@@ -1,6 +1,7 @@
 """The product's ledger of what was learnt, on the kept runs of the real model: the shares of `rederive.py`, to the digit."""
 
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ from dare_reward.groups import Groups
 from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import UNLIMITED, prepare
 
-PAGE = Path(__file__).parents[2] / "docs" / "report.md"
+ROOT = Path(__file__).parents[2]
+PAGE, TRAINED = ROOT / "docs" / "report.md", ROOT / "research" / "docs" / "real-model-training.md"
 NAMES = {"kept": "sharpened", "learnt": "learnt", "lost": "lost"}
 
 
@@ -71,6 +73,27 @@ def test_the_ledger_of_the_real_model(form, size, arm):
     for name, part in NAMES.items():
         assert np.mean([f.parts[part].share for f in found]) == pytest.approx(expected[name], abs=1e-12)
     assert np.mean([f.parts["sharpened"].gain for f in found]) == pytest.approx(expected["points"], abs=1e-12)
+
+
+def test_the_example_s_table_shows_the_figures_of_the_page(monkeypatch):
+    """`examples/real_model/learnt.py` on the kept runs, and research/docs/real-model-training.md."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples" / "real_model"))
+    table = import_module("learnt")
+    runs = [r for r in records("real-model-runs") if (r["form"], r["size"], r["arm"]) == ("bare", 16, "gt_quarter")]
+    sampled = [
+        {
+            "group_id": q.id,
+            "kind": q.kind,
+            "label": list(q.accepted),
+            "rollouts": [{"answer": None if a < 0 else q.names_A[a]} for a in q.answer_M],
+        }
+        for q in questions("bare")
+    ]
+    (_, row, _) = table.ledger(runs, sampled).splitlines()
+    (said,) = [x for x in TRAINED.read_text().splitlines() if x.startswith("| bare | gt_quarter | 21.0 | 63.2 |")]
+    assert said == "| bare | gt_quarter | 21.0 | 63.2 | 14.6 | 12.2 | 3.5 |"
+    assert [cell for cell in row.split("  ") if cell.strip()][1:4] == ["+21.0", " +14.6 (63.2%)", " +6.2 (12.2%)"]
+    assert "(3.5%)" in row
 
 
 @pytest.mark.parametrize("form", ["bare", "reasoned"])

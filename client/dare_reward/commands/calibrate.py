@@ -39,7 +39,7 @@ from dare_reward.scoring.score import pseudo_label
 
 from .command import add_command, add_seed
 from .labelled import Labelled, interval, judged, other_estimate, read_labelled, refuse_repeats
-from .shared_arguments import add_file, add_param, missing_entropies, own_params, read_labels, read_prompts
+from .shared_arguments import add_file, add_param, bar, missing_entropies, own_params, read_labels, read_prompts
 
 UNMEASURED = (
     "no labelled prompt can be scored: each rollout with an answer needs mean_entropy or token_entropies. Estimate "
@@ -165,7 +165,8 @@ def accuracy(data: Labelled) -> dict[str, dict[int, Any]]:
     n_P = data.groups.sizes_P[known_P]
     c_P = data.groups.sum_rollouts(np.nan_to_num(data.correct_R))[known_P].astype(np.int64)
     ks = powers(int(n_P.min()))
-    majority = {k: mean_interval(majority_at_k(data.groups, data.correct_R, k)) for k in ks}
+    each = bar(ks, total=len(ks), unit="size", after=2.0)
+    majority = {k: mean_interval(majority_at_k(data.groups, data.correct_R, k)) for k in each}
     return {
         "pass@k": {k: asdict(pass_at_k_interval(n_P, c_P, k)) for k in ks},
         "maj@k, ties by chance": {k: asdict(v) for k, v in majority.items()},

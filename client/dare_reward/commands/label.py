@@ -28,7 +28,7 @@ from dare_reward.segments import Floats
 
 from .command import add_command
 from .labelled import shown_verdict
-from .shared_arguments import add_file, read_groups, warn
+from .shared_arguments import add_file, read_groups, warn, watched
 from .summary import ReadSummary
 
 BUDGET = 32
@@ -134,7 +134,7 @@ def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], Rea
     reader = read_groups(argparse.Namespace(**{**vars(arguments), "labels": None}))
     summary, labelled, again = ReadSummary(reader.unit, reader.ledger, done="read"), 0, 0
     groups: dict[str, Mapping[str, Any]] = {}
-    for number, group in reader:
+    for number, group in watched(reader, arguments.file):
         try:
             if isinstance(group, RequestError):
                 raise group

@@ -152,15 +152,22 @@ def missing_entropies(arguments: argparse.Namespace) -> EntropyEstimate | None:
 
 
 def watched(items: Iterable[T], path: str) -> Iterable[T]:
-    """The groups of a file, with a bar on a terminal that has the time left, if its library is here."""
-    if not sys.stderr.isatty() or path == "-" or not Path(path).is_file():
+    """The groups of a file or run log, with a bar on a terminal that has the time left, if its library is here."""
+    if not sys.stderr.isatty() or path == "-" or not Path(path).exists():
+        return items
+    total = line_count(path)
+    return bar(items, total=total, unit="group") if total > SHORT else items
+
+
+def bar(items: Iterable[T], *, total: int, unit: str, after: float = 0.0) -> Iterable[T]:
+    """The items, with that bar once so many seconds have passed."""
+    if not sys.stderr.isatty():
         return items
     try:
         from tqdm import tqdm  # noqa: PLC0415
     except ModuleNotFoundError:
         return items
-    total = line_count(path)
-    return iter(tqdm(items, total=total, unit="group", file=sys.stderr)) if total > SHORT else items
+    return iter(tqdm(items, total=total, unit=unit, delay=after, file=sys.stderr))
 
 
 def unscored(error: Problem) -> RequestError:
