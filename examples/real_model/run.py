@@ -15,8 +15,8 @@ Each step leaves its result in FOLDER (default: build/real-model) and is not don
 With --train, after these:
 
     training      TRL's GRPOTrainer with LoRA against the running service; each run is a file in FOLDER/runs
-    learnt        pass@1 before and after, on the questions trained on and on those kept out, with intervals; and how much
-                  of the gain was sharpened, learnt and lost
+    learnt        pass@1 before and after, on the questions trained on and on those kept out, with intervals, and how
+                  much of the gain was sharpened, learnt and lost
 """
 
 import argparse
