@@ -10,7 +10,6 @@ import pickle
 import re
 import sys
 import types
-from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,7 +30,7 @@ from dare_reward.runs import read_run
 from dare_reward.runs.line import asked_for
 from dare_reward.runs.log import run_log_of
 from dare_reward.stacks import adapter as common
-from dare_reward.stacks import report, rollout, slime, trl, verl
+from dare_reward.stacks import report, rollout, slime, verl
 from dare_reward.stacks.report import say_once
 from dare_reward.stacks.rollout import outside_answer
 from dare_reward.stacks.trl import AsyncDareReward, DareReward
@@ -118,19 +117,6 @@ def test_no_entropy_anywhere_is_votes_alone_unless_told(service):
 # --- failures --------------------------------------------------------------------------------------------------------
 
 
-def test_away(service, caplog):
-    service.down = True
-    group = rollout.group("g", rollouts("112"))
-    with pytest.raises(UnavailableError):
-        common.Scorer.of(URL).score([group])
-    assert common.Scorer.of(URL, on_error="abstain").score([group]) == ([[None] * 3], None)
-    assert "1 group (on_error=abstain;" in caplog.text
-    assert common.Scorer.of(URL, on_error="zero").score([group]) == ([[0.0] * 3], None)
-    rewards, reply = common.Scorer.of(URL, fallback="local", method="ttrl").score([group])
-    assert rewards == [[1, 1, 0]]
-    assert "local_fallback" in reply.flags
-
-
 @pytest.mark.parametrize("on_error", ADAPTER["on_error"].choices)
 def test_a_wrong_reply_is_an_error_whatever_on_error_says(service, on_error):
     """tests/unit/test_client.py has the other ways in which a reply is wrong."""
@@ -140,18 +126,6 @@ def test_a_wrong_reply_is_an_error_whatever_on_error_says(service, on_error):
 
 
 # --- the adapters ----------------------------------------------------------------------------------------------------
-
-
-def test_what_is_logged_beside_the_rewards(service):
-    logged = {}
-    texts = ["\\boxed{1}", "\\boxed{1}", "\\boxed{2}", "no idea"]
-    entropies = [[0.2], [0.4], [2.0], [9.0]]
-    DareReward(URL, num_generations=4, tau=0.3)(
-        ["p"] * 4, texts, token_entropies=entropies, log_metric=logged.__setitem__
-    )
-    assert logged["dare/invalid"] == 0.25
-    assert logged["dare/entropy"] == pytest.approx((0.2 + 0.4 + 2.0) / 3)
-    assert logged["dare/pruned"] == 0.25
 
 
 def test_rollouts_without_answers_are_warned_of_at_once_and_not_at_every_step(service, caplog):
@@ -208,22 +182,6 @@ def test_a_prompt_is_in_the_client_s_run_log_if_asked_for_and_does_not_travel(se
     run_log_of(tmp_path, asked_for(texts)).close()
     lines = list(read_run(tmp_path / "r"))
     assert [line.get("prompt") for line in lines] == [logged if texts else None] * 2
-
-
-def test_trl_extras_of_a_rollout_func(service):
-    reward = DareReward(URL, num_generations=2)
-    texts = ["\\boxed{1}", "\\boxed{2}"]
-    votes = [[{"text": "\\boxed{2}", "mean_entropy": 0.3, "num_tokens": 1}], []]
-    found = reward(
-        ["p"] * 2, texts, token_entropies=[[0.1, 0.3], [0.2]], token_mask=[[True, False], [True]], vote_only=votes
-    )
-    (group,) = service.bodies[0]["groups"]
-    assert [r["mean_entropy"] for r in group["rollouts"]] == [0.1, 0.2, 0.3]
-    assert [r.get("trained", True) for r in group["rollouts"]] == [True, True, False]
-    answers = [{"answer": a, "mean_entropy": h, "num_tokens": 1} for a, h in zip("122", (0.1, 0.2, 0.3), strict=True)]
-    assert found == list(dare_reward.estimate([{"group_id": "0", "rollouts": answers}]).groups[0].rewards[:2])
-    reward(["p"] * 2, texts, sampled_logprobs=[[-1.0], [-2.0]])
-    assert service.bodies[1]["groups"][0]["entropy_source"] == "logprob"
 
 
 @pytest.mark.parametrize(
@@ -387,6 +345,8 @@ def test_what_an_adapter_cannot_do_is_one_sentence_that_names_the_fix(service, o
         (lambda: DareReward(URL, num_generations=4)(list("abab"), texts_of("1111")), "rows of a prompt together"),
         (lambda: DareReward(URL, num_generations=2)([[{"role": "user", "content": c}] for c in "ab"], texts_of("11")), "2 prompts"),
         (lambda: DareReward(URL, num_generations=2, train_on="reasoning")(["p"] * 2, texts_of("11")), r"VoteRollout\(extra=0\)"),
+        (lambda: DareReward(URL, method="ttrl", labelled="gt"), "label"),  # of which column?
+        *((lambda more=more: common.Scorer.of(f"{URL}?{more}&labelled=gt"), "labelled") for more in ("method=dare", "method=rpc&reward=share", "")),
         (lambda: VoteRollout(1, url=URL), "adaptive"),
         (lambda: VoteRollout(1, adaptive="auto"), "url"),
         (lambda: VoteRollout(1, adaptive="auto", url=f"{URL}?method=dare"), "dare may pay another one.*: ttrl"),
@@ -704,20 +664,6 @@ def test_a_trainer_whose_division_is_not_seen_is_warned_of_once(service, monkeyp
 # --- ranks -----------------------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def gloo(monkeypatch, parts: Sequence[list[int]]):
-    """accelerate's two calls, for ranks that run one after the other: rank 0 first."""
-    sent: list = []
-    module, utils = types.ModuleType("accelerate"), types.ModuleType("accelerate.utils")
-    utils.gather_object = lambda rows: list(parts)
-    utils.broadcast_object_list = lambda values: (
-        sent.append(list(values)) if not sent else values.__setitem__(slice(None), sent[0])
-    )
-    monkeypatch.setitem(sys.modules, "accelerate", module)
-    monkeypatch.setitem(sys.modules, "accelerate.utils", utils)
-    yield
-
-
 def test_verl_filters_by_votes_where_a_method_can():
     """While verl samples there are no entropies, and no step to take advantages over."""
     found = verl.by_votes(common.Scorer.of(f"{URL}?method=dare&alpha=0.3&advantage=grpo&settled=0.9"))
@@ -726,25 +672,6 @@ def test_verl_filters_by_votes_where_a_method_can():
     assert verl.by_votes(common.Scorer.of(f"{URL}?method=gmae&advantage=gmae")).update == ()
     logging = verl.by_votes(common.Scorer.of(URL, method="dare", run="r", run_log="logs"))
     assert (logging.run, "run_log" in dict(logging.client)) == (None, False), "no group is logged twice"
-
-
-def test_every_rank_tells_trl_the_same_numbers(service, monkeypatch):
-    """TRL gathers what ranks log: one that logs less than the others would leave them waiting."""
-    texts = [["\\boxed{1}", "\\boxed{1}"], ["\\boxed{2}", "no idea"]]
-    parts = [[{"prompt": None, "name": "p", "text": t} for t in own] for own in texts]
-    told = []
-    with gloo(monkeypatch, parts):
-        for rank, own in enumerate(texts):
-            monkeypatch.setattr(trl, "_place", lambda trainer, rank=rank: {"rank": rank, "ranks": 2})
-            metrics, columns = {}, {}
-            reward = DareReward(URL, num_generations=4, method="ttrl")
-            found = reward(["p"] * 2, own, log_metric=metrics.__setitem__, log_extra=columns.__setitem__)
-            told.append((found, metrics, columns))
-    assert [found for found, *_ in told] == [[1, 1], [0, 0]]
-    assert told[0][1] == told[1][1]
-    assert told[0][1]["dare/majority_ratio"] == 0.5
-    assert [columns["dare/answer"] for *_, columns in told] == [["1", "1"], ["2", None]]
-    assert len(service.bodies) == 1
 
 
 # --- votes in waves --------------------------------------------------------------------------------------------------
@@ -789,18 +716,6 @@ def half(prompt, number):
 def rolled(trainer, url=f"{URL}?method=ttrl", adaptive="wave=4", **more):
     prompts = ["a"] * 8 + ["b"] * 8
     return VoteRollout(1, entropy="logprob", adaptive=adaptive, url=url, **more)(prompts, trainer)
-
-
-def test_trl_scores_the_votes_that_were_cast_and_logs_what_was_saved(service):
-    trainer = Trainer(half)
-    out = rolled(trainer)
-    columns = {k: v for k, v in out.items() if k not in {"prompt_ids", "logprobs"}}
-    texts = trainer.processing_class.batch_decode(out["completion_ids"])
-    rewards = DareReward(f"{URL}?method=ttrl")(["a"] * 8 + ["b"] * 8, texts, log_metric=trainer.log_metric, **columns)
-    assert rewards == [1.0] * 8 + [1.0, 0.0] * 4
-    assert [len(g["rollouts"]) for g in service.bodies[0]["groups"]] == [8, 16]
-    assert trainer.logged["dare/votes_saved"] == 4.0
-    assert trainer.logged["dare/settle_risk"] == 0.0
 
 
 def test_trl_gives_all_votes_where_nobody_can_tell(monkeypatch):
@@ -915,29 +830,16 @@ def test_groups_with_a_label_are_scored_by_it_where_asked(service):
     assert gt.score(groups)[0] == [[0, 0, 1, 1], [1, 1, 1, 0]]
     assert service.bodies[-1]["labelled"] == "gt"
     assert [c.get("label") for c in groups] == ["2", None]
-    with pytest.raises(ConfigError):
-        DareReward(URL, method="ttrl", labelled="gt")  # of which column?
-    for shares in ("method=dare", "method=rpc&reward=share", ""):
-        with pytest.raises(ConfigError):  # two scales in one step
-            common.Scorer.of(f"{URL}?{shares}&labelled=gt")
     common.Scorer.of(f"{URL}?method=perplexity_consistency&labelled=gt")
     score = DareReward(URL, method="ttrl", labelled="gt", label="answer", num_generations=4, entropy="none")
     texts = [f"The answer is {a}." for a in "11221112"]
     assert score(["a"] * 4 + ["b"] * 4, texts, answer=["2"] * 4 + [None] * 4) == [0, 0, 1, 1, 1, 1, 1, 0]
 
 
-def test_trl_gives_no_reward_to_what_is_not_selected(service):
-    answers = "11231455"
+def test_trl_selects_among_what_is_trained_alone(service):
     reward = DareReward(URL, num_generations=8, method="ttrl", selection="ddrl", selection_size=4)
-    rollouts = [{"answer": a} for a in answers]
-    (group,) = dare_reward.estimate([{"rollouts": rollouts}], method="ttrl", selection="ddrl", selection_size=4).groups
-    texts = [f"\\boxed{{{a}}}" for a in answers]
-    found = reward(["p"] * 8, texts)
-    assert found == [r if i in group.select else None for i, r in enumerate(group.rewards)]
-    assert sum(r is not None for r in found) == 4
-    votes = [[{"text": "\\boxed{1}"}]] * 8
     with pytest.raises(RequestError, match="use extra=0"):
-        reward(["p"] * 8, texts, vote_only=votes)
+        reward(["p"] * 8, texts_of("11231455"), vote_only=[[{"text": "\\boxed{1}"}]] * 8)
 
 
 def test_easyr1_wraps_the_copies_that_ray_makes(monkeypatch):

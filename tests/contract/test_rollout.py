@@ -26,7 +26,7 @@ from stack_samples import (
 )
 
 import dare_reward
-from dare_reward.errors import ConfigError, ReplyError, RequestError, UnavailableError
+from dare_reward.errors import ReplyError, RequestError, UnavailableError
 from dare_reward.stacks import slime, verl
 from dare_reward.stacks.adapter import Scorer
 from dare_reward.stacks.rollout import group, label_of, read_rollout
@@ -503,18 +503,6 @@ def test_a_failed_session_ends_no_run(monkeypatch, lost):
         there = [s for s in range(64) if (p, s) not in lost]
         first = {f"u{p}_{s}_0" for s in there[:32]}
         assert first <= {*kept}, "the first 32 that are there"
-
-
-def test_verls_padding_stands_in_before_votes_do(monkeypatch):
-    there = [k for k in sessions() if not k.startswith("u7_")]
-    kept = kept_of(monkeypatch, there, padding=[f"pad_{n}_0" for n in range(64)])
-    assert sum(k.startswith("pad") for k in kept) == 32
-    assert sum(k.startswith("u") for k in kept) == 7 * 32
-
-
-def test_a_number_that_verl_cannot_train_is_still_refused(monkeypatch):
-    with pytest.raises(ConfigError, match="multiples of 256"):
-        kept_of(monkeypatch, sessions(), trained=24)
 
 
 # --- labels that contradict each other -------------------------------------------------------------------------------
