@@ -305,6 +305,7 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "charts": charts_table,
     "rules": rules_table,
     "reasons": partial(meanings, "dare_reward.runs.reasons:REASONS", "reason", "the group"),
+    "no-answer": partial(meanings, "dare_reward.answers.extraction.final_answer:WHY_NONE", "`no_answer`", "meaning"),
     "line": line_table,
     "commands": commands_table,
     "group-inputs": group_inputs_table,
