@@ -161,10 +161,10 @@ def restarted(sign: int, away: float) -> str:
             return time.monotonic() - start
 
         back = asyncio.ensure_future(again())
-        seen, steps = told(of, await first), 1
-        while not back.done() or ", 0 of" not in told(of, await step(executor, of, slow=2.5)):
+        seen, steps, later = told(of, await first), 0, ""
+        while not back.done() or ", 0 of" not in later:
+            later, steps = told(of, await step(executor, of, slow=2.5)), steps + 1
             assert not back.done() or back.exception() is None, "the service did not come back"
-            steps += 1
         return f"{seen}; away for {back.result():.1f} s; step {steps} after is the service's alone again"
 
     with running:

@@ -3,8 +3,8 @@
     python scripts/test_stack.py openrlhf     makes the environment and unpacks the releases
     OPENRLHF_TREE=... .stacks/openrlhf/bin/python tests/faults/restart_busy.py [--front held|haproxy|none]
 
-Four processes with the release's own executor post 12 prompts x 16 rollouts, spread over 25 s; four busy processes run
-beside. One step has two restarts by SIGTERM, another these and a kill -9. Each new process starts when the old one ended.
+The release's own executor posts 12 prompts x 16 rollouts, spread over 25 s; four busy processes run beside. One step
+has two restarts by SIGTERM, another these and a kill -9. Each new process starts when the old one ended.
 
     held      a supervisor holds the listening socket, as systemd does
     haproxy   HAProxy with deploy/haproxy.cfg
@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
+import logging
 import os
 import random
 import signal
@@ -37,32 +37,10 @@ from released import Release, execute
 from serving import free_port, service
 from tries import count
 
-PROMPTS, SIZE, PROCESSES, SPREAD, BUSY = 12, 16, 4, 25.0, 4
+PROMPTS, SIZE, SPREAD, BUSY = 12, 16, 25.0, 4
 SIGNALS = {"two SIGTERM": (7, 15), "two SIGTERM, a kill -9": (7, 14, 21)}  # seconds after the first rollout
 HAPROXY = Path(__file__).parents[2] / "deploy" / "haproxy.cfg"
 Seen = tuple[int, int, float | None, float]  # prompt, rollout, reward, neutral
-
-
-async def rollouts(url: str, number: int, release: Release) -> list[Seen]:
-    """What the client process `number` of PROCESSES sees."""
-    executor = release.agent.SingleTurnAgentExecutor([url])
-
-    async def one(prompt: int, i: int) -> Seen:
-        answer = prompt if i <= SIZE // 2 else 100 + i
-        seconds = random.Random(1000 * prompt + i).uniform(0, SPREAD)
-        done = await execute(executor, f"prompt {prompt}\n", "", lambda _: (f"So \\boxed{{{answer}}}.", seconds))
-        reward = None if done["reward"] is None else float(done["reward"][0])
-        return prompt, i, reward, float(done["extra_logs"].get("neutral", [0.0])[0])
-
-    mine = [(p, i) for p in range(PROMPTS) for i in range(SIZE) if (p + i) % PROCESSES == number]
-    return list(await asyncio.gather(*(one(p, i) for p, i in mine)))
-
-
-def client(url: str, number: int) -> None:
-    release = Release(Path(os.environ["OPENRLHF_TREE"]))
-    print("ready", flush=True)
-    sys.stdin.readline()
-    print(json.dumps(asyncio.run(rollouts(url, number, release))), flush=True)
 
 
 class Front:
@@ -77,7 +55,6 @@ class Front:
             self.options["port"] = free_port()
         if kind == "haproxy":
             self.options |= {"DARE_TRUSTED_PROXIES": "127.0.0.1", "DARE_DRAIN": 0}
-        self.process: Any = None
         self.start()
         self.direct = self.url = self.process.url
         if kind == "haproxy":
@@ -111,63 +88,51 @@ def haproxy(server: str) -> Iterator[str]:
         process.wait()
 
 
-def step(front: Front, signals: tuple[int, ...], run: str) -> tuple[list[Seen], list[float], float]:
-    """What all clients saw, how long the service was away each time, and the groups that were open at the kill -9."""
+async def step(
+    release: Release, front: Front, signals: tuple[int, ...], run: str
+) -> tuple[list[Seen], list[float], float]:
+    """What the client saw, how long the service was away each time, and the groups that were open at the kill -9."""
     url = f"{front.url}/reward?run={run}-000000001&group_size={SIZE}&method=ttrl"
-    command = [sys.executable, __file__, "--url", url, "--client"]
-    clients = [
-        subprocess.Popen([*command, str(n)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for n in range(PROCESSES)
-    ]
-    for one in clients:
-        while "ready" not in one.stdout.readline():
-            assert one.poll() is None
-    for one in clients:
-        one.stdin.write("\n")
-        one.stdin.flush()
-    begun, away, open_groups = time.monotonic(), [], 0.0
+    executor, away, open_groups = release.agent.SingleTurnAgentExecutor([url]), [], 0.0
+
+    async def one(prompt: int, i: int) -> Seen:
+        answer = prompt if i <= SIZE // 2 else 100 + i
+        seconds = random.Random(1000 * prompt + i).uniform(0, SPREAD)
+        done = await execute(executor, f"prompt {prompt}\n", "", lambda _: (f"So \\boxed{{{answer}}}.", seconds))
+        reward = None if done["reward"] is None else float(done["reward"][0])
+        return prompt, i, reward, float(done["extra_logs"].get("neutral", [0.0])[0])
+
+    clients = asyncio.ensure_future(asyncio.gather(*(one(p, i) for p in range(PROMPTS) for i in range(SIZE))))
+    begun = time.monotonic()
     for number, second in enumerate(signals):
-        time.sleep(max(0.0, begun + second - time.monotonic()))
+        await asyncio.sleep(begun + second - time.monotonic())
         if number == 2:
-            open_groups = count(front.direct, "dare_join_open_groups")
-        away.append(front.replace(signal.SIGKILL if number == 2 else signal.SIGTERM))
-    replies = [one.communicate()[0].splitlines()[-1] for one in clients]
-    return [tuple(seen) for reply in replies for seen in json.loads(reply)], away, open_groups
+            open_groups = await asyncio.to_thread(count, front.direct, "dare_join_open_groups")
+        away.append(await asyncio.to_thread(front.replace, signal.SIGKILL if number == 2 else signal.SIGTERM))
+    return await clients, away, open_groups
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--front", choices=["held", "haproxy", "none"], default="held")
-    parser.add_argument("--nice", type=int, default=0, help="of the busy processes")
-    parser.add_argument("--url", help=argparse.SUPPRESS)
-    parser.add_argument("--client", type=int, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.client is not None:
-        client(given.url, given.client)
-        return 0
-    failed = False
-    print(
-        "| front | restarts | away, s | no reward | wrong | neutral | right | `restart_busy` |\n|---|---|---|---|---|---|---|---|"
-    )
+    given, failed = parser.parse_args(), False
+    release = Release(Path(os.environ["OPENRLHF_TREE"]))
+    logging.disable(logging.CRITICAL)  # the client logs each try
+    print("| front | restarts | away, s | no reward | wrong | neutral | right | `restart_busy` |\n" + "|---" * 8 + "|")
     with contextlib.ExitStack() as running:
         front = Front(given.front, running)
         for _ in range(BUSY):
-            busy = subprocess.Popen(["nice", "-n", str(given.nice), sys.executable, "-c", "while True: pass"])
-            running.callback(busy.kill)
+            running.callback(subprocess.Popen([sys.executable, "-c", "while True: pass"]).kill)
         for number, (name, signals) in enumerate(SIGNALS.items()):
-            seen, away, open_groups = step(front, signals, f"r{number}")
+            seen, away, open_groups = asyncio.run(step(release, front, signals, f"r{number}"))
             lost = [s for s in seen if s[2] is None]
             neutral = [s for s in seen if s[2] is not None and s[3]]
             wrong = [s for s in seen if s[2] is not None and not s[3] and s[2] != float(s[1] <= SIZE // 2)]
-            right = len(seen) - len(lost) - len(neutral) - len(wrong)
             bad = bool(lost or wrong) or len({s[0] for s in neutral}) > open_groups
             failed |= bad and given.front != "none"
-            absences = ", ".join(f"{s:.1f}" for s in away)
-            figures = " | ".join(str(len(x)) for x in (lost, wrong, neutral))
-            print(
-                f"| {given.front} | {name} | {absences} | {figures} | {right} | {'FAILED' if bad else 'passed'} |",
-                flush=True,
-            )
+            figures = [len(lost), len(wrong), len(neutral), len(seen) - len(lost) - len(neutral) - len(wrong)]
+            cells = [given.front, name, ", ".join(f"{s:.1f}" for s in away), *figures, "FAILED" if bad else "passed"]
+            print("|", *(f"{cell} |" for cell in cells), flush=True)
     return int(failed)
 
 
