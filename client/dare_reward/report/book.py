@@ -48,8 +48,6 @@ class RunTotals:
     errors: int = 0
     methods: Counter[tuple[str, str]] = field(default_factory=Counter)
     estimates: Counter[str] = field(default_factory=Counter)  # groups by how their entropies were estimated
-    first: str = ""
-    last: str = ""
     picks: Picks = field(default_factory=Picks)
     visits: Visits = field(default_factory=Visits)
     labelled: LastSteps[Line] = field(default_factory=LastSteps)  # the groups that judge what to train with
@@ -108,8 +106,6 @@ class RunTotals:
         reply = line["reply"]
         self.groups += 1
         self.rollouts += len(reply.get("valid") or ())
-        self.first = self.first or str(line.get("time") or "")
-        self.last = str(line.get("time") or "")
         self.last_place = place = self._place(line.get("step"))
         if reply.get("error") is not None:
             self.errors += 1

@@ -138,17 +138,19 @@ class RunVerdict:
     """A word, the rule of `RULES` that gave it, why in numbers, and the index of the step since when it holds."""
 
     word: Word
+    tone: Tone
     rule: str
     why: str
     since: int | None = None
 
-    @property
-    def tone(self) -> Tone:
-        return tone_of(self.word)
+
+def _said(rule: str, why: str, since: int | None = None) -> RunVerdict:
+    word = RULES[rule].word
+    return RunVerdict(word, tone_of(word), rule, why, since)
 
 
-ONE_SET: Final = RunVerdict("no run", "one-set", "no rule compares what has no steps")
-READING: Final = RunVerdict("too early", "still-reading", "the page updates by itself")
+ONE_SET: Final = _said("one-set", "no rule compares what has no steps")
+READING: Final = _said("still-reading", "the page updates by itself")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +206,7 @@ def run_verdict(columns: Columns, states: Sequence[str | None]) -> RunVerdict:
     since = len(states)
     while since > 0 and states[since - 1] == rule:
         since -= 1
-    return RunVerdict(RULES[rule].word, rule, _why(rule, columns), since)
+    return _said(rule, _why(rule, columns), since)
 
 
 def accuracy_verdict(visits: Visits) -> RunVerdict:
@@ -220,12 +222,7 @@ def accuracy_verdict(visits: Visits) -> RunVerdict:
     why = f"later visits {change.mean:+.2f}, over {change.pairs:,} pairs of visits of {visits.again:,} prompts"
     if not change.sure:
         return _said("accuracy-unclear", why)
-    rule = "accuracy-rose" if change.mean > 0 else "accuracy-fell"
-    return RunVerdict(RULES[rule].word, rule, why, change.since)
-
-
-def _said(rule: str, why: str) -> RunVerdict:
-    return RunVerdict(RULES[rule].word, rule, why)
+    return _said("accuracy-rose" if change.mean > 0 else "accuracy-fell", why, change.since)
 
 
 def rules_by_step(columns: Columns, known: Sequence[str | None] = (), first: int = 0) -> list[str | None]:

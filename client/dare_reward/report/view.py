@@ -218,18 +218,15 @@ class RunView:
             "errors": run.errors,
             "estimates": dict(run.estimates),
             "methods": [[*variant, count] for variant, count in run.methods.most_common()],
-            "first": run.first,
-            "last": run.last,
             "labelled": any(run.whole.weight(name) for name in LABELLED),
             "k": run.largest_k,
             "charts": [asdict(c) for c in shadow_charts(run.shadows)],
             "events": _events(self.states, accuracy),
             "headline": asdict(worst),
-            "verdict": _verdict(state),
+            "verdict": asdict(state),
             "calibration": self._shown(verdict),
-            "accuracy": _verdict(accuracy),
+            "accuracy": asdict(accuracy),
             "learnt": self.learnt and asdict(self.learnt.shown()),
-            "unmeasured": unmeasured(run),
             "shadows": shadows,
         }
 
@@ -238,10 +235,6 @@ def unmeasured(run: RunTotals) -> list[str]:
     """Its methods that read entropies, of which no label says whether they are informative."""
     run.add_up()
     return [] if run.whole.weight("entropy_auroc") else sorted({name for name, _ in run.methods if reads_entropy(name)})
-
-
-def _verdict(verdict: RunVerdict) -> JSON:
-    return {**asdict(verdict), "tone": verdict.tone}
 
 
 def _events(states: Sequence[str | None], accuracy: RunVerdict) -> list[JSON]:
