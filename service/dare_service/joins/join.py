@@ -8,14 +8,17 @@ read: `WaitingClient.end` is called in the turn of the loop that reads the end.
     `size` members have come           the group is scored once, and all who wait are answered
     a connection ends while it waits   its place is kept for AWAY seconds; the next post of the content takes it
     a connection ends before its reply the content is owed that reply, once: its next try gets it
-    the hold is over                   `Held` (503): the client comes back, its place is kept
+    the hold is over                   `Held`, for 503: the client comes back, its place is kept
     a reply is lost unseen             the retry comes within RETRY seconds and joins like any other. Where its group
                                        holds only contents just rewarded for SETTLE seconds, each gets what it had
     the deadline is over               more than half is there: scored, `partial`; else equal rewards, `neutral`, or
                                        where a group of the key closed before, its content's reward or the middle
-    the service stops                  all who wait get `Stopped` (503)
+    the service stops                  all who wait get 503
     a process is younger than YOUNG    clients may have tries behind them: a member is due at the end of its first hold
-    the memory is full                 kept replies go, the oldest first; then posts get `Full` (503)
+    the memory is full                 kept replies go, the oldest first; then posts get 503
+
+Two things cannot be told: a retry whose first try hangs in silence is another member, until that connection is found
+dead; and a second group of a prompt, all of whose texts the first one had, gets its rewards after SETTLE seconds.
 """
 
 from __future__ import annotations
@@ -30,6 +33,9 @@ from typing import Any, Final, Literal
 
 from dare_reward.errors import DareError
 
+from ..body import Disconnected
+from ..problems import RefusalError, stopping
+
 AWAY: Final = 30.0  # seconds for which a member is remembered whose client does not come back: it pauses for one
 RETRY: Final = 5.0  # seconds in which a client that lost its reply is back
 SETTLE: Final = 5.0  # seconds that such a member waits for siblings that were not there before
@@ -42,18 +48,6 @@ Reason = Literal["full", "deadline"]
 
 class Held(DareError):  # noqa: N818  (an outcome of waiting)
     """The group did not fill while the request was held."""
-
-
-class Full(DareError):  # noqa: N818
-    """No memory for another member."""
-
-
-class Stopped(DareError):  # noqa: N818
-    """The service stops."""
-
-
-class Gone(DareError):  # noqa: N818
-    """The client has gone."""
 
 
 @dataclass(slots=True, eq=False)
@@ -142,9 +136,10 @@ class Join:
     async def reply(
         self, key: Hashable, size: int, content: bytes, rollout: Any, *, weight: int, client: WaitingClient
     ) -> bytes:
-        """The member's reply. Raises Held, Full, Stopped or Gone."""
+        """The member's reply. Raises Held; Disconnected where the client has gone; RefusalError 503 where nobody can
+        wait."""
         if self._stopped:
-            raise Stopped
+            raise stopping()
         self._forget(weight + MEMBER)
         if (closed := self.closed.get(key)) is not None and closed.owes(content, self.clock()):
             closed.missed[content] -= 1
@@ -162,7 +157,7 @@ class Join:
         if client.gone.done():
             if group.reason is not None or member.reply.done():
                 member.reply.add_done_callback(lambda _: self.missed(key, content))
-            raise Gone
+            raise Disconnected
         return member.reply.result()
 
     def missed(self, key: Hashable, content: bytes) -> None:
@@ -176,7 +171,7 @@ class Join:
         self._stopped = True
         for group in self.open.values():
             for member in group.members:
-                _fail(member, Stopped())
+                _fail(member, stopping())
 
     # --- a member's way ----------------------------------------------------------------------------------------------
 
@@ -191,7 +186,8 @@ class Join:
             member.left = None
             return group, member
         if self.bytes + weight > self.memory:
-            raise Full
+            why = "the memory for waiting rollouts is full; try again"
+            raise RefusalError(503, why, code="memory", headers={"Retry-After": "1"})
         group = group or self.open.setdefault(key, JoiningGroup(key, size))
         young = time.monotonic() < self.began + YOUNG
         due = now + min(self.hold, self.deadline) if young else now + self.deadline

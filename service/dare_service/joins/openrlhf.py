@@ -47,13 +47,13 @@ from ..json_body import read_json
 from ..json_size import check_json
 from ..log import Runs, logger
 from ..metrics import Metrics
-from ..problems import RefusalError, stopping
+from ..problems import RefusalError
 from ..request_url import address, query_string
 from ..run_recorder import RunRecorder, recorded
 from ..settings import Settings
 from ..uvicorn_connection import ENDED
 from ..workers import INLINE_BYTES, Watch, Workers, run, unless_gone, until_gone
-from .join import Full, Gone, Held, Join, JoiningGroup, Stopped, WaitingClient
+from .join import Held, Join, JoiningGroup, WaitingClient
 from .response_start import response_start
 from .url_options import INSTALL, Run, run_of
 
@@ -215,13 +215,6 @@ class OpenRLHF:
                 raise Disconnected
         except Held as held:
             raise self._unfilled(question.name, held, size) from None
-        except Full:
-            why = "the memory for waiting rollouts is full; try again"
-            raise RefusalError(503, why, code="memory", headers={"Retry-After": "1"}) from None
-        except Gone:
-            raise Disconnected from None
-        except Stopped:
-            raise stopping() from None
         finally:
             connection.watch(None)
         return reply
