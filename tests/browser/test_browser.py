@@ -282,7 +282,36 @@ def test_three_runs_stand_beside_each_other(browser, serve):
     assert browser.console() == []
 
 
-def test_the_report_of_a_labelled_file(browser, tmp_path):
+def shown_whole(browser, shown, card):
+    """What `calibrate` shows stands in the page letter for letter, its figures too."""
+    text = browser.run(f"document.querySelector('.headline, {card}').closest('.content').innerText").replace("\t", " ")
+    text = " ".join(text.split())
+    for said in (shown["headline"], shown["why"], *shown["notes"], shown["line"], *map(" ".join, shown["rows"])):
+        assert " ".join(said.split()) in text
+
+
+def test_the_live_page_shows_what_calibrate_shows(browser, serve, tmp_path, capsys):
+    """A run whose labels decide: the card, opened, has every figure of the terminal."""
+    address = serve(DARE_RUN_LOG=str(tmp_path / "log"))
+    own = [json.loads(x) for x in Path("examples/smollm2_m64.jsonl").read_text().splitlines()]
+    for step in range(3):
+        few = [{**g, "rollouts": g["rollouts"][8 * step : 8 * step + 16]} for g in own[:40]]
+        httpx.post(f"{address}/reward", json={"run": "r", "step": step, "groups": few}).raise_for_status()
+    alone(browser)
+    browser.driver.get(address)
+    browser.until(
+        "document.getElementById('rests') && document.querySelector('.facts').textContent.includes('120 groups')"
+    )
+    browser.run("document.getElementById('rests').click()")
+    browser.until("document.querySelector('.verdict .command')")
+    main(["calibrate", str(tmp_path / "log"), "--json"])
+    shown = json.loads(capsys.readouterr().out)["shown"]
+    browser.until(f"{TEXT}.includes({json.dumps(shown['notes'][0])})")
+    shown_whole(browser, shown, ".verdict")
+    assert browser.console() == []
+
+
+def test_the_report_of_a_labelled_file(browser, tmp_path, capsys):
     out = tmp_path / "labelled.html"
     assert main(["report", "examples/smollm2_m64.jsonl", "--shadow", "scrl", "-o", str(out)]) == 0
     alone(browser)
@@ -290,6 +319,8 @@ def test_the_report_of_a_labelled_file(browser, tmp_path):
     browser.until("document.querySelector('.finding .command')")
     assert browser.run("document.querySelector('.headline').textContent").startswith("Use the plain vote. Entropy is")
     assert browser.run("document.querySelectorAll('.said li').length") == 2
+    assert main(["calibrate", "examples/smollm2_m64.jsonl", "--json"]) in {0, 1}
+    shown_whole(browser, json.loads(capsys.readouterr().out)["shown"], ".finding")
     pictures(browser, "labelled")
     assert browser.console() == []
 
