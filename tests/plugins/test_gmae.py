@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from said import said
 
 import dare_reward
 from dare_reward import estimate
@@ -24,9 +25,7 @@ ANSWERS = st.lists(st.sampled_from([*"aaabbcd", None]), min_size=1, max_size=8)
 
 
 def group(answers, trained=None, **more):
-    trained = [True] * len(answers) if trained is None else trained
-    rollouts = [{"answer": a, "trained": t} for a, t in zip(answers, trained, strict=True)]
-    return {"kind": "exact", "rollouts": rollouts, **more}
+    return {"kind": "exact", "rollouts": said(answers, trained=trained), **more}
 
 
 def score(answers, trained=None, **params):

@@ -8,22 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from said import said, scored
 
-import dare_reward
 from dare_reward.methods import find
 
 PLUGINS = Path(__file__).parents[2] / "examples" / "plugins"
 
 pytestmark = pytest.mark.usefixtures("plugins")
-
-
-def score(rollouts, method, **params):
-    return dare_reward.estimate([{"kind": "exact", "rollouts": rollouts}], method=method, **params).groups[0]
-
-
-def said(text, **columns):
-    """One rollout per letter."""
-    return [{"answer": a, **{name: values[i] for name, values in columns.items()}} for i, a in enumerate(text)]
 
 
 ASK = """
@@ -42,10 +33,10 @@ def test_pip_installs_four_methods_and_each_is_one_word_away(tmp_path):
     subprocess.run([*pip, "--no-deps", "--no-build-isolation", "--target", tmp_path / "site", copy], check=True)
     code = f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r})\n{ASK}"
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # the fixture's
-    said = subprocess.run(
+    told = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=env, cwd=tmp_path
     )
-    own, advantages = json.loads(said.stdout)
+    own, advantages = json.loads(told.stdout)
     assert own == {name: f"dare_plugins.{name}" for name in ("cocov", "gmae", "jury_rl", "t3rl")}
     assert advantages[0] == advantages[1] > 0 > advantages[2]
 
@@ -61,19 +52,19 @@ def test_each_says_how_far_it_was_checked():
 
 def test_cocov_verified_labels():
     rollouts = said("aabbc", pass_rate=[0.2, 0.2, 0.9, 0.9, 0.6], num_tokens=[5] * 5)
-    routed = score(rollouts, "cocov", tau_low=0.5, k=2)
+    routed = scored(rollouts, "cocov", tau_low=0.5, k=2)
     assert routed.pseudo_label == "b"
     assert "verified_label" in routed.flags
-    assert score(rollouts, "cocov", k=2).pseudo_label == "a"
-    none = score(said("aabbc", pass_rate=[0.2] * 5, num_tokens=[5] * 5), "cocov", tau_low=0.5)
+    assert scored(rollouts, "cocov", k=2).pseudo_label == "a"
+    none = scored(said("aabbc", pass_rate=[0.2] * 5, num_tokens=[5] * 5), "cocov", tau_low=0.5)
     assert none.advantages == (0.0,) * 5
     assert "no_label" in none.flags
 
 
 def test_cocov_lengths_matter_only_above_the_threshold():
     lengths = [10, 20, 90, 10, 20]
-    low = score(said("aaabc", num_tokens=lengths), "cocov", tau_high=0.6, k=2).advantages
-    high = score(said("aaabc", num_tokens=lengths), "cocov", tau_high=0.5, k=2).advantages
+    low = scored(said("aaabc", num_tokens=lengths), "cocov", tau_high=0.6, k=2).advantages
+    high = scored(said("aaabc", num_tokens=lengths), "cocov", tau_high=0.5, k=2).advantages
     assert low[0] == low[1] == low[2] > 0 > low[3] == low[4]
     assert high[2] > high[0] > 0
     assert min(high[:3]) >= low[0]
@@ -81,8 +72,7 @@ def test_cocov_lengths_matter_only_above_the_threshold():
 
 def test_a_proof_is_paid_and_no_proof_sums_to_zero():
     def score_of(*verified):
-        rows = [{"answer": a, "verified": v} for a, v in zip("11123", verified, strict=True)]
-        return score(rows, "jury_rl", c=0.5, allow_experimental=True)
+        return scored(said("11123", verified=verified), "jury_rl", c=0.5, allow_experimental=True)
 
     assert score_of(1, 0, 0, 0, 0).rewards == (1.0, 1.0, 1.0, 0.0, 0.0)
     unproved = score_of(0, 0, 0, 1, 0)
@@ -91,5 +81,4 @@ def test_a_proof_is_paid_and_no_proof_sums_to_zero():
 
 
 def test_a_proved_rollout_outweighs_others():
-    rows = [{"answer": a, "verified": v} for a, v in zip("1112", (0, 0, 0, 1), strict=True)]
-    assert score(rows, "t3rl", allow_experimental=True).pseudo_label == "2"
+    assert scored(said("1112", verified=(0, 0, 0, 1)), "t3rl", allow_experimental=True).pseudo_label == "2"

@@ -3,11 +3,11 @@
 import csv
 import json
 import re
-import time
 
 import httpx
 import pytest
 from jsonl import read_lines, write_lines
+from serving import wait_for
 
 from dare_reward.cli import main
 from dare_reward.errors import ConfigError
@@ -86,10 +86,7 @@ def test_what_the_doctor_asks_is_no_part_of_a_run(start_service, tmp_path):
         assert main(["doctor", "--reward-url", url]) == 0
         own = {"groups": [{"group_id": "own", "rollouts": [{"answer": "1", "mean_entropy": 0.1}]}]}
         assert httpx.post(f"{url}/reward", json=own).status_code == 200
-        for _ in range(600):
-            if httpx.get(f"{url}/info").json()["run_log"]["flushed"]:
-                break
-            time.sleep(0.05)
+        wait_for(lambda: httpx.get(f"{url}/info").json()["run_log"]["flushed"])
         assert [line["group_id"] for line in read_run(tmp_path)] == ["own"]
 
 

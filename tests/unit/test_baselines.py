@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from said import said, scored
 
 import dare_reward
 from dare_reward.advantages import advantages, pass_at_k_pair
@@ -22,13 +23,9 @@ def close(found, expected):
 
 
 def score(rollouts, method, group=(), **params):
-    reply = dare_reward.estimate([{"kind": "exact", **dict(group), "rollouts": rollouts}], method=method, **params)
-    assert reply.groups[0].error is None, reply.groups[0].error
-    return reply.groups[0]
-
-
-def answers(values):
-    return [{"answer": a} for a in values]
+    found = scored(rollouts, method, dict(group), **params)
+    assert found.error is None, found.error
+    return found
 
 
 def test_every_worked_example_is_tested():
@@ -38,8 +35,8 @@ def test_every_worked_example_is_tested():
 
 def test_empo():
     case = CASES["empo"]
-    close(score(answers(case["answers"]), "empo").rewards, case["expected"]["exclude_invalid_from_reward"])
-    found = score(answers(case["answers"]), "empo", no_answer="singleton").rewards
+    close(score(said(case["answers"]), "empo").rewards, case["expected"]["exclude_invalid_from_reward"])
+    found = score(said(case["answers"]), "empo", no_answer="singleton").rewards
     close(found, case["expected"]["verl_release_empty_is_singleton"])
 
 
@@ -111,7 +108,7 @@ def test_evol_rl():
 
 def test_self_harmony():
     case = CASES["self_harmony"]
-    group = score(answers(case["view_0"]), "self_harmony", {"second_group": answers(case["view_1"])})
+    group = score(said(case["view_0"]), "self_harmony", {"second_group": said(case["view_1"])})
     assert group.pseudo_label == case["expected"]["label"]
     close(group.rewards, case["expected"]["rewards_0"])
     close(group.second_rewards, case["expected"]["rewards_1"])
@@ -119,7 +116,7 @@ def test_self_harmony():
 
 def test_co_rewarding_1():
     case = CASES["co_rewarding_1"]
-    group = score(answers(case["original"]), "co_rewarding_1", {"second_group": answers(case["paraphrase"])})
+    group = score(said(case["original"]), "co_rewarding_1", {"second_group": said(case["paraphrase"])})
     assert group.pseudo_label == case["expected"]["label_for_original"]
     close(group.rewards, case["expected"]["rewards_original"])
     close(group.second_rewards, case["expected"]["rewards_paraphrase"])
@@ -154,7 +151,7 @@ def test_cocov_pass_at_k_advantage():
 
 @pytest.mark.parametrize("case", GOLDEN["majority_vote_cases"], ids=lambda c: c["tie"])
 def test_majority_vote(case):
-    close(score(answers(case["input"]["answers"]), "ttrl", tie=case["tie"]).rewards, case["expected"])
+    close(score(said(case["input"]["answers"]), "ttrl", tie=case["tie"]).rewards, case["expected"])
 
 
 @pytest.mark.parametrize("case", GOLDEN["advantage_cases"], ids=lambda c: c["from_case"])

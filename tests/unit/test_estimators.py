@@ -4,25 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from said import said, scored
 
 import dare_reward
 from dare_reward.cli import main
 from dare_reward.errors import RequestError
-
-
-def score(rollouts, method, group=(), **params):
-    return dare_reward.estimate(
-        [{"kind": "exact", **dict(group), "rollouts": rollouts}], method=method, **params
-    ).groups[0]
-
-
-def said(text, **columns):
-    """One rollout per letter; a dot is no answer."""
-    return [
-        {"answer": None if a == "." else a, **{name: values[i] for name, values in columns.items()}}
-        for i, a in enumerate(text)
-    ]
-
 
 # --- confidence ------------------------------------------------------------------------------------------------------
 
@@ -30,19 +16,19 @@ def said(text, **columns):
 @pytest.mark.parametrize("method", ["deepconf", "scope"])
 def test_one_candidate_per_token_is_refused(method):
     rollouts = said("12", topk_logprobs=[[[-1.0]], [[-2.0]]], token_entropies=[[0.1], [0.1]], step_ends=[[1], [1]])
-    error = score(rollouts, method).error
+    error = scored(rollouts, method).error
     assert error.code == "topk"
     assert "surprisal" in error.message
 
 
 def test_deepconf_takes_a_ready_confidence():
     rollouts = said("aabb.", confidence=[1.0, 1.0, 5.0, 0.5, 9.0])
-    group = score(rollouts, "deepconf", keep=1.0)
+    group = scored(rollouts, "deepconf", keep=1.0)
     assert group.pseudo_label == "b"
     assert [s.p_hat for s in group.support] == pytest.approx([2 / 7.5, 5.5 / 7.5])
-    share = score(rollouts, "deepconf", keep=1.0, reward="share")
+    share = scored(rollouts, "deepconf", keep=1.0, reward="share")
     assert share.rewards == pytest.approx((2 / 7.5, 2 / 7.5, 5.5 / 7.5, 5.5 / 7.5, 0.0))
-    kept = score(rollouts, "deepconf", keep=0.25)
+    kept = scored(rollouts, "deepconf", keep=0.25)
     assert kept.keep == (False, False, True, False, False)
     assert kept.rewards == (0.0, 0.0, 1.0, 1.0, 0.0)
 
@@ -57,7 +43,7 @@ def test_scope_per_batch_shares_one_subgroup_size(full_groups):
 
 def test_scope_with_every_vote_is_the_weighted_majority():
     rollouts = said("aaabb", confidence=[1.0, 1.0, 1.0, 4.0, 4.0])
-    group = score(rollouts, "scope", drawn_share=1.0)
+    group = scored(rollouts, "scope", drawn_share=1.0)
     assert group.rewards == (0.0, 0.0, 0.0, 1.0, 1.0)
     assert group.pseudo_label == "b"
 
@@ -73,9 +59,9 @@ def test_scope_counts_steps_among_the_generated_tokens():
     }
     rival = {"answer": "2", "confidence": 2.49}
     for first in (plain, masked):  # mean of the steps' 1.5 and 3.5
-        assert score([first, rival], "scope", drawn_share=1.0).rewards == (1.0, 0.0)
-        assert score([first, {**rival, "confidence": 2.51}], "scope", drawn_share=1.0).rewards == (0.0, 1.0)
-        assert score([first, {**rival, "confidence": 2.51}], "scope", drawn_share=1.0, steps="whole").rewards == (
+        assert scored([first, rival], "scope", drawn_share=1.0).rewards == (1.0, 0.0)
+        assert scored([first, {**rival, "confidence": 2.51}], "scope", drawn_share=1.0).rewards == (0.0, 1.0)
+        assert scored([first, {**rival, "confidence": 2.51}], "scope", drawn_share=1.0, steps="whole").rewards == (
             1.0,
             0.0,
         )
@@ -85,19 +71,19 @@ def test_scope_counts_steps_among_the_generated_tokens():
 
 
 def test_gt_goes_by_flags_and_by_the_label():
-    assert score(said("12."), "gt", {"label": "2"}).rewards == (0.0, 1.0, 0.0)
+    assert scored(said("12."), "gt", {"label": "2"}).rewards == (0.0, 1.0, 0.0)
     flagged = [{"answer": "1", "correct": True}, {"answer": "2", "correct": False}]
-    assert score(flagged, "gt").rewards == (1.0, 0.0)
-    assert score(flagged, "gt", {"label": "2"}).rewards == (1.0, 0.0)
-    assert "label" in score(said("12"), "gt").error.message
+    assert scored(flagged, "gt").rewards == (1.0, 0.0)
+    assert scored(flagged, "gt", {"label": "2"}).rewards == (1.0, 0.0)
+    assert "label" in scored(said("12"), "gt").error.message
 
 
 def test_evol_rl_needs_a_digit_unless_told_otherwise():
     rollouts = said("aab", embedding=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    strict = score(rollouts, "evol_rl")
+    strict = scored(rollouts, "evol_rl")
     assert strict.rewards == (-1.0, -1.0, -1.0)
     assert "few_valid" in strict.flags
-    free = score(rollouts, "evol_rl", need_digit=False)
+    free = scored(rollouts, "evol_rl", need_digit=False)
     assert free.rewards == (0.75, 0.75, -0.5)
     assert free.pseudo_label == "a"
 
@@ -107,31 +93,31 @@ def test_evol_rl_does_not_let_rounding_decide():
     rng = np.random.default_rng(0)
     one = rng.normal(size=64)
     rollouts = said("1111", embedding=[(one * s).tolist() for s in (1.0, 0.1, 3.0, 7.0)])
-    assert score(rollouts, "evol_rl").rewards == (0.75,) * 4
+    assert scored(rollouts, "evol_rl").rewards == (0.75,) * 4
 
 
 def test_paired_ties_go_to_the_answer_first_said_in_that_group():
-    group = score(said("ab"), "co_rewarding_1", {"second_group": said("ba")})
+    group = scored(said("ab"), "co_rewarding_1", {"second_group": said("ba")})
     assert group.pseudo_label == "b"
     assert group.rewards == (0.0, 1.0)
     assert group.second_rewards == (0.0, 1.0)
 
 
 def test_a_label_that_the_group_itself_never_gave():
-    group = score(said("aa"), "co_rewarding_2", {"teacher_group": said("zz")})
+    group = scored(said("aa"), "co_rewarding_2", {"teacher_group": said("zz")})
     assert group.pseudo_label == "z"
     assert group.rewards == (0.0, 0.0)
 
 
 def test_self_harmony_without_a_common_answer():
-    group = score(said("aa"), "self_harmony", {"second_group": said("bb")})
+    group = scored(said("aa"), "self_harmony", {"second_group": said("bb")})
     assert group.rewards == group.second_rewards == (0.0, 0.0)
     assert "no_common_answer" in group.flags
     assert group.pseudo_label is None
 
 
 def test_answers_of_both_groups_are_compared_as_answers():
-    group = score(said("1"), "co_rewarding_2", {"teacher_group": [{"text": "so \\boxed{1.0}"}], "kind": "math"})
+    group = scored(said("1"), "co_rewarding_2", {"teacher_group": [{"text": "so \\boxed{1.0}"}], "kind": "math"})
     assert group.rewards == (1.0,)
     assert group.pseudo_label == "1"
 
@@ -145,15 +131,15 @@ KNOWN = {"k": 1.0, "sigma": 0.5, "kappa": 2.0, "delta": 0.7, "allow_experimental
 def test_compass_sign_decides_who_is_sure():
     steady, shaky = np.log([[0.6, 0.1]] * 4).tolist(), np.log([[0.9, 0.05], [0.4, 0.3]] * 2).tolist()
     rollouts = said("ab", topk_logprobs=[steady, shaky], token_entropies=[[1.0] * 4] * 2)
-    assert score(rollouts, "compass", allow_experimental=True).pseudo_label == "a"
-    assert score(rollouts, "compass", allow_experimental=True, conf_sign=1).pseudo_label == "b"
-    path = score(rollouts, "compass", allow_experimental=True).rewards
+    assert scored(rollouts, "compass", allow_experimental=True).pseudo_label == "a"
+    assert scored(rollouts, "compass", allow_experimental=True, conf_sign=1).pseudo_label == "b"
+    path = scored(rollouts, "compass", allow_experimental=True).rewards
     assert path[0] == pytest.approx(1 + 0.5)
     assert path[1] == pytest.approx((0.85 + 0.1) / 2)
 
 
 def marked(rollouts, **params):
-    return score(rollouts, "spine", allow_experimental=True, **params)
+    return scored(rollouts, "spine", allow_experimental=True, **params)
 
 
 def test_spine_leave_one_out():
@@ -188,11 +174,11 @@ def test_spine_never_marks_a_tool_token():
 
 def test_restrain_needs_its_constants():
     with pytest.raises(RequestError, match="missing: k, sigma, kappa, delta"):
-        score(said("ab"), "restrain", allow_experimental=True)
+        scored(said("ab"), "restrain", allow_experimental=True)
 
 
 def test_restrain_penalises_scattered_groups():
-    group = score(said("abc"), "restrain", {"prompt_weight": 0.5}, **KNOWN)
+    group = scored(said("abc"), "restrain", {"prompt_weight": 0.5}, **KNOWN)
     assert group.advantages == pytest.approx((-0.35,) * 3)
     assert "penalised" in group.flags
     assert group.rewards is None
@@ -202,23 +188,23 @@ def test_restrain_penalises_scattered_groups():
 def test_restrain_takes_every_width(sigma):
     known = {**KNOWN, "k": 0.5, "sigma": sigma}
     for answers in ("ab", "abc", "aab"):
-        group = score(said(answers), "restrain", prompt_weights="current", **known)
+        group = scored(said(answers), "restrain", prompt_weights="current", **known)
         assert all(np.isfinite(a) for a in group.advantages)
 
 
 def test_restrain_prompt_weights():
-    given = score(said("aab"), "restrain", {"prompt_weight": 0.25}, **KNOWN)
-    one = score(said("aab"), "restrain", prompt_weights="one", **KNOWN)
-    current = score(said("aab"), "restrain", prompt_weights="current", **KNOWN)
+    given = scored(said("aab"), "restrain", {"prompt_weight": 0.25}, **KNOWN)
+    one = scored(said("aab"), "restrain", prompt_weights="one", **KNOWN)
+    current = scored(said("aab"), "restrain", prompt_weights="current", **KNOWN)
     assert given.advantages == pytest.approx([0.25 * a for a in one.advantages])
     weight = np.exp(-((2 / 3 - 1) ** 2) / 0.5)
     assert current.advantages == pytest.approx([weight * a for a in one.advantages])
     assert current.diagnostics["prompt_weight"] == pytest.approx(weight)
-    assert "prompt_weight" in score(said("aab"), "restrain", **KNOWN).error.message
+    assert "prompt_weight" in scored(said("aab"), "restrain", **KNOWN).error.message
 
 
 def test_restrain_normalises_over_the_trained_rollouts():
-    both = score(said("aab", trained=[True, True, False]), "restrain", prompt_weights="one", **KNOWN)
+    both = scored(said("aab", trained=[True, True, False]), "restrain", prompt_weights="one", **KNOWN)
     assert both.advantages == (0.0, 0.0, None)
 
 
@@ -228,23 +214,23 @@ def test_restrain_normalises_over_the_trained_rollouts():
 def test_a_missing_reference_is_an_error_or_flagged():
     rollouts = said("a", ref_token_probs=[[0.5, 0.5]], base_ref_mean_prob=[0.1], format=[1.0])
     for method in ("rlpr", "verifree"):
-        assert "reference" in score(rollouts, method).error.message
-        assert "reference" in score(rollouts, method, {"reference": "  "}).error.message
-        pseudo = score(rollouts, method, missing_reference="pseudo")
+        assert "reference" in scored(rollouts, method).error.message
+        assert "reference" in scored(rollouts, method, {"reference": "  "}).error.message
+        pseudo = scored(rollouts, method, missing_reference="pseudo")
         assert "pseudo_reference" in pseudo.flags
-        given = score(rollouts, method, {"reference": "x"})
+        given = scored(rollouts, method, {"reference": "x"})
         assert given.rewards == pseudo.rewards
         assert "pseudo_reference" not in given.flags
 
 
 def test_no_place_for_the_reference_is_no_credit():
     rollouts = [{"answer": None, "format": 1.0, "ref_token_probs": [0.9], "base_ref_mean_prob": 0.0}]
-    assert score(rollouts, "rlpr", {"reference": "x"}).rewards == (0.1,)
-    assert score(rollouts, "verifree", {"reference": "x"}).rewards == (0.0,)
+    assert scored(rollouts, "rlpr", {"reference": "x"}).rewards == (0.1,)
+    assert scored(rollouts, "verifree", {"reference": "x"}).rewards == (0.0,)
 
 
 def test_a_certain_impossibility_is_zero():
-    assert score(said("a", ref_token_probs=[[0.0, 1.0]]), "verifree", {"reference": "x"}).rewards == (0.0,)
+    assert scored(said("a", ref_token_probs=[[0.0, 1.0]]), "verifree", {"reference": "x"}).rewards == (0.0,)
 
 
 # --- uniform diagnostics ---------------------------------------------------------------------------------------------
@@ -254,10 +240,10 @@ def test_a_certain_impossibility_is_zero():
 def test_flags_about_entropies_are_the_same_for_every_method(method):
     params = {"allow_experimental": True} if method == "t3rl" else {}
     rollouts = said("112", mean_entropy=[0.001, 0.002, 1.5], verified=[0, 0, 0])
-    flags = score(rollouts, method, **params).flags
+    flags = scored(rollouts, method, **params).flags
     assert {"low_entropy", "u_gt_1"} <= set(flags)
     assert not {"low_entropy", "u_gt_1"} & set(
-        score(said("11", mean_entropy=[0.1, 0.9], verified=[0, 0]), method, **params).flags
+        scored(said("11", mean_entropy=[0.1, 0.9], verified=[0, 0]), method, **params).flags
     )
 
 

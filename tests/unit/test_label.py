@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from jsonl import write_lines
+from said import said
 
 from dare_reward.cli import main
 from dare_reward.commands import label
@@ -22,9 +23,7 @@ SAMPLES = ("smollm2_m64", "arithmetic_m64", "gsm8k_sample", "game24_sample")
 
 
 def group(name, answers, entropies=(), **fields):
-    entropies = entropies or [0.5] * len(answers)
-    rollouts = [{"answer": a, "mean_entropy": h} for a, h in zip(answers, entropies, strict=True)]
-    return {"group_id": name, "rollouts": rollouts, **fields}
+    return {"group_id": name, "rollouts": said(answers, mean_entropy=entropies or [0.5] * len(answers)), **fields}
 
 
 def written(path, *rows):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from said import said
 
 import dare_reward
 from dare_reward.advantages import ear
@@ -25,12 +26,7 @@ ANSWERS = st.lists(st.sampled_from([*"aaaabbcde", None]), min_size=1, max_size=1
 
 
 def group(answers, *, entropies=None, trained=None, **more):
-    columns = {"mean_entropy": entropies, "trained": trained}
-    rollouts = [{"answer": a} for a in answers]
-    for name, column in columns.items():
-        for rollout, value in zip(rollouts, column or [], strict=False):
-            rollout[name] = value
-    return {"kind": "exact", "rollouts": rollouts, **more}
+    return {"kind": "exact", "rollouts": said(answers, mean_entropy=entropies, trained=trained), **more}
 
 
 def score(answers, method="ttrl", **params):

@@ -1,0 +1,26 @@
+"""The one builder of groups for tests of methods: what rollouts said, a letter each, and what the group gets for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import dare_reward
+from dare_reward.reply import GroupReply
+
+
+def said(answers: Iterable[str | None], **columns: Any) -> list[dict[str, Any]]:
+    """A rollout an answer, with its value of each column that is no None; a dot is no answer."""
+    rollouts = [{"answer": None if answer == "." else answer} for answer in answers]
+    for name, column in columns.items():
+        for rollout, value in zip(rollouts, column or (), strict=False):
+            rollout[name] = value
+    return rollouts
+
+
+def scored(
+    rollouts: list[dict[str, Any]], method: str, group: Mapping[str, Any] | None = None, **params: Any
+) -> GroupReply:
+    """What one group of these rollouts gets, whose answers are compared as they stand."""
+    sent = {"kind": "exact", **(group or {}), "rollouts": rollouts}
+    return dare_reward.estimate([sent], method=method, **params).groups[0]
