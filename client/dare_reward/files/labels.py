@@ -56,6 +56,7 @@ class LabelFile:
         self.file = file
         self.labels: dict[str, FileLabel] = {}
         self._joined: Counter[str] = Counter()
+        self._unlabelled = ""  # the first group without a label
         try:
             values = open_records(file)
         except RequestError as error:
@@ -88,6 +89,7 @@ class LabelFile:
         """The group with its label. RequestError where the group says something else, or asks another prompt."""
         label = self.labels.get(str(group.get("group_id")))
         if label is None:
+            self._unlabelled = self._unlabelled or str(group.get("group_id"))
             return dict(group)
         self._joined[label.group_id] += 1
         if label.prompt and isinstance(prompt := group.get("prompt"), str) and prompt != label.prompt:
@@ -121,8 +123,8 @@ class LabelFile:
         if not self._joined:
             name = next(iter(self.labels))
             raise RequestError(
-                f"{self.file}: none of its {len(self.labels)} labels is of a group here (the first: {name[:64]!r}). "
-                "They are joined by group_id: name the file that was labelled.",
+                f"{self.file}: none of its {len(self.labels)} labels is of a group here (its first id is {name[:64]!r}, "
+                f"of a group {self._unlabelled[:64]!r}). They are joined by group_id: name the file that was labelled.",
                 code="labels",
             )
 
