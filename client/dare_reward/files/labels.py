@@ -121,10 +121,10 @@ class LabelFile:
     def check_joined(self) -> None:
         """RequestError if no label was of any group."""
         if not self._joined:
-            name = next(iter(self.labels))
+            theirs, ours = (name[:64] for name in (next(iter(self.labels)), self._unlabelled))
             raise RequestError(
-                f"{self.file}: none of its {len(self.labels)} labels is of a group here (its first id is {name[:64]!r}, "
-                f"of a group {self._unlabelled[:64]!r}). They are joined by group_id: name the file that was labelled.",
+                f"{self.file}: none of its {len(self.labels)} labels is of a group here (its first id is {theirs!r}, "
+                f"of a group {ours!r}). They are joined by group_id: name the file that was labelled.",
                 code="labels",
             )
 
