@@ -626,7 +626,8 @@ def test_nonsense_from_the_service_is_replaced(make, stubborn, status):
     assert logs(go(executor, Engine(say, delay=0), n=4), "reward_fallback") == [{1.0}]
 
 
-def test_groups_that_were_scored_here_reach_the_services_run_log_with_the_next_post(make, stubborn):
+def test_groups_that_were_scored_here_reach_the_services_run_log_with_the_next_post(make, stubborn, caplog):
+    """One that the service refuses costs no other its line."""
     executor, up, seen = begun(make("run=r")), [], []
     real = httpx.AsyncHTTPTransport()
 
@@ -635,6 +636,8 @@ def test_groups_that_were_scored_here_reach_the_services_run_log_with_the_next_p
             raise httpx.ConnectError("away")
         if request.method == "POST":
             seen.append(json.loads(request.content))
+        if len(seen) == 2:
+            return httpx.Response(413, json={})
         return await real.handle_async_request(request)
 
     answering(executor, sometimes)
@@ -654,6 +657,7 @@ def test_groups_that_were_scored_here_reach_the_services_run_log_with_the_next_p
     assert list(map(len, names)) == [1, 1, 1]
     assert len({name for post in names for name in post}) == 3
     assert {body["run"] for body in seen} == {"r"}
+    assert "1 groups are missing in the service's run log" in caplog.text
 
 
 def test_a_group_whose_reply_is_lost_is_logged_once(start_service, monkeypatch, stubborn, tmp_path):

@@ -26,7 +26,7 @@ import httpx
 import numpy as np
 
 from dare_reward import AsyncClient, Client, GroupReply, Reply, __version__, estimate
-from dare_reward.errors import ConfigError, DareError, ReplyError
+from dare_reward.errors import ConfigError, DareError, ReplyError, UnavailableError
 from dare_reward.methods import config_id, find, scale_unseen, write_line
 from dare_reward.openrlhf import SCALE, AnswerRules, Known, Label, Pruned, RolloutOutcome, evaluation, neutral, outcomes
 from dare_reward.scoring.request import Limits
@@ -223,12 +223,18 @@ class GroupScorer:
 
     async def _post_missed(self, client: AsyncClient, missed: Sequence[tuple[Group, str]]) -> None:
         """Each under the key of its first post: the service may have logged it, and only its reply was lost."""
+        lost = 0
         for at, (group, key) in enumerate(missed):
             try:
                 await client.reward([group], run=self._run, key=key, **self._options)
+            except UnavailableError:
+                lost += len(missed) - at
+                break
             except Exception as error:  # noqa: BLE001
-                logger.warning("%d groups are missing in the service's run log: %s", len(missed) - at, error)
-                return
+                logger.warning("group %s: %s: %s", group["group_id"], type(error).__name__, error)
+                lost += 1
+        if lost:
+            logger.warning("%d groups are missing in the service's run log", lost)
 
     async def close(self) -> None:
         """Close the connections of this event loop; the next group opens new ones."""
