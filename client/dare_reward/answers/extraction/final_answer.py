@@ -28,7 +28,7 @@ from .program_output import announced_literal, marked_literal
 from .prose_values import UNREAD, WORDS
 from .statements import concluding_value, verdict
 from .unannounced import last_line, lone_line, unannounced_letter, unannounced_value
-from .values import readable, values
+from .values import PLAIN, readable, values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -251,6 +251,8 @@ def _inside(content: str) -> str | None:
 
     What is neither a value nor a few words is not taken whole: a derivation is no vote.
     """
+    if PLAIN.fullmatch(content):
+        return content  # by far the most common
     for box in boxes(content, 1):
         return box.content
     if content.count('"') == 1:
