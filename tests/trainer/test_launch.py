@@ -1,6 +1,5 @@
 """Doctor and data preparation."""
 
-import csv
 import json
 import re
 
@@ -221,13 +220,6 @@ def test_a_set_of_ones_own_with_answers_can_be_graded(tmp_path):
     assert read_label(line["label"]).answer == "B"
 
 
-def test_solutions_give_their_boxed_answer(tmp_path):
-    source = tmp_path / "math.jsonl"
-    source.write_text('{"problem": "p", "solution": "so \\\\boxed{\\\\frac{1}{2}} is it"}\n\n')
-    prepare("math-500", source, tmp_path)
-    assert read_label(read_lines(tmp_path / "math-500.jsonl")[0]["label"]).answer == "\\frac{1}{2}"
-
-
 @pytest.mark.parametrize("suffix", ["jsonl", "csv"])
 def test_a_line_ends_where_its_format_says(tmp_path, suffix):
     """JSON and quoted CSV may hold what else ends a line."""
@@ -238,38 +230,6 @@ def test_a_line_ends_where_its_format_says(tmp_path, suffix):
     prepare("math-500", source, tmp_path)
     (row,) = read_rows(tmp_path / "math-500.jsonl")
     assert row["input"].startswith(question)
-
-
-def test_choices_by_index_and_by_letter(tmp_path):
-    source = tmp_path / "mmlu.jsonl"
-    rows = [{"question": "q", "options": ["x", "y", "z"], "answer": a} for a in ("B", "z")] + [
-        {"question": "r", "options": ["x", "y"], "answer_index": 0}
-    ]
-    rows[1]["question"] = "s"
-    source.write_text("\n".join(map(json.dumps, rows)))
-    prepare("mmlu-pro", source, tmp_path)
-    found = read_lines(tmp_path / "mmlu-pro.jsonl")
-    labels = [read_label(row["label"]) for row in found]
-    assert [(label.answer, label.options) for label in labels] == [("B", 3), ("C", 3), ("A", 2)]
-    assert {label.kind for label in labels} == {"choice"}
-    assert found[0]["input"].startswith("q\nA. x\nB. y\nC. z\n")
-
-
-def test_choices_with_the_right_one_apart(tmp_path):
-    source = tmp_path / "gpqa.csv"
-    with source.open("w", newline="") as file:
-        writer = csv.DictWriter(file, ["Question", "Correct Answer", *(f"Incorrect Answer {i}" for i in (1, 2, 3))])
-        writer.writeheader()
-        for i in range(40):
-            writer.writerow(
-                {"Question": f"q{i}", "Correct Answer": "yes", **{f"Incorrect Answer {j}": f"no{j}" for j in (1, 2, 3)}}
-            )
-    prepare("gpqa", source, tmp_path)
-    found = read_lines(tmp_path / "gpqa.jsonl")
-    letters = [read_label(row["label"]).answer for row in found]
-    assert set(letters) == set("ABCD")  # not always in one place
-    for row, letter in zip(found, letters, strict=True):
-        assert f"\n{letter}. yes\n" in row["input"]
 
 
 @pytest.mark.parametrize(
