@@ -18,6 +18,9 @@ import _venv  # ends a Python that is too old
 SAMPLE = Path("examples/arithmetic_m64.jsonl")
 PAGE = Path("build/demo.html")
 SHOWN = 3  # groups whose tables are printed
+LEGEND = (
+    "u: the entropy of an answer; p-hat: its weighted share of the votes; p: the same among the answers that are kept"
+)
 
 
 def main() -> int:
@@ -45,7 +48,9 @@ def main() -> int:
         score = [command, "score", arguments.file, "--url", url, "--table"]
         result = subprocess.run(score, check=False, cwd=_venv.ROOT, stdout=subprocess.PIPE, text=True)
         tables = result.stdout.strip().split("\n\n")
-        _venv.say("\n\n".join(tables[:SHOWN]) + f"\n\n{min(SHOWN, len(tables))} of {len(tables)} groups are shown.")
+        _venv.say(
+            "\n\n".join(tables[:SHOWN]) + f"\n\n{LEGEND}\n{min(SHOWN, len(tables))} of {len(tables)} groups are shown."
+        )
         _venv.say(verdict(command, arguments.file))
         _venv.say(page(command, arguments.file))
         if arguments.keep:

@@ -29,7 +29,7 @@ def test_the_demo_gives_an_address_only_while_it_serves(demo, monkeypatch):
     assert "http://" in said[0]
     assert "http://" not in said[-1]
     assert said[1].count("pseudo-label") == 3
-    assert said[1].endswith("\n\n3 of 16 groups are shown.")
+    assert said[1].endswith("\n3 of 16 groups are shown.")
     assert said[2].startswith("By the labels of this file: Not decided: label ")
     assert "".join(said).count("\n") < 60, "what a person reads"
     page = ROOT / said[3].rpartition(" ")[2]
