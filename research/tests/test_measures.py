@@ -15,6 +15,7 @@ from dare_research.analysis.measures import (
     KINDS,
     direction_gain,
     entropy,
+    entropy_auroc,
     estimator_error,
     evaluation_interval,
     mean_overlap,
@@ -26,7 +27,7 @@ from dare_research.analysis.measures import (
     rollout_overlap,
     steps_to_threshold,
 )
-from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval, powers, standard_error
+from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval, powers
 from dare_reward.groups import Groups
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "tests" / "golden" / "dare.json").read_text())["analysis_cases"]
@@ -241,5 +242,19 @@ def test_means_over_prompts():
     found = pass_at_k_interval([7, 4, 1], [2, 4, 1], 2)
     assert found.estimate == pytest.approx((1 - (5 * 4) / (7 * 6) + 1) / 2)
     assert found.prompts == 2
-    assert standard_error(np.array([1.0, 3.0, np.nan])) == pytest.approx(1.0)
-    assert np.isnan(standard_error(np.array([1.0])))
+
+
+def test_pooling_measures_difficulty():
+    """Hard prompts with high entropy: pooled looks informative, within groups it is a coin."""
+    rng = np.random.default_rng(0)
+    answers, entropies = [], []
+    for p in range(200):
+        hard = p % 2
+        right = rng.random(32) < (0.1 if hard else 0.9)
+        answers.append(["a" if r else "b" for r in right])
+        entropies.append((hard + rng.random(32)).tolist())
+    groups, truth = labelled(answers, ["a"] * 200, mean_entropy=entropies)
+    found = entropy_auroc(groups, truth)
+    assert found["pooled"] > 0.8
+    assert found["within"]["estimate"] == pytest.approx(0.5, abs=0.04)
+    assert np.isnan(found["controlled"]["estimate"])

@@ -9,7 +9,7 @@ import pytest
 
 import dare_reward
 from dare_reward import numbers as registry
-from dare_reward.analysis.auroc import entropy_auroc
+from dare_reward.analysis.auroc import group_auroc
 from dare_reward.analysis.passk import pass_at_k
 from dare_reward.answers.extraction.final_answer import WHY_NONE
 from dare_reward.cli import main
@@ -77,7 +77,7 @@ def of_analysis():
     correct_R = correctness(prepared)
     sizes, right = prepared.groups.sizes_P, prepared.groups.sum_rollouts(correct_R).astype(int)
     return {
-        "entropy_auroc": entropy_auroc(prepared.groups, correct_R).within.estimate,
+        "entropy_auroc": np.nanmean(group_auroc(prepared.groups, prepared.groups.column("mean_entropy"), correct_R)),
         **{f"pass@{k}": np.mean([pass_at_k(n, c, k) for n, c in zip(sizes, right) if n >= k]) for k in (1, 2, 4)},
     }
 

@@ -5,7 +5,6 @@ Within groups: a figure pooled over prompts measures how hard the prompts are, w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
@@ -13,44 +12,9 @@ import numpy as np
 
 from ..groups import Groups
 from ..segments import Bools, Floats, Ints, offsets
-from .bootstrap import Interval, mean_interval, ratio_interval
+from .bootstrap import Interval, ratio_interval
 
 WIDTH = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class EntropyAuroc:
-    """P(entropy of a right rollout < entropy of a wrong one), ties one half.
-
-    within       mean over groups that have both; with a bootstrap interval over prompts
-    pooled       over all pairs of rollouts of all prompts: for comparison only
-    controlled   over the pairs of a group whose lengths differ by at most 10 per cent; NaN without lengths
-    pairs        share of the within-group pairs that this keeps
-    length       the same figure with length in place of entropy: P(a right rollout is shorter)
-    """
-
-    within: Interval
-    pooled: float
-    controlled: Interval
-    pairs: float
-    length: Interval
-
-
-def entropy_auroc(
-    groups: Groups, correct_R: Floats, *, unsure_R: Floats | None = None, level: float = 0.95, seed: int = 0
-) -> EntropyAuroc:
-    """All figures of `unsure_R` (default: `mean_entropy`) and `num_tokens`; rollouts without an answer are left out."""
-    entropy_R = groups.column("mean_entropy") if unsure_R is None else unsure_R
-    length_R = groups.column("num_tokens")
-    usable_R = groups.valid_R & ~np.isnan(correct_R)
-    wins_P, matched_P, all_P = matched_pairs(groups, entropy_R, length_R, np.where(usable_R, correct_R, np.nan))
-    return EntropyAuroc(
-        within=mean_interval(group_auroc(groups, entropy_R, correct_R), level=level, seed=seed),
-        pooled=pooled_auroc(entropy_R[usable_R], correct_R[usable_R]),
-        controlled=ratio_interval(wins_P, matched_P, level=level, seed=seed),
-        pairs=float(matched_P.sum() / all_P.sum()) if all_P.sum() else np.nan,
-        length=mean_interval(group_auroc(groups, length_R, correct_R), level=level, seed=seed),
-    )
 
 
 class _Rollouts(Protocol):
@@ -72,12 +36,6 @@ def group_auroc(groups: _Rollouts, score_R: Floats, correct_R: Floats) -> Floats
     return _auroc(score_R, correct_R, groups.valid_R, groups.group_R, len(groups.sizes_P))
 
 
-def pooled_auroc(score_N: Floats, correct_N: Floats) -> float:
-    """The same over one list of scores."""
-    every = np.ones(len(score_N), bool)
-    return float(_auroc(score_N, correct_N, every, np.zeros(len(score_N), np.int64), 1)[0])
-
-
 def _auroc(score_R: Floats, correct_R: Floats, among_R: Bools, group_R: Ints, groups: int) -> Floats:
     """By the sum of the right ones' ranks, of which the least is n (n + 1) / 2."""
     usable_R = among_R & ~np.isnan(score_R) & ~np.isnan(correct_R)
@@ -88,6 +46,19 @@ def _auroc(score_R: Floats, correct_R: Floats, among_R: Bools, group_R: Ints, gr
     above_P = np.bincount(group_R, rank_R, groups) - rights_P * (rights_P + 1) / 2
     share_P: Floats = np.divide(pairs_P - above_P, pairs_P, out=np.full(groups, np.nan), where=pairs_P > 0)
     return share_P
+
+
+def equally_long(
+    groups: Groups, score_R: Floats, correct_R: Floats, *, level: float = 0.95, seed: int = 0
+) -> tuple[Interval, float]:
+    """The same over pairs of a group whose lengths differ by at most a tenth, and which share of all pairs they are.
+
+    NaN without lengths.
+    """
+    known_R = np.where(groups.valid_R, correct_R, np.nan)
+    wins_P, matched_P, all_P = matched_pairs(groups, score_R, groups.column("num_tokens"), known_R)
+    share = float(matched_P.sum() / all_P.sum()) if all_P.sum() else np.nan
+    return ratio_interval(wins_P, matched_P, level=level, seed=seed), share
 
 
 def matched_pairs(

@@ -44,7 +44,7 @@ import numpy as np
 
 from ..groups import Groups
 from ..segments import Bools, Floats
-from .auroc import entropy_auroc, group_auroc
+from .auroc import equally_long, group_auroc
 from .bootstrap import Interval, mean_interval
 from .certainty import ENTROPY, GRID, VOTE, Certainty
 from .truth import LABELS, known_groups, right_answers
@@ -219,7 +219,7 @@ def calibrate(
     others = np.searchsorted(GRID, without_own)
     truth_R = np.where(e.usable_P[groups.group_R], correct_R, np.nan)
     unsure_R = certainty.of_R(groups)
-    auroc = entropy_auroc(groups, truth_R, unsure_R=unsure_R, level=level, seed=seed)
+    controlled, pairs = equally_long(groups, unsure_R, truth_R, level=level, seed=seed)
     auroc_P = group_auroc(groups, unsure_R, truth_R)
     right_P = e.right_PB[:, VOTE] > 0
 
@@ -244,11 +244,11 @@ def calibrate(
         telling=int(np.count_nonzero(e.score_P)),
         left_out=e.left_out,
         small=_small(groups, e, weight),
-        auroc=auroc.within,
+        auroc=over(auroc_P),
         auroc_right=over(np.where(right_P, auroc_P, np.nan)),
         auroc_wrong=over(np.where(right_P, np.nan, auroc_P)),
-        equally_long=auroc.controlled,
-        pairs=auroc.pairs,
+        equally_long=controlled,
+        pairs=pairs,
         gain=over(e.right_PB[rows, others] - e.right_PB[:, VOTE]),
         more=0 if exponent else _more(e, statistic, to_pass.gate, chosen),
         params=line.line(exponent, {**changed(line, weight), **options.get("reading", NOTHING)}),

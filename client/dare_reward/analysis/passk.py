@@ -34,12 +34,6 @@ def pass_at_k_interval(
     return mean_interval(np.array(values, np.float64), resamples=resamples, seed=seed)
 
 
-def standard_error(values_P: Floats) -> float:
-    """Standard error of a mean over prompts, s/sqrt(P) with ddof 1; NaN for fewer than two."""
-    known = values_P[~np.isnan(values_P)]
-    return float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else np.nan
-
-
 def majority_at_k(groups: Groups, correct_R: Floats, k: int, *, draws: int = DRAWS, seed: int = 0) -> Floats:
     """maj@k of each group: chance that the most voted answer of k of its rollouts is right.
 

@@ -189,7 +189,7 @@ def _right_vote(line: Line) -> float:
     answers, rollouts = line["reply"].get("answers") or (), line["rollouts"]
     votes = Counter(answer for answer in answers if answer is not None)
     most = max(votes.values(), default=0)
-    right = {a: bool(r.get("correct")) for a, r in zip(answers, rollouts, strict=True)}
+    right = {a: bool(r.get("correct")) for a, r in zip(answers, rollouts, strict=False)}
     leaders = [right[answer] for answer, count in votes.items() if count == most]
     return sum(leaders) / len(leaders) if leaders else 0.0
 

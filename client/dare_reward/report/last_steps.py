@@ -78,7 +78,8 @@ def group_of(line: JSON) -> JSON:
     rollouts = line["rollouts"]
     if (heavy := {"text", "token_entropies"}) & set().union(*rollouts):
         bare = ({k: v for k, v in r.items() if k not in heavy} for r in rollouts)
-        rollouts = [{**r, "answer": a} for r, a in zip(bare, line["reply"]["answers"], strict=True)]
+        answers = line["reply"].get("answers") or [None] * len(rollouts)
+        rollouts = [{**r, "answer": answer} for r, answer in zip(bare, answers, strict=True)]
     return {**{k: line[k] for k in ("kind", "options") if line.get(k) is not None}, "rollouts": rollouts}
 
 

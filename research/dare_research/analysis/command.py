@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dare_reward.analysis.auroc import entropy_auroc
 from dare_reward.analysis.bootstrap import Interval, mean_interval
 from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval, powers
 from dare_reward.analysis.truth import known_groups, right_answers
@@ -37,6 +36,7 @@ from dare_reward.segments import Bools, Floats
 
 from .measures import (
     direction_gain,
+    entropy_auroc,
     estimator_error,
     mean_overlap,
     mode_answers,
@@ -203,7 +203,7 @@ def summarise(
         },
         "accuracy": accuracy_of(groups, correct_R, known_P, seed),
         "majority": {k: asdict(v) for k, v in majority_of(groups, correct_R, seed).items()},
-        "entropy": asdict(entropy_auroc(groups, correct_R, seed=seed)),
+        "entropy": entropy_auroc(groups, correct_R, seed=seed),
         "methods": {
             name: summarise_method(groups, correct_R, name, seed=seed, params=params) for name, params in chosen.items()
         },

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dare_reward.analysis.auroc import equally_long, group_auroc
 from dare_reward.analysis.bootstrap import Interval, mean_interval
 from dare_reward.analysis.truth import known_groups, right_answers
 from dare_reward.groups import Groups
@@ -30,6 +31,29 @@ def share_right(groups: Groups, correct_R: Floats) -> Floats:
     """mean(R) of each group, over all its rollouts; NaN where truth is not known."""
     share_P = groups.sum_rollouts(np.nan_to_num(correct_R)) / np.maximum(groups.sizes_P, 1)
     return np.where(known_groups(groups, correct_R), share_P, np.nan)
+
+
+def entropy_auroc(groups: Groups, correct_R: Floats, *, seed: int = 0) -> dict[str, Any]:
+    """P(entropy of a right rollout < entropy of a wrong one), ties one half; rollouts without an answer are left out.
+
+    within       mean over groups that have both; with a bootstrap interval over prompts
+    pooled       over all pairs of rollouts of all prompts: for comparison only
+    controlled   over the pairs of a group whose lengths differ by at most a tenth, which are `pairs` of all
+    length       the same with length in place of entropy: P(a right rollout is shorter)
+    """
+    entropy_R, length_R = groups.column("mean_entropy"), groups.column("num_tokens")
+    controlled, pairs = equally_long(groups, entropy_R, correct_R, seed=seed)
+    at_R = groups.valid_R & ~np.isnan(correct_R)
+    answers = [["right" if right else "wrong" for right in (correct_R[at_R] > 0).tolist()]]
+    pooled = group_auroc(Groups.of(answers), entropy_R[at_R], correct_R[at_R]) if at_R.any() else [np.nan]
+    within, length = (mean_interval(group_auroc(groups, x_R, correct_R), seed=seed) for x_R in (entropy_R, length_R))
+    return {
+        "within": asdict(within),
+        "pooled": float(pooled[0]),
+        "controlled": asdict(controlled),
+        "pairs": pairs,
+        "length": asdict(length),
+    }
 
 
 # --- how far a reward is from the true one ---------------------------------------------------------------------------

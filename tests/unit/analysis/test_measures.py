@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dare_reward.analysis.auroc import entropy_auroc, group_auroc, pooled_auroc
+from dare_reward.analysis.auroc import equally_long, group_auroc
 from dare_reward.analysis.bootstrap import mean_interval, ratio_interval
 from dare_reward.analysis.passk import pass_at_k
 from dare_reward.groups import Groups
@@ -62,24 +62,6 @@ def test_within_group_auroc_by_hand():
     )
     values = group_auroc(groups, groups.column("mean_entropy"), truth)
     np.testing.assert_allclose(values, [(1 + 0.5 + 0 + 0) / 4, np.nan, 1.0])
-    assert entropy_auroc(groups, truth).within.estimate == pytest.approx((0.375 + 1) / 2)
-
-
-def test_pooling_measures_difficulty():
-    """Hard prompts with high entropy: pooled looks informative, within groups it is a coin."""
-    rng = np.random.default_rng(0)
-    answers, entropies = [], []
-    for p in range(200):
-        hard = p % 2
-        right = rng.random(32) < (0.1 if hard else 0.9)
-        answers.append(["a" if r else "b" for r in right])
-        entropies.append((hard + rng.random(32)).tolist())
-    groups, truth = labelled(answers, ["a"] * 200, mean_entropy=entropies)
-    found = entropy_auroc(groups, truth)
-    assert found.pooled > 0.8
-    assert found.within.estimate == pytest.approx(0.5, abs=0.04)
-    assert np.isnan(found.controlled.estimate)
-    assert pooled_auroc(groups.column("mean_entropy"), truth) == found.pooled
 
 
 def test_length_control():
@@ -95,8 +77,9 @@ def test_length_control():
         real.append((0.3 - 0.1 * right + 0.1 * rng.random(40)).tolist())
     for values, low, high in ((by_length, 0.45, 0.6), (real, 0.9, 1.01)):
         groups, truth = labelled(answers, ["a"] * 100, mean_entropy=values, num_tokens=lengths)
-        found = entropy_auroc(groups, truth)
-        assert found.within.estimate > 0.6
-        assert low < found.controlled.estimate < high
-        assert 0 < found.pairs < 0.5
-        assert found.length.estimate > 0.65
+        entropy_R, length_R = groups.column("mean_entropy"), groups.column("num_tokens")
+        assert np.mean(group_auroc(groups, entropy_R, truth)) > 0.6
+        assert np.mean(group_auroc(groups, length_R, truth)) > 0.65
+        found, pairs = equally_long(groups, entropy_R, truth)
+        assert low < found.estimate < high
+        assert 0 < pairs < 0.5
