@@ -10,13 +10,8 @@ from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType, NoneType
 from typing import Any, Final, Literal, NamedTuple
 
-import numpy as np
-
 from .answers.extraction.final_answer import EMPTY
-from .errors import FrameError, ReplyError
-from .groups import Ragged
-from .segments import offsets
-from .wire import pack, unpack
+from .errors import ReplyError
 
 JSON = Mapping[str, Any]
 Output = Literal["rewards", "advantages"]
@@ -144,32 +139,6 @@ class Reply:
             "groups": [group_json(g) for g in self.groups],
         }
 
-    def to_frame(self, *, detail: str = "full") -> bytes:
-        """The frame (`dare_reward.wire`): the JSON object, with token masks as one tensor over the scored rollouts."""
-        scored = [g for g in self.groups if g.valid is not None]
-        bare = replace(self, groups=tuple(replace(g, token_mask=None) for g in self.groups))
-        columns: dict[str, Ragged] = {}
-        if detail == "full" and any(g.token_mask is not None for g in scored):
-            masks = [m or () for g in scored for m in g.token_mask or ((),) * len(g.valid or ())]
-            lengths = np.array([len(m) for m in masks], np.int64)
-            columns["token_mask"] = Ragged(np.array([t for m in masks for t in m], np.bool_), lengths)
-        return pack(bare.to_json(detail=detail), columns, content="reply")
-
-    @classmethod
-    def from_frame(cls, buffer: bytes) -> Reply:
-        """The reply that such a frame holds; ReplyError if it holds none."""
-        try:
-            frame = unpack(buffer, content="reply")
-            reply = cls.from_json(read_json(frame.request))
-            mask = frame.columns.get("token_mask")
-            if not isinstance(mask, Ragged):
-                return reply
-            if len(mask.lengths) != (count := sum(len(g.valid or ()) for g in reply.groups)):
-                raise ReplyError(f"not a frame of this service: {len(mask.lengths)} token masks for {count} rollouts")
-            return replace(reply, groups=_masked(reply.groups, mask))
-        except (FrameError, ValueError) as error:
-            raise ReplyError(f"not a frame of this service: {error}") from None
-
     @classmethod
     def from_json(cls, body: Any) -> Reply:
         """The reply that `body` writes; ReplyError if it is not one."""
@@ -209,20 +178,6 @@ COLUMNS = ("rewards", "keep", "valid", "answers", "answer_spans", "advantages", 
 SECOND = ("second_rewards", "second_advantages")
 NUMBERS = frozenset({"rewards", "advantages", *SECOND})
 NESTED = ("answer_spans", "token_mask")
-
-
-def _masked(groups: Sequence[GroupReply], mask: Ragged) -> tuple[GroupReply, ...]:
-    """The scored groups with their rollouts' masks."""
-    ends, flat, at, out = offsets(mask.lengths).tolist(), mask.values.tolist(), 0, []
-    for group in groups:
-        if group.valid is None:
-            out.append(group)
-            continue
-        part = range(at, at + len(group.valid))
-        at = part.stop
-        rows = tuple(tuple(flat[ends[i] : ends[i + 1]]) if mask.lengths[i] else None for i in part)
-        out.append(replace(group, token_mask=rows if any(r is not None for r in rows) else None))
-    return tuple(out)
 
 
 ASKED_FIELDS = ("advantages", "select", "drop", "second_rewards", "second_advantages")

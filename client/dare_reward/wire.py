@@ -9,7 +9,7 @@ field name over all rollouts in request order: shape [R] for one value per rollo
 inputs have shape [sum(lengths)], or [sum(lengths), k] for a row per token, with the tensor `lengths` of shape [R]; one
 with other lengths than the rest has them in `<name>.lengths`. A tensor may have no rows; a row holds at least one
 number. Types: F64, F32 and BF16 for numbers, I64 and I32 for counts, BOOL and U8 for masks. BF16 is widened; everything
-else is a view of the buffer. A reply travels the same way, with `__metadata__.reply`.
+else is a view of the buffer.
 
 Goals: reading costs no copy and no value-sized allocation; whatever the safetensors library refuses is refused; so are
 duplicate keys, unknown keys, other types, and lengths that do not add up. Values are checked where all inputs are.
@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,7 @@ LONE: Final = pattern("[\ud800-\udfff]")  # half of a pair: JSON can escape it, 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """What a frame holds: the JSON text of the request (or reply) and the arrays by field name."""
+    """What a frame holds: the JSON text of the request and the arrays by field name."""
 
     request: bytes
     columns: Mapping[str, NDArray[Any] | Ragged]
@@ -74,13 +74,8 @@ class _Tensor:
     end: int
 
 
-Content = Literal["request", "reply"]
-
-
-def pack(
-    body: Mapping[str, Any], columns: Mapping[str, NDArray[Any] | Ragged], *, content: Content = "request"
-) -> bytes:
-    """The frame of a request (or reply): its JSON, and its arrays. Ragged ones share `lengths` where they can."""
+def pack(body: Mapping[str, Any], columns: Mapping[str, NDArray[Any] | Ragged]) -> bytes:
+    """The frame of a request: its JSON, and its arrays. Ragged ones share `lengths` where they can."""
     tensors: dict[str, NDArray[Any]] = {}
     for name, column in columns.items():
         if not isinstance(column, Ragged):
@@ -90,7 +85,7 @@ def pack(
         if not shared:
             tensors[f"{name}.{LENGTHS}"] = column.lengths
         tensors[name] = column.values
-    head: dict[str, Any] = {"__metadata__": {content: json.dumps(body, separators=(",", ":"))}}
+    head: dict[str, Any] = {"__metadata__": {"request": json.dumps(body, separators=(",", ":"))}}
     end = 0
     for name, array in tensors.items():
         dtype = NAMES.get(array.dtype.name)
@@ -109,7 +104,7 @@ def pack(
     return b"".join([len(text).to_bytes(8, "little"), text, *(a.data.cast("B") if a.size else b"" for a in raw)])
 
 
-def unpack(buffer: bytes | bytearray | memoryview, *, content: Content = "request") -> Frame:
+def unpack(buffer: bytes | bytearray | memoryview) -> Frame:
     """The frame in `buffer`, which must outlive the arrays. FrameError names what is wrong with it."""
     view = memoryview(buffer).cast("B")
     if len(view) < 8:
@@ -122,7 +117,7 @@ def unpack(buffer: bytes | bytearray | memoryview, *, content: Content = "reques
     if (end := tensors[-1].end if tensors else 0) != len(data):
         raise FrameError(f"tensors end at byte {end}, the data at {len(data)}", code="frame")
     arrays = {t.name: _array(t, data) for t in tensors}
-    return Frame(metadata.get(content, "{}").encode(), _columns(arrays, {t.name: t.dtype for t in tensors}))
+    return Frame(metadata.get("request", "{}").encode(), _columns(arrays, {t.name: t.dtype for t in tensors}))
 
 
 def _header(text: bytes) -> tuple[Mapping[str, str], Sequence[_Tensor]]:

@@ -23,7 +23,6 @@ from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.errors import RequestError
 from dare_reward.estimators.method import Method
 from dare_reward.methods import find, reads_entropy, settle, specs
-from dare_reward.wire import MEDIA_TYPES
 
 from .auth import Hosts, authorise, has_token, hide_token
 from .body import ARRIVED, Admission, Form, Lease, form, receive, stated_length
@@ -35,7 +34,7 @@ from .metrics import Metrics
 from .middleware import Observe
 from .problems import STOPPING, response, stopping
 from .request_url import address, query, query_string
-from .reward_request import ReceivedRequest, RequestScorer, score_request
+from .reward_request import ReceivedRequest, score_request
 from .run_recorder import RunRecorder, recorded
 from .settings import UNMEASURED, Settings, SettingsError
 from .workers import Workers, unless_gone
@@ -53,7 +52,6 @@ class State:
     openrlhf: OpenRLHF = field(init=False)
     runs: Runs = field(init=False)
     recorder: RunRecorder = field(init=False)
-    scorer: RequestScorer = field(init=False)
     draining: bool = False
     streams: int = 0  # pages that are open
 
@@ -62,22 +60,19 @@ class State:
         self.metrics.inflight.set_function(lambda: self.admission.held)
         self.runs = Runs(self.metrics)
         self.recorder = RunRecorder(self.settings, self.runs)
-        self.scorer = RequestScorer.of(self.settings, self.recorder)
         refusal = "" if self.alone else join_refusal(os.environ, sys.argv)
         if refusal:
             self.runs.line("", "join_refused", refusal)
         if self.settings.join == "off":
             refusal = OFF
-        s = self.settings
-        parts: dict[str, Any] = {
-            "settings": s,
-            "metrics": self.metrics,
-            "workers": self.workers,
-            "runs": self.runs,
-            "recorder": self.recorder,
-            "refusal": refusal,
-        }
-        self.openrlhf = OpenRLHF(**parts)
+        self.openrlhf = OpenRLHF(
+            settings=self.settings,
+            metrics=self.metrics,
+            workers=self.workers,
+            runs=self.runs,
+            recorder=self.recorder,
+            refusal=refusal,
+        )
 
     def stop_joins(self) -> None:
         """Send whoever waits for siblings away to come back later: no sibling comes to this process any more."""
@@ -198,10 +193,11 @@ async def reward(request: Request) -> Response:
 
 async def _grouped(request: Request, state: State, body: bytearray, kind: Form, received: float) -> Response:
     """Whole groups, scored on a thread; the header Server-Timing says how long each part took."""
-    wanted, notes, metrics = _reply_form(request), request.scope["state"], state.metrics
+    notes, metrics = request.scope["state"], state.metrics
     key = request.headers.get("idempotency-key", "")[:128]
-    call = ReceivedRequest(body, kind, query(request), notes["request_id"], wanted, recorded(request), key)
-    outcome = await unless_gone(state.workers.groups, partial(score_request, state.scorer, call), request.receive)
+    call = ReceivedRequest(body, kind, query(request), notes["request_id"], recorded(request), key)
+    scored = partial(score_request, state.settings, state.recorder, call)
+    outcome = await unless_gone(state.workers.groups, scored, request.receive)
     metrics.bytes.labels(kind.name).observe(len(body))
     metrics.decode_seconds.labels(kind.name).observe(outcome.decode_ms / 1e3)
     metrics.estimate_seconds.observe(outcome.estimate_ms / 1e3)
@@ -211,13 +207,7 @@ async def _grouped(request: Request, state: State, body: bytearray, kind: Form, 
     headers = {"Server-Timing": ", ".join(f"{name};dur={ms:.2f}" for name, ms in spent.items())}
     if errors := sum(group.error is not None for group in outcome.reply.groups):
         headers["Dare-Group-Errors"] = str(errors)
-    return Response(outcome.content, media_type=wanted, headers=headers)
-
-
-def _reply_form(request: Request) -> str:
-    """The media type of the reply: a frame for those who ask for one, JSON for all others."""
-    asked = request.headers.get("accept", "").lower()
-    return MEDIA_TYPES[0] if MEDIA_TYPES[0] in asked else "application/json"
+    return Response(outcome.content, media_type="application/json", headers=headers)
 
 
 def _admit(request: Request, state: State) -> None:

@@ -127,7 +127,7 @@ def _post(
 REWARD = _post(
     "Rewards",
     _json("RewardRequest", EXAMPLE) | FRAME,
-    _json("Reply", _scored()),  # a frame too, for those who accept one; generated clients read JSON alone
+    _json("Reply", _scored()),
     "Rewards",
     parameters=[
         OVER_BODY,

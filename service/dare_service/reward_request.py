@@ -23,7 +23,7 @@ from dare_reward.wire import unpack
 from .body import Form
 from .json_size import check_frame, check_json
 from .run_recorder import RunRecorder
-from .schema import REQUEST_KEYS, Parser
+from .schema import REQUEST_KEYS, read_request
 from .settings import Settings
 
 URL_KEYS = ("detail", "token", *QUERY)
@@ -40,7 +40,7 @@ class ScoredRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReceivedRequest:
-    """A request as it came: body and its form, the URL's query, and the media type of the reply.
+    """A request as it came: body and its form, and the URL's query.
 
     recorded   run log and page are told of it
     key        what a repetition of the request has too
@@ -50,29 +50,17 @@ class ReceivedRequest:
     form: Form
     query: Mapping[str, str]
     request_id: str
-    wanted: str
     recorded: bool = True
     key: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RequestScorer:
-    """What scoring a body needs and a request does not bring."""
-
-    settings: Settings
-    parser: Parser
-    recorder: RunRecorder
-
-    @classmethod
-    def of(cls, settings: Settings, recorder: RunRecorder) -> RequestScorer:
-        return cls(settings, Parser(), recorder)
-
-
-def score_request(scorer: RequestScorer, call: ReceivedRequest, watch: Callable[[], None]) -> ScoredRequest:
+def score_request(
+    settings: Settings, recorder: RunRecorder, call: ReceivedRequest, watch: Callable[[], None]
+) -> ScoredRequest:
     """The reply's bytes: all in one go, so that only the requests in work are held decoded."""
     begun = time.perf_counter()
-    content, columns = _read_body(scorer.settings, call, scorer.parser, watch)
-    asked, limits = _configuration(scorer.settings, content, call.query), scorer.settings.limits
+    content, columns = _read_body(settings, call, watch)
+    asked, limits = _configuration(settings, content, call.query), settings.limits
     decoded = time.perf_counter()
     found = score(
         content["groups"],
@@ -90,18 +78,13 @@ def score_request(scorer: RequestScorer, call: ReceivedRequest, watch: Callable[
     flags = ("answers_version",) if stale else ()
     reply = replace(found.reply, request_id=call.request_id, flags=(*found.reply.flags, *flags))
     detail = call.query.get("detail", "full")
-    json = call.wanted == "application/json"
-    encoded = None
-    if json:
-        content_of = reply.to_json(detail=detail)
-        encoded = list(map(_dump, content_of["groups"]))
-        out = _joined(content_of, encoded)
-    else:
-        out = reply.to_frame(detail=detail)
+    content_of = reply.to_json(detail=detail)
+    encoded = list(map(_dump, content_of["groups"]))
+    out = _joined(content_of, encoded)
     notes = {k: content[k] for k in ("run", "step") if content.get(k) is not None}
     notes |= {"groups": len(reply.groups), "rollouts": reply.diagnostics["rollouts"], "reward_method": asked.method}
     if call.recorded:
-        scorer.recorder.record(
+        recorder.record(
             found,
             content["groups"],
             run=content.get("run"),
@@ -113,7 +96,7 @@ def score_request(scorer: RequestScorer, call: ReceivedRequest, watch: Callable[
 
 
 def _read_body(
-    settings: Settings, call: ReceivedRequest, parser: Parser, watch: Callable[[], None]
+    settings: Settings, call: ReceivedRequest, watch: Callable[[], None]
 ) -> tuple[dict[str, Any], Mapping[str, Any]]:
     """The request that a body holds, and the tensors that came with it."""
     columns: Mapping[str, Any] = {}
@@ -125,7 +108,7 @@ def _read_body(
         text, columns = frame.request, frame.columns
     check_json(text, budget)
     watch()
-    content = parser.read(text)
+    content = read_request(text)
     unknown = next((key for key in content if key not in REQUEST_KEYS), None)
     if unknown is not None:
         known = ", ".join(sorted(REQUEST_KEYS))

@@ -118,18 +118,15 @@ def _request(group: Any, extra: Extra, *, most: int | None = None) -> TypeAdapte
     return TypeAdapter(_dictionary("RewardRequest", {**_SETTINGS, "groups": groups}, extra))
 
 
-class Parser:
-    """What reads a body."""
+_ENVELOPE = _request(Any, "allow")
 
-    def __init__(self) -> None:
-        self._request = _request(Any, "allow")
 
-    def read(self, text: bytes | bytearray | memoryview) -> dict[str, Any]:
-        """The request, or an error that says what to send."""
-        content = read_json(text)
-        if isinstance(content, dict) and "groups" not in content:
-            raise RequestError(f"the body has no groups. {_meant(content.keys())}", loc=("groups",), code="missing")
-        return self._request.validate_python(content)
+def read_request(text: bytes | bytearray | memoryview) -> dict[str, Any]:
+    """The request that a body holds, or an error that says what to send."""
+    content = read_json(text)
+    if isinstance(content, dict) and "groups" not in content:
+        raise RequestError(f"the body has no groups. {_meant(content.keys())}", loc=("groups",), code="missing")
+    return _ENVELOPE.validate_python(content)
 
 
 def _meant(keys: AbstractSet[str]) -> str:

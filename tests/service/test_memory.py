@@ -22,7 +22,7 @@ from dare_reward.methods import methods, specs
 from dare_reward.wire import pack
 from dare_service.body import form
 from dare_service.problems import from_error, from_validation
-from dare_service.reward_request import ReceivedRequest, RequestScorer, score_request
+from dare_service.reward_request import ReceivedRequest, score_request
 from dare_service.run_recorder import RunRecorder
 from dare_service.settings import Settings
 
@@ -130,7 +130,7 @@ def nobody():
     """Whom nobody leaves."""
 
 
-def peak_of(scorer, name):
+def peak_of(recorder, name):
     """The body's bytes, the greatest resident size beyond that before, and the status: from a fork."""
     query, make = BODIES[name]
     body = bytearray(make())
@@ -140,7 +140,7 @@ def peak_of(scorer, name):
     if not (child := os.fork()):
         before, status = resident(), 200
         try:
-            score_request(scorer, ReceivedRequest(body, kind, asked, "id", "application/json"), nobody)
+            score_request(Settings(), recorder, ReceivedRequest(body, kind, asked, "id"), nobody)
         except Exception as error:
             status = (from_error if isinstance(error, DareError) else from_validation)(error)[0]
         most = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -180,20 +180,15 @@ def test_what_is_refused_says_the_figures(service):
 
 
 def main(names):
-    scorer = RequestScorer.of(Settings(), RunRecorder(Settings(), None))
+    recorder = RunRecorder(Settings(), None)
     kind = form({"content-type": "application/json"}, Settings())
     importlib.import_module("scipy.optimize")  # as is what the methods load at their first use
     for method in methods():
         asked = dict(pair.split("=") for pair in asked_for(method).split("&"))
-        score_request(
-            scorer,
-            ReceivedRequest(
-                bytearray(b'{"groups":[{"rollouts":[{"answer":"x+1"}]}]}'), kind, asked, "", "application/json"
-            ),
-            nobody,
-        )
+        body = bytearray(b'{"groups":[{"rollouts":[{"answer":"x+1"}]}]}')
+        score_request(Settings(), recorder, ReceivedRequest(body, kind, asked, ""), nobody)
     for name in names:
-        print(json.dumps([name, *peak_of(scorer, name)]), flush=True)
+        print(json.dumps([name, *peak_of(recorder, name)]), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,10 @@
-"""What requests may ask for beside a method: advantages, shadows, seeds, frames as replies."""
+"""What requests may ask for beside a method: advantages, shadows, seeds."""
 
 import pytest
 
 from dare_reward.methods import methods
-from dare_reward.reply import Reply
 
 pytestmark = pytest.mark.usefixtures("plugins")
-
-ACCEPT = {"accept": "application/vnd.safetensors"}
 
 
 @pytest.mark.parametrize(
@@ -47,20 +44,6 @@ def test_experimental_methods_by_url(plugin, service, full_groups):
     response = service.post({"groups": full_groups()}, "/reward?method=guess&allow_experimental=true")
     assert response.status_code == 200
     assert response.json()["method"] == "guess"
-
-
-@pytest.mark.parametrize("method", ["dare", "guess_tokens", "co_rewarding_1", "cocov"])
-@pytest.mark.parametrize("detail", ["full", "rewards"])
-def test_a_reply_may_be_a_frame(plugin, service, full_groups, needed_params, method, detail):
-    sent = [*full_groups(), {"group_id": "bare", "rollouts": [{"answer": "1"}]}]
-    body = {"method": method, "params": needed_params(method), "groups": sent}
-    response = service.post(body, f"/reward?detail={detail}", headers=ACCEPT)
-    assert response.headers["content-type"].startswith("application/vnd.safetensors")
-    plain = Reply.from_json(service.post(body, f"/reward?detail={detail}").json())
-    found = Reply.from_frame(response.content)
-    assert found.groups == plain.groups
-    if detail == "full":
-        assert (found.groups[0].token_mask is not None) == (method == "guess_tokens")
 
 
 def test_methods_lists_what_people_choose_by(plugin, service):

@@ -73,22 +73,19 @@ def finite(text):
 
 def check(sent, reply):
     assert reply.status_code < 500 or reply.status_code == 503
-    if reply.headers["content-type"] == MEDIA_TYPES[0]:
-        found, groups = Reply.from_frame(reply.content), None
-    else:
-        found, groups = None, json.loads(reply.content, parse_constant=finite, parse_float=finite)
+    groups = json.loads(reply.content, parse_constant=finite, parse_float=finite)
     if reply.status_code != 200:
         assert groups["status"] == reply.status_code
         assert groups["title"]
         assert groups["detail"]
-    elif groups and "rewards" in groups:
+    elif "rewards" in groups:
         columns = (groups["rewards"], groups["scores"], *groups["extra_logs"].values())
         assert {len(values) for values in columns} == {len(json.loads(sent["content"])["query"])}
         assert all(isinstance(value, int | float) for value in groups["rewards"])
     else:
         frame = sent["headers"]["content-type"] == MEDIA_TYPES[0]
         asked = json.loads(bytes(unpack(sent["content"]).request) if frame else sent["content"])["groups"]
-        for group, own in zip((found or Reply.from_json(groups)).groups, asked, strict=True):
+        for group, own in zip(Reply.from_json(groups).groups, asked, strict=True):
             values = [column for column in (group.rewards, group.advantages) if column is not None]
             assert bool(values) == (group.error is None)
             assert {len(column) for column in values} <= {len(own["rollouts"])}

@@ -19,7 +19,7 @@ from dare_service.body import Disconnected
 from dare_service.joins.openrlhf import OpenRLHF
 from dare_service.log import logger
 from dare_service.reward_request import _dump, _joined
-from dare_service.schema import Parser
+from dare_service.schema import read_request
 from dare_service.settings import Settings
 from dare_service.workers import INLINE_BYTES, unless_gone
 
@@ -221,4 +221,4 @@ def test_single_rollouts_have_a_line_a_group(make_service, caplog):
 def test_groups_are_left_to_the_base_layer():
     """Nothing else runs while a model is checked: it is the envelope's."""
     content = {"groups": [{"rollouts": [{"answer": 1, "token_entropies": ["x"]}]}, 3]}
-    assert Parser().read(to_json(content)) == content
+    assert read_request(to_json(content)) == content

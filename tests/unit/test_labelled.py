@@ -137,7 +137,6 @@ def test_labels_that_contradict_each_other_are_an_error_of_their_group():
 def test_a_reply_of_both_kinds_travels(full_groups):
     reply = dare_reward.estimate(mixed(full_groups), method="ttrl", labelled="gt", selection="ddrl")
     assert dare_reward.Reply.from_json(json.loads(json.dumps(reply.to_json()))) == reply
-    assert dare_reward.Reply.from_frame(reply.to_frame()) == reply
 
 
 @pytest.mark.parametrize("key", ["method", "params"])

@@ -71,41 +71,20 @@ class Limits:
     steps: int = sys.maxsize  # of reading its answers
     total: int = sys.maxsize  # rollouts of all groups together
 
-    def check_groups(self, groups: int) -> None:
-        """LimitError for a request of too many groups."""
-        if groups > self.groups:
-            raise LimitError(
-                f"{groups} groups; at most {self.groups} in one request (DARE_MAX_GROUPS): split it",
-                loc=("groups",),
-                code="groups",
-            )
-
-    def check_rollouts(self, rollouts: int, loc: Sequence[str | int]) -> None:
-        """LimitError for a group of too many rollouts."""
-        if rollouts > self.rollouts:
-            raise LimitError(
-                f"{rollouts} rollouts; at most {self.rollouts} in one group (DARE_MAX_ROLLOUTS)",
-                loc=loc,
-                code="rollouts",
-            )
-
-    def check_text(self, length: int, loc: Sequence[str | int]) -> None:
-        """LimitError for a text, an answer, a label, a reference or a prompt that is too long."""
-        if length > self.text:
-            raise LimitError(
-                f"{length} characters; at most {self.text} (DARE_MAX_TEXT): shorten it", loc=loc, code="text"
-            )
-
-    def check_total(self, rollouts: int, loc: Sequence[str | int]) -> None:
-        """LimitError for a request of too many rollouts."""
-        if rollouts > self.total:
-            raise LimitError(
-                f"{rollouts} rollouts; at most {self.total} in one request: split it by group",
-                loc=loc,
-                code="total",
-            )
+    def check(self, name: str, count: int, loc: Sequence[str | int]) -> None:
+        """LimitError for more than the limit of that name."""
+        if count > (most := getattr(self, name)):
+            what, rule = LIMITED[name]
+            raise LimitError(f"{count} {what}; at most {most} {rule}", loc=loc, code=name)
 
 
+# What each limit counts, and where it is set or what to do.
+LIMITED: Final[Mapping[str, tuple[str, str]]] = {
+    "groups": ("groups", "in one request (DARE_MAX_GROUPS): split it"),
+    "rollouts": ("rollouts", "in one group (DARE_MAX_ROLLOUTS)"),
+    "text": ("characters", "(DARE_MAX_TEXT): shorten it"),
+    "total": ("rollouts", "in one request: split it by group"),
+}
 LIMITS = Limits()
 UNLIMITED = Limits(sys.maxsize, sys.maxsize, sys.maxsize)
 
@@ -275,7 +254,7 @@ def check_shape(groups: Sequence[JSON], *, limits: Limits = UNLIMITED) -> tuple[
     """
     _check_groups(groups, limits)
     sizes = [len(g["rollouts"]) for g in groups]
-    limits.check_total(sum(sizes), ("groups",))
+    limits.check("total", sum(sizes), ("groups",))
     where = _locator(np.array(sizes, np.int64))
     rollouts = list(chain.from_iterable([g["rollouts"] for g in groups]))
     table = None
@@ -294,7 +273,7 @@ def check_shape(groups: Sequence[JSON], *, limits: Limits = UNLIMITED) -> tuple[
 def _check_groups(groups: Any, limits: Limits) -> None:
     if isinstance(groups, str | bytes | Mapping) or not isinstance(groups, Sequence):
         raise RequestError("must be a list of groups", loc=("groups",), code="type")
-    limits.check_groups(len(groups))
+    limits.check("groups", len(groups), ("groups",))
     seen: dict[str, int] = {}
     for p, group in enumerate(groups):
         loc = ("groups", p)
@@ -302,7 +281,7 @@ def _check_groups(groups: Any, limits: Limits) -> None:
         rollouts = group.get("rollouts")
         if not isinstance(rollouts, Sequence) or isinstance(rollouts, str | bytes) or not rollouts:
             raise RequestError("must be a list of at least one rollout", loc=(*loc, "rollouts"), code="empty_group")
-        limits.check_rollouts(len(rollouts), (*loc, "rollouts"))
+        limits.check("rollouts", len(rollouts), (*loc, "rollouts"))
         name = group.get("group_id", str(p))
         if not isinstance(name, str) or not 1 <= len(name) <= 256:
             raise RequestError("must be a string of 1 to 256 characters", loc=(*loc, "group_id"), code="value")
@@ -337,7 +316,7 @@ def _check_inputs(group: JSON, limits: Limits, loc: tuple[str | int, ...]) -> No
             code = "value" if field.type in {"choice", "float", "int"} else "type"
             raise RequestError(f"must be {field.rule} or null", loc=(*loc, field.name), code=code)
         elif field.type in {"text", "texts"}:
-            limits.check_text(sum(map(len, listed(value))), (*loc, field.name))
+            limits.check("text", sum(map(len, listed(value))), (*loc, field.name))
 
 
 def _fits(field: Field, value: Any) -> bool:
@@ -372,7 +351,7 @@ def _check_view(rollouts: Any, limits: Limits, loc: tuple[str | int, ...]) -> No
     """A second group: a list of rollouts of which only the answers count."""
     if not isinstance(rollouts, Sequence) or isinstance(rollouts, str | bytes) or not rollouts:
         raise RequestError("must be a list of at least one rollout, or null", loc=loc, code="empty_group")
-    limits.check_rollouts(len(rollouts), loc)
+    limits.check("rollouts", len(rollouts), loc)
     for i, rollout in enumerate(rollouts):
         _check_keys(rollout, ANSWERED_FIELDS, (*loc, i))
     _check_contents(Table.of(rollouts), limits, lambda i: (*loc, i))
@@ -393,7 +372,7 @@ def _check_contents(table: Table, limits: Limits, where: Where) -> None:
         check_types(field, column, types, where)
         if field.type == "text" and max(map(len, filter(None, column)), default=0) > limits.text:
             long = next(i for i, x in enumerate(column) if x is not None and len(x) > limits.text)
-            limits.check_text(len(column[long]), (*where(long), key))
+            limits.check("text", len(column[long]), (*where(long), key))
 
 
 def _spoken(content: Any, loc: tuple[str | int, ...]) -> Any:

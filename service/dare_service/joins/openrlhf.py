@@ -165,8 +165,8 @@ class OpenRLHF:
 
     def _rollout(self, asked: Run, i: int, query: str, prompt: str, value: Any) -> PostedRollout:
         limits, logged = self._settings.limits, self._settings.logged_texts
-        limits.check_text(len(prompt), ("prompts", i))
-        limits.check_text(len(value if isinstance(value, str) else LABEL.encode(value)), ("labels", i))
+        limits.check("text", len(prompt), ("prompts", i))
+        limits.check("text", len(value if isinstance(value, str) else LABEL.encode(value)), ("labels", i))
         label = asked.rules.label(value, policy=asked.label_policy)
         start, found = response_start(query, prompt)
         text = query[max(start, len(query) - self._settings.max_text) :]  # the answer stands at the end
@@ -371,7 +371,7 @@ def _rows(body: bytes | bytearray, settings: Settings) -> tuple[list[tuple[str, 
         for i, value in enumerate(values if key != "labels" else ()):
             if not isinstance(value, str):
                 raise RequestError("must be a string", loc=(key, i), code="type")
-    settings.limits.check_total(len(queries), ("query",))
+    settings.limits.check("total", len(queries), ("query",))
     return list(zip(*columns.values(), strict=True)), sorted(key[:64] for key in content.keys() - KEYS)[:8]
 
 
