@@ -304,7 +304,7 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "names": names_table,
     "charts": charts_table,
     "rules": rules_table,
-    "reasons": partial(meanings, "dare_reward.runs.reasons:REASONS", "reason", "the group"),
+    "reasons": partial(meanings, "dare_reward.report.picks:REASONS", "reason", "the group"),
     "no-answer": partial(meanings, "dare_reward.answers.extraction.final_answer:WHY_NONE", "`no_answer`", "meaning"),
     "line": line_table,
     "commands": commands_table,

@@ -19,7 +19,7 @@ from .answers.extraction.final_answer import EMPTY
 from .answers.labels import is_unicode
 from .answers.rollouts import READING, asked_of, read_answers, text_of
 from .errors import RequestError
-from .estimators.certainty import OVER, last_tokens
+from .estimators.method import OVER, last_tokens
 from .groups import Ragged
 from .inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from .methods import find

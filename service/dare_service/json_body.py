@@ -1,17 +1,25 @@
-"""A JSON body, read once for every route: cut emojis are mended, and a key that stands twice is refused by its name."""
+"""A JSON body, read once for every route: cut emojis are mended, and a key that stands twice is refused by its name.
+
+How much memory it takes once it is read is known before it is. Two bytes of JSON can become a list of a hundred, so a
+limit on the body's bytes says little. What counts is how many values, strings, lists and objects it holds, and these
+can be counted without reading it: outside of strings each value but the first follows a comma or an opening bracket.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import orjson
 from pydantic_core import from_json
 
-from .json_size import colons, keys_at_most
+from dare_reward.errors import LimitError
+from dare_reward.wire import MAX_HEADER
+
 from .problems import RefusalError
 
 # A pair is one character, and a backslash before a `u` may itself be escaped: both are passed over.
@@ -89,3 +97,90 @@ def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
             raise RefusalError(400, f"the key {key[:64]!r} stands twice in one object: keep one", code="duplicate_key")
         out[key] = value
     return out
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+# What pydantic and Python need for one, measured with CPython 3.11 and rounded up.
+VALUE, STRING, LIST, OBJECT = 80, 110, 256, 450
+MOST = 180  # per byte of the worst body: an empty object and a comma
+OWN = 4  # times its own bytes that a body may take in any case
+PIECE = 1 << 16  # bytes that are looked at in one go, while other threads wait
+COSTS = dict(zip(b',[{"', (VALUE, LIST, OBJECT, STRING // 2), strict=True))  # of a byte, wherever it stands
+
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+# Up to a string that does not end in its piece. Looked for once, because each of its escaped quotes looks like a start.
+_WHOLE = re.compile(rb'(?:[^"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+")*+[^"]*+', re.DOTALL)
+
+
+def check_json(body: bytes | bytearray, budget: int) -> None:
+    """LimitError for a body that takes more than `budget` bytes and OWN times its own."""
+    allowed = budget + OWN * len(body)
+    if MOST * len(body) <= allowed or _at_most(body) <= allowed:
+        return
+    if (needed := json_memory(body)) > allowed:
+        raise LimitError(
+            f"this JSON of {_mb(len(body))} holds so many values that reading it takes {_mb(needed)} of memory. It may "
+            f"take {_mb(allowed)}: {OWN} x its size, and {_mb(budget)}. Send a frame or "
+            "mean entropies, or split the request by group",
+            code="memory",
+        )
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
+
+
+def check_frame(body: bytes | bytearray, budget: int) -> None:
+    """The same for the header of a frame."""
+    check_json(bytes(body[8 : 8 + min(int.from_bytes(body[:8], "little"), MAX_HEADER)]), budget)
+
+
+def _at_most(body: bytes | bytearray) -> int:
+    """No less than `json_memory`, at a tenth of its cost: it counts what stands within strings too."""
+    total = len(body) + STRING // 2
+    for start in range(0, len(body), PIECE):
+        piece = np.frombuffer(body, np.uint8, min(PIECE, len(body) - start), start)
+        total += sum(cost * int(np.count_nonzero(piece == byte)) for byte, cost in COSTS.items())
+    return total
+
+
+def json_memory(body: bytes | bytearray) -> int:
+    """Bytes for the body and all that it becomes, at most. Of what is no JSON the figure means nothing."""
+    total = len(body)
+    for bare, strings in _without_strings(body):
+        total += VALUE * bare.count(b",") + LIST * bare.count(b"[") + OBJECT * bare.count(b"{") + STRING * strings
+    return total
+
+
+def keys_at_most(body: bytes | bytearray | memoryview) -> int:
+    """No fewer than the keys of a body, at a twentieth of the cost of `colons`.
+
+    The quote that ends a key stands before a colon, with blanks between them at most, and no backslash escapes it.
+    """
+    total = 0
+    for start in range(0, len(body) - 3, PIECE):
+        piece = np.frombuffer(body, np.uint8, min(PIECE + 3, len(body) - start), start)
+        quote, after = piece[2:-1] == ord('"'), piece[3:]
+        escaped = (piece[1:-2] == ord("\\")) & (piece[:-3] != ord("\\"))
+        total += int(np.count_nonzero(quote & ~escaped & ((after == ord(":")) | (after <= ord(" ")))))
+    return total
+
+
+def colons(body: bytes | bytearray) -> int:
+    """Those outside of strings, of which each key has one."""
+    return sum(bare.count(b":") for bare, _ in _without_strings(body))
+
+
+def _without_strings(body: bytes | bytearray) -> Iterator[tuple[bytes, int]]:
+    """The body piece by piece: what stands outside of strings, and how many strings ended."""
+    rest = b""
+    for start in range(0, len(body), PIECE):
+        piece = rest + body[start : start + PIECE]
+        found = _WHOLE.match(piece)
+        end = len(piece) if found is None else found.end()
+        bare, strings = _STRING.subn(b"", piece[:end])
+        # Of a string that goes on in the next piece only its state matters: whether its last character is escaped.
+        inside = piece[end + 1 :]
+        rest = piece[end : end + 1] + b"\\" * ((len(inside) - len(inside.rstrip(b"\\"))) % 2)
+        yield bare, strings

@@ -21,7 +21,7 @@ from dare_reward.scoring.update import AS_THEY_ARE, Labelled, Update
 from dare_reward.wire import unpack
 
 from .body import Form
-from .json_size import check_frame, check_json
+from .json_body import check_frame, check_json
 from .run_recorder import RunRecorder
 from .schema import REQUEST_KEYS, read_request
 from .settings import Settings

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..estimators.certainty import ANSWER, PROBABILITY, entropies_over
+from ..estimators.method import ANSWER, PROBABILITY, entropies_over
 from ..estimators.rpc import path_logprobs
 from ..groups import Groups
 from ..methods import find, write_line

@@ -21,8 +21,7 @@ from dare_reward.errors import RequestError
 from dare_reward.files.labels import LabelFile
 from dare_reward.files.output import check_free
 from dare_reward.groups import Groups
-from dare_reward.labelling.page import LabelServer
-from dare_reward.labelling.session import Session, question_of
+from dare_reward.labelling.page import LabelServer, Session, question_of
 from dare_reward.scoring.request import UNLIMITED, prepare
 from dare_reward.segments import Floats
 

@@ -25,9 +25,8 @@ from ..errors import GroupError, RequestError
 from ..groups import Groups
 from ..params import Param
 from ..segments import Bools, Floats
-from .certainty import PROBABILITY, Certainty
 from .common import no_groups, share_of, share_of_exp
-from .method import Estimate, Method, When, lacking
+from .method import PROBABILITY, Certainty, Estimate, Method, When, lacking
 
 EXPONENT = (
     "b of weight=linear, n/(u+eps)^b. 0 is the vote and needs no entropies. Below 0, answers with greater "

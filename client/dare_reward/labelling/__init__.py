@@ -1,1 +1,1 @@
-"""A person labels prompts: in a page or on a terminal, by the same rules."""
+"""A person labels prompts on a page."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..methods import reads_entropy
 from ..numbers import CHARTS, LABELLED, NUMBERS, shadow_charts
-from ..runs.reasons import REASONS
 from .book import RunBook, RunTotals
 from .last_steps import unlabelled, verdict_of
+from .picks import REASONS
 from .verdict import (
     AT_LEAST,
     ONE_SET,

@@ -30,7 +30,7 @@ from ..errors import (
     misspelt_variables,
     unknown_name,
 )
-from ..estimators.certainty import reads_answers
+from ..estimators.method import reads_answers
 from ..inputs import Group
 from ..methods import find, other_scale, require_every_rollout, require_scale, require_steps, scale_unseen, specs
 from ..openrlhf import AnswerRules, Label

@@ -43,8 +43,7 @@ from dare_reward.reply import GroupReply
 from dare_reward.scoring.score import LABEL_CONFLICT, score
 
 from ..body import Disconnected
-from ..json_body import read_json
-from ..json_size import check_json
+from ..json_body import check_json, read_json
 from ..log import Runs, logger
 from ..metrics import Metrics
 from ..problems import RefusalError

@@ -22,12 +22,12 @@ from dare_reward.report import steps as step_totals
 from dare_reward.report.book import RunBook
 from dare_reward.report.document import asset, document
 from dare_reward.report.lines import lines_of, scored_lines
+from dare_reward.report.picks import reasons
 from dare_reward.report.steps import STEPS, Steps
 from dare_reward.report.verdict import AT_LEAST, rules_by_step
 from dare_reward.report.verdict import run_verdict as judged
 from dare_reward.report.view import BookView, view
 from dare_reward.runs.reader import member
-from dare_reward.runs.reasons import reasons
 from dare_reward.scoring.score import score
 
 EXAMPLE = "examples/arithmetic_m64.jsonl"

@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dare_reward.estimators.certainty import OVER, last_tokens, reads_answers
+from dare_reward.estimators.method import OVER, last_tokens, reads_answers
 from dare_reward.inputs import GROUP_FIELDS
 from dare_reward.methods import find
 from dare_reward.openrlhf import AnswerRules, Label

@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from dare_reward.answers import Kind
 from dare_reward.errors import ConfigError, RequestError, unknown_name
-from dare_reward.estimators.certainty import PROBABILITY
+from dare_reward.estimators.method import PROBABILITY
 from dare_reward.methods import find, other_scale, require_every_rollout, require_rewards, require_steps, settle
 from dare_reward.methods import specs as method_specs
 from dare_reward.openrlhf import url_letters

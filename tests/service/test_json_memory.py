@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dare_reward.errors import LimitError
-from dare_service import json_size
-from dare_service.json_size import LIST, OBJECT, OWN, STRING, VALUE, check_json, json_memory
+from dare_service import json_body
+from dare_service.json_body import LIST, OBJECT, OWN, STRING, VALUE, check_json, json_memory
 
 TEXT = st.text('ab"\\,[]{}\n', max_size=12)
 TREE = st.recursive(TEXT | st.integers() | st.none(), lambda x: st.lists(x) | st.dictionaries(TEXT, x), max_leaves=20)
@@ -32,7 +32,7 @@ def counted(value):
 def test_pieces_change_nothing(tree, piece):
     body = json.dumps(tree).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_size, "PIECE", piece)
+        patch.setattr(json_body, "PIECE", piece)
         assert json_memory(body) == len(body) + counted(tree)
 
 
@@ -42,7 +42,7 @@ def test_a_long_text_of_escaped_quotes_is_read_once():
 
 
 def test_what_is_surely_small_is_not_looked_at(monkeypatch):
-    monkeypatch.setattr(json_size, "json_memory", lambda body: pytest.fail("counted"))
+    monkeypatch.setattr(json_body, "json_memory", lambda body: pytest.fail("counted"))
     check_json(b"[" + b"{}," * 100_000 + b"0]", 64 << 20)
 
 
