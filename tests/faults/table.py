@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import collections
 import contextlib
-import json
 import os
-import random
 import resource
 import signal
 import socket
@@ -29,7 +26,7 @@ from typing import Any, Self
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from serving import free_port, service
-from tries import client, count, disturbed, get, post, rollout, step
+from tries import client, count, disturbed, get, rollout, step
 
 GROUPS, SIZE = 6, 8
 ROWS: dict[str, tuple[Callable[..., str], str]] = {}
@@ -309,47 +306,6 @@ def disk(bench: Bench) -> str:
 def not_logged(url: str) -> int:
     info = get(f"{url}/info")
     return int(info["run_log"]["failed"] + info["run_log"]["dropped"])
-
-
-@row("two jobs post the same prompts at once: without run=, under one name, under one name with digits, with their own")
-def two_jobs(bench: Bench) -> str:
-    """Wherever votes mix, each job has a rollout of the prompt whose log says `repeated`."""
-    url = bench.shared().url
-    bench.run += 1
-
-    async def one(name: str, job: int, group: int) -> tuple[int, int, str]:
-        text = json.dumps({"query": [f"p{group} \\boxed{{{job}}}"], "prompts": [f"p{group} "], "labels": [""]})
-        await asyncio.sleep(random.random() * 0.3)
-        status, reply = await post(f"{url}/get_reward?group_size={SIZE}&method=ttrl{name}", text)
-        if status != 200:
-            return job, group, "refused"
-        logs = reply["extra_logs"]
-        return (
-            job,
-            group,
-            "repeated" if logs["repeated"] == [1.0] else "right" if reply["rewards"] == [1.0] else "wrong",
-        )
-
-    async def run(names: tuple[str, str]) -> tuple[collections.Counter[str], int]:
-        asked = [one(names[job], job, group) for job in (0, 1) for group in range(GROUPS) for _ in range(SIZE)]
-        seen = await asyncio.gather(*asked)
-        marked = {(job, group) for job, group, what in seen if what == "repeated"}
-        wrong = {group for _, group, what in seen if what == "wrong"}
-        silent = len({(job, group) for job in (0, 1) for group in wrong} - marked)
-        return collections.Counter(what for *_, what in seen), silent
-
-    number = f"{bench.run:09}"
-    outcomes = {
-        "no name": ("", ""),
-        "one name": ("&run=same", "&run=same"),
-        "one with digits": (f"&run=same-{number}", f"&run=same-{number}"),
-        "two names": (f"&run=one-{number}", f"&run=two-{number}"),
-    }
-    found = {what: asyncio.run(run(names)) for what, names in outcomes.items()}
-    every = 2 * GROUPS * SIZE
-    assert found["no name"][0]["refused"] == found["one name"][0]["refused"] == found["two names"][0]["right"] == every
-    assert not any(silent for _, silent in found.values()), found
-    return "; ".join(f"{what}: {dict(sorted(counts.items()))}" for what, (counts, _) in found.items())
 
 
 def main() -> int:

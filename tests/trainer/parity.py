@@ -72,45 +72,21 @@ class Case:
         return {**self.params, **demands}
 
 
+# Those after `ground_truth` mean nothing, all but the last, and count as training without a label.
 LABELS: tuple[Any, ...] = (
-    "7",
-    "",
-    "  ",
-    None,
-    7,
-    7.5,
-    True,
-    "{x | x > 0}",
-    '{"answer": "7"',
-    {"answer": "7"},
-    {"answer": 7, "split": "train"},
-    {"answer": None},
-    {"answer": "7", "split": "eval"},
-    {"answer": 7, "split": "eval"},
-    {"answer": 0.5, "split": "eval"},
-    {"answer": [1, 2], "split": "eval"},
-    {"answer": "7", "split": "eval", "kind": "exact"},
-    {"answer": "7.0", "split": "eval", "kind": "exact"},
-    {"answer": "7.0", "kind": "exact"},
+    "7", "", "  ", None, 7, 7.5, True, "{x | x > 0}", '{"answer": "7"', {"answer": "7"}, {"answer": 7, "split": "train"},
+    {"answer": None}, {"answer": "7", "split": "eval"}, {"answer": 7, "split": "eval"}, {"answer": 0.5, "split": "eval"},
+    {"answer": [1, 2], "split": "eval"}, {"answer": "7", "split": "eval", "kind": "exact"},
+    {"answer": "7.0", "split": "eval", "kind": "exact"}, {"answer": "7.0", "kind": "exact"},
     {"answer": "B", "split": "train", "kind": "choice", "options": 4},
     {"answer": "B", "split": "eval", "kind": "choice", "options": ["A", "B", "C"]},
-    {"answer": "B", "kind": "choice"},
-    {"answer": "7", "options": 4},
-    {"ground_truth": "7"},
-    # What means nothing counts as training without a label.
-    {"split": "eval"},
-    {"answer": "", "split": "eval"},
-    {"answer": " ", "split": "eval"},
-    {"answer": "7", "split": "test"},
-    {"answer": "7", "split": ["eval"]},
-    {"answer": {"value": "7"}, "split": "eval"},
-    {"answer": "7", "split": "eval", "kind": "poetry"},
-    {"answer": "B", "split": "eval", "kind": "choice", "options": 99},
+    {"answer": "B", "kind": "choice"}, {"answer": "7", "options": 4}, {"ground_truth": "7"},
+    {"split": "eval"}, {"answer": "", "split": "eval"}, {"answer": " ", "split": "eval"}, {"answer": "7", "split": "test"},
+    {"answer": "7", "split": ["eval"]}, {"answer": {"value": "7"}, "split": "eval"},
+    {"answer": "7", "split": "eval", "kind": "poetry"}, {"answer": "B", "split": "eval", "kind": "choice", "options": 99},
     {"answer": "B", "split": "eval", "kind": "choice", "options": {"A": 1}},
-    '{"answer": ' + "[" * 5000 + "]" * 5000 + "}",
-    [["7"], {"answer": ["7"]}],
-    ["7"],
-)
+    '{"answer": ' + "[" * 5000 + "]" * 5000 + "}", [["7"], {"answer": ["7"]}], ["7"],
+)  # fmt: skip
 
 
 def cases() -> list[Case]:
