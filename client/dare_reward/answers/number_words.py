@@ -26,7 +26,7 @@ _PLURALS = {w + "s": n for w, n in _DENOMINATORS.items()} | {"halves": 2}
 
 
 # Number words, alone, that are words or names elsewhere; so may be any of less than four letters: "on", "ti", "hat".
-_NAMES = frozenset(words("lima once fire cent elf due mia sita"))
+_NAMES = frozenset(words("lima once fire cent elf due mia sita null sept"))
 
 
 class _Word(NamedTuple):
@@ -82,6 +82,14 @@ def cardinal(said: str, code: str | None = None) -> int | None:
         codes = [known for known in codes if known == (code or "en")]
     values = {value for known in codes if (value := _cardinal(said, known)) is not None}
     return values.pop() if len(values) == 1 else None
+
+
+def told(content: str, lead: str) -> str:
+    """`content` in digits, where it is a number word that is a name elsewhere and `lead` announces in its language."""
+    if (said := content.lower()) not in _NAMES:
+        return content
+    own = [code for code, language in LANGUAGES.items() if any(word in lead.lower() for word in language["answer"])]
+    return next((str(value) for code in own if (value := cardinal(said, code)) is not None), content)
 
 
 def _cardinal(said: str, code: str) -> int | None:

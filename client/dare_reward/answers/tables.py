@@ -1,4 +1,4 @@
-"""The room's tables: files of tables/, in which a row begins a line and blanks at its beginning go on with it."""
+"""The room's tables: files of tables/. A row begins a line or follows two blanks; blanks that begin a line go on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _FOLDER = Path(__file__).with_name("tables")
 
 
 def rows(name: str) -> list[str]:
-    return re.split(r"\n(?! )", (_FOLDER / f"{name}.txt").read_text(encoding="utf-8").strip())
+    return re.split(r"\n(?! )|(?<=\S)  (?=\S)", (_FOLDER / f"{name}.txt").read_text(encoding="utf-8").strip())
 
 
 def spellings(name: str) -> dict[str, str]:

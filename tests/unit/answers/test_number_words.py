@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from num2words import num2words
 from rows import each
 
-from dare_reward.answers import canonical, classify, extract
+from dare_reward.answers import canonical, classify, extract, grade
 from dare_reward.answers.languages import LANGUAGES
 from dare_reward.answers.number_words import POWERS, cardinal, chinese_number
 
@@ -101,3 +101,19 @@ def test_one_answer(answers):
 )  # fmt: skip
 def test_two_answers(answers):
     assert len(set(classify(answers).index)) == 2
+
+
+@each(
+    ("text", "value"),
+    [
+        ("The answer is null.", None),
+        ("Die Antwort ist null.", "0"),
+        ("The answer is sept.", "sept"),
+        ("La réponse est sept.", "7"),
+        ("Die Antwort ist elf.", "11"),
+        ("Answer: elf", "elf"),
+    ],
+)
+def test_a_number_word_that_is_a_word_elsewhere_is_read_in_its_own_language(text, value):
+    assert extract(text).answer == value
+    assert grade("sept", "7") is grade("null", "0") is False

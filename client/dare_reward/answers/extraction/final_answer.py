@@ -18,6 +18,7 @@ from ..choices import choice_letter, option_letters
 from ..cleanup import peel
 from ..languages import alternatives, pointed
 from ..markup import without_html
+from ..number_words import told
 from .announced_content import Phrase, exact_phrase, math_phrase, text_phrase
 from .announced_letters import announced_letter, last_letter, names_several
 from .announcements import NEAR, announcements, lowered
@@ -234,10 +235,13 @@ def _phrase(text: str, kind: Kind) -> str | None:
         if phrase.denied:
             denied.add(phrase.content)
         elif phrase.content not in denied:
+            lead = text[announcement.start : announcement.end]
+            content = told(pointed(phrase.content, lead), lead) if kind == "math" else phrase.content
+            if kind == "math" and content == "null":
+                continue  # of code, where it is no number
             if not announcement.conditional:
-                lead = text[announcement.start : announcement.end]
-                return pointed(phrase.content, lead) if kind == "math" else phrase.content
-            spare = phrase.content if spare is None else spare
+                return content
+            spare = content if spare is None else spare
     return spare
 
 

@@ -141,7 +141,7 @@ def said_in_words(sentence: str, *, fresh: bool, alone: bool) -> str | None:
         or len(content.split()) > WORDS
         or (fresh and sentence.rstrip("* ").endswith(":"))
         or _LEADS_ON.search(content)
-        or content in {"null", "TBD", "TBA", "N/A"}
+        or content in {"TBD", "TBA", "N/A"}
     ):
         return None
     first = next(iter(values(content)), None)
