@@ -895,6 +895,20 @@ def test_every_try_has_an_id_of_its_own():
     assert all(len(x) == 32 for x in ids)
 
 
+def test_a_call_has_one_key_in_all_its_tries_and_a_repetition_may_have_the_same():
+    """By which the service logs it once; each request of a call that is split has its own."""
+
+    def keys(c, **call):
+        before = len(c._transport.sent)
+        c.reward(groups(4), **call)
+        return [r.headers["idempotency-key"] for r in c._transport.sent[before:] if r.method == "POST"]
+
+    c = client(fail_first(1, busy), settings={"max_groups": 2})
+    one, other = keys(c, key="again"), keys(c, key="again")
+    assert one[0] == one[1] == other[0] != one[2] == other[1]
+    assert not {*keys(c)} & {*one, *keys(c)}
+
+
 def test_a_connection_that_gave_another_s_reply_is_not_used_again():
     c = client(edit(lambda body: body.update(request_id="other")))
     with pytest.raises(ReplyError):
