@@ -36,6 +36,11 @@ def test_the_doctor_finds_a_service(live):
     assert "open files" not in findings(live, environment={})  # with the package nobody waits on a connection
 
 
+def test_the_doctor_asks_each_url_of_the_flag(live):
+    found = findings(f"{live}/reward,{AWAY}", timeout=0.1, environment={})
+    assert [found[f"reward service {url}"].good for url in (live, AWAY.removesuffix("/reward"))] == [True, False]
+
+
 def test_the_doctor_names_what_is_wrong():
     url, environment = f"{AWAY}?group_size=4&run=exp1", {"VLLM_PLUGINS": "other", "VLLM_TOKEN_ENTROPY": "raw"}
     found = findings(url, waiters=10**7, timeout=0.1, environment=environment)

@@ -17,7 +17,7 @@ import pytest
 from fakes import Engine, SamplingParams, close, generate_responses, go, patched, released, route, run
 
 from dare_reward import estimate
-from dare_reward.errors import ConfigError
+from dare_reward.errors import ConfigError, UnavailableError
 from dare_trainer.openrlhf import group as group_module
 from dare_trainer.openrlhf import patch
 from dare_trainer.vllm import plugin
@@ -760,7 +760,7 @@ def test_shadow_methods_are_told_by_the_service_and_in_process(start_service, mo
 
 def test_the_service_must_be_there_for_the_handshake(make, live):
     settings = group_module.GroupSettings(start_timeout=0.1)
-    with pytest.raises(ConfigError, match="does not answer as a dare-reward service"):
+    with pytest.raises(UnavailableError, match=r"not ready.*connection refused: is the service started"):
         group_module.handshake("http://127.0.0.1:9", "", settings)
 
 

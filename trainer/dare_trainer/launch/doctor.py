@@ -54,12 +54,18 @@ def examine(
 
     ConfigError or RequestError for an address that says what neither the route nor the method knows.
     """
-    split_address(url)
-    urls = read_urls([url], environment)
-    settings = _settings(url, timeout, environment)
+    flag = url.split(",")  # as OpenRLHF does
+    for each in flag:
+        split_address(each)
+    urls = read_urls(flag, environment)
+    info = service_info(urls.services, 0.0) or {}
+    settings = replace(GroupSettings.read(urls.query, **service_defaults(info)), start_timeout=timeout)
     query = parse_qs(urls.query, keep_blank_values=True)
     checks: Sequence[tuple[str, Callable[[], str | None]]] = (
-        ("reward service", lambda: _service(url, timeout, environment)),
+        *(
+            (f"reward service{f' {s}' * (len(flag) > 1)}", partial(_service, s, urls.token, settings))
+            for s in urls.services
+        ),
         *([("run name", partial(_run_name, query.get("run", [""])[0]))] if "group_size" in query else []),
         ("OpenRLHF", _openrlhf),
         ("vLLM", lambda: _vllm(settings)),
@@ -77,20 +83,10 @@ def examine(
             yield Finding(what, good=good, detail=detail or "not installed here: run this on a GPU node")
 
 
-def _settings(url: str, timeout: float, environment: Mapping[str, str]) -> GroupSettings:
-    """What the URL says, with the defaults of the service if that is there."""
-    urls = read_urls([url], environment)
-    info = service_info(urls.services, 0.0)
-    return replace(GroupSettings.read(urls.query, **service_defaults(info or {})), start_timeout=timeout)
-
-
-def _service(url: str, timeout: float, environment: Mapping[str, str]) -> str:
+def _service(address: str, token: str, settings: GroupSettings) -> str:
     """Reachability, versions and one made-up group end to end."""
-    urls = read_urls([url], environment)
-    (address,), settings = urls.services, _settings(url, timeout, environment)
-    handshake(address, urls.token, settings)
-    line = write_line(settings.method, settings.params)
-    return f"{address} scores a group as this process does, by {line}"
+    handshake(address, token, settings)
+    return f"{address} scores a group as this process does, by {write_line(settings.method, settings.params)}"
 
 
 def _run_name(run: str) -> str:

@@ -79,7 +79,7 @@ class Delivery:
 
 
 def service_info(services: Sequence[str], patience: float) -> Mapping[str, Any] | None:
-    """What the first service that answers says of itself; None where it is another's.
+    """What the first service that answers says of itself; nothing where it is another's, None where nobody answers.
 
     Any vLLM of the environment loads this package, also where the reward is another server's. So whatever such a server
     answers is no error. A gateway that answers for a service that is not there yet has not answered.
@@ -91,12 +91,12 @@ def service_info(services: Sequence[str], patience: float) -> Mapping[str, Any] 
             reply = httpx.get(f"{url}/info", timeout=10)
             if reply.status_code not in ABSENT:
                 info = reply.json() if reply.is_success else None
-                return info if isinstance(info, dict) and "answers_version" in info else None
+                return info if isinstance(info, dict) and "answers_version" in info else {}
             why = f"status {reply.status_code}"
         except httpx.TransportError as error:
             why = str(error)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
-            return None
+            return {}
         if time.monotonic() > until:
             logger.warning("%s does not answer (%s)", url, why)
             return None
@@ -112,7 +112,10 @@ def asked_of_service(settings: GroupSettings) -> dict[str, Any]:
 def handshake(url: str, token: str, settings: GroupSettings) -> None:
     """ConfigError where the service would score otherwise than this process, which stands in for it in an outage; and
     where it is another server, which is then sent neither the token nor a group."""
-    if service_info([url], settings.start_timeout) is None:
+    info = service_info([url], settings.start_timeout)
+    if info is None:
+        Client(url, token="").wait_ready(0)  # raises, with the likeliest reason
+    if not info:
         raise ConfigError(f"{url} does not answer as a dare-reward service")
     options = asked_of_service(settings)
     with Client(url, token=token or None, timeout=TRY, retries=RETRIES, record=False) as client:
@@ -283,7 +286,7 @@ class GroupReward:
     async def _begin(self, actor: Any) -> bool:
         services = services_of(self._reward_urls)
         info = await asyncio.to_thread(service_info, services, start_patience(self._reward_urls))
-        if info is None:
+        if not info:
             logger.warning("%s is no dare-reward service: OpenRLHF posts as without this package", services[0])
             return False
         urls = read_urls(self._reward_urls)
