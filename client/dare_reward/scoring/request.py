@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 from types import MappingProxyType
 from typing import Any, Final, TypeGuard
 
@@ -237,16 +237,6 @@ def _column_P(field: Field, groups: Sequence[JSON]) -> Floats:
 # --- structure -------------------------------------------------------------------------------------------------------
 
 
-def _locator(sizes_P: Ints) -> Where:
-    starts = offsets(sizes_P).tolist()
-
-    def where(i: int) -> tuple[str | int, ...]:
-        p = bisect_right(starts, i) - 1
-        return ("groups", p, "rollouts", int(i) - starts[p])
-
-    return where
-
-
 def check_shape(groups: Sequence[JSON], *, limits: Limits = UNLIMITED) -> tuple[Table, Where]:
     """Objects, lists, names and strings are what they must be; returns all rollouts, and where each of them stands.
 
@@ -255,7 +245,12 @@ def check_shape(groups: Sequence[JSON], *, limits: Limits = UNLIMITED) -> tuple[
     _check_groups(groups, limits)
     sizes = [len(g["rollouts"]) for g in groups]
     limits.check("total", sum(sizes), ("groups",))
-    where = _locator(np.array(sizes, np.int64))
+    starts = [0, *accumulate(sizes)]
+
+    def where(i: int) -> tuple[str | int, ...]:
+        p = bisect_right(starts, i) - 1
+        return ("groups", p, "rollouts", int(i) - starts[p])
+
     rollouts = list(chain.from_iterable([g["rollouts"] for g in groups]))
     table = None
     if set(map(type, rollouts)) <= {dict}:
