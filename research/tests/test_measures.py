@@ -17,12 +17,10 @@ from dare_research.analysis.measures import (
     entropy,
     entropy_auroc,
     estimator_error,
-    evaluation_interval,
     mean_overlap,
     mutual_information,
     mv_bias,
     normalised,
-    ood_table,
     quantile_bins,
     rollout_overlap,
     steps_to_threshold,
@@ -73,8 +71,6 @@ def test_steps_golden():
     case = GOLDEN["steps_to_threshold"]
     assert steps_to_threshold(case["curve"], case["thresholds"]) == case["expected"]
     assert steps_to_threshold(case["curve"][::-1], case["thresholds"]) == case["expected"]
-    assert evaluation_interval(case["curve"]) == 2
-    assert evaluation_interval([(0, 1.0)]) is None
 
 
 def test_information_golden():
@@ -204,19 +200,6 @@ def test_normalised_ignores_rounding():
     found = normalised(groups, np.array([0.1 + 0.2, 0.3, 0.3, 1.0, 0.0, 0.0]))
     assert found[:3].tolist() == [0, 0, 0]
     np.testing.assert_allclose(found[3:], np.array([2, -1, -1]) / np.sqrt(2), rtol=1e-12)
-
-
-def test_ood_table_by_hand():
-    accuracy = {
-        "dare": {"x": {"x": 9.0, "y": 5.0}, "y": {"x": 4.0, "y": 9.0}},
-        "ttrl": {"x": {"x": 8.0, "y": 4.0}, "y": {"x": 4.0, "y": 8.0}},
-    }
-    dare, ttrl = ood_table(accuracy, {"x": 3.0, "y": 3.5})
-    assert (dare.mean, dare.gain, dare.over_rival, dare.wins, dare.pairs) == (4.5, 1.25, 0.5, 1, 2)
-    assert ttrl.over_rival == 0
-    assert ttrl.wins == 0
-    (alone,) = ood_table({"dare": accuracy["dare"]}, {"x": 3.0, "y": 3.5})
-    assert np.isnan(alone.over_rival)
 
 
 def test_majority_at_k():

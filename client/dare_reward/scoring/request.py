@@ -189,14 +189,6 @@ def fault_of(
     return None
 
 
-def read_numbers(group: JSON, names: Collection[str], *, limits: Limits = LIMITS) -> list[dict[str, float]]:
-    """A group is checked, and of each rollout those of its numbers that are there: what costs no look at its answer."""
-    table, where = check_shape([group], limits=limits)
-    arrays = read_columns(table, {}, where)
-    columns = {name: found for name in names if isinstance(found := arrays.get(name), np.ndarray)}
-    return [{n: float(c[i]) for n, c in columns.items() if not np.isnan(c[i])} for i in range(table.size)]
-
-
 def of_arrays(groups: Groups) -> Prepared:
     """Prepared arrays as if a request had brought them."""
     count = len(groups.sizes_P)

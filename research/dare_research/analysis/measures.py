@@ -1,8 +1,8 @@
-"""The paper's measures, as pure functions: bias, information, direction, overlap, convergence, and other sets."""
+"""The paper's measures, as pure functions: bias, information, direction, overlap, convergence."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
@@ -19,7 +19,6 @@ from dare_reward.segments import Bools, Floats, Ints, offsets
 ROUNDING = 1e-12
 KINDS = ("jaccard", "multiset", "positional", "prefix")
 Curve = Sequence[tuple[int, float]]
-Accuracies = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 
 def mode_answers(groups: Groups) -> Bools:
@@ -282,51 +281,13 @@ def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
     return out
 
 
-# --- convergence, and other sets than the adapted one -----------------------------------------------------------------
+# --- convergence ------------------------------------------------------------------------------------------------------
 
 
 def steps_to_threshold(curve: Curve, thresholds: Sequence[float]) -> list[int | None]:
     """First evaluated step with accuracy >= each threshold, None if never; `curve` is (step, accuracy).
 
-    Compare curves that were evaluated at the same steps only, and say how far apart these are (`evaluation_interval`).
+    Compare curves that were evaluated at the same steps only.
     """
     ordered = sorted(curve)
     return [next((step for step, accuracy in ordered if accuracy >= t), None) for t in thresholds]
-
-
-def evaluation_interval(curve: Curve) -> int | None:
-    """The widest gap between two evaluations: steps to a threshold are known to within it. None for a single one."""
-    steps = sorted(step for step, _ in curve)
-    return max((b - a for a, b in pairwise(steps)), default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class OodRow:
-    """A method's accuracy away from where it was adapted.
-
-    mean        mean over the pairs with train != eval
-    gain        the same minus the model before adaptation
-    over_rival  the same minus the rival method, NaN without it
-    wins        pairs in which it is above the rival; `pairs` of how many (equal is no win)
-    """
-
-    method: str
-    mean: float
-    gain: float
-    over_rival: float
-    wins: int
-    pairs: int
-
-
-def ood_table(accuracy: Accuracies, before: Mapping[str, float], *, rival: str = "ttrl") -> list[OodRow]:
-    """One row per method of accuracy[method][train][eval], off the diagonal; `before` is accuracy[eval] untrained."""
-    rows = []
-    for method, matrix in accuracy.items():
-        pairs = [(t, e) for t, row in matrix.items() for e in row if t != e]
-        own = [matrix[t][e] for t, e in pairs]
-        gains = [matrix[t][e] - before[e] for t, e in pairs]
-        shared = [(t, e) for t, e in pairs if e in accuracy.get(rival, {}).get(t, {})]
-        delta = [matrix[t][e] - accuracy[rival][t][e] for t, e in shared]
-        mean, gain, over = (float(np.mean(v)) if v else np.nan for v in (own, gains, delta))
-        rows.append(OodRow(method, mean, gain, over, wins=sum(d > 0 for d in delta), pairs=len(shared)))
-    return rows
