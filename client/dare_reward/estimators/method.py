@@ -32,7 +32,7 @@ OVER: Final = Spec(
     TRACE,
     doc="tokens whose mean entropy counts: all (trace), the answer's and the one that ends it (answer), or the last K "
     "(last=K). A rollout without them counts with its trace",
-    source="Eq. 9 has the trace; answer: ours, docs/entropy.md; last: RENT, arXiv:2505.22660",
+    source="Eq. 9 has the trace; answer: ours, docs/parameters.md; last: RENT, arXiv:2505.22660",
     pattern=r"trace|answer|last=[1-9][0-9]{0,6}",
     words="trace, answer or last=K with K from 1 on",
 )

@@ -32,7 +32,7 @@ Spans = Callable[[], Sequence["tuple[int, int] | None"]]
 Where = Callable[[int], tuple[str | int, ...]]
 JSON = Mapping[str, Any]
 # Tokens behind the answer that count with it. The one that ends an answer says whether it is whole: without it the gain
-# of natural samples falls by a third to a half (docs/entropy.md).
+# of natural samples falls by a third to a half (research/docs/real-model.md).
 CLOSING: Final = 1
 AGREES: Final = 1e-6  # relative: float32 tokens beside the mean that was taken in float64 agree
 PIECE = 1 << 14  # entries that become an array in one go, while other threads wait

@@ -27,7 +27,7 @@ ELSEWHERE = {  # pages that restate figures, and those whose figures are no resu
     "docs/methods.md, docs/entropy.md": "the break-even is of research/docs/training.md, chosen and missed labels of "
     "research/docs/findings.md; .53 and .48 are published",
     "docs/stopping.md": "of E1c in research/docs/campaign-results.md, and of research/docs/stopping.md",
-    "docs/report.md": "of research/docs/alarm.md",
+    "docs/report.md": "votes that flip by chance: research/tests/test_learnt.py computes them again",
     "docs/deployment.md, docs/operations.md, docs/openrlhf.md": "times of one machine, of research/docs/benchmarks.md",
 }
 HELD = HERE / "held.json"
