@@ -204,7 +204,7 @@ def distribution(
     missing_entropy: Annotated[
         Missing,
         Param(
-            "what an answered rollout without an entropy does: error refuses its group, group_mean gives it the "
+            "of a rollout with an answer and no entropy: error refuses its group, group_mean gives it the "
             "group's mean, frequency counts votes alone",
             source="ours",
         ),

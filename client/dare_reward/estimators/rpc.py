@@ -50,7 +50,7 @@ def rpc(
     missing: Annotated[
         Literal["error", "vote"],
         Param(
-            "what an answered rollout without a probability or a path does: error refuses its group, vote counts "
+            "of a rollout with an answer and no probability or path: error refuses its group, vote counts "
             "the group's votes alone",
             source="ours",
         ),
