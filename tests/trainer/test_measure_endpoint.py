@@ -89,20 +89,6 @@ def test_accuracies_of_a_served_model_beside_the_greedy_control(command, tmp_pat
     assert main(["calibrate", str(tmp_path / "r.jsonl")]) == 2  # it needs entropies
 
 
-def test_a_finished_run_asks_nothing_and_a_torn_line_is_made_again(command, tmp_path):
-    with Server() as server:
-        main(command(server))
-        asked, path = len(server.bodies), tmp_path / "r.jsonl"
-        main(command(server))
-        assert len(server.bodies) == asked
-        path.write_bytes(path.read_bytes()[:-25])
-        whole = path.read_text().splitlines()[:-1]
-        main(command(server))
-        assert [b["n"] for _, b in server.bodies[asked:]] == [4]
-    assert path.read_text().splitlines()[:4] == whole
-    assert [len(g["rollouts"]) for g in groups(tmp_path)] == [4] * 5
-
-
 def test_a_file_of_vllm_is_not_gone_on_with_by_an_endpoint(command, tmp_path, capsys):
     with Server() as server:
         main(command(server))
