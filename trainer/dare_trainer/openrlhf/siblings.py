@@ -65,7 +65,7 @@ class OpenGroup(Generic[D, R]):
             await _stop(task)
 
 
-class Member(Generic[D, R]):
+class Sibling(Generic[D, R]):
     """One call of OpenRLHF's executor, from `Siblings.enter` to `Siblings.leave`."""
 
     def __init__(self, group: OpenGroup[D, R]) -> None:
@@ -84,21 +84,21 @@ class Siblings(Generic[D, R]):
         """Groups that are open; 0 between two steps."""
         return len(self._open)
 
-    def enter(self, anchor: object, *key: Hashable) -> Member[D, R]:
+    def enter(self, anchor: object, *key: Hashable) -> Sibling[D, R]:
         """The next member of the group that shares the object `anchor`; to be called before anything is awaited."""
         place = (id(anchor), *key)
         if place not in self._open:
             self._open[place] = OpenGroup(anchor, place)
-        return Member(self._open[place])
+        return Sibling(self._open[place])
 
-    def leave(self, member: Member[D, R]) -> None:
+    def leave(self, member: Sibling[D, R]) -> None:
         """The end of a member's call. One that was not served takes its group along."""
         if self._open.get(member.group.place) is member.group:
             del self._open[member.group.place]
         if not member.served:
             member.group.fail()
 
-    async def result(self, member: Member[D, R], delivery: D) -> R | None:
+    async def result(self, member: Sibling[D, R], delivery: D) -> R | None:
         """The member's result, None where a sibling failed. The last one to deliver has the group scored."""
         group = member.group
         group.delivered[member.index] = delivery
