@@ -11,7 +11,8 @@ from dare_reward.params import query_texts
 
 def query(request: Request) -> dict[str, str]:
     """The query string of a grouped request."""
-    out = query_texts(query_string(request))
+    raw = request.scope["query_string"]
+    out = query_texts(raw.decode("latin-1")) if raw else {}
     if out.get("detail", "full") not in {"full", "rewards"}:
         raise RequestError("must be full or rewards", loc=("query", "detail"), code="value")
     return out

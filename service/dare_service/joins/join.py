@@ -140,15 +140,16 @@ class Join:
         wait."""
         if self._stopped:
             raise stopping()
-        self._forget(weight + MEMBER)
-        if (closed := self.closed.get(key)) is not None and closed.owes(content, self.clock()):
+        now = asyncio.get_running_loop().time()
+        self._forget(now, weight + MEMBER)
+        if (closed := self.closed.get(key)) is not None and closed.owes(content, now):
             closed.missed[content] -= 1
             return closed.replies[content]
-        group, member = self._arrive(key, size, content, rollout, weight + MEMBER)
+        group, member = self._arrive(now, key, size, content, rollout=rollout, weight=weight + MEMBER)
         self.waiting += 1
         client.leave = partial(self._leave, group, member)
         try:
-            await self._wait(group, member, client.gone)
+            await self._wait(now, group, member, client.gone)
         finally:
             self.waiting -= 1
             client.leave = None
@@ -176,10 +177,9 @@ class Join:
     # --- a member's way ----------------------------------------------------------------------------------------------
 
     def _arrive(
-        self, key: Hashable, size: int, content: bytes, rollout: Any, weight: int
+        self, now: float, key: Hashable, size: int, content: bytes, *, rollout: Any, weight: int
     ) -> tuple[JoiningGroup, WaitingMember]:
         """The member's place: that of an equal one whose client is away, else a new one."""
-        now = self.clock()
         group = self.open.get(key)
         if group is not None and (away := group.away.get(content)):
             member = away.pop()
@@ -198,30 +198,25 @@ class Join:
             self._close(group, "full")
         return group, member
 
-    async def _wait(self, group: JoiningGroup, member: WaitingMember, gone: asyncio.Future[None]) -> None:
+    async def _wait(self, now: float, group: JoiningGroup, member: WaitingMember, gone: asyncio.Future[None]) -> None:
         """Until there is a reply or no client; Held where the hold ends before."""
-        now = self.clock()
         until = min(now + self.hold, member.due)
-        if self._before(group) is not None and await self._answered(member, gone, min(until, now + SETTLE)):
-            return
-        if group.reason is None and (before := self._before(group)) is not None:
-            before.at = self.clock()
-            for other in group.members:
-                if not other.reply.done():
-                    other.reply.set_result(before.replies[other.content])
-        if await self._answered(member, gone, until):
+        if group.key in self.closed:
+            if self._before(group) is not None and await _answered(member, gone, min(until - now, SETTLE)):
+                return
+            now = self.clock()
+            if group.reason is None and (before := self._before(group)) is not None:
+                before.at = now
+                for other in group.members:
+                    if not other.reply.done():
+                        other.reply.set_result(before.replies[other.content])
+        if await _answered(member, gone, until - now):
             return
         if group.reason is None:
             if until < member.due:
                 raise Held(f"{len(group.members)} of {group.size} rollouts have come")
             self._close(group, "deadline")
-        await self._answered(member, gone, None)
-
-    async def _answered(self, member: WaitingMember, gone: asyncio.Future[None], until: float | None) -> bool:
-        """Wait for the reply or the client's end, but not longer than until then."""
-        left = None if until is None else max(0.0, until - self.clock())
-        done, _ = await asyncio.wait((member.reply, gone), timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        return bool(done)
+        await _answered(member, gone, None)
 
     def _before(self, group: JoiningGroup) -> ClosedGroup | None:
         """The group of this key that closed just before, if it rewarded all members of this one."""
@@ -295,9 +290,8 @@ class Join:
         if (closed := self.closed.pop(key, None)) is not None:
             self.bytes -= closed.weight
 
-    def _forget(self, weight: int) -> None:
+    def _forget(self, now: float, weight: int) -> None:
         """What was kept for its time, and the oldest replies where there is no room for `weight` more bytes."""
-        now = self.clock()
         while self._left and self._left[0][0] + AWAY < now:
             since, group, member = self._left.popleft()
             if group.reason is None and member.left == since:
@@ -310,6 +304,12 @@ class Join:
             if oldest.at + KEPT >= now and self.bytes + weight <= self.memory:
                 break
             self._drop(key)
+
+
+async def _answered(member: WaitingMember, gone: asyncio.Future[None], seconds: float | None) -> bool:
+    """Wait for the reply or the client's end, but not longer."""
+    done, _ = await asyncio.wait((member.reply, gone), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    return bool(done)
 
 
 def _fail(member: WaitingMember, error: BaseException) -> None:

@@ -10,7 +10,6 @@ with one line in the log: the body is OpenRLHF's to extend. What the reply means
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import logging
 import re
@@ -19,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from hashlib import blake2b
 from typing import Any, Final
 
 from fastapi import Request, Response
@@ -158,7 +158,7 @@ class OpenRLHF:
 
         short = _rows(body, self._settings) if len(body) <= INLINE_BYTES else None
         if short is not None and len(short[0]) == 1:
-            return work(lambda: None)
+            return [self._rollout(asked, 0, *short[0][0])], short[1]
         workers = self._workers.joins if len(body) <= ONE_ROLLOUT else self._workers.groups
         return await unless_gone(workers, work, request.receive)
 
@@ -172,9 +172,9 @@ class OpenRLHF:
         entry = {"answer": asked.rules.read({"text": text}, label)}
         if "texts" in logged:
             entry["text"] = text
-        return PostedRollout(
-            _digest(prompt).hex(), _digest(query), label, entry, found, prompt if "prompt" in logged else None
-        )
+        name, content = (blake2b(t.encode("utf-8", "surrogatepass"), digest_size=16) for t in (prompt, query))
+        kept = prompt if "prompt" in logged else None
+        return PostedRollout(name.hexdigest(), content.digest(), label, entry, found, kept)
 
     def _notice(self, name: str, asked: Run, rollouts: Sequence[PostedRollout], unknown: Sequence[str]) -> None:
         """What the log says once in a run: a run does not end of it, and the reply has no place for it."""
@@ -232,7 +232,8 @@ class OpenRLHF:
         waiting: list[tuple[Question, PostedRollout]] = [member.rollout for member in group.members]
         question, rollouts = waiting[0][0], [rollout for _, rollout in waiting]
         full, few = group.reason == "full", 2 * len(rollouts) <= group.size
-        waits = [self.join.clock() - m.came for m in group.members]
+        now = self.join.clock()
+        waits = [now - member.came for member in group.members]
         known = {"partial": float(not full), "neutral": float(few), "repeated": float(group.repeated)}
         if group.repeated:
             why = (
@@ -420,7 +421,3 @@ def _dump(asked: Run, found: Sequence[RolloutOutcome]) -> bytes:
     if asked.extra_logs == "on":
         out["extra_logs"] = {name: [o.logs[name] for o in found] for name in _log_names(asked.shadow)}
     return to_json(out)
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
