@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import threading
-from math import inf
 
 import httpx
 import pytest
@@ -185,9 +184,8 @@ def test_after_a_fork_the_page_goes_on(tmp_path):
     subprocess.run([sys.executable, "-c", FORK, str(tmp_path)], check=True, timeout=60)
 
 
-def test_page_and_report_say_the_same(tmp_path, monkeypatch):
+def test_page_and_report_say_the_same(tmp_path):
     """One reader, one book: whatever a log holds, and however it came."""
-    monkeypatch.setattr(live, "SHARE", inf)  # no verdict has to wait
     groups = [
         {"group_id": "a", "label": "4", "rollouts": [
             {"answer": a, "mean_entropy": 0.1 * i, "num_tokens": i, "trained": i > 1, "finish_reason": end}

@@ -50,7 +50,7 @@ def test_what_is_scored_is_shown(page):
     assert (run["run"], run["columns"]["step"], run["groups"], run["rollouts"]) == ("first", [3], 1, 3)
     assert run["cards"][0]["pseudo_label"] == "4"
     assert run["cards"][0]["mean_entropies"] == [0.2, 0.2, 0.9]
-    assert page.state.recorder.page.version > before
+    assert page.state.recorder.page.version != before  # its first part is drawn at random
 
 
 def test_joined_rollouts_are_shown(page):

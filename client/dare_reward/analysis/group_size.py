@@ -24,7 +24,7 @@ TENTH = 0.1
 
 @dataclass(frozen=True, slots=True)
 class SizeRow:
-    """Right labels of one labeller by size, or labels that agree."""
+    """Right labels of one labeller by size."""
 
     name: str
     share: tuple[float, ...]
@@ -32,11 +32,10 @@ class SizeRow:
 
 @dataclass(frozen=True, slots=True)
 class BySize:
-    """Shares of each labeller by group size: right labels (`truth`), else labels equal to its own of all rollouts."""
+    """Shares of right labels of each labeller by group size."""
 
     sizes: tuple[int, ...]
     prompts: int
-    truth: bool
     rows: tuple[SizeRow, ...]
 
 
@@ -51,32 +50,27 @@ def sizes_of(groups: Groups, usable_P: Bools) -> tuple[int, ...]:
 
 def by_size(
     groups: Groups,
-    correct_R: Floats | None,
+    correct_R: Floats,
     labellers: Mapping[str, Labeller],
     *,
     usable_P: Bools | None = None,
     seed: int = 0,
 ) -> BySize:
-    """The share of right labels of each labeller by group size, of the prompts `usable_P` (default: all).
-
-    correct_R   1 right, 0 wrong; None: no truth, and labels are compared with the labeller's own of all rollouts
-    """
+    """The share of right labels of each labeller by group size, of the prompts `usable_P` (default: all)."""
     usable_P = np.ones(len(groups.sizes_P), bool) if usable_P is None else usable_P
     sizes = sizes_of(groups, usable_P)
     prompts_P = usable_P & (groups.sizes_P >= (sizes[-1] if sizes else 1))
     found: dict[str, list[Floats]] = {name: [] for name in labellers}
-    whole = {name: label(groups) for name, label in labellers.items()} if correct_R is None else {}
-    right_A = None if correct_R is None else right_answers(groups, correct_R) > 0.5
+    right_A = right_answers(groups, correct_R) > 0.5
     rng = np.random.default_rng(seed)
     for size in sizes:
         part, prompt_G, old_A = dealt(groups, prompts_P, size, None if size == sizes[-1] else rng)
         for name, label in labellers.items():
-            good_A = whole[name] if right_A is None else right_A
-            good_G = part.sum_by_group(label(part) & good_A[old_A])
+            good_G = part.sum_by_group(label(part) & right_A[old_A])
             total_P = np.bincount(prompt_G, good_G, len(prompts_P))
             found[name].append((total_P / np.maximum(np.bincount(prompt_G, minlength=len(prompts_P)), 1))[prompts_P])
     rows = tuple(SizeRow(name, tuple(float(own.mean()) for own in shares)) for name, shares in found.items())
-    return BySize(sizes, int(prompts_P.sum()), correct_R is not None, rows)
+    return BySize(sizes, int(prompts_P.sum()), rows)
 
 
 def dealt(groups: Groups, prompts_P: Bools, size: int, rng: np.random.Generator | None) -> tuple[Groups, Ints, Ints]:

@@ -142,13 +142,6 @@ def judge(groups: Groups, correct_R: Floats, **options: Unpack[Options]) -> Verd
     )
 
 
-def agreement(groups: Groups, *, weight: Mapping[str, Any], seed: int = 0) -> BySize:
-    """How far labels of a few rollouts agree with those of all, for a file without truth."""
-    certainties = available(groups, weight)
-    usable_P = _whole(groups, certainties, weight) & (groups.support_P > 0)
-    return by_size(groups, None, _labellers(certainties, weight), usable_P=usable_P, seed=seed)
-
-
 def _whole(groups: Groups, certainties: Sequence[Certainty], weight: Mapping[str, Any]) -> Bools:
     """Groups that lack no certainty."""
     usable_P: Bools = groups.sizes_P > 0

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from math import isnan
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +18,8 @@ from dare_reward.analysis.certainty import ENTROPY
 from dare_reward.analysis.group_size import BySize, Labeller, by_size
 from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval, powers
 from dare_reward.analysis.shown import percent
-from dare_reward.analysis.truth import LABELS, known_groups
-from dare_reward.analysis.verdict import RIGHT, Verdict, agreement
+from dare_reward.analysis.truth import known_groups
+from dare_reward.analysis.verdict import RIGHT, Verdict
 from dare_reward.commands.tables import (
     PAPER,
     Screen,
@@ -90,6 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not 0 < arguments.level < 1:
         raise RequestError("--level must be above 0 and below 1", code="level")
     weight, reading = own_params(arguments.param, [s for s in find(ENTROPY.method).specs if s.name in WEIGHT])
+    chosen = _label_makers(arguments.methods)
     labels, missing = read_labels(arguments), missing_entropies(arguments)
     data = read_labelled(
         arguments.file,
@@ -97,11 +98,8 @@ def run(arguments: argparse.Namespace) -> int:
         labels=labels,
         prompts=read_prompts(arguments),
         reading=reading,
-        unlabelled=True,
     )
-    methods = _by_method(data, arguments.methods, reading)
-    if np.isnan(data.correct_R).all():
-        _unlabelled(data, methods, weight, arguments)
+    methods = _by_method(data, chosen, reading)
     refuse_repeats(data)
     found = judged(
         data,
@@ -113,7 +111,8 @@ def run(arguments: argparse.Namespace) -> int:
         **weight,
     )
     if not found.calibration.prompts:
-        _show_methods(methods, arguments)
+        if methods is not None and not arguments.json:
+            print(by_rollouts(methods, screen_of(arguments)))
         why = (UNMEASURED, "missing_entropy") if found.calibration.left_out else (UNKNOWN, "label")
         raise RequestError(why[0], code=why[1])
     if arguments.json:
@@ -126,15 +125,19 @@ def run(arguments: argparse.Namespace) -> int:
     return data.summary.exit_code(int(found.use != "line"), refused=3)
 
 
-def _by_method(data: Labelled, names: str, reading: Mapping[str, Any]) -> BySize | None:
-    """Label accuracy of each method by group size; without labels, how far its labels agree with its own of all.
-
-    RequestError for a method that has no label of its own for a part of a group.
-    """
+def _label_makers(names: str) -> list[Method]:
+    """The methods of --methods. RequestError for one that labels no part of a group."""
     chosen = [find(name.strip()) for name in names.split(",") if name.strip()]
     for method in chosen:
-        if data.groups.views or method.steps or "label" in method.inputs:
+        if method.steps or "label" in method.inputs:
             raise RequestError(f"--methods {method.name}: it names no label of fewer rollouts", code="method")
+    return chosen
+
+
+def _by_method(data: Labelled, chosen: Sequence[Method], reading: Mapping[str, Any]) -> BySize | None:
+    """Label accuracy of each method by group size."""
+    if chosen and data.groups.views:
+        raise RequestError("--methods: groups with a second one are labelled whole", code="method")
 
     def estimate(method: Method, groups: Groups) -> Estimate:
         own = {s.name for s in method.specs}
@@ -148,15 +151,8 @@ def _by_method(data: Labelled, names: str, reading: Mapping[str, Any]) -> BySize
     usable_P = data.groups.support_P > 0
     for method in chosen:
         usable_P[list(estimate(method, data.groups).errors)] = False
-    known_P = known_groups(data.groups, data.correct_R)
-    truth = data.correct_R if known_P.any() else None
-    rows = {method.name: labeller(method) for method in chosen}
-    return by_size(data.groups, truth, rows, usable_P=usable_P & known_P if known_P.any() else usable_P)
-
-
-def _show_methods(methods: BySize | None, arguments: argparse.Namespace) -> None:
-    if methods is not None and not arguments.json:
-        print(by_rollouts(methods, screen_of(arguments)))
+    usable_P &= known_groups(data.groups, data.correct_R)
+    return by_size(data.groups, data.correct_R, {m.name: labeller(m) for m in chosen}, usable_P=usable_P)
 
 
 def accuracy(data: Labelled) -> dict[str, dict[int, Any]]:
@@ -171,24 +167,6 @@ def accuracy(data: Labelled) -> dict[str, dict[int, Any]]:
         "pass@k": {k: asdict(pass_at_k_interval(n_P, c_P, k)) for k in ks},
         "maj@k, ties by chance": {k: asdict(v) for k, v in majority.items()},
     }
-
-
-def _unlabelled(
-    data: Labelled, methods: BySize | None, weight: Mapping[str, Any], arguments: argparse.Namespace
-) -> NoReturn:
-    """What can be said without labels, and that there are none."""
-    rows = agreement(data.groups, weight=weight, seed=arguments.seed)
-    on = screen_of(arguments)
-    if arguments.json:
-        print(json.dumps({"rollouts": asdict(rows)}, indent=1))
-    elif rows.prompts:
-        print(by_rollouts(rows, on))
-        _show_methods(methods, arguments)
-    raise RequestError(
-        f"{data.file}: no group has a label or `correct` flags, so nothing is decided. Label {LABELS} prompts: "
-        f"dare-reward label {data.file}",
-        code="label",
-    )
 
 
 def _json(found: Verdict, **more: Any) -> str:
@@ -221,9 +199,8 @@ def report(
 
 def by_rollouts(found: BySize, on: Screen) -> str:
     """A row a method, a column a size."""
-    what = RIGHT if found.truth else "% of labels that agree with those of all rollouts, by rollouts of a prompt"
     rows = [[row.name, *map(percent, row.share)] for row in found.rows]
-    return table((what, *map(str, found.sizes)), rows, right=True, on=on)
+    return table((RIGHT, *map(str, found.sizes)), rows, right=True, on=on)
 
 
 def of_k(accuracy: Mapping[str, Mapping[int, Any]], on: Screen) -> str:

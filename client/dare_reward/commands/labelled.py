@@ -66,7 +66,6 @@ def read_labelled(
     prompts: PromptFile | None = None,
     reading: Mapping[str, Any] = MappingProxyType({}),
     only: Collection[str] | None = None,
-    unlabelled: bool = False,
     tell: Callable[..., None] = warn,
     reader: Reader | None = None,
 ) -> Labelled:
@@ -75,7 +74,6 @@ def read_labelled(
     labels       of another file, and so are `prompts`
     reading      values of `ANSWER_SPECS`: how answers are read and compared
     only         the ids of the groups to read (default: all)
-    unlabelled   a file without any label is read too
     tell         takes the lines on what is wrong with it
     reader       of the file, which has read it already
     """
@@ -98,8 +96,12 @@ def read_labelled(
     groups = [group for _, group in placed]
     names = [(_name(group, reader), f"{reader.unit} {number_}") for number_, group in placed]
     correct_R = correctness(prepared)
-    if np.isnan(correct_R).all() and not unlabelled:
-        raise RequestError(f"{file}: no group has a label or `correct` flags. Add a `label` to each.", code="label")
+    if np.isnan(correct_R).all():
+        raise RequestError(
+            f"{file}: no group has a label or `correct` flags, so nothing is decided. Label {LABELS} prompts: "
+            f"dare-reward label {file}",
+            code="label",
+        )
     if not is_run:  # of one that collapsed, no answer is right any more
         _check_labels(file, [place for _, place in names], prepared, correct_R, tell)
     for good, no_answer in zip(groups, prepared.unread, strict=True):

@@ -35,10 +35,11 @@ class _Step(Generic[T]):
 
 @dataclass(slots=True, eq=False)
 class LastSteps(Generic[T]):
-    """Takes the groups of a run in order. `added` grows with each."""
+    """Takes the groups of a run in order, and counts those that were added, and the steps that they began."""
 
     most: int = ROLLOUTS
     added: int = 0
+    begun: int = 0
     _steps: deque[_Step[T]] = field(default_factory=deque)
 
     def add(self, step: Any, name: Hashable, group: T, *, labelled: bool, rollouts: int) -> None:
@@ -46,6 +47,7 @@ class LastSteps(Generic[T]):
         self.added += 1
         if not self._steps or self._steps[-1].step != step:
             self._steps.append(_Step(step))
+            self.begun += 1
         last = self._steps[-1]
         if last.groups and last.rollouts + rollouts > self.most:
             return

@@ -5,8 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from math import inf
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from ..methods import reads_entropy
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from ..analysis.learnt import Learnt
     from ..analysis.verdict import Verdict
 
-AT_ONCE: Final = 1.0  # seconds that a view may wait for the first verdicts of its runs
 BYTES: Final = 3 << 20  # of the groups of all runs in a file
 DIGITS: Final = 5
 WORST_FIRST: Final = ("bad", "warn")  # the other tones are alike: the newest run first
@@ -44,59 +41,36 @@ JSON = dict[str, Any]
 
 def view(book: RunBook, *, groups: int = BYTES, reading: bool = False) -> JSON:
     """Every run, the worst first, then the last one (`BookView.since` from the beginning)."""
-    found = BookView(book, groups=groups)
-    found.judge()
-    return found.since(-1, reading=reading)
+    return BookView(book, groups=groups).since(-1, reading=reading)
 
 
 class BookView:
     """What the report and the page draw of a book, kept up to date: only what changed is made again.
 
     groups   bounds the bytes of the single groups, which all runs share evenly
-    share    of a core that verdicts from labels may take; a run's is then up to date a little later (`stale`)
     """
 
-    def __init__(self, book: RunBook, *, groups: int = BYTES, share: float = inf) -> None:
-        self.book, self._groups, self._share = book, groups, share
+    def __init__(self, book: RunBook, *, groups: int = BYTES) -> None:
+        self.book, self._groups = book, groups
         self._runs: dict[str, RunView] = {}
-        self._due = 0.0  # when the next verdict may be made
-
-    @property
-    def stale(self) -> bool:
-        """A run has labelled groups that are not yet in its verdict."""
-        return any(run.stale for run in self._runs.values())
-
-    def judge(self) -> None:
-        """Make the verdicts that are due: that of the run first that has waited for longest, and all first ones."""
-        self._find()
-        called = monotonic()
-        for run in sorted((r for r in self._runs.values() if r.stale), key=lambda r: r.judged):
-            begun = monotonic()
-            if begun < self._due and (run.judged or begun > called + AT_ONCE):
-                break
-            run.judge(begun)
-            self._due = begun + (monotonic() - begun) / self._share
-            self.book.version += 1
-            run.run.version = self.book.version
 
     def _rank(self, told: JSON) -> tuple[bool, bool, bool]:
         """What is bad first; then what is long enough to be judged, then what has several steps: no stray request."""
         points = len(self._runs[told["run"]].columns["step"])
         return told["headline"]["tone"] not in WORST_FIRST, points < AT_LEAST, points < 2
 
-    def _find(self) -> None:
-        self._runs = {name: self._runs.get(name) or RunView(run) for name, run in self.book.runs.items()}
-
     def since(self, version: int, *, reading: bool = False) -> JSON:
         """What changed after that version of the book; everything after -1.
 
-        While the book is still `reading` an older log, no run has a verdict.
+        Verdicts from labels are made anew with each step that begins, and for a page that is opened (-1). While the
+        book is still `reading` an older log, no run has a verdict.
         """
         book, share = self.book, self._groups // max(len(self.book.runs), 1)
-        self._find()
+        self._runs = {name: self._runs.get(name) or RunView(run) for name, run in book.runs.items()}
         for name, run in self._runs.items():
             if run.version != book.runs[name].version:
                 run.renew(share)
+            run.judge(whole=version < 0)
         told = [self._runs[name].since(version, reading=reading) for name in reversed(book.runs)]
         ordered = sorted(told, key=self._rank)
         changed = [run for run in ordered if self._runs[run["run"]].version > version]
@@ -132,18 +106,14 @@ class RunView:
         self._cards: dict[int, tuple[int, JSON]] = {}  # each with the version that it came with
         self.learnt: Learnt | None = None
         self.verdict: Verdict | None = None  # from labels
-        self.judged = 0.0  # when it was made
-        self._seen = 0  # labelled groups in it
+        self._judged = 0, 0  # labelled groups, and steps of these, when it was made
 
-    @property
-    def stale(self) -> bool:
-        """Labelled groups came since the verdict was made."""
-        return self.run.labelled.added != self._seen
-
-    def judge(self, now: float) -> None:
-        """Make the verdict from labels."""
-        self.judged, self._seen = now, self.run.labelled.added
-        self.verdict = verdict_of(self.run.labelled.groups())
+    def judge(self, *, whole: bool) -> None:
+        """Make the verdict from labels, if a step with some has begun since it was made, or (`whole`) if any came."""
+        own = self.run.labelled
+        if own.added != self._judged[0] and (whole or own.begun != self._judged[1]):
+            self._judged = own.added, own.begun
+            self.verdict = verdict_of(own.groups())
 
     def renew(self, size: int = 0) -> None:
         """Take over what came since; single groups of `size` bytes."""

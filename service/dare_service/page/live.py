@@ -23,8 +23,6 @@ from dare_reward.runs.reader import Follower
 
 NEWEST: Final = 16 << 20  # bytes of an older log that are read at the start: some 15,000 groups of 64 rollouts
 GROUPS: Final = 400_000  # bytes of the single groups in a view
-SHARE: Final = 0.02  # of a core that verdicts from labels may take while somebody looks
-LATER: Final = 1.0  # seconds until a verdict that had to wait is tried again
 
 
 class LivePage:
@@ -32,9 +30,8 @@ class LivePage:
 
     def __init__(self, folder: Path, warn: Callable[[str, str], None]) -> None:
         self.book = RunBook()
-        self._view = BookView(self.book, groups=GROUPS, share=SHARE)
+        self._view = BookView(self.book, groups=GROUPS)
         self._warn = warn
-        self._looked = False  # somebody has asked since the last verdict was made
         self._epoch, self._reading = secrets.token_hex(4), True
         self._books, self._reads = threading.Lock(), threading.Lock()
         self._more = threading.Event()
@@ -74,8 +71,6 @@ class LivePage:
     def json(self, since: str = "") -> bytes:
         """What changed after that version, as JSON; everything, if it is no version of this process."""
         with self._books:
-            self._looked = True
-            self._view.judge()
             version = self.version
             if self._made[:2] != (since, version):
                 epoch, _, number = since.partition("-")
@@ -113,15 +108,9 @@ class LivePage:
 
     def _work(self) -> None:
         while True:
-            more = self._more.wait(LATER if self._looked and self._view.stale else None)
+            self._more.wait()
             self._more.clear()
-            if more:
-                self.flush()
-            else:
-                with self._books:
-                    before = self.book.version
-                    self._view.judge()
-                    self._looked = before == self.book.version  # a page that is open asks for what was made
+            self.flush()
 
 
 def _bare(line: dict[str, Any]) -> None:

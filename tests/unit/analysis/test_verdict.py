@@ -169,32 +169,22 @@ def test_terminal_report_and_live_page_show_one_verdict_of_a_run(tmp_path, capsy
             assert squeezed(text) in terminal
 
 
-def test_a_live_verdict_waits_for_its_share_of_a_core_and_then_comes(tmp_path, monkeypatch):
-    clock = [100.0]
-    monkeypatch.setattr("dare_reward.report.view.monotonic", lambda: clock[0])
-    book = RunBook()
-    view = BookView(book, share=0.5)
-    one = {"answer": "7", "mean_entropy": 0.1, "correct": True}
+def test_a_live_verdict_is_made_anew_at_each_step_and_whole_where_a_page_is_opened():
+    book, made = RunBook(), []
+    view = BookView(book)
 
-    def add(run):
-        reply = {"answers": ["7"], "valid": [True], "group_id": "g"}
-        book.add({"run": run, "step": 1, "group_id": "g", "rollouts": [one], "reply": reply})
+    def told(step, version):
+        """Whether a group of that step changes the verdict of a page with that version."""
+        one = {"answer": "7", "mean_entropy": 0.1, "correct": True}
+        reply = {"answers": ["7"], "valid": [True], "group_id": f"g{len(made)}"}
+        book.add({"run": "r", "step": step, "group_id": f"g{len(made)}", "rollouts": [one], "reply": reply})
+        (run,) = view.since(version if version < 0 else book.version - 1)["runs"]
+        made.append(run["calibration"]["notes"][0])
+        return made[-1] != (made[-2] if len(made) > 1 else None)
 
-    def told(name):
-        view.judge()
-        return next(r for r in view.since(-1)["runs"] if r["run"] == name)["calibration"]
-
-    monkeypatch.setattr("dare_reward.report.view.verdict_of", lambda groups: clock.__setitem__(0, clock[0] + 1) or None)
-    add("a")
-    told("a")
-    add("a")
-    assert view.stale
-    before = clock[0]
-    told("a")
-    assert (clock[0], view.stale) == (before, True)
-    clock[0] += 1.1
-    told("a")
-    assert not view.stale
+    assert [told(step, 0) for step in (1, 1, 2, 2, 3)] == [True, False, True, False, True]
+    assert told(3, -1)
+    assert made[-1].startswith("6 labelled prompts")
 
 
 def test_two_runs_of_a_log_are_not_one_policy(tmp_path, capsys):
