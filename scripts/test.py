@@ -17,7 +17,10 @@ import _venv  # ends a Python that is too old
 
 REQUIREMENTS = ["-e .[service,cli,files,parquet]"]  # never the trainer extra: it brings torch
 GROUPS = ["test", "lint"]
-PROCESSES = "3"  # some tests wait: a third process uses two cores while they do
+PROCESSES = ("-n", "3")  # some tests wait: a third process uses two cores while they do
+# The tests of a file, which share services and what they have read, run in one process; tests/conftest.py says which come
+# first.
+BY_FILE = (*PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder")
 QUICK = [f"tests/unit/{name}" for name in ("test_dare.py", "test_golden.py", "test_cli.py", "files")]
 CHECKS = (
     ("ruff check", ["ruff", "check", "."]),
@@ -35,13 +38,13 @@ def main(arguments: list[str]) -> int:
     arguments = [argument for argument in arguments if argument not in options]
     if "--research" in options:
         python = _venv.ensure("research", [*REQUIREMENTS, "-e ./research"], groups=["test"])
-        return _module(python, ["pytest", "-n", PROCESSES, "research/tests", *arguments])
+        return _module(python, ["pytest", *PROCESSES, "research/tests", *arguments])
     if "--lowest" in options:
         python = _venv.ensure("lowest", [*REQUIREMENTS, *lowest()], groups=["test"])
-        return _module(python, ["pytest", "-n", PROCESSES, *arguments])
+        return _module(python, ["pytest", *BY_FILE, *arguments])
     if "--quick" in options:
         python = _venv.ensure("quick", ["-e .[cli,files,parquet]"], groups=["quick"])
-        return _module(python, ["pytest", "-n", PROCESSES, *QUICK, *arguments])
+        return _module(python, ["pytest", *PROCESSES, *QUICK, *arguments])
     python = _venv.ensure("test", REQUIREMENTS, groups=GROUPS)
     failed = []
     for title, command in () if "--tests-only" in options else CHECKS:
@@ -51,7 +54,7 @@ def main(arguments: list[str]) -> int:
     if failed:
         _venv.say(f"== failed before the tests: {', '.join(failed)}")
     _venv.say("== pytest")
-    tests = _module(python, ["pytest", "-n", PROCESSES, *arguments])
+    tests = _module(python, ["pytest", *BY_FILE, *arguments])
     return tests or int(bool(failed))
 
 

@@ -20,6 +20,22 @@ registry = importlib.import_module("dare_reward.methods")  # the package has a f
 rpc = importlib.import_module("dare_reward.estimators.rpc")
 
 
+# What takes long for its number of tests: first, so that no process is left alone with one of these at the end.
+LONG = (
+    "unit/report/test_report.py", "unit/answers/test_extract_hostile.py", "trainer/test_openrlhf_group.py",
+    "service/test_memory.py", "unit/test_methods.py", "service/test_deploy.py", "unit/test_client.py",
+    "trainer/test_openrlhf_parity.py", "service/test_operations.py", "service/test_supervisor.py",
+    "service/joins/test_live.py", "unit/test_demo.py", "unit/test_docs.py", "unit/analysis/test_verdict.py",
+    "service/test_replies.py", "service/test_schemathesis.py", "unit/files/test_output.py",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    here = Path(__file__).parent
+    place = {here / name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.path, len(LONG)))
+
+
 def make_rollout(rng, answers=4, invalid=0.15, k=3):
     count = int(rng.integers(1, 25))
     probs = rng.dirichlet(np.ones(k + 2), count)
