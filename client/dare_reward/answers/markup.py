@@ -13,12 +13,13 @@ _TAG = pattern(
     r"(?:\s[^<>]{0,200})?+/?>",
     re.IGNORECASE,
 )
+_HTML = pattern(r"<(?:/|br)")
 _RAISED = pattern(r"<(?P<tag>su[bp])>(?P<inner>[^<>]{1,40})</(?P=tag)>", re.IGNORECASE)
 
 
 def without_html(text: str) -> str:
     """`text` without formatting tags. One that never closes is mathematics, a<b, and stays: so does all of the text."""
-    if "<" not in text or ("</" not in text and "<br" not in text):  # one character is found faster than two
+    if "<" not in text or not _HTML.search(text):  # one character is found faster than two
         return text
     if "</su" in text.lower():
         text = _RAISED.sub(lambda m: f"{'^' if m['tag'][-1] in 'pP' else '_'}{{{m['inner']}}}", text)
