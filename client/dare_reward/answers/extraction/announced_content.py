@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..._pattern import pattern
-from ..languages import alternatives, every
+from ..languages import alternatives, english, every
 from ..markup import undecorated
 from .fields import is_placeholder
 from .lines import ABBREVIATION, Span, display, sentence, spans
@@ -58,11 +58,7 @@ _OF_FORM = pattern(r"(?:of|in) the form\b")
 _LEAD_CHARS = 120
 _MODAL = pattern(r"(?:should|must|has to|would|will) be", re.IGNORECASE)
 _CONSTRAINT = pattern(
-    r"(?:(?:an?\s)?(?:even|odd|positive|negative|non-?\w+|real|rational|irrational|integral|integer|whole|prime|finite"
-    r"|single|simple|unique|number|value|multiple|consistent|fraction|function)\b(?!\s[-\d$\\])"
-    r"|between|less than|greater than|larger than|smaller than|more than|fewer than|bigger than|at (?:least|most)"
-    r"|divisible|within|one of|close to|somewhere|either)\b",
-    re.IGNORECASE,
+    rf"(?:an?\s)?(?:non-?\w+|{english('kinds of value')})\b(?!\s[-\d$\\])|{english('bounds')}", re.IGNORECASE
 )
 _WORDED = pattern(r"(?<!\\)[A-Za-z]{2}")
 _SAYS = pattern(r"[^\W_]|[∅∞√]")

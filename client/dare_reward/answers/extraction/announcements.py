@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ..._pattern import pattern
-from ..languages import JOINED, LANGUAGES, VERB_LAST, alternatives, every
+from ..languages import JOINED, LANGUAGES, VERB_LAST, alternatives, english, every
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -74,10 +74,8 @@ _ALL_STEMS = (*_TAIL, *_MARKS)
 _ASCII_STEMS = tuple(stem for stem in _ALL_STEMS if stem.isascii())
 
 _UNSURE = pattern(
-    r"(?:(?<![a-z])(?:if|whether|suppose|supposing|assum(?:e|ing)|unless|verify|check|what|where|when|why|how"
-    r"|until|once|before)\s++(?:that\s++)?+(?:the\s++|my\s++|this\s++|our\s++)?+(?:final\s++|correct\s++)?+"
-    r"|(?<![a-z])(?:in)?(?:incorrect|wrong|given|stated|claimed|textbook|previous|initial|possible|alternative|first|their|her|his|student's|(?:text)?book's|teacher's|author's|friend's"
-    r"|intermediate|no|closed-form|guess(?:ed)?|tentative)[^\S\n]++)\Z"
+    rf"(?<![a-z])(?:(?:{english('unsure')})\s++(?:that\s++)?+(?:the\s++|my\s++|this\s++|our\s++)?+(?:(?:final|correct)\s++)?+"
+    rf"|(?:{english('of others')})[^\S\n]++)\Z"
 )
 _HEAD = pattern(
     r"(?:[\s#*_>\-=|]|\d++[.)]|step\s++\d++[:.]?+|\\(?:textbf|text|boldsymbol|mathbf|section|subsection)\*?\{"

@@ -32,11 +32,7 @@ _EXPLAINS = pattern(
     r"|(?:[a-z]{2,}ed|hidden|shown|given|known|taken|chosen|drawn) (?:by|in|from|with|using|through|via|on|if)\b)",
     re.IGNORECASE,
 )
-_REAL = pattern(
-    r"there (?:is|are|exists?) no\b|it (?:is|can(?:no|')t)|there does|no\b|none\b|cannot|can't|undefined|not\b"
-    r"|impossible",
-    re.IGNORECASE,
-)
+_REAL = pattern(english("is none"), re.IGNORECASE)
 _CLAUSES = pattern(
     r",?\s(?:since|because|as|so that|due to|given that|where|i\.e"
     r"|which(?!\s(?:is|are|equals|gives|simplifies|reduces|means)))\b"
@@ -62,14 +58,10 @@ _WORDED = pattern(r"[^\W\d_]{3,}")
 _ENDS = (".", "!", "**", "$", "\\)", "∎")
 _SENTENCES = pattern(r"(?<=[.!?])\s+(?=[A-Z$\\*])")
 _HEDGES = pattern(rf"\b(?:{english('hedges')})|:$", re.IGNORECASE)
-_LEADS_ON = pattern(r"\b(?:to|the|an?|of|is|are|for|and|or|that|with|by|be|final|our|their|his|her)\Z", re.IGNORECASE)
+_LEADS_ON = pattern(rf"\b(?:{english('leads on')})\Z", re.IGNORECASE)
 _NUMBERED = pattern(r"[\W_]*step\s\d", re.IGNORECASE)
 _STEP = pattern(r"(?:[-*•]\s+|\(?\d{1,2}[.)]\s+|step\s\d{1,2}\s*[:.]\s*)+", re.IGNORECASE)
-_DENIES = pattern(
-    r"[?？]|n['’]t\b|\b(?:not|never|cannot|neither|nor|let(?:['’]s|\sme|\sus)?|at least|at most|no more than"
-    r"|to (?:find|determine|calculate|solve|compute|know)|error|incorrect|wrong|contradict\w*)\b",
-    re.IGNORECASE,
-)
+_DENIES = pattern(rf"[?？]|n['’]t\b|\b(?:{english('denies')})", re.IGNORECASE)
 _WHICH = pattern(r"\b(?:who|which|that)\b", re.IGNORECASE)  # "20 kids who are not allergic" denies nothing
 _BRACKETS = pattern(r"\s\([^()]{0,80}\)")
 _BOLD = pattern(r"\*\*\s*(?:\$|\\\()?\s*\Z")
@@ -81,29 +73,15 @@ _SO = pattern(
 )
 _WHICH_ARE = pattern(r",\s(?:which|who)\s(?!is\b|equals|gives).*\Z", re.DOTALL)
 _LINK = pattern(
-    r"\b(?:is|are|was|were|be|been)\b[\s*]*+(?:(?:now|therefore|thus|then|equal to|approximately|about|exactly|only"
-    r"|also"
-    r"|a total of|an average of|at)\s)*+(?:US)?[-\\$€£¥*\s(]*\Z",
-    re.IGNORECASE,
+    rf"\b(?:is|are|was|were|be|been)\b[\s*]*+(?:(?:{english('links on')})\s)*+(?:US)?[-\\$€£¥*\s(]*\Z", re.IGNORECASE
 )
 _BESIDE = pattern(
-    r"\b(?:in|with|by|for|after|before|every|from|on|at|per|than|during|over|within|until|since|under|when|while|if|unless|to"
-    r"|of (?:the|his|her|its|their|my|our|each|these|those|all)|each of|the|his|her|its|their|these|those|this|that"
-    r"|remaining|first|last|next|other|grade|step|chapter|page|day|week|year|number)\s(?:\w+ing\s|about\s|another\s|the"
-    r"\s|his\s|her\s|their\s|all\s|only\s|just\s|remaining\s|first\s|other\s|same\s|initial\s|original\s|additional\s"
-    r"|next\s|last\s|a\s|each\s){0,3}+[-\\$€£¥*(]*\Z",
-    re.IGNORECASE,
+    rf"\b(?:{english('beside')})\s(?:(?:\w+ing|{english('beside too')})\s){{0,3}}+[-\\$€£¥*(]*\Z", re.IGNORECASE
 )
 _AFTER = pattern(r"\bapart (?:after|in|at)\s\Z")
 _GIVEN = pattern(r"\b(?:given|with|since|where|let|if|as|because|from|when)\s\W*\Z", re.IGNORECASE)
-_BY_DOING = pattern(
-    r"\b(?:after|by|before|without|when|while|from)\s\w+ing\s(?:\w+\s){0,2}+[-\\$€£¥*(]*\Z", re.IGNORECASE
-)
-_CLAUSE = pattern(
-    r"\b(?:after|because|since|so that|if|unless|when|while|where|who|that|which)"
-    r"\s(?:\w+['’]?\w*\s){1,6}+[-\\$€£¥*(]*\Z",
-    re.IGNORECASE,
-)
+_BY_DOING = pattern(rf"\b(?:{english('by doing')})\s\w+ing\s(?:\w+\s){{0,2}}+[-\\$€£¥*(]*\Z", re.IGNORECASE)
+_CLAUSE = pattern(rf"\b(?:{english('opens a clause')})\s(?:\w+['’]?\w*\s){{1,6}}+[-\\$€£¥*(]*\Z", re.IGNORECASE)
 _OF = pattern(r"\s?(?:(?!total|average|sum|profit)\w+\s){1,3}of\s[-\\$*(]*\Z")
 _TO_DO = pattern(r"\bto\s\w+\s(?:the\s|his\s|her\s|their\s)?[-\\$*(]*\Z")
 _AND = pattern(r"\band\s(?:\w+\s)?[-\\$*(]*\Z")
