@@ -1,7 +1,5 @@
 """Every route of the service takes the line that `dare-reward calibrate` prints, and gives the same rewards by it."""
 
-import json
-
 import pytest
 
 import dare_reward
@@ -30,33 +28,11 @@ def test_grouped_by_url(service, group, expected):
     assert reply.json()["groups"][0]["rewards"] == expected
 
 
-def test_grouped_by_body(service, group, expected):
-    reply = service.post({"method": METHOD, "params": PARAMS, "groups": [group]})
-    assert reply.json()["groups"][0]["rewards"] == expected
-
-
 def test_as_the_servers_default(make_service, group, expected):
     settings = from_environment({"DARE_PARAMS": LINE})
     served = make_service(method=settings.method, params=settings.params)
     assert served.post({"groups": [group]}).json()["groups"][0]["rewards"] == expected
     assert served.get("/info").json()["settings"]["method"] == METHOD
-
-
-def test_openrlhf_by_url(service, group):
-    """Answers as OpenRLHF sends them; without entropies the exponent has nothing to weigh, and 0 needs none."""
-    answers = [r["answer"] or "none" for r in group["rollouts"]]
-    body = {
-        "query": [f"q \\boxed{{{a}}}" for a in answers],
-        "prompts": ["q"] * 8,
-        "labels": [json.dumps({"id": "q", "label": "1"})] * 8,
-    }
-    line = "method=calibrated_vote&exponent=0"
-    reply = service.post(body, url=f"/reward?group_size=8&run=r&{line}")
-    assert reply.status_code == 200, reply.text
-    vote = dare_reward.estimate(
-        [{"rollouts": [{"text": t.removeprefix("q ")} for t in body["query"]]}], method="ttrl"
-    ).groups[0]
-    assert reply.json()["rewards"] == list(vote.rewards)
 
 
 def test_a_line_and_another_method_contradict_each_other():

@@ -9,20 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-import servers
-
 FILE = Path(__file__).parents[2] / "examples" / "stacks" / "easyr1.py"
 pytestmark = [pytest.mark.easyr1, pytest.mark.filterwarnings("default")]
 
 # Shuffled, as _balance_batch leaves them.
 ROWS = [("b", "1"), ("a", "5"), ("a", "6"), ("b", "2"), ("a", "5"), ("b", "2"), ("b", "2"), ("a", "5")]
-
-
-@pytest.fixture(scope="module")
-def service():
-    with servers.live() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

@@ -13,18 +13,9 @@ import pytest
 
 import dare_reward
 
-sys.path.insert(0, str(Path(__file__).parent))
-import servers
-
 pytestmark = [pytest.mark.slime, pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("plugins")]
 
 PATH = "dare_reward.stacks.slime.reward"
-
-
-@pytest.fixture(scope="module")
-def service():
-    with servers.live() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

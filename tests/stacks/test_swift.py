@@ -9,23 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import servers
 
 import dare_reward
-
-sys.path.insert(0, str(Path(__file__).parent))
-import servers
 
 FILE = Path(__file__).parents[2] / "examples" / "stacks" / "ms_swift.py"
 pytestmark = [pytest.mark.swift, pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("plugins")]
 
 # Rows as ms-swift has them after its shuffle: the groups are not contiguous.
 ROWS = [("p0", "5"), ("p1", "1"), ("p0", "5"), ("p1", "2"), ("p0", "6"), ("p1", "2"), ("p0", "5"), ("p1", "2")]
-
-
-@pytest.fixture(scope="module")
-def service():
-    with servers.live() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

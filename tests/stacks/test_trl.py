@@ -11,12 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import servers
 
 import dare_reward
 from dare_reward.errors import RequestError
-
-sys.path.insert(0, str(Path(__file__).parent))
-import servers
 
 pytestmark = [pytest.mark.trl, pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("plugins")]
 
@@ -31,12 +29,6 @@ def tiny(tmp_path_factory):
     import tiny as module
 
     return module.make(tmp_path_factory.mktemp("tiny"))
-
-
-@pytest.fixture(scope="module")
-def service():
-    with servers.live() as server:
-        yield server
 
 
 @pytest.fixture

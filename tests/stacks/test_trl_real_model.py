@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 import servers
 
 pytestmark = [pytest.mark.trl, pytest.mark.filterwarnings("default")]

@@ -11,23 +11,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import servers
 
 import dare_reward
 from dare_reward.errors import ConfigError, RequestError, UnavailableError
-
-sys.path.insert(0, str(Path(__file__).parent))
-import servers
 
 pytestmark = [pytest.mark.verl, pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("plugins")]
 
 M, LIMIT = 4, 24
 ANSWERS = [["1", "1", "2", "1"], ["3", "4", "4", "3"], ["7", "7", "7", "8"]]
-
-
-@pytest.fixture(scope="module")
-def service():
-    with servers.live() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,16 @@
+"""The modules of this folder for its tests, and a service that a file of them shares."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # servers.py, tiny.py and others, whose names no package claims
+
+import servers
+
+
+@pytest.fixture(scope="module")
+def service():
+    with servers.live() as server:
+        yield server
