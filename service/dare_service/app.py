@@ -26,8 +26,8 @@ from dare_reward.methods import find, reads_entropy, settle, specs
 
 from .auth import Hosts, authorise, has_token, hide_token
 from .body import ARRIVED, Admission, Form, Lease, form, receive, stated_length
+from .joins import OFF, join_refusal
 from .joins.openrlhf import OpenRLHF, looks_like
-from .joins.single_process import OFF, join_refusal
 from .joins.url_options import minted
 from .log import Runs
 from .metrics import Metrics

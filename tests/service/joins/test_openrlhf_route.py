@@ -550,20 +550,6 @@ async def test_the_keys_of_shadow_methods_are_constant_and_their_values_finite(a
     assert not RESERVED & set(keys)
 
 
-@pytest.mark.parametrize(
-    ("query", "words"),
-    [
-        ("method=cocov", "method: cocov returns advantages and OpenRLHF would normalise them again"),
-        ("shadow=nosuch", "query.shadow: unknown method. Known: dare"),
-    ],
-)
-async def test_what_the_route_cannot_train_on_or_compare_with_is_422(asgi, query, words):
-    async with asgi() as (client, _):
-        reply = await client.post(f"/reward?group_size=2&{query}", json=one(1))
-    assert reply.status_code == 422
-    assert words in reply.json()["detail"]
-
-
 # --- which rollouts are one group (`tests/unit/test_membership.py` has the rule) ---------------------------------------
 
 ANSWERS = [1, 1, 2, 2, 2]
@@ -640,15 +626,3 @@ async def test_a_prompt_that_a_step_holds_twice_is_two_groups_of_the_stated_size
         (found,) = await together(client, "/reward?run=r&group_size=4&method=ttrl", [step(rows)])
     assert found["rewards"] == [1.0, 1.0, 1.0, 0.0] + [1.0] * 4 + [1.0, 1.0, 1.0, 0.0]
     assert found["extra_logs"]["repeated"] == [0.0] * 8 + [1.0] * 4
-
-
-async def test_any_order_of_a_step_gives_each_rollout_the_same_reward(asgi):
-    rng = random.Random(7)
-    rows = [(prompt, a, "") for prompt, answers in (("p? ", "112223"), ("q? ", "455566")) for a in answers]
-    async with asgi() as (client, _):
-        first = (await together(client, "/reward?run=r", [step(rows)]))[0]["rewards"]
-        wanted = {row[:2]: reward for row, reward in zip(rows, first, strict=True)}
-        for _ in range(6):
-            order = rng.sample(rows, len(rows))
-            (found,) = await together(client, "/reward?run=r", [step(order)])
-            assert found["rewards"] == [wanted[row[:2]] for row in order]
