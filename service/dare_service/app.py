@@ -25,7 +25,7 @@ from dare_reward.estimators.method import Method
 from dare_reward.methods import find, reads_entropy, settle, specs
 
 from .auth import Hosts, authorise, has_token, hide_token
-from .body import ARRIVED, Admission, Form, Lease, form, receive, stated_length
+from .body import ARRIVED, Admission, Form, Lease, address, form, query, query_string, receive, stated_length
 from .joins import OFF, join_refusal
 from .joins.openrlhf import OpenRLHF, looks_like
 from .joins.url_options import minted
@@ -33,7 +33,6 @@ from .log import Runs
 from .metrics import Metrics
 from .middleware import Observe
 from .problems import STOPPING, response, stopping
-from .request_url import address, query, query_string
 from .reward_request import ReceivedRequest, score_request
 from .run_recorder import RunRecorder, recorded
 from .settings import UNMEASURED, Settings, SettingsError

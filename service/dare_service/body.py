@@ -1,4 +1,4 @@
-"""Receiving a request body: limits first, then into one buffer that grows as bytes arrive, under two time-outs.
+"""What a request says: its URL, and its body, which is received into one buffer under limits and two time-outs.
 
 Starlette's `Request.body()` joins chunks, which holds the body twice; 96 MiB would cost 192. A stated length is checked
 against the limits and reserves nothing: a client that states 128 MiB and sends none must not keep others out.
@@ -11,7 +11,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from dare_reward.errors import DareError
+from fastapi import Request
+from starlette.datastructures import URL
+
+from dare_reward.errors import DareError, RequestError
+from dare_reward.params import query_texts
 from dare_reward.wire import MEDIA_TYPES
 
 from .problems import RefusalError
@@ -150,3 +154,26 @@ async def _collect(
 
 def _too_large(kind: Form) -> RefusalError:
     return RefusalError(413, f"a {kind.name} body may hold {kind.limit} bytes: {kind.remedy}", code="body")
+
+
+# --- the URL ----------------------------------------------------------------------------------------------------------
+
+
+def query(request: Request) -> dict[str, str]:
+    """The query string of a grouped request."""
+    raw = request.scope["query_string"]
+    out = query_texts(raw.decode("latin-1")) if raw else {}
+    if out.get("detail", "full") not in {"full", "rewards"}:
+        raise RequestError("must be full or rewards", loc=("query", "detail"), code="value")
+    return out
+
+
+def query_string(request: Request) -> str:
+    """The query string as it came. `request.url` takes it for UTF-8, and the Host header for a host."""
+    raw: bytes = request.scope["query_string"]
+    return raw.decode("latin-1")
+
+
+def address(request: Request) -> str:
+    """The URL that was asked, without its query."""
+    return str(URL(scope={**request.scope, "query_string": b""}))

@@ -13,10 +13,10 @@ from said import said
 
 from dare_reward.cli import main
 from dare_reward.commands import label
+from dare_reward.commands.label_page import LabelServer, Session, question_of
 from dare_reward.errors import RequestError
 from dare_reward.files.labels import FileLabel, LabelFile, append_label
 from dare_reward.files.reader import Reader
-from dare_reward.labelling.page import LabelServer, Session, question_of
 
 SAMPLES = ("smollm2_m64", "arithmetic_m64", "gsm8k_sample", "game24_sample")
 
@@ -348,7 +348,7 @@ def test_a_full_disk_is_said(page, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("dare_reward.labelling.page.append_label", full)
+    monkeypatch.setattr("dare_reward.commands.label_page.append_label", full)
     assert ask(page, "decision", DECISION)[0] == 500
     assert "a" not in page.session.labels
 

@@ -12,11 +12,11 @@ from said import said
 
 import dare_reward
 from dare_reward.advantages import ear
-from dare_reward.analysis.leader import leader_probability
 from dare_reward.errors import ReplyError, RequestError
 from dare_reward.groups import Groups
 from dare_reward.methods import methods
 from dare_reward.reply import Asked, check_fit
+from dare_reward.scoring.diagnostics import leader_probability
 from dare_reward.scoring.update import Update, update_specs
 
 pytestmark = pytest.mark.usefixtures("plugins")

@@ -21,11 +21,11 @@ from dare_reward.errors import RequestError
 from dare_reward.files.labels import LabelFile
 from dare_reward.files.output import check_free
 from dare_reward.groups import Groups
-from dare_reward.labelling.page import LabelServer, Session, question_of
 from dare_reward.scoring.request import UNLIMITED, prepare
 from dare_reward.segments import Floats
 
 from .command import add_command
+from .label_page import LabelServer, Session, question_of
 from .labelled import shown_verdict
 from .shared_arguments import add_file, read_groups, warn, watched
 from .summary import ReadSummary

@@ -14,13 +14,13 @@ from typing import Annotated, Any, Final, Literal
 import numpy as np
 
 from ..advantages import ADVANTAGES, advantages, ddrl_flags, ear, find_advantage, select_ddrl
-from ..analysis.leader import leader_probabilities
 from ..errors import GroupError, RequestError
 from ..estimators.method import Estimate, Method, lacking
 from ..groups import Groups
 from ..methods import methods, require_rewards
 from ..params import Param, Spec, parameters, resolve
 from ..segments import Bools, Floats, Ints
+from .diagnostics import leader_probabilities
 
 Labelled = Literal["method", "gt"]  # what rewards a group that has a label
 

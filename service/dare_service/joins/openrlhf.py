@@ -42,12 +42,11 @@ from dare_reward.openrlhf import (
 from dare_reward.reply import GroupReply
 from dare_reward.scoring.score import LABEL_CONFLICT, score
 
-from ..body import Disconnected
+from ..body import Disconnected, address, query_string
 from ..json_body import check_json, read_json
 from ..log import Runs, logger
 from ..metrics import Metrics
 from ..problems import RefusalError
-from ..request_url import address, query_string
 from ..run_recorder import RunRecorder, recorded
 from ..settings import Settings
 from ..uvicorn_connection import ENDED

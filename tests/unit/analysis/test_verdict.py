@@ -13,7 +13,7 @@ import pytest
 
 from dare_reward import estimate
 from dare_reward.cli import main
-from dare_reward.labelling.page import LabelServer
+from dare_reward.commands.label_page import LabelServer
 from dare_reward.report.book import RunBook
 from dare_reward.report.view import BookView
 from dare_reward.runs.line import of_groups

@@ -22,13 +22,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final, cast
 
-from ..analysis.shown import Shown
-from ..answers.classes import grades
-from ..answers.labels import read_label
-from ..errors import RequestError
-from ..files.labels import DECISIONS, FileLabel, LabelFile, append_label, check_appendable
-from ..report.document import document
-from ..scoring.request import UNLIMITED, prepare
+from dare_reward.analysis.shown import Shown
+from dare_reward.answers.classes import grades
+from dare_reward.answers.labels import read_label
+from dare_reward.errors import RequestError
+from dare_reward.files.labels import DECISIONS, FileLabel, LabelFile, append_label, check_appendable
+from dare_reward.report.document import document
+from dare_reward.scoring.request import UNLIMITED, prepare
 
 KEYS: Final = 9  # answers that have a key; the others can be chosen too
 LONGEST: Final = 2000  # characters of an answer that is typed

@@ -1,1 +1,0 @@
-"""A person labels prompts on a page."""
