@@ -1,7 +1,7 @@
 """What a test may say about cost: counted calls, and CPU time beside CPU time of the same run.
 
 No test outside tests/bench asserts a duration, which a slower or a busy machine would fail. Count work where it can be
-counted (`assert_calls`). Where it cannot, as inside a regular expression, compare (`assert_linear`, `assert_cheap`): both
+counted (`assert_calls`). Where it cannot, as inside a regular expression, compare (`assert_linear`, `assert_proportional`, `assert_cheap`): both
 sides run in turn in one process, the least of several tries counts, and the bounds are several times what is usual.
 This is the only module whose assertions may look at a clock: `tests/unit/test_suite.py` refuses any other.
 """
@@ -11,7 +11,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
+T = TypeVar("T")
 TRIES, HOPELESS = 20, 3  # what costs three times as much as allowed is not tried so often
 FACTOR = 8  # how much longer the longer text is
 GROWTH = 24  # how much more it may cost: linear work costs 8 times as much, quadratic work 64 times
@@ -66,6 +68,14 @@ def assert_linear(read: Callable[[str], object], text: Callable[[int], str], siz
         return cost_long / min(GROWTH * cost_short + cost_scan, SCANS * cost_scan)
 
     _assert_within(share, what, long=lambda: read(long), short=lambda: read(short), scan=lambda: scan(long))
+
+
+def assert_proportional(work: Callable[[T], object], made: Callable[[int], T], size: int, what: object = "") -> None:
+    """`work(made(8 size))` costs about 8 times as much as `work(made(size))`: what loops goes once through what there is."""
+    short, long = made(size), made(FACTOR * size)
+    work(short)  # loads what is loaded once
+    sides = {"long": lambda: work(long), "short": lambda: work(short)}
+    _assert_within(lambda cost_long, cost_short: cost_long / (GROWTH * cost_short), what, **sides)
 
 
 def assert_cheap(call: Callable[[], object], plain: Callable[[], object], *, times: float, what: object = "") -> None:

@@ -15,24 +15,19 @@ import argparse
 import asyncio
 import json
 import math
-import os
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import tomllib
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
-import numpy as np
-from conftest import MALLOC, Server, free_port
+from measure import FRAME, JSON, SERVE, Server, bare, command_cpu, encoded, environment, frame, started, with_means
 
 ROOT = Path(__file__).parents[2]
-JSON, FRAME = {"content-type": "application/json"}, {"content-type": "application/vnd.safetensors"}
-SERVE = "import sys; from dare_reward.cli import main; sys.exit(main(['serve', '--port', sys.argv[1]]))"
 STARTS = {
     "import dare_reward": "import dare_reward",
     "dare-reward --help": "from dare_reward.cli import main; main(['--help'])",
@@ -51,11 +46,9 @@ POSTS = 64  # rollouts of a group
 QUIET = 0.3  # seconds after a request in which what it leaves behind is done
 
 
-def environment(tree: Path) -> dict[str, str]:
-    without = "PYTHONDONTWRITEBYTECODE"  # else each start compiles the checkout anew
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("DARE_") and k != without}
-    path = ":".join(str(tree / d) for d in ("client", "service", "trainer", ".entries"))
-    return {**kept, **MALLOC, "DARE_LOG": "off", "PYTHONPATH": path}
+def of_tree(tree: Path) -> dict[str, str]:
+    """The environment in which the checkout is imported."""
+    return environment(PYTHONPATH=":".join(str(tree / d) for d in ("client", "service", "trainer", ".entries")))
 
 
 def copied(tree: Path, folder: Path) -> Path:
@@ -71,65 +64,14 @@ def copied(tree: Path, folder: Path) -> Path:
     return folder
 
 
-def bare(groups: int, rollouts: int) -> dict:
-    drawn = np.random.default_rng(1).integers(0, 12, (groups, rollouts)).tolist()
-    return {
-        "groups": [{"group_id": f"g{p}", "rollouts": [{"answer": str(a)} for a in row]} for p, row in enumerate(drawn)]
-    }
-
-
-def means() -> bytes:
-    body, rng = bare(128, 64), np.random.default_rng(2)
-    for group in body["groups"]:
-        for rollout in group["rollouts"]:
-            rollout |= {"mean_entropy": float(rng.gamma(2, 0.1)), "num_tokens": 900}
-    return json.dumps(body).encode()
-
-
-def frame(groups: int, rollouts: int, length: int) -> bytes:
-    from dare_reward.groups import Ragged
-    from dare_reward.wire import pack
-
-    values = np.random.default_rng(0).gamma(0.3, 1.0, groups * rollouts * length).astype(np.float32)
-    return bytes(pack(bare(groups, rollouts), {"token_entropies": Ragged(values, np.full(groups * rollouts, length))}))
-
-
-def start_cpu(tree: Path, program: str) -> float:
-    """CPU milliseconds of a process."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", program], env=environment(tree), check=True, capture_output=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return 1e3 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-
-
-@contextmanager
-def served(tree: Path):
-    port = free_port()
-    process = subprocess.Popen(
-        [sys.executable, "-c", SERVE, port], env=environment(tree), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(600):
-            try:
-                httpx.get(url + "/health")
-                break
-            except httpx.TransportError:
-                time.sleep(0.05)
-        yield Server(process, url)
-    finally:
-        process.terminate()
-        process.wait()
-
-
 def request_cpu(server: Server, client: httpx.Client, content: bytes, headers: dict) -> tuple[float, float]:
-    """CPU milliseconds until the reply, and of all that comes of it, children included."""
-    before, whole = server.cpu(), server.cpu(children=True)
+    """CPU milliseconds until the reply, and of all that comes of it."""
+    before = server.cpu()
     reply = client.post(f"{server.url}/v1/reward?detail=rewards", content=content, headers=headers)
     assert reply.status_code == 200, reply.text[:300]
     done = server.cpu()
     time.sleep(QUIET)
-    return 1e3 * (done - before), 1e3 * (server.cpu(children=True) - whole)
+    return done - before, server.cpu() - before
 
 
 async def rollout_over_health(server: Server, run: int) -> float:
@@ -154,7 +96,7 @@ def counts(tree: Path) -> dict[str, float]:
     out = {}
     for request in ("grouped JSON", "OpenRLHF rollout"):
         measure = [sys.executable, str(ROOT / "tests" / "calls.py"), "--tree", str(tree), "--only", request, "--json"]
-        done = subprocess.run(measure, env=environment(tree), capture_output=True, text=True, check=False)
+        done = subprocess.run(measure, env=of_tree(tree), capture_output=True, text=True, check=False)
         if done.returncode == 0:
             out |= {f"{what} of {request}": n for what, n in json.loads(done.stdout)[request].items()}
     return out
@@ -196,11 +138,11 @@ def main() -> int:
         for _ in range(asked.runs):
             for what, program in STARTS.items():
                 for name, tree in trees.items():
-                    keep(what, name, start_cpu(tree, program))
-        servers = {name: stack.enter_context(served(tree)) for name, tree in trees.items()}
+                    keep(what, name, command_cpu(program, env=of_tree(tree))[0])
+        servers = {name: stack.enter_context(started(["-c", SERVE], of_tree(tree))) for name, tree in trees.items()}
         client = stack.enter_context(httpx.Client(timeout=120))
         bodies = {
-            "128 x 64 means": (means(), JSON),
+            "128 x 64 means": (encoded(with_means(bare(128, 64))), JSON),
             "frame 32 x 64 x 1,024": (frame(32, 64, 1024), FRAME),
             "frame 96 MiB": (frame(128, 64, 3072), FRAME),
         }

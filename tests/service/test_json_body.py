@@ -50,6 +50,9 @@ TWICE = {
     "mean_entropy": GOOD.replace(b'"mean_entropy": 0.1', b'"mean_entropy": 0.1, "mean_\\u0065ntropy": 0.1'),
     "method": b'{"method": "ttrl", "method": "dare", ' + GOOD[1:],
     "alpha": b'{"params": {"alpha": 0.1, "alpha": 0.2}, ' + GOOD[1:],
+    "quoted": rb'{"meta": {"quoted": "say \":\" or \" :", "quoted": ":)"}, ' + GOOD[1:],
+    "back\\": rb'{"meta": {"back\\": 1, "back\\" : "\\\":"}, ' + GOOD[1:],
+    "early": b'{"meta": {"early": ":", "early" :1}, ' + GOOD[1:],
     "x": b'{"meta": {"x": [{"x": 1, "x": 2}], "y": ": : :"}, ' + GOOD[1:],
 }
 

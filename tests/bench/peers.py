@@ -1,0 +1,545 @@
+"""What we cost beside what one writes oneself: a naive FastAPI service, a lean one, the floor, regex + Counter, Math-Verify.
+
+    python tests/bench/peers.py                every row; minutes on two quiet cores
+    python tests/bench/peers.py texts page     the rows whose names hold one of the words
+
+CPU milliseconds, threads and children included, the least of many requests sent in turns; behind each peer stands ours /
+peer. `goal` is what a row should reach. Peers merge answers by spelling, so rewards are not compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib.util
+import json
+import random
+import re
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+
+sys.path.append(str(Path(__file__).parents[1]))  # method_params.py
+
+from measure import (
+    FRAME,
+    JSON,
+    PEERS,
+    SERVE,
+    Server,
+    bare,
+    command_cpu,
+    contest_answer,
+    encoded,
+    entropies,
+    environment,
+    frame,
+    grouped,
+    own_cpu,
+    post,
+    said,
+    started,
+    texts,
+    with_means,
+)
+from method_params import params_of
+
+import dare_reward
+from dare_reward.answers import classify, extract
+from dare_reward.answers.keys import _cached_math
+from dare_reward.inputs import FIELDS
+from dare_reward.methods import find, methods
+
+QUIET = 0.3  # seconds after a request in which what it leaves behind is done
+MAIN = "import sys; from dare_reward.cli import main; sys.exit(main(sys.argv[1:]))"
+FLOOR_OF_FILES = """import sys, orjson
+for line in open(sys.argv[1], "rb"):
+    orjson.dumps({"rewards": [0.5] * len(orjson.loads(line)["rollouts"])})"""
+
+
+@dataclass
+class Bench:
+    """How often things are run, recorded outputs if there are any, and the servers, which start once."""
+
+    rounds: int
+    stack: ExitStack
+    recorded: list[str] = field(default_factory=list)
+    _servers: dict[str, Server] = field(default_factory=dict)
+
+    def server(self, name: str, **settings: str) -> Server:
+        """Ours with these settings, or that of a peer."""
+        key = " ".join([name, *sorted(settings)])
+        if key not in self._servers:
+            command = ["-c", SERVE] if name.startswith("ours") else [PEERS, name]
+            env = environment(DARE_MAX_REQUEST_MEMORY=str(1 << 30), **settings)
+            self._servers[key] = self.stack.enter_context(started(command, env))
+        return self._servers[key]
+
+    def texts(self, distinct: int) -> list[list[str]]:
+        """128 groups of 64 boxed solutions of about 1 kB, no two alike, with so many answers in each group."""
+        if not self.recorded:
+            return texts(128, 64, 1000, distinct=distinct)
+        rng = random.Random(0)
+        pools = [rng.sample(self.recorded, distinct) for _ in range(128)]
+        return [[f"Attempt {p} {m}.\n{rng.choice(own)}" for m in range(64)] for p, own in enumerate(pools)]
+
+    def posted(self, content: bytes, headers: Mapping[str, str] = JSON, peers: str = "naive lean floor") -> Row:
+        """Our CPU of a request and that of its peers, in turns."""
+        least: dict[str, float] = {}
+        with httpx.Client(timeout=300) as client:
+            for n in range(self.rounds + 1):
+                for name in ("ours", *peers.split()):
+                    path = "/v1/reward?detail=rewards" if name == "ours" else "/reward"
+                    spent = post(client, self.server(name), content, headers, path)
+                    time.sleep(QUIET)
+                    if n:  # the first one warms up
+                        least[name] = min(spent, least.get(name, spent))
+        return Row(least.pop("ours"), least)
+
+
+@dataclass
+class Row:
+    """Our cost and that of peers, in `unit`; `goals` are ratios to peers, or to nothing: figures."""
+
+    ours: float
+    peers: Mapping[str, float] = field(default_factory=dict)
+    unit: str = "ms"
+    goals: Mapping[str, float] = field(default_factory=dict)
+    note: str = ""
+
+    def text(self, what: str) -> str:
+        compared = [f"{name} {cost:.3g} ({self.ours / cost:.2f})" for name, cost in self.peers.items() if cost]
+        goals = []
+        for name, most in self.goals.items():
+            reached = (self.ours / self.peers[name] if name else self.ours) <= most
+            goals.append(f"at most {most:g}{' x ' + name if name else ''}{'' if reached else ': MISSED'}")
+        return f"| {what} | {self.ours:.3g} {self.unit} | {'; '.join(compared)} | {'; '.join(goals)} | {self.note} |"
+
+
+Found = Iterator[tuple[str, Row]]
+ROWS: dict[str, Callable[[Bench], Found]] = {}
+
+
+def row(function: Callable[[Bench], Found]) -> Callable[[Bench], Found]:
+    ROWS[function.__name__] = function
+    return function
+
+
+# --- over HTTP --------------------------------------------------------------------------------------------------------
+
+
+@row
+def means(bench: Bench) -> Found:
+    yield "128 x 64 answers + means", bench.posted(encoded(with_means(bare(128, 64))))
+    yield "one group of 64 means", bench.posted(encoded(with_means(bare(1, 64))))
+
+
+@row
+def texts_over_http(bench: Bench) -> Found:
+    for distinct, words in ((8, "8 answers a group"), (64, "64 answers a group")):
+        rows = [[{"text": text} for text in group] for group in bench.texts(distinct)]
+        content = encoded(with_means(grouped(rows)))
+        found = bench.posted(content)
+        found.note = f"{len(content) / 1e6:.1f} MB"
+        found.goals = {"naive": 1.3} if distinct == 8 else {}
+        yield f"128 x 64 boxed solutions of 1 kB, {words}", found
+
+
+@row
+def tokens(bench: Bench) -> Found:
+    values, body = entropies(32, 64, 1024).tolist(), bare(32, 64)
+    for group, rows in zip(body["groups"], values, strict=True):
+        for rollout, own in zip(group["rollouts"], rows, strict=True):
+            rollout["token_entropies"] = own
+    json_row = bench.posted(encoded(body))
+    yield "32 x 64 x 1,024 token entropies as JSON", json_row
+    found = bench.posted(frame(32, 64, 1024), FRAME, "floor")
+    found.peers = {**found.peers, "its JSON": json_row.ours, "naive": json_row.peers["naive"]}
+    found.goals = {"its JSON": 1 / 20}
+    yield "the same as a frame", found
+
+
+@row
+def large_frame(bench: Bench) -> Found:
+    """While 96 MiB arrive and are scored: the slowest `/health`, and the peak of memory."""
+    server, content = bench.server("ours"), frame(128, 64, 3072)
+    idle, worst = server.memory(), []
+    for _ in range(bench.rounds):
+        with httpx.Client(timeout=60) as client, httpx.Client() as other:
+            thread = threading.Thread(target=post, args=(client, server, content, FRAME, "/reward?detail=rewards"))
+            thread.start()
+            worst.append(_slowest_health(other, server, thread))
+    note = f"runs: {', '.join(f'{w:.0f}' for w in worst)}"
+    yield "slowest /health while a 96 MiB frame is scored", Row(min(worst), goals={"": 50}, note=note)
+    extra = (server.memory("VmHWM") - idle) / len(content)
+    yield "peak of memory for it above idle", Row(extra, unit="x the body", goals={"": 1.5})
+
+
+def _slowest_health(client: httpx.Client, server: Server, thread: threading.Thread) -> float:
+    slowest = 0.0
+    while thread.is_alive():
+        begun = time.perf_counter()
+        client.get(server.url + "/health")
+        slowest = max(slowest, time.perf_counter() - begun)
+        time.sleep(0.002)
+    thread.join()
+    return 1e3 * slowest
+
+
+class Reply(asyncio.Protocol):
+    """One request on one connection; `done` has the status."""
+
+    def __init__(self, request: bytes, done: asyncio.Future[int]) -> None:
+        self.request, self.done, self.received = request, done, b""
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        transport.write(self.request)
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+        head, _, body = self.received.partition(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", head.lower())
+        if length and len(body) >= int(length[1]) and not self.done.done():
+            self.done.set_result(int(self.received[9:12]))
+            self.transport.close()
+
+
+async def _paced(port: int, requests: list[bytes], rate: int = 500) -> set[int]:
+    """The statuses of requests that come at a steady pace, each on a connection of its own."""
+    loop = asyncio.get_running_loop()
+    begun, replies = loop.time(), []
+    for n, request in enumerate(requests):
+        await asyncio.sleep(max(begun + n / rate - loop.time(), 0))
+        replies.append(loop.create_future())
+        await loop.create_connection(partial(Reply, request, replies[-1]), "127.0.0.1", port)
+    return set(await asyncio.wait_for(asyncio.gather(*replies), 120))
+
+
+def _rollouts(run: str, groups: int = 16) -> list[bytes]:
+    """OpenRLHF's requests: groups of 64 rollouts of 2 kB, four groups at a time, rollout by rollout."""
+    rng, out = random.Random(run), []
+    for group in range(0, groups, 4):
+        for _ in range(64):
+            for prompt in range(group, group + 4):
+                asked = f"Problem {run} {prompt}?"
+                text = f"{asked}{said(rng, 2000)} So it is \\boxed{{{rng.randrange(5)}}}."
+                content = encoded({"query": [text], "prompts": [asked], "labels": [""]})
+                head = f"POST /get_reward?group_size=64&run={run}-000000001 HTTP/1.1\r\nHost: localhost\r\n"
+                head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+                out.append(head.encode() + content)
+    return out
+
+
+@row
+def openrlhf(bench: Bench) -> Found:
+    health = [b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"] * 1024
+    for what, peers in (("an OpenRLHF rollout of 2 kB, new connection", "naive floor"), ("/health", "naive floor")):
+        least: dict[str, float] = {}
+        for n in range(min(bench.rounds, 4) + 1):
+            for name in ("ours", *peers.split()):
+                server = bench.server(name)
+                requests = health if what == "/health" else _rollouts(f"{name}{n}")
+                begun = server.cpu()
+                if asyncio.run(_paced(int(server.url.rpartition(":")[2]), requests)) != {200}:
+                    raise SystemExit(f"{name}: {what} was refused")
+                spent = 1e3 * (server.cpu() - begun) / len(requests)
+                least[name] = min(spent, least.get(name, spent)) if n else spent
+        yield what, Row(least.pop("ours"), least, "us")
+
+
+# --- in this process --------------------------------------------------------------------------------------------------
+
+
+@row
+def long_texts(bench: Bench) -> Found:
+    """`estimate` of texts, as in TRL's process, against one regular expression and a Counter."""
+    last_box = _peers().last_box
+    for groups, rollouts, length in ((64, 16, 4_000), (16, 16, 64_000), (4, 16, 256_000)):
+        own = texts(groups, rollouts, length)
+        body = [{"rollouts": [{"text": text} for text in group]} for group in own]
+        ours = own_cpu(partial(dare_reward.estimate, body, method="ttrl"), bench.rounds)
+        cold = own_cpu(partial(dare_reward.estimate, body, method="ttrl"), 3, before=_cached_math.cache_clear)
+        plain = own_cpu(lambda own=own: [Counter(map(last_box, group)).most_common(1) for group in own], bench.rounds)
+        note = f"cold {cold:.3g}; {1e6 * ours / groups / rollouts / length:.2g} ns a character"
+        yield f"{groups} x {rollouts} texts of {length:,} characters", Row(ours, {"regex + Counter": plain}, note=note)
+
+
+@row
+def math_verify(bench: Bench) -> Found:
+    own = texts(8, 16, 4_000)
+
+    def ours() -> object:
+        return [classify([extract(text).answer for text in group]) for group in own]
+
+    theirs = {}
+    if importlib.util.find_spec("math_verify"):
+        import math_verify as verify
+
+        def classes() -> None:
+            for group in own:
+                first: list[Any] = []
+                for answer in map(verify.parse, group):
+                    if not any(verify.verify(other, answer) for other in first):
+                        first.append(answer)
+
+        theirs["Math-Verify"] = own_cpu(classes, 1)
+    note = "" if theirs else "Math-Verify is not installed"
+    cold = own_cpu(ours, bench.rounds, before=_cached_math.cache_clear)
+    yield "8 x 16 texts of 4,000, cold", Row(cold, theirs, goals={"Math-Verify": 1 / 20} if theirs else {}, note=note)
+    yield "the same, warm", Row(own_cpu(ours, bench.rounds), theirs)
+    parts = [f"\\frac{{\\sqrt{{{i + 2}}}+\\pi^{{{i % 5 + 2}}}}}{{{i % 97 + 3}}}-\\sin\\frac{{{i % 13 + 1}\\pi}}{{7}}x"
+             for i in range(2048)]  # fmt: skip
+    dear = own_cpu(lambda: classify(parts), 1, before=_cached_math.cache_clear)
+    yield "2,048 distinct hard expressions, cold", Row(dear, goals={"": 1500})
+
+
+@row
+def each_method(bench: Bench) -> Found:
+    """`estimate` of 128 groups of 64 with given answers: every method without arrays beside ttrl."""
+    rng, out = random.Random(0), []
+    for p in range(128):
+        rollouts = [
+            {
+                "answer": str(min(int(rng.expovariate(0.5)), 12)), "mean_entropy": rng.gammavariate(2, 0.2),
+                "num_tokens": 256, "sum_logprob": -rng.gammavariate(2, 100), "path": str(i), "format": 1.0,
+                "mean_self_certainty": rng.gammavariate(9, 2), "confidence": rng.gammavariate(9, 1),
+                "verified": rng.randrange(2), "pass_rate": 0.5, "base_ref_mean_prob": 0.1,
+            }
+            for i in range(64)
+        ]  # fmt: skip
+        fields = {"kind": "exact", "label": "1", "reference": "1", "prompt_weight": 0.5}
+        second = {name: [{"answer": r["answer"]} for r in rollouts] for name in ("second_group", "teacher_group")}
+        out.append({"group_id": str(p), **fields, **second, "rollouts": rollouts})
+    base = 0.0
+    for name in ("ttrl", *sorted(methods().keys() - {"ttrl"})):
+        if any(FIELDS[n].shape != "scalar" for n in find(name).requires if n in FIELDS):
+            continue
+        work = partial(dare_reward.estimate, out, method=name, **params_of(name))
+        if failed := next((g.error for g in work().groups if g.error is not None), None):
+            raise SystemExit(f"{name}: {failed.message}")
+        spent = own_cpu(work, 1)
+        spent = spent if spent > 1e3 else own_cpu(work, 3)
+        base = base or spent
+        yield f"method {name}, 128 x 64", Row(spent, {"ttrl": base})
+
+
+# --- files, starts, the page ------------------------------------------------------------------------------------------
+
+
+def _file(path: Path, *, with_texts: bool, groups: int = 782) -> str:
+    """50,000 rollouts of labelled prompts."""
+    rng = random.Random(1)
+    with path.open("w") as out:
+        for p in range(groups):
+            right, easy, wrong = contest_answer(rng), rng.random(), [contest_answer(rng) for _ in range(7)]
+            rollouts: list[dict[str, Any]] = []
+            for _ in range(64):
+                answer = right if rng.random() < easy else rng.choice(wrong)
+                kept = {"text": f"{said(rng, 900)}\\boxed{{{answer}}}."} if with_texts else {"answer": answer}
+                rollouts.append({**kept, "mean_entropy": round(rng.gammavariate(2, 0.12), 6), "num_tokens": 900})
+            out.write(json.dumps({"group_id": f"g{p}", "label": right, "rollouts": rollouts}) + "\n")
+    return str(path)
+
+
+@row
+def files(bench: Bench) -> Found:
+    folder = Path(bench.stack.enter_context(tempfile.TemporaryDirectory()))
+    for with_texts in (False, True):
+        file = _file(folder / f"{with_texts}.jsonl", with_texts=with_texts)
+        floor, score = min(command_cpu(FLOOR_OF_FILES, file)[0] for _ in range(2)), 0.0
+        out = {
+            "score": ["--out", str(folder / "o.jsonl"), "--force"],
+            "report": ["-o", str(folder / "o.html"), "--force"],
+        }
+        for command in ("score", "report", "calibrate", "explain"):
+            words = out.get(command, ["--suspicious", "3"] if command == "explain" else [])
+            spent, memory = min(command_cpu(MAIN, command, file, *words) for _ in range(2))
+            score = score or spent
+            peers = {"floor": floor} | ({} if command == "score" else {"score": score})
+            goals = {"score": 2.0} if command == "report" else {}
+            what = f"{command} of 50,000 {'texts of 900 characters' if with_texts else 'answers'}"
+            yield what, Row(spent, peers, goals=goals, note=f"{memory} MiB")
+
+
+@row
+def start(bench: Bench) -> Found:
+    """CPU until a service answers, and of what everybody imports."""
+    spent: dict[str, float] = {}
+    for _ in range(3):
+        for name in ("ours", "naive", "lean", "floor"):
+            command = ["-c", SERVE] if name == "ours" else [PEERS, name]
+            with started(command, environment()) as server:
+                spent[name] = min(server.cpu(), spent.get(name, 1e9))
+    yield "a service starts", Row(spent.pop("ours"), spent)
+    numpy = min(command_cpu("import numpy")[0] for _ in range(3))
+    for program, most in (("import dare_reward", 300), ("from dare_reward.cli import main; main(['methods'])", 350)):
+        ours = min(command_cpu(program)[0] for _ in range(3))
+        yield program, Row(ours, {"import numpy": numpy}, goals={"": most})
+
+
+@row
+def log(bench: Bench) -> Found:
+    """A service with run log and page beside one without, in turns; what is written after the reply counts."""
+    folder, content = bench.stack.enter_context(tempfile.TemporaryDirectory()), encoded(with_means(bare(128, 64)))
+    servers = {
+        "without": bench.server("ours without", DARE_RUN_LOG="off"),
+        "with": bench.server("ours with", DARE_RUN_LOG=folder),
+    }
+    spent: dict[str, list[float]] = {name: [] for name in servers}
+    with httpx.Client(timeout=60) as client:
+        for _ in range(bench.rounds + 1):
+            for name, server in servers.items():
+                begun = server.cpu()
+                post(client, server, content, JSON, "/reward")
+                time.sleep(0.5)
+                spent[name].append(server.cpu() - begun)
+    ours, theirs = (min(spent[name][1:]) for name in ("with", "without"))
+    yield "128 x 64 means with run log and page, all that comes of it", Row(ours, {"without": theirs})
+
+
+def _labelled(step: int, groups: int, rollouts: int) -> bytes:
+    rng, rows = random.Random(step), []
+    for p in range(groups):
+        own = [{"answer": str(max(rng.randrange(-4, 6), 1))} for _ in range(rollouts)]
+        rows.append({"group_id": f"q{p}", "label": "1", "rollouts": own})
+    return encoded(with_means({"run": "labelled", "step": step, "groups": rows}, step))
+
+
+@row
+def page(bench: Bench) -> Found:
+    """An open page on a labelled run: one step of 128 x 64 every ten seconds, told ten times faster and scaled back."""
+    every, faster, before, steps = 10.0, 10.0, 2000, 12
+    folder = bench.stack.enter_context(tempfile.TemporaryDirectory())
+    with started(["-c", SERVE], environment(DARE_RUN_LOG=folder)) as server, httpx.Client(timeout=300) as client:
+        for step in range(before):
+            post(client, server, _labelled(step, 2, 8), JSON, "/reward?detail=rewards")
+        reader = _Page(server)
+        used: dict[bool, float] = {}
+        number = before
+        for opened in (False, True, False, True):
+            if opened:
+                reader.open()
+            time.sleep(1)
+            cost, asked = server.cpu(), 0.0
+            for _ in range(steps):
+                begun = time.perf_counter()
+                post(client, server, _labelled(number, 128, 64), JSON, "/reward?detail=rewards")
+                number += 1
+                time.sleep(max(every / faster - (time.perf_counter() - begun), 0))
+            asked = server.cpu() - cost
+            used[opened] = min(asked, used.get(opened, asked))
+            reader.close()
+        share = 100 * max(used[True] - used[False], 0.0) / (steps * every * 1e3)
+        note = f"{before:,} labelled steps before; a step of 128 x 64 each {every:g} s, sent {faster:g} times as fast"
+        note += f"; the step itself {used[False] / steps:.0f} ms, with a page {used[True] / steps:.0f}"
+        yield "an open page", Row(share, unit="% of a core", goals={"": 3}, note=note)
+
+
+class _Page:
+    """What a browser does with the page: it listens, and asks for what changed at each event."""
+
+    def __init__(self, server: Server) -> None:
+        self._url, self._stop = server.url, threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def open(self) -> None:
+        self._stop.clear()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(30)
+
+    def _listen(self) -> None:
+        now = ""
+        with httpx.Client(timeout=60) as client, client.stream("GET", f"{self._url}/page/events") as stream:
+            for line in stream.iter_lines():
+                if self._stop.is_set():
+                    return
+                if line.startswith("data:"):
+                    now = httpx.get(f"{self._url}/page/data", params={"since": now}).json()["now"]
+
+
+@row
+def views(bench: Bench) -> Found:
+    """What a step more costs a view, in process: of a labelled run, by the steps before it."""
+    from dare_reward.report.book import RunBook
+    from dare_reward.report.lines import lines_of
+    from dare_reward.report.view import BookView
+    from dare_reward.scoring.score import score
+
+    groups = json.loads(_labelled(1, 4, 8))["groups"]
+    lines = list(lines_of(score(groups, {}, method="dare"), groups))
+    book, done = RunBook(), 0
+    drawn = BookView(book, groups=400_000)
+    for upto in (100, 1_000, 10_000):
+        while done < upto:
+            for line in lines:
+                book.add({**line, "run": "labelled", "step": done})
+            done += 1
+        first = own_cpu(lambda: orjson.dumps(drawn.since(-1), default=dict), 3)
+        later = []
+        for _ in range(8):
+            known = book.version
+            drawn.since(known)
+            for line in lines:
+                book.add({**line, "run": "labelled", "step": done})
+            done += 1
+            later.append(own_cpu(lambda known=known: orjson.dumps(drawn.since(known), default=dict), 1))
+        note = f"the whole view {first:.3g} ms, as JSON"
+        yield (
+            f"a view after {upto:,} labelled steps and one more",
+            Row(statistics.median(later), goals={"": 20}, note=note),
+        )
+
+
+def _peers() -> Any:
+    """The peers' functions, of which importing costs nothing here."""
+    spec = importlib.util.spec_from_file_location("peer_servers", PEERS)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"Parts of {', '.join(ROWS)} (default: all).")
+    parser.add_argument("--rounds", type=int, default=8, help="Requests of each kind and server (default: 8).")
+    parser.add_argument(
+        "--texts", type=Path, nargs="+", default=[], help="JSON lines whose `tail` holds a box, to send."
+    )
+    asked = parser.parse_args()
+    lines = [line for file in asked.texts for line in file.read_text(encoding="utf-8").splitlines()]
+    recorded = [tail for tail in (json.loads(line)["tail"] for line in lines) if "\\boxed" in tail]
+    print("| what | ours | peers (ours / peer) | goal | |\n|---|---|---|---|---|")
+    missed = 0
+    with ExitStack() as stack:
+        bench = Bench(asked.rounds, stack, recorded)
+        for name, function in ROWS.items():
+            if not asked.rows or any(word in name for word in asked.rows):
+                for what, found in function(bench):
+                    line = found.text(what)
+                    missed += "MISSED" in line
+                    print(line, flush=True)
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
