@@ -24,25 +24,8 @@ class TooManyCallsError(AssertionError):
     """Raised inside the code under test, so that work without a bound ends."""
 
 
-def calls(function: Callable[[], object]) -> int:
+def calls(function: Callable[[], object], limit: float = float("inf"), what: object = "") -> int:
     """How many functions of Python and C it calls: a count that is the same on every machine."""
-    count = 0
-
-    def note(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event in {"call", "c_call"}
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        function()
-    finally:
-        sys.setprofile(before)
-    return count
-
-
-def assert_calls(function: Callable[[], object], limit: int, what: object = "") -> None:
-    """`function` calls at most `limit` functions of Python or C: a count that is the same on every machine."""
     count = 0
 
     def note(frame: object, event: str, argument: object) -> None:
@@ -57,6 +40,12 @@ def assert_calls(function: Callable[[], object], limit: int, what: object = "") 
         function()
     finally:
         sys.setprofile(before)
+    return count
+
+
+def assert_calls(function: Callable[[], object], limit: int, what: object = "") -> None:
+    """`function` calls at most `limit` functions of Python or C."""
+    calls(function, limit, what)
 
 
 def assert_linear(read: Callable[[str], object], text: Callable[[int], str], size: int, what: object = "") -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import types
 from dataclasses import dataclass, field
@@ -10,6 +9,8 @@ from enum import Enum
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypedDict
+
+from by_path import load
 
 STACKS = Path(__file__).parents[1] / "examples" / "stacks"
 
@@ -21,10 +22,7 @@ def example(name: str, as_name: str = "", **modules: dict[str, Any]) -> Any:
         for n in range(1, len(parts) + 1):
             sys.modules.setdefault(".".join(parts[:n]), types.ModuleType(".".join(parts[:n])))
         vars(sys.modules[".".join(parts)]).update(members)
-    spec = importlib.util.spec_from_file_location(as_name or name, STACKS / f"{name}.py")
-    loaded = sys.modules[as_name or name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
+    return load(STACKS / f"{name}.py", as_name)
 
 
 @dataclass

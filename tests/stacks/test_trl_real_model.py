@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 
 import pytest
 import servers
+from by_path import load
 
 pytestmark = [pytest.mark.trl, pytest.mark.filterwarnings("default")]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "real_model" / "train.py"
@@ -19,11 +18,7 @@ FAMILIES = ("sum", "more")
 def example():
     pytest.importorskip("trl", reason="needs trl (python scripts/test_stack.py trl)")
     pytest.importorskip("peft", reason="needs peft (python scripts/test_stack.py trl)")
-    spec = importlib.util.spec_from_file_location("real_model_train", EXAMPLE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load(EXAMPLE, "real_model_train")
 
 
 @pytest.fixture(scope="module")

@@ -1,23 +1,19 @@
 """scripts/gpu.py: pieces for a node without a network are joined there, and its parts fail one by one. No torch."""
 
-import importlib.util
 import json
 import sys
 import tarfile
 from pathlib import Path
 
 import pytest
+from by_path import load
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def gpu():
-    spec = importlib.util.spec_from_file_location("gpu_script", ROOT / "scripts" / "gpu.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load(ROOT / "scripts" / "gpu.py", "gpu_script")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from by_path import load
 
 from dare_reward.cli import command_line
 
@@ -22,10 +23,7 @@ ROW = {"id": "x", "family": "past", "kind": "text", "prompt": "What?", "label": 
 @pytest.fixture
 def example(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    spec = importlib.util.spec_from_file_location("real_model", ROOT / "examples" / "real_model" / "run.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load(ROOT / "examples" / "real_model" / "run.py", "real_model")
 
 
 def test_each_form_shows_two_answered_questions(example):
@@ -263,9 +261,7 @@ def test_a_blind_run_reads_no_result(training, example, monkeypatch, capsys):
 
 def test_what_was_learnt_is_paired_by_question(training, tmp_path, monkeypatch):
     training.go(arms="ttrl,dare")
-    spec = importlib.util.spec_from_file_location("learnt", ROOT / "examples" / "real_model" / "learnt.py")
-    learnt = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(learnt)
+    learnt = load(ROOT / "examples" / "real_model" / "learnt.py")
     records = [json.loads(path.read_text()) for path in sorted((tmp_path / "runs").glob("bare-*.json"), reverse=True)]
     lines = learnt.table(records).splitlines()
     assert [line.split()[:2] for line in lines[1:5]] == [

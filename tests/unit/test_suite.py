@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import inspect
 import re
-import sys
 from pathlib import Path
 
 import pytest
+from by_path import load
 from growth import assert_calls, assert_cheap, assert_linear, scan
 from rows import each
 
@@ -27,9 +26,7 @@ FILES = [
 def test_the_benchmarks_can_be_imported(file, monkeypatch):
     """Nothing else imports them."""
     monkeypatch.syspath_prepend(file.parent)
-    spec = importlib.util.spec_from_file_location(f"bench_{file.stem}", file)
-    monkeypatch.setitem(sys.modules, spec.name, module := importlib.util.module_from_spec(spec))
-    spec.loader.exec_module(module)
+    load(file, f"bench_{file.stem}")
 
 
 def asserted_clocks(source: str) -> list[int]:
