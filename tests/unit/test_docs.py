@@ -46,6 +46,14 @@ def test_python_sessions_run(document, address, monkeypatch):
         assert doctest.DocTestRunner(verbose=False).run(examples).failed == 0
 
 
+def test_the_docs_stay_short():
+    """A page that grows takes its words from another: `python scripts/docs.py --words` shows them."""
+    words = docs.words()
+    assert sum(words.values()) <= 18_000
+    assert {page: count for page, count in words.items() if count > 1_600} == {}
+    assert words["docs/openrlhf.md"] + words["docs/openrlhf-reference.md"] <= 1_300
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(document):
     for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", document.read_text()):
