@@ -35,7 +35,7 @@ from dare_reward.stacks.collapse import RunWatch
 from ..vllm import plugin
 from ..vllm.token_entropy import SWITCH
 from .adaptive_votes import in_waves
-from .rollout_reader import ReadRollout, RolloutReader, sampled_with
+from .rollout_reader import ReadRollout, RolloutReader
 from .settings import GroupSettings, RewardUrls, job_name, read_urls, service_defaults, services_of, start_patience
 from .siblings import Siblings
 
@@ -311,20 +311,6 @@ class GroupReward:
         if label.problem:
             self._say_once("label", "a label means nothing, and its rollouts train without one: %s", label.problem)
         return label
-
-    def delivery(
-        self,
-        call: Mapping[str, Any],
-        label: Label,
-        rollouts: tuple[ReadRollout, ...],
-        one: Callable[[], Awaitable[ReadRollout]],
-        sampling_params: Any,
-    ) -> Delivery:
-        """What a member brings, of the arguments of OpenRLHF's `execute`."""
-        sampling = sampled_with(sampling_params, call["llm_engine"])
-        return Delivery(
-            prompt=call["prompt"], images=call.get("images"), label=label, rollouts=rollouts, one=one, sampling=sampling
-        )
 
     def votes_each(self, members: int, label: Label) -> int:
         """How many continuations each of a group's members generates.

@@ -90,21 +90,29 @@ class _Call:
 
     async def generate(self, ids: Any, sampling_params: Any, **more: Any) -> Any:
         """What OpenRLHF's executor gets of the engine: the continuation that trains. The others only vote."""
-        from .siblings import together  # noqa: PLC0415  as in _reward
+        from . import group, rollout_reader, siblings  # noqa: PLC0415  as in _reward
 
-        reward, group = self.reward, self.member.group
-        label = reward.label(self.arguments["label"])
+        reward, members, call = self.reward, self.member.group, self.arguments
+        label = reward.label(call["label"])
 
         async def one() -> tuple[Any, ReadRollout]:
             output = await self.actor.generate(list(ids), reward.reader.asked(deepcopy(sampling_params)), **more)
-            return output, reward.reader.read(output.outputs[0], label, self.arguments["hf_tokenizer"], self.actor)
+            return output, reward.reader.read(output.outputs[0], label, call["hf_tokenizer"], self.actor)
 
         async def vote() -> ReadRollout:
             return (await one())[1]
 
-        found = await group.run(lambda: together([one] * reward.votes_each(group.members, label), needed=1))
-        rollouts = tuple(rollout for _, rollout in found)
-        self.delivery = reward.delivery(self.arguments, label, rollouts, vote, sampling_params)
+        found = await members.run(
+            lambda: siblings.together([one] * reward.votes_each(members.members, label), needed=1)
+        )
+        self.delivery = group.Delivery(
+            prompt=call["prompt"],
+            images=call.get("images"),
+            label=label,
+            rollouts=tuple(rollout for _, rollout in found),
+            one=vote,
+            sampling=rollout_reader.sampled_with(sampling_params, self.actor),
+        )
         return found[0][0]
 
 
