@@ -23,7 +23,6 @@ DEFAULT = tuple(ALPHABET[:10])  # MMLU-Pro has ten options, the most of the sets
 
 # A choice with its option's text is short; past this nothing is read, so cost and memory stay bounded.
 READ = 4_000
-
 _MARKUP = pattern(
     r"\\(?:boxed|fbox|text|textbf|textit|textrm|textsf|texttt|mathrm|mathbf|mathit|mathsf|mathtt|mathcal|operatorname"
     r"|bf|rm|left|right|displaystyle)(?![A-Za-z])\*?+"

@@ -109,8 +109,6 @@ def _plainness(raw: str) -> tuple[int, int, int, str]:
 
 _WORD = pattern(r"[^\W\d_]{2,}")
 _INDEXED = pattern(r"(name=[^\W\d_]+)_[A-Za-z ]{2,}(?=\Z|\|)")
-
-
 Labels = str | Sequence[str]  # the right answer, or several of which any is right
 
 

@@ -13,7 +13,6 @@ MAX_CHARS = 2_000
 _SCIENTIFIC = pattern(r"(?<=\d)\s?x\s?(?=10\s?\^)")
 # The backslash of a command, escaped once more: 12\\\\pi.
 _DOUBLED = pattern(r"\\\\(?=(?:[dt]?frac|sqrt|pi|cdot|times|text|left|right|sin|cos|tan|theta|infty|circ)(?![a-z]))")
-
 _SUPERSCRIPTS = {ord(a): b for a, b in zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni", strict=True)}
 _SUBSCRIPTS = {ord(a): b for a, b in zip("₀₁₂₃₄₅₆₇₈₉₊₋ₙᵢₖ", "0123456789+-nik", strict=True)}
 _SUPER = pattern("[" + "".join(map(chr, _SUPERSCRIPTS)) + "]++")

@@ -15,12 +15,11 @@ from .algebra.tokens import ALIASES, FUNCTIONS, Token, spell, tokenise
 from .choices import choice_letter
 from .cleanup import MAX_CHARS, clean, fold, peel, raised
 from .derivations import conclusion, is_derivation
-from .forms.chemistry import read_formula, read_species
-from .forms.dates import read_date, read_duration, read_ordinal
 from .forms.prose import is_prose, opaque_value, text_value, unwrapped
 from .forms.reading import Reading, ruled, tagged
 from .forms.structures import read
 from .forms.units import is_unit, unit_of
+from .forms.written import read_date, read_duration, read_formula, read_ordinal, read_species
 from .hashes import short
 from .kinds import KeyKind, Kind
 from .languages import stem
@@ -31,10 +30,8 @@ from .rules import DEFAULT, Intervals, ListOrder, Log, Names, Percent, Rules, Si
 from .unreadable import Unreadable
 
 ANSWERS_VERSION = "8"
-
 CACHE_SIZE = 100_000
 CACHE_CHARS = 256  # longer answers are not kept, so that the cache stays below some 50 MB
-
 _INTEGER = pattern(r"[-+]?\d{1,40}")
 _DECIMAL = pattern(r"[-+]?\d{1,40}\.\d{1,40}")
 _RATIO = pattern(r"([-+]?\d{1,30})/(\d{1,30})|([-+]?)\\[dt]?frac\{(\d{1,30})\}\{(\d{1,30})\}")
@@ -57,7 +54,6 @@ _ABROAD = pattern(
 _PAIR = pattern("[b-df-hj-np-tv-z]{2}|[b-df-hj-np-tv-xz]{3}")  # mn is a product, a word has a vowel
 _READABLE_WORDS = frozenset({"pi", "infinity", "inf", "e", "i"})
 _REALS = frozenset({"all real numbers", "all reals", "real numbers", "the set of all real numbers", "all real values"})
-
 _EMPTY = frozenset({"empty set", "the empty set", "null set"})
 _HEXADECIMAL = pattern(r"0x([0-9A-Fa-f]{1,40})|0b([01]{1,40})")
 

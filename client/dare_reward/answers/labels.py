@@ -12,14 +12,13 @@ from .classes import Labels, listed
 from .extraction.final_answer import extract
 from .keys import is_answer
 from .kinds import Kind
+from .tables import listed as table
 
 # What a label that is more than its answer holds: GSM8K's last line, a box, a field, an announcement.
 _MARKS = ("####", "boxed{", "nswer", "答", "</")
 
 # Under which keys an object of a data set holds the answer, in the order in which they are tried.
-KEYS: Final = (
-    "answer", "ground_truth", "target", "label", "gold", "gold_answer", "gt", "reference_answer", "expected_answer",
-)  # fmt: skip
+KEYS: Final = table("label_keys")
 
 
 def read_label(label: str, *, kind: Kind = "math", options: Sequence[str] | None = None) -> str:

@@ -24,7 +24,6 @@ from functools import cache
 from .tables import rows, words
 
 Language = dict[str, tuple[str, ...]]
-
 FIELDS = words(
     "answer option correct is closing article or not but so adverb choose ending question undecided ones tens"
     " hundreds powers inner plus"

@@ -14,9 +14,7 @@ from .._pattern import pattern
 
 LONGEST = 20_000  # characters
 DEEPEST = 60  # brackets in brackets
-
 UNPARSED = object()
-
 _TOKEN = pattern(
     r"(?P<string>[bB]?(?:'(?:[^'\\\n]|\\.)*+'|\"(?:[^\"\\\n]|\\.)*+\"))|(?P<open>[\[({])|(?P<close>[\])}])"
     r"|(?P<plain>(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?j?(?![\w.])|set\(\)|(?:True|False|None)(?!\w)|[,:\s]++)"

@@ -24,7 +24,6 @@ _PARTS = words("half third quarter fifth sixth seventh eighth ninth tenth eleven
 _DENOMINATORS = {w: n for n, w in enumerate(_PARTS, 2)} | {"fourth": 4, "hundredth": 100, "thousandth": 1_000}
 _PLURALS = {w + "s": n for w, n in _DENOMINATORS.items()} | {"halves": 2}
 
-
 # Number words, alone, that are words or names elsewhere; so may be any of less than four letters: "on", "ti", "hat".
 _NAMES = frozenset(words("lima once fire cent elf due mia sita null sept"))
 
@@ -206,7 +205,6 @@ def _all_words() -> frozenset[str]:
 
 
 _BEFORE, _AFTER = pattern(r"(?<![^\W\d_])([^\W\d_]++)[ -]\Z"), pattern(r"[ -]([^\W\d_]++)")
-
 
 # Ten to the how many: what a number in digits stands before, in words. A word that means two powers is none.
 _POWERS = {(word, n.value) for code in LANGUAGES for word, n in _words(code).items() if n.power and n.value > 999}

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 Span = tuple[int, int]
-
 SCANNED = 1024  # occurrences of an answer that may be part of many words, from the last one on
 LONG = 8  # characters of one that is not
 TRIED = 32  # of those that are no part of a word, and of the others

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from .kinds import Kind
 
 READ = 2_000
-
 _CHOICE = pattern(r"\b[ABCD]\b")
 _NUMBER = pattern(r"-?\d*+\.\d++|-?\d++")
 _BRACE = pattern(r"[{}]")

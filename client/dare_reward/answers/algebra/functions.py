@@ -22,7 +22,6 @@ from .numbers import (
 )
 
 MAX_FACTORIAL = 2_100
-
 MAX_BINOMIAL = 5_000
 
 
@@ -132,7 +131,6 @@ COSTS = dict.fromkeys(
     **dict.fromkeys(words("arcsin arccos arctan arccot arcsec arccsc arsinh arcosh artanh factorial Gamma binom"), 60),
     "zeta": 400,
 }
-
 RULES: dict[str, tuple[int, Callable[..., Value]]] = {
     "add": (0, add),
     "mul": (0, product),

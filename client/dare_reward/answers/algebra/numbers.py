@@ -15,27 +15,16 @@ from typing import Any
 from ..unreadable import Unreadable
 
 Value = Any  # int | Fraction | mpf | mpc
-
 BUDGET = 8_000  # steps of about a microsecond that one answer may take
-
 BASE_DIGITS = 60
-
 KEY_DIGITS = 32
-
 _DENSE = 10**15  # above it a fraction with nine digits below is close to every number
-
 _LARGE = 18  # digits before the point that leave 10 of the 60 to spare
-
 MAX_BITS = 20_400  # 2,100! has 20,166
-
 MAX_LOG = 2_000
-
 MAX_ANGLE = 10**12
-
 MAX_MAG = int(MAX_LOG / math.log(2))
-
 _DECIMAL_BITS = 8_000
-
 NOISE = 45  # digits below the larger operand at which a difference is rounding error
 
 # One context behind one lock: mpmath keeps its constants in module-level caches that threads would race on, and

@@ -15,8 +15,6 @@ MAX_DEPTH = 60
 MAX_POSTFIX = 5
 MAX_SIGNS = 3
 MAX_BARS = 2
-
-
 _CLOSERS = {"(": ")", "[": "]", "{": "}", "\\{": "\\}", "lfloor": "rfloor", "lceil": "rceil"}
 _PRODUCT_FUNCTIONS = frozenset("fghFGHJYK")
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from .announcements import Announcement
 
 WINDOW = 2_000  # characters of content that are read
-
 _DRESS = pattern(
     r"(?:\s|={3,}|-{3,}|</?(?:b|strong|em|i|u|p|br|span|h[1-6])\s?/?>|[*_`\"“”«»'#:：✅✔→👉\ufe0f]|\\(?:textbf|text|boldsymbol|mathbf)\{(?!\\))*+"
 )

@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line"]
-
 TRIES = 48
 NEAR = 500  # characters at the end in which the last announcement mostly stands: searched before the rest
 LONGEST = 16  # no stem is longer
-
 _EN = (
     r"(?:s|e?d)?+(?![a-z])(?:\s(?:choice|option|letter)(?![a-z]))?+"
     r"[\"'*_`}\])]{0,6}+(?:[^\S\n]*+\((?![A-Za-z]\))[^()\n]{0,60}\))?+"
@@ -72,7 +70,6 @@ _TAIL = {stem: pattern(tail) for stem, tail in ({stem: _tail(stem) for stem in _
 _MARKS = ("####", "\na:", "\n**a")
 _ALL_STEMS = (*_TAIL, *_MARKS)
 _ASCII_STEMS = tuple(stem for stem in _ALL_STEMS if stem.isascii())
-
 _UNSURE = pattern(
     rf"(?<![a-z])(?:(?:{english('unsure')})\s++(?:that\s++)?+(?:the\s++|my\s++|this\s++|our\s++)?+(?:(?:final|correct)\s++)?+"
     rf"|(?:{english('of others')})[^\S\n]++)\Z"

@@ -12,7 +12,6 @@ from .fields import DIGITS, Mark, ends_field, is_placeholder, last_heading, last
 LONGEST = 32_000
 # How many empty or placeholder boxes ("put it in \boxed{}") are stepped over before giving up.
 SKIPPED = 16
-
 _OPEN = pattern(r"\s*+\{")
 _WHOLE = pattern(rf"\s*+\{{({INSIDE})\}}", re.DOTALL)
 # `\boxed 5`, `\boxed\frac12`: without braces TeX boxes one token; models mean all up to a blank or a dollar.

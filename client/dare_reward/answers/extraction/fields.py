@@ -19,7 +19,6 @@ from ..literal_values import leading_literal
 
 WINDOW = 32_000  # characters of a value
 TRIES = 8  # keys that are looked at, from the end
-
 _KEY = pattern(r"answer\\?[\"']\s*+:\s*+|答案\\?[\"']\s*+[:：]\s*+", re.IGNORECASE)
 # What a key or tag ends with, by its last character: of an expression, the one thing that is searched at full speed.
 _KEY_ENDS = {
@@ -54,16 +53,12 @@ _STRING = pattern(r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'", re.DOTALL)
 _ESCAPE = pattern(r"\\([\"'\\/])")
 _BRACKET = pattern(r"[\[\]{}]")
 _STRAY = pattern(r"<(?P<name>[|/]?[A-Za-z][\w|]{1,23})>[ \t]*+(?=\n|\Z)")
-
-
 _PLACEHOLDER = pattern(
     r"(?:[\s.…?_~,:$]|\\[ ,;:!_]|\\(?:l|c|v)?dots(?![a-z])|\\q?quad|\\(?:square|phantom|hspace|underline|text"
     r"|mathrm)(?![a-z])|\\\Z|\{|\}|<?\[?(?:your |the |final |insert )*+(?:answer|ANSWER|result)(?: here)?\]?>?)*+"
 )
 # `f"\\boxed{{{total}}}"`, in code that was written and not run.
 _TEMPLATE = pattern(r"\{\{[A-Za-z_]\w++(?:\([^(){}]*+\))?\}\}")
-
-
 _UNDECIDED = pattern(rf"(?<![^\W\d_])(?:{alternatives('undecided')})")
 _SAID = pattern(r"\\[A-Za-z]++|[{}*$\"“”`\\]|\A[\s(]++")
 DIGITS = frozenset("0123456789-")

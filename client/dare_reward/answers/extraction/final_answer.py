@@ -38,16 +38,13 @@ if TYPE_CHECKING:
 
 Source = Literal["box", "tag", "phrase", "sentence", "fallback", "given", "none"]
 Unmarked = Literal["none", "sentence", "number"]
-
 _READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase}
 _NUMBER = pattern(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
 _SPAN = pattern(r"\$\$?+([^$]+)\$\$?+|\\\(((?:[^\\]|\\[^)])*+)\\\)|\\\[((?:[^\\]|\\[^\]])*+)\\\]")
-
 _WORDS = pattern(r"(?<!\\)[A-Za-z]{3,} ")
 _DONE = pattern(r"\d\s[a-z]+\Z")  # "3 quarters", "7 squared"
 _SENTENCE_ENDS = (".", "!", "$", "**", "\\)", "\\]", "。")
 _OR = pattern(rf"\}}[\s$*.,)]{{0,6}}+(?:{alternatives('or')})[\s$*(]{{0,6}}+\\f?box")
-
 NEAR_BOX = 40  # characters before a box in which an announcement names its language
 EMPTY: Final = "empty"
 WHY_NONE: Final[Mapping[str, str]] = {

@@ -16,19 +16,16 @@ from operator import itemgetter
 
 from ..._pattern import pattern
 from ..languages import PHRASES, english, every
+from ..tables import listed
 from .fields import without_stray_tags
 
 MOST = 8  # parts that are looked at
 LINES = 64  # of a prompt, from its end, in which its question stands
 TELLING = 12  # characters of a line that tell one question from others
 
-# An end-of-turn token that detokenisation left in the text: what follows is another turn, or garbage.
-_ENDS = (
-    r"\|(?:im_end|im_start|eot_id|eom_id|endoftext|end_of_text|begin_of_text|start_header_id|end|return|user|EOT"
-    r"|END_OF_TURN_TOKEN|endofturn|END_RESPONSE|end_of_msg|begin_user|close\|>response<\|sep)\|>|\|turn>|turn\|>|/s>|eos>"
-    r"|end_of_turn>|start_of_turn>|｜end▁of▁sentence｜>|｜User｜>"
-)
-_END = pattern(rf"<(?:{_ENDS})")
+# End-of-turn tokens that detokenisation left in the text: what follows is another turn, or garbage.
+_ENDS = listed("turn_ends")
+_END = pattern("|".join(map(re.escape, _ENDS)))
 _OPENING = pattern(
     r"\s*+(?:<(?:\|(?:im_start|endoftext|begin_of_text|assistant|begin_assistant)\|>|s>|start_of_turn>|\|turn>"
     r"|｜begin▁of▁sentence｜>|｜Assistant｜>)\s*+(?:(?:assistant|model)\b)?+\s*+"
@@ -37,31 +34,13 @@ _OPENING = pattern(
 _MARKUP = pattern(r"<[|/A-Za-z\uff5c]")
 _CHANNEL = "<|channel|>"
 _HARMONY, _MESSAGE = "<|channel|>final", "<|message|>"  # between them may stand the format: <|constrain|>json
-_THINK = (
-    ("<think>", "</think>"),
-    ("<seed:think>", "</seed:think>"),
-    ("<longcat_think>", "</longcat_think>"),
-    ("<thinking>", "</thinking>"),
-    ("[THINK]", "[/THINK]"),
-    ("<|START_THINKING|>", "<|END_THINKING|>"),
-    ("◁think▷", "◁/think▷"),
-    ("<thought>", "</thought>"),
-    ("<|begin_of_thought|>", "<|end_of_thought|>"),
-    ("<reasoning>", "</reasoning>"),
-    ("<|channel>", "<channel|>"),
-    ("<|inner_prefix|>", "<|inner_suffix|>"),
-    ("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
-    ("[unused16]", "[unused17]"),
-)
+_THINK = [*zip(listed("thinking")[::2], listed("thinking")[1::2], strict=True)]
 _THOUGHT = frozenset(chain(*_THINK))
 # What a template writes before the reply and nowhere else.
 _REPLY = ("<|im_start|>answer\n", "[BEGIN FINAL RESPONSE]", "<|START_RESPONSE|>", "<|open|>response<|sep|>")
 # Whatever of all these a text holds, in one search for each character that may begin it.
-_MARKS = sorted({_CHANNEL, _HARMONY, *_THOUGHT, *_REPLY}, key=len, reverse=True)
-_MARK = {
-    c: pattern(rf"{re.escape(c)}(?:{'|'.join([*(re.escape(mark[1:]) for mark in _MARKS if mark[0] == c), *more])})")
-    for c, more in (("<", [_ENDS]), ("[", []), ("◁", []))
-}
+_MARKS = sorted({_CHANNEL, _HARMONY, *_THOUGHT, *_REPLY, *_ENDS}, key=len, reverse=True)
+_MARK = {c: pattern("|".join(re.escape(mark) for mark in _MARKS if mark[0] == c)) for c in "<[◁"}
 _ASKS = sorted({*(word.capitalize() for word in every("question")), "Task", "Example", "question", "example"}, key=len)
 _NUMBERED = "(?:Problem|Question|Exercise|Example|Task)"
 # The line of a further question, or of what stands before one in a prompt.

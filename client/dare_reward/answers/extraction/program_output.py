@@ -11,7 +11,6 @@ from .fields import Mark, is_placeholder
 
 WINDOW = 4_000
 LINE = 400
-
 _FENCED = pattern(r"```\w*\n(?P<inner>.*?)\n?[ \t]*```", re.DOTALL)
 _CODE = pattern(r"(?P<ticks>`{1,3})(?P<inner>[^`\n]++)(?P=ticks)")
 _QUOTED = pattern(r"(?<!\w)(?=[\[({'\"])")

@@ -11,7 +11,6 @@ from ..tables import listed
 from .values import is_operand
 
 WORDS = 12  # a longer run of words after "Answer:" is an explanation
-
 _SCRIPTS = "\u0590-\u05ff\u0600-\u06ff\u0900-\u097f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _PROSE = pattern(
     rf"(?<![\\A-Za-z])[^\W\d_α-ωΑ-Ω₀-₉⁰-⁹²³¹½-¾{_SCRIPTS}]{{2,}}+|[{_SCRIPTS}]|(?<![\\A-Za-z\d])[aAI](?=\s++[a-z]{{2}})"
@@ -40,8 +39,6 @@ _AND_OTHERS = pattern(r"[^\W\d_]+(?:\s[^\W\d_]+)?,?\s+and\s+\d")
 _MIXED = pattern(r"\d++\sand\s\d++/\d++\b")  # 2 and 3/4: one number or two
 _THOUSANDS = pattern(r"\d[\d.,]*+k")  # 3k: thousands, or three times k
 _GROUPED = pattern(r"(?<=\d),(?=\d{3}(?!\d))")
-
-
 UNREAD = ""  # a value that is there and that nobody can read
 
 

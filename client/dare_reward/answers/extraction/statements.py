@@ -25,7 +25,6 @@ from .values import Value, readable, values
 
 LONGEST = 600  # characters of a sentence that is read
 MOST = 12  # values in it
-
 _EXPLAINS = pattern(
     rf"(?:{english('explains')}|an? (?:integer|number|whole|fraction|multiple|positive|negative|single|real|rational"
     r"|decimal|prime|list)\b|at (?!least|most)"

@@ -22,7 +22,6 @@ REPLY = 200  # characters of a reply that is an option and nothing else
 FEW = 4  # words of a line that may be an answer and no sentence
 LONE = 60  # characters of a reply in words that is its answer
 LINE = 24  # characters of a last line that is a letter and its dress
-
 _TALKS = pattern(rf"\b(?:{english('talks')})|n['’]t\b|[?？…:：,]\s*+\Z", re.IGNORECASE)
 # "(B) No" is an option with its text, "(B) is wrong" none.
 _HIGHLIGHTED = pattern(r"\*\*([^*\n]{1,80})\*\*")

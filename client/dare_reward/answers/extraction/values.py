@@ -19,7 +19,6 @@ from ..tables import listed
 from .lines import Span, spans
 
 LONGEST = 600  # characters of a sentence that is read
-
 NUMBER = r"(?:\d{1,3}(?:,\d{3})++(?:\.\d++)?|\d++(?:\.\d++)?|\.\d++)"
 PLAIN = pattern(rf"[-−–]?{NUMBER}(?:/\d++)?(?:\\?%|°)?")
 _FRACTION = "½⅓⅔¼¾⅕-⅞"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..algebra.token_lists import split
-from ..algebra.tokens import Token
+from ..algebra.tokens import Token, split
 from ..rules import Rules
 from ..unreadable import Unreadable
 from .intervals import intersect, union

@@ -9,8 +9,7 @@ from ..algebra.evaluate import evaluate
 from ..algebra.fingerprint import expression_key
 from ..algebra.nodes import Number
 from ..algebra.parse import parse
-from ..algebra.token_lists import split
-from ..algebra.tokens import Token
+from ..algebra.tokens import Token, split
 from ..hashes import short
 from ..rules import Rules
 from ..tables import words

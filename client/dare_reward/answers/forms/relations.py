@@ -12,8 +12,7 @@ from ..algebra.nodes import Node, Number, Op, Variable, variables
 from ..algebra.numbers import Value, as_fraction, charge, digits, real
 from ..algebra.parse import parse
 from ..algebra.points import POINTS, point
-from ..algebra.token_lists import split
-from ..algebra.tokens import Token, spell
+from ..algebra.tokens import Token, spell, split
 from ..hashes import short
 from ..rules import Rules
 from ..unreadable import Unreadable

@@ -7,8 +7,7 @@ from ..algebra.fingerprint import expression_key
 from ..algebra.nodes import Node, Number, Op, variables
 from ..algebra.numbers import charge
 from ..algebra.parse import parse
-from ..algebra.token_lists import closes_at_end, split
-from ..algebra.tokens import Token
+from ..algebra.tokens import Token, closes_at_end, split
 from ..hashes import short
 from ..rules import Rules
 from ..unreadable import Unreadable

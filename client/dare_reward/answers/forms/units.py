@@ -11,7 +11,6 @@ from ..tables import listed, rows, spellings, words
 CURRENCIES = dict(zip("$€£¥₹₩₽₺₫", words("usd eur gbp yen inr krw rub try vnd"), strict=True))
 _MONEY_WORDS = frozenset({*CURRENCIES.values(), "cny"})
 SCALES = {"hundred": 100, "dozen": 12} | {word: POWERS[word] for word in words("thousand million billion trillion")}
-
 _UNITS = spellings("units")
 _UNITS |= {row.split()[0]: row.split()[0] for row in rows("units")}
 # Prefixes tell units apart by their case: 5 mW is not 5 MW.
@@ -36,7 +35,6 @@ _PRODUCT_LETTERS = frozenset("abcxyz")
 _VOWEL = pattern("[aeiouy]")
 _LETTERS = pattern(r"[A-Za-z]++(?:[ -][A-Za-z]++)*+\Z")
 _WORDS = pattern(r"[A-Za-z]++|\d++|[-^/*%¢()]")
-
 Suffix = tuple[list[Token], int, str]  # the tokens of the number, its scale, the canonical unit ("" for none)
 
 
