@@ -118,6 +118,13 @@ def service(
                 pipe.close()
 
 
+@contextlib.contextmanager
+def live_server(stderr: int = subprocess.PIPE, **environment: Any) -> Iterator[tuple[str, Any]]:
+    """The address of a service and its process, which is killed at the end."""
+    with service(end=signal.SIGKILL, stderr=stderr, **{"DARE_LOG": "info", **environment}) as process:
+        yield process.url, process
+
+
 class Live:
     """The application on a loopback socket, in a thread. It can end as if killed, and start again on its port."""
 

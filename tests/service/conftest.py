@@ -1,12 +1,9 @@
 import asyncio
 import json
-import signal
-import subprocess
-from contextlib import contextmanager
 
 import httpx
 import pytest
-import serving
+from serving import live_server
 
 from dare_service.app import create_app
 from dare_service.settings import Settings
@@ -52,14 +49,6 @@ def make_service():
     yield make
     for service in made:
         service.state.recorder.close()
-
-
-@contextmanager
-def live_server(**environment):
-    """`dare-reward serve` as a process of its own; yields (url, process)."""
-    kept = {"DARE_LOG": "info", **environment}
-    with serving.service(end=signal.SIGKILL, stderr=subprocess.PIPE, **kept) as process:
-        yield process.url, process
 
 
 @pytest.fixture(scope="session")

@@ -1,21 +1,15 @@
-import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
-import serving
+from serving import live_server
 
 sys.path.insert(0, str(Path(__file__).parent))  # fakes.py, whose name no package claims
 
 
-@contextmanager
-def started(**environment):
-    """`dare-reward serve` as a process; yields (url, process)."""
-    quiet = {"DARE_LOG": "off", **environment}
-    with serving.service(end=signal.SIGKILL, stderr=subprocess.DEVNULL, **quiet) as process:
-        yield process.url, process
+started = partial(live_server, stderr=subprocess.DEVNULL, DARE_LOG="off")  # yields (url, process)
 
 
 @pytest.fixture(scope="session")
