@@ -39,7 +39,7 @@ def start():
         command = [sys.executable, "-c", "import sys; from dare_reward.cli import main; sys.exit(main())"]
         environment = {k: v for k, v in os.environ.items() if k not in {"DISPLAY", "WAYLAND_DISPLAY"}}
         process = subprocess.Popen(
-            [*command, "label", str(path), "--for", "calibrate", "--port", "0", *words],
+            [*command, "label", str(path), "--for", "reward", "--port", "0", *words],
             env=environment,
             stdout=subprocess.PIPE,
             text=True,
@@ -148,9 +148,9 @@ def test_thirty_two_prompts_by_keyboard_killed_at_twenty_and_resumed(browser, ro
     assert path.read_bytes() == source
     capsys.readouterr()
 
-    assert main(["label", str(path), "--for", "calibrate", "--list"]) == 0
+    assert main(["label", str(path), "--for", "reward", "--list"]) == 0
     assert capsys.readouterr().out.split() == order
-    assert main(["calibrate", str(path), "--labels", str(written), "--chosen", "--json"]) in {0, 1}
+    assert main(["calibrate", str(path), "--labels", str(written), "--json"]) in {0, 1}
     found = json.loads(capsys.readouterr().out)["calibration"]
     assert found["prompts"] == 31, "one of them nobody could tell"
     last = {row["group_id"]: row for row in map(json.loads, written.read_text().splitlines())}

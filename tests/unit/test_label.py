@@ -42,17 +42,9 @@ def file(tmp_path):
     return written(tmp_path / "rollouts.jsonl", *groups)
 
 
-@pytest.mark.parametrize(
-    ("use", "names"),
-    [
-        ("calibrate", ["rivals", "informative", "some"]),  # of "rivals" either answer can become the label
-        ("reward", ["contested", "rivals", "informative", "some"]),
-        ("both", ["rivals", "contested", "informative", "some"]),
-    ],
-)
-def test_the_best_prompts_come_first_and_none_that_is_worth_nothing(use, names, file, capsys):
-    assert main(["label", file, "--list", "--for", use]) == 0
-    assert capsys.readouterr().out.split() == names
+def test_the_best_prompts_for_a_reward_come_first_and_none_that_is_worth_nothing(file, capsys):
+    assert main(["label", file, "--list", "--for", "reward"]) == 0
+    assert capsys.readouterr().out.split() == ["contested", "rivals", "informative", "some"]
 
 
 @pytest.mark.parametrize("terminal", [False, True])
@@ -61,11 +53,11 @@ def test_an_output_that_is_no_terminal_takes_the_list(terminal, file, capsys, mo
     served = []
     monkeypatch.setattr(label, "_serve", lambda _, port, *__: served.append(port))
     monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
-    assert main(["label", file, "--for", "calibrate"]) == 0
+    assert main(["label", file, "--for", "reward"]) == 0
     shown = capsys.readouterr()
     assert served == ([0] if terminal else [])
     if not terminal:
-        assert shown.out.split() == ["rivals", "informative", "some"]
+        assert shown.out.split() == ["contested", "rivals", "informative", "some"]
         assert "--port 0" in shown.err
     monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
     assert main(["label", file, "--port", "0"]) == 0
@@ -98,7 +90,6 @@ def test_a_group_without_a_name_is_named_by_its_place(tmp_path, capsys):
     ("words", "why"),
     [
         (["--budget", "0"], "--budget must be at least 1"),
-        (["--for", "calibrate"], "each needs two different answers, and entropies"),
         (["--for", "reward"], "each needs two different answers\n"),
         ([], "no prompt without a label is left"),
     ],

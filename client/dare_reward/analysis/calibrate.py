@@ -12,14 +12,13 @@ likelihood of the right answer of prompt g is
                  sign and at least TELLING: the others cannot become the label, however much their entropy tells
     gain         of the exponents of that sign up to b^, the one that names most right labels on these prompts (of
                  equals the likeliest), if it names more than the vote
-    enough       LABELS prompts, MIXED of them with right and wrong answers; CHOSEN and CHOSEN_MIXED where the prompts
-                 were chosen by their information (`label_choice`)
+    enough       LABELS prompts, MIXED of them with right and wrong answers
 
 0, the majority vote, unless all four hold. The gate is 3 for one certainty; among several it rises with their number,
 so that the chance that any of them passes by luck stays (Bonferroni). Labels may be added and looked at batch by batch,
 for both bars on t rise with the labels, from the fewest that are enough on:
 
-    bar(n) = sqrt(bar^2 + 2 ln(n / LABELS)),  n / CHOSEN where the prompts were chosen
+    bar(n) = sqrt(bar^2 + 2 ln(n / LABELS))
 
 A Brownian motion over its deviation crosses a constant bar c with the rate phi(c) (c - 1/c) a unit of ln n (Siegmund
 1985, Sequential Analysis, 4.2), so it crosses at last; under this one the rate falls as 1/n, and at the gate of 3 all
@@ -53,7 +52,6 @@ PRIOR = 1.5  # standard deviation of b before any label: shrinks towards the vot
 GATE = 3.0  # with PRIOR chosen on development seeds, research/docs/calibration.md
 TELLING = 1.64  # of the contenders: one-sided 5%, beside the gate
 MIXED = 16
-CHOSEN, CHOSEN_MIXED = 16, 8
 LEVEL = 0.95
 POWER = 0.84  # standard normal quantile of 80%, of the labels that would decide
 WORTH = 200  # labelled prompts: what these could not decide is too little to use
@@ -71,7 +69,6 @@ class Options(TypedDict, total=False):
     level     of the intervals
     seed      of the bootstrap
     reading   parameters by which the answers were read; they go into `params` too
-    chosen    the labelled prompts were chosen by `label_choice.information`, not at random
     """
 
     eps: float
@@ -80,7 +77,6 @@ class Options(TypedDict, total=False):
     level: float
     seed: int
     reading: Mapping[str, Any]
-    chosen: bool
 
 
 def weight_of(options: Options) -> dict[str, float | None]:
@@ -101,7 +97,6 @@ class Calibration:
     rival_gate      what it had to reach, with the sign of `fitted`
     prompts, mixed  labelled prompts that can be scored; those of them with right and wrong answers
     enough          there are labels enough for an exponent
-    chosen          the prompts were chosen by their information
     telling         mixed prompts whose certainties weigh right and wrong answers differently
     left_out        labelled prompts that lack the certainty
     small           eps hides the entropies: in mixed prompts the median u(y) is at most twice eps
@@ -127,7 +122,6 @@ class Calibration:
     prompts: int
     mixed: int
     enough: bool
-    chosen: bool
     telling: int
     left_out: int
     small: bool
@@ -153,7 +147,7 @@ class Calibration:
             return False
         if not self.enough:
             return True
-        needed = _needed(self.prompts, abs(self.statistic) + 1, self.gate, self.chosen)
+        needed = _needed(self.prompts, abs(self.statistic) + 1, self.gate)
         return abs(self.statistic) < self.gate and needed <= WORTH
 
 
@@ -171,19 +165,14 @@ class Bars:
     enough: bool = True
 
 
-def bars(prompts: int, mixed: int, *, tried: int = 1, chosen: bool = False) -> Bars:
+def bars(prompts: int, mixed: int, *, tried: int = 1) -> Bars:
     """What one of `tried` certainties has to pass with so many labels, `mixed` of them with right and wrong answers."""
-    normal, (labels, least) = NormalDist(), _least(chosen)
+    normal = NormalDist()
     gate = GATE if tried == 1 else -normal.inv_cdf(normal.cdf(-GATE) / tried)
-    return Bars(_risen(gate, prompts, labels), _risen(TELLING, prompts, labels), prompts >= labels and mixed >= least)
+    return Bars(_risen(gate, prompts), _risen(TELLING, prompts), prompts >= LABELS and mixed >= MIXED)
 
 
-def _least(chosen: bool) -> tuple[int, int]:
-    """Labelled prompts that are enough, and mixed ones among them."""
-    return (CHOSEN, CHOSEN_MIXED) if chosen else (LABELS, MIXED)
-
-
-def _risen(bar: float, prompts: float, first: float) -> float:
+def _risen(bar: float, prompts: float, first: float = LABELS) -> float:
     """A bar on t that is honest after any number of looks, of which the first is at `first` labels."""
     return sqrt(bar**2 + 2 * log(max(prompts / first, 1.0)))
 
@@ -191,7 +180,7 @@ def _risen(bar: float, prompts: float, first: float) -> float:
 def fit_exponent(groups: Groups, correct_R: Floats, **options: Unpack[Options]) -> float:
     """The exponent of entropy alone: what `calibrate` chooses, without its intervals."""
     found = evidence(groups, correct_R, tables(groups, ENTROPY, weight_of(options)))
-    to_pass = bars(int(found.usable_P.sum()), found.mixed, chosen=options.get("chosen", False))
+    to_pass = bars(int(found.usable_P.sum()), found.mixed)
     return float(choose(found, found.totals(), to_pass).exponent_S[0])
 
 
@@ -208,11 +197,11 @@ def calibrate(
     correct_R   1 right, 0 wrong, NaN unknown, per rollout
     tried       certainties among which this one is
     """
-    weight, chosen = weight_of(options), options.get("chosen", False)
+    weight = weight_of(options)
     level, seed = options.get("level", LEVEL), options.get("seed", 0)
     by_exponent = tables(groups, certainty, weight)
     e = evidence(groups, correct_R, by_exponent)
-    to_pass = bars(int(e.usable_P.sum()), e.mixed, tried=tried, chosen=chosen)
+    to_pass = bars(int(e.usable_P.sum()), e.mixed, tried=tried)
     own = choose(e, e.totals(), to_pass)
     exponent, fitted, statistic = float(own.exponent_S[0]), float(own.fitted_S[0]), float(own.t_S[0])
     without_own = choose(e, e.without_own(), to_pass).exponent_S
@@ -240,7 +229,6 @@ def calibrate(
         prompts=int(e.usable_P.sum()),
         mixed=e.mixed,
         enough=to_pass.enough,
-        chosen=chosen,
         telling=int(np.count_nonzero(e.score_P)),
         left_out=e.left_out,
         small=_small(groups, e, weight),
@@ -250,7 +238,7 @@ def calibrate(
         equally_long=controlled,
         pairs=pairs,
         gain=over(e.right_PB[rows, others] - e.right_PB[:, VOTE]),
-        more=0 if exponent else _more(e, statistic, to_pass.gate, chosen),
+        more=0 if exponent else _more(e, statistic, to_pass.gate),
         params=line.line(exponent, {**changed(line, weight), **options.get("reading", NOTHING)}),
         exponents_of_others=tuple(without_own.tolist()),
     )
@@ -479,7 +467,7 @@ def _small(groups: Groups, e: Evidence, weight: Mapping[str, Any]) -> bool:
     return len(own_A) > 0 and bool(np.median(own_A) <= 2 * weight["eps"])
 
 
-def _more(e: Evidence, statistic: float, gate: float, chosen: bool) -> int | None:
+def _more(e: Evidence, statistic: float, gate: float) -> int | None:
     """Labelled prompts beyond these after which t is expected at gate + POWER, at the present mean and deviation.
 
     At least as many as are lacking.
@@ -487,13 +475,12 @@ def _more(e: Evidence, statistic: float, gate: float, chosen: bool) -> int | Non
     prompts = int(e.usable_P.sum())
     if not isfinite(statistic) or statistic == 0:
         return None
-    labels, mixed = _least(chosen)
-    return max(0, labels - prompts, mixed - e.mixed, ceil(_needed(prompts, abs(statistic), gate, chosen)) - prompts)
+    return max(0, LABELS - prompts, MIXED - e.mixed, ceil(_needed(prompts, abs(statistic), gate)) - prompts)
 
 
-def _needed(prompts: int, statistic: float, gate: float, chosen: bool) -> float:
+def _needed(prompts: int, statistic: float, gate: float) -> float:
     """Labelled prompts at which t is expected at its gate + POWER, if it is `statistic` at `prompts` of them."""
-    needed, first = float(prompts), max(prompts, _least(chosen)[0])
+    needed, first = float(prompts), max(prompts, LABELS)
     for _ in range(ROUNDS):
         needed = prompts * ((_risen(gate, needed, first) + POWER) / statistic) ** 2
     return needed

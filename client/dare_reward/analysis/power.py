@@ -2,7 +2,7 @@
 
 The right answer y of each mixed prompt is drawn with the probability p_b(y), the weights of the file's own answers at
 the exponent b where the mean AUROC of answers so drawn is the one asked for. Prompts that are not mixed stay so.
-Hence a set of prompts is judged by what its own votes and certainties can show, chosen ones included.
+Hence a set of prompts is judged by what its own votes and certainties can show.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ def power(
     *,
     auroc: float = AUROC,
     tried: int = 1,
-    chosen: bool = False,
     seed: int = 0,
 ) -> Power:
     """What these labels could find if right answers followed `uncertain_R` (lower is surer) with that `auroc`."""
@@ -51,7 +50,7 @@ def power(
     if np.isnan(exponent):
         return Power(auroc, np.nan, np.nan)
     drawn = _drawn(groups, table, np.flatnonzero(e.mixed_P), exponent=exponent, rng=np.random.default_rng(seed))
-    to_pass = bars(int(e.usable_P.sum()), e.mixed, tried=tried, chosen=chosen)
+    to_pass = bars(int(e.usable_P.sum()), e.mixed, tried=tried)
     choices = choose(e, drawn, to_pass)
     return Power(auroc, float((choices.t_S >= to_pass.gate).mean()), float((choices.exponent_S > 0).mean()))
 

@@ -22,8 +22,6 @@ import numpy as np
 from ..groups import Groups
 from ..segments import Bools, Floats
 from .calibrate import (
-    CHOSEN,
-    CHOSEN_MIXED,
     MIXED,
     WORTH,
     Calibration,
@@ -106,7 +104,7 @@ class Verdict:
 
 def judge(groups: Groups, correct_R: Floats, **options: Unpack[Options]) -> Verdict:
     """The verdict of these labels; `correct_R` and the options are those of `calibrate`."""
-    weight, seed, chosen = weight_of(options), options.get("seed", 0), options.get("chosen", False)
+    weight, seed = weight_of(options), options.get("seed", 0)
     certainties = available(groups, weight)
     vote = ENTROPY.line(0.0, {**changed(ENTROPY, weight), **options.get("reading", {})})
     calibrations = tuple(
@@ -136,7 +134,6 @@ def judge(groups: Groups, correct_R: Floats, **options: Unpack[Options]) -> Verd
             by_exponent,
             e,
             tried=len(certainties),
-            chosen=chosen,
             seed=seed,
         ),
     )
@@ -173,18 +170,17 @@ def decide(c: Calibration) -> tuple[Use, str, int]:
         sure = "more" if c.exponent > 0 else "less"
         gain = f"expect {points(c.gain)} of label accuracy over the vote on prompts without a label"
         return "line", f"Answers that the model is {sure} sure of are right more often: {gain}.", 0
-    labels, mixed = (CHOSEN, CHOSEN_MIXED) if c.chosen else (LABELS, MIXED)
     if not c.mixed:
         return (
             "open",
             f"Every labelled prompt is all right or all wrong, where {c.certainty} can change nothing.",
-            labels,
+            LABELS,
         )
     if not c.enough:
         return (
             "open",
-            f"{labels} labelled prompts are needed, {mixed} of them with right and wrong answers.",
-            max(labels - c.prompts, mixed - c.mixed),
+            f"{LABELS} labelled prompts are needed, {MIXED} of them with right and wrong answers.",
+            max(LABELS - c.prompts, MIXED - c.mixed),
         )
     if c.informative:
         return "vote", f"{c.certainty.capitalize()} is informative here, but {_in_vain(c)}.", 0

@@ -76,11 +76,6 @@ def register(subparsers: Any) -> None:
     parser.add_argument(
         "--methods", default="", metavar="A,B,...", help="Show the label accuracy of these methods too."
     )
-    parser.add_argument(
-        "--chosen",
-        action="store_true",
-        help="The labelled prompts were chosen by `dare-reward label --for calibrate`: 16 are enough.",
-    )
     add_wide(parser)
     parser.set_defaults(run=run)
 
@@ -106,7 +101,6 @@ def run(arguments: argparse.Namespace) -> int:
         other_estimate(arguments, labels, reading),
         level=arguments.level,
         seed=arguments.seed,
-        chosen=arguments.chosen,
         reading=reading,
         **weight,
     )

@@ -9,20 +9,18 @@ import webbrowser
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
-from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dare_reward.analysis.label_choice import calibration_worth, contested, most
+from dare_reward.analysis.label_choice import contested
 from dare_reward.analysis.shown import Shown
 from dare_reward.errors import RequestError
 from dare_reward.files.labels import LabelFile
 from dare_reward.files.output import check_free
 from dare_reward.groups import Groups
 from dare_reward.scoring.request import UNLIMITED, prepare
-from dare_reward.segments import Floats
 
 from .command import add_command
 from .label_page import LabelServer, Session, question_of
@@ -31,11 +29,9 @@ from .shared_arguments import add_file, read_groups, warn, watched
 from .summary import ReadSummary
 
 BUDGET = 32
-NOTES = """Every decision is saved at once; run the command again to go on. `random` draws prompts, the same ones each
-time. `calibrate` ranks prompts by what a label tells of the exponent, among all answers and among those that could win:
-label these, then run `dare-reward calibrate --chosen`. `reward` ranks them by the second answer's share of the votes,
-where the two leading answers hold half of them: train on these labels (docs/advantages.md). `both` takes half of the
-budget of `calibrate` and half of `reward`. The ranking reads answers and entropies, and no labels."""
+NOTES = """Every decision is saved at once; run the command again to go on. It draws prompts at random, the same ones
+each time. --for reward ranks them by the second answer's share of the votes, where the two leading answers hold half of
+them: train on these labels (docs/advantages.md). The ranking reads answers, and no labels."""
 
 
 def register(subparsers: Any) -> None:
@@ -59,9 +55,9 @@ def register(subparsers: Any) -> None:
     parser.add_argument(
         "--for",
         dest="use",
-        choices=("random", "calibrate", "reward", "both"),
+        choices=("random", "reward"),
         default="random",
-        help="Draw the prompts, or choose them for this use of their labels (default: random).",
+        help="Draw the prompts, or choose those whose labels can turn a reward (default: random).",
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument(
@@ -86,9 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
         return summary.exit_code()
     file = _file(arguments)
     session = Session([question_of(group) for group in chosen], file, tell=warn)
-    flag = " --chosen" if arguments.use in {"calibrate", "both"} else ""
     asked = "" if arguments.prompts is None else f" --prompts {arguments.prompts}"
-    advice = f"dare-reward calibrate {arguments.file}{asked} --labels {file}{flag}"
+    advice = f"dare-reward calibrate {arguments.file}{asked} --labels {file}"
     verdict = cache(lambda: _verdict(arguments, str(file)))
     _serve(session, arguments.port or 0, advice, verdict)
     print(f"{file}: {session.summary()}")
@@ -106,8 +101,7 @@ def _verdict(arguments: argparse.Namespace, labels: str) -> Shown | None:
         found = LabelFile(labels, tell=lambda _: None)
     except RequestError as error:
         return Shown("These labels give no verdict", str(error))
-    chosen = arguments.use in {"calibrate", "both"}
-    return shown_verdict(arguments, found, chosen=chosen)
+    return shown_verdict(arguments, found)
 
 
 def _serve(session: Session, port: int, advice: str, verdict: Callable[[], Shown | None]) -> None:
@@ -157,27 +151,17 @@ def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], Rea
     prepared = prepare([{**g, "group_id": str(i)} for i, g in enumerate(every)], limits=UNLIMITED) if every else None
     places = ranked(prepared.groups, use=arguments.use, budget=arguments.budget) if prepared else []
     if not places:
-        needs = "two different answers" + (
-            "" if arguments.use == "reward" else ", and entropies for all of its answers"
-        )
-        why = "without a label is left" if arguments.use == "random" else f"is worth a label: each needs {needs}"
+        needs = "is worth a label: each needs two different answers"
+        why = "without a label is left" if arguments.use == "random" else needs
         raise RequestError(f"{arguments.file}: no prompt {why}", code="empty")
     return [every[at] for at in places], summary
 
 
 def ranked(groups: Groups, *, use: str, budget: int) -> list[int]:
-    """Indices of at most `budget` groups, best first; `both` takes turns, none twice; `random` is one fixed order."""
+    """Indices of at most `budget` groups: in one fixed random order, or for `reward` the best first."""
     if use == "random":
         order: list[int] = np.random.default_rng(0).permutation(len(groups.support_P)).tolist()
         return order[:budget]
-    worth: dict[str, Floats] = {"calibrate": calibration_worth(groups), "reward": contested(groups)}
-    if use != "both":
-        return _best(worth[use], budget)
-    turns = chain.from_iterable(zip_longest(*(_best(w, len(w)) for w in worth.values())))
-    return [at for at in dict.fromkeys(turns) if at is not None][:budget]
-
-
-def _best(worth_P: Floats, count: int) -> list[int]:
-    chosen = np.flatnonzero(most(worth_P, count))
-    ranks: list[int] = chosen[np.argsort(-worth_P[chosen], kind="stable")].tolist()
+    worth_P = contested(groups)
+    ranks: list[int] = np.argsort(-worth_P, kind="stable")[: min(budget, int((worth_P > 0).sum()))].tolist()
     return ranks

@@ -14,7 +14,6 @@ import pytest
 import dare_reward
 from dare_reward.analysis.bootstrap import Interval
 from dare_reward.analysis.calibrate import (
-    CHOSEN,
     GATE,
     MIXED,
     PRIOR,
@@ -283,7 +282,6 @@ def test_the_verdicts():
     few = replace(flat, prompts=16, mixed=12, statistic=5.0, enough=False)
     use, why, more = decide(few)
     assert (use, numbers(why), more) == ("open", ["32", "16"], 16)
-    assert numbers(decide(replace(few, chosen=True))[1]) == ["16", "8"]
     assert decide(replace(few, prompts=40, mixed=6))[2] == 10, "mixed ones are missing"
     assert decide(replace(flat, mixed=0, telling=0, statistic=math.nan))[0] == "open"
     assert "contradict" in decide(replace(flat, statistic=3.5, fitted=-1.0))[1]
@@ -366,20 +364,18 @@ def test_more_labels_sharpen_the_estimate_of_how_many_are_needed():
     assert expected == pytest.approx(risen(GATE, range(needed)) + 0.84, rel=0.01)
 
 
-@pytest.mark.parametrize(("chosen", "first"), [(False, LABELS), (True, CHOSEN)])
-def test_the_bars_are_honest_under_any_number_of_looks(chosen, first):
+def test_the_bars_are_honest_under_any_number_of_looks():
     """Labels that tell nothing, looked at up to a hundred times the first: 2% at most ever pass. A constant gate lets
     through far more."""
+    first = LABELS
     looks = np.arange(first, 100 * first, first // 16)
     steps = np.random.default_rng(0).normal(size=(1500, len(looks))) * np.sqrt(np.diff(looks, prepend=0))
     t = np.cumsum(steps, axis=1) / np.sqrt(looks)
-    gates = [bars(int(n), int(n), chosen=chosen).gate for n in looks]
+    gates = [bars(int(n), int(n)).gate for n in looks]
     assert (np.abs(t) >= gates).any(axis=1).mean() <= 0.02
     assert (np.abs(t) >= GATE).any(axis=1).mean() > 0.03
-    assert gates[0] == bars(first, first, chosen=chosen).gate == GATE
-    enough = [
-        bars(*n, chosen=chosen).enough for n in ((first - 1, first - 1), (first, first // 2 - 1), (first, first // 2))
-    ]
+    assert gates[0] == bars(first, first).gate == GATE
+    enough = [bars(*n).enough for n in ((first - 1, first - 1), (first, first // 2 - 1), (first, first // 2))]
     assert enough == [False, False, True]
 
 
@@ -514,12 +510,10 @@ def test_labels_end_in_the_file():
     assert params["exponent"] > 0
 
 
-@pytest.mark.parametrize(
-    ("count", "more", "code"), [(31, [], 1), (32, [], 0), (16, ["--chosen"], 0), (15, ["--chosen"], 1)]
-)
-def test_few_labels_lead_to_no_exponent(tmp_path, count, more, code):
+@pytest.mark.parametrize(("count", "code"), [(31, 1), (32, 0)])
+def test_few_labels_lead_to_no_exponent(tmp_path, count, code):
     path = file_of(tmp_path, labelled(count, gap=0.3, right=0.3))
-    assert main(["calibrate", path, *more]) == code
+    assert main(["calibrate", path]) == code
 
 
 @pytest.mark.parametrize(
