@@ -134,7 +134,8 @@ def test_weights_really_reach_vllm(grouped_run):
     assert max(map(abs, kl)) < 0.01
     assert np.mean(ours) == pytest.approx(np.mean(theirs), rel=0.1)
     assert ours == pytest.approx(theirs, rel=0.15, abs=0.01)  # in one run a single step was .113 off; its cause is open
-    assert max(ours) - min(ours) > 0.005  # two steps at least: between those of one run it was 0.012
+    assert np.ptp([step["entropy_loss"] for step in run.steps]) > 0.02  # the policy moves, over all steps
+    assert np.ptp(ours) > 0.5 * np.ptp(theirs)  # and vLLM's with it, over those in which the service was asked
 
 
 def test_no_number_is_nan_and_all_logs_are_there(grouped_run):
