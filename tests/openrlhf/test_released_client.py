@@ -117,23 +117,6 @@ async def test_the_training_log_says_what_is_wrong(live, release, execute, monke
     assert [sum(sentence in line for line in tries) for sentence in MISTAKES.values()] == [5] * len(MISTAKES), lines
 
 
-async def test_a_lost_member_leaves_its_siblings_a_reward(live, release, execute):
-    service = live(join_deadline=3.0)
-    calls = iter(range(8))
-
-    def say(prompt):
-        if next(calls) == 3:
-            raise asyncio.CancelledError
-        return "\\boxed{1}<|im_end|>", 0.0
-
-    executor = release.agent.SingleTurnAgentExecutor([f"{service.url}?group_size=8&run=r"])
-    found = await asyncio.gather(*(execute(executor, "p\n", "", say) for _ in range(8)), return_exceptions=True)
-    served = [r for r in found if isinstance(r, dict)]
-    assert len(served) == 7
-    assert [r["reward"] for r in served] == [[1.0]] * 7
-    assert {(r["extra_logs"]["votes"][0], r["extra_logs"]["partial"][0]) for r in served} == {(7.0, 1.0)}
-
-
 async def test_an_evaluation_pass_is_accuracy_through_the_releases_own_metrics(live, step, release):
     torch = pytest.importorskip("torch")
     service = live()

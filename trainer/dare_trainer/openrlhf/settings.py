@@ -21,6 +21,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from dare_reward.answers import Kind
+from dare_reward.client import environment_token
 from dare_reward.errors import ConfigError, RequestError, unknown_name
 from dare_reward.estimators.method import PROBABILITY
 from dare_reward.methods import find, other_scale, require_every_rollout, require_rewards, require_steps, settle
@@ -176,7 +177,7 @@ def read_urls(urls: Sequence[str], environment: Mapping[str, str] = os.environ) 
             "the reward URLs have different queries: a group goes to any of them, so they must be the same"
         )
     (query,) = queries
-    token = dict(parse_qsl(query)).get("token", "") or next(iter(environment.get("DARE_TOKEN", "").split()), "")
+    token = dict(parse_qsl(query)).get("token") or environment_token(environment) or ""
     return RewardUrls(services_of(urls), query, token)
 
 
