@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 
@@ -30,7 +31,19 @@ def rollouts(tmp_path, monkeypatch):
     return file
 
 
-CODE = "import sys; from dare_reward.cli import main; sys.exit(main())"  # as in a shell, with its standard streams
+@contextmanager
+def standard_input(path):
+    """The file is the standard input of this process: the descriptor 0, and what Python calls so."""
+    kept = os.dup(0)
+    with path.open("rb") as file:
+        os.dup2(file.fileno(), 0)
+    try:
+        with open(0, closefd=False) as stdin, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "stdin", stdin)
+            yield
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
 
 
 @pytest.mark.parametrize(
@@ -46,21 +59,22 @@ CODE = "import sys; from dare_reward.cli import main; sys.exit(main())"  # as in
         ("report rollouts.jsonl --labels - --out labels.jsonl", "labels.jsonl"),
     ],
 )
-def test_a_command_never_writes_over_the_file_that_standard_input_is(rollouts, words, source):
+def test_a_command_never_writes_over_the_file_that_standard_input_is(rollouts, words, source, capsys, monkeypatch):
+    monkeypatch.chdir(rollouts.parent)
     labels = rollouts.with_name("labels.jsonl")
     labels.write_text(json.dumps({"group_id": "g", "label": "1"}) + "\n")
     before = {file: file.read_bytes() for file in (rollouts, labels)}
-    command = [sys.executable, "-c", CODE, *words.split(), "--force"]
-    with rollouts.with_name(source).open("rb") as file:
-        done = subprocess.run(command, stdin=file, capture_output=True, text=True, cwd=rollouts.parent)
-    assert (done.returncode, "is a file that this command reads" in done.stderr) == (2, True)
+    with standard_input(rollouts.with_name(source)):
+        assert main([*words.split(), "--force"]) == 2
+    assert "is a file that this command reads" in capsys.readouterr().err
     assert {file: file.read_bytes() for file in before} == before
 
 
 def test_nor_does_it_read_the_file_that_its_output_is_appended_to(rollouts):
     before = rollouts.read_bytes()
     with rollouts.open("ab") as out:
-        command = [sys.executable, "-c", CODE, "score", str(rollouts)]
+        code = "import sys; from dare_reward.cli import main; sys.exit(main())"
+        command = [sys.executable, "-c", code, "score", str(rollouts)]
         done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, "where standard output goes" in done.stderr) == (2, True)
     assert rollouts.read_bytes() == before
