@@ -48,9 +48,7 @@ def _auroc(score_R: Floats, correct_R: Floats, among_R: Bools, group_R: Ints, gr
     return share_P
 
 
-def equally_long(
-    groups: Groups, score_R: Floats, correct_R: Floats, *, level: float = 0.95, seed: int = 0
-) -> tuple[Interval, float]:
+def equally_long(groups: Groups, score_R: Floats, correct_R: Floats, *, seed: int = 0) -> tuple[Interval, float]:
     """The same over pairs of a group whose lengths differ by at most a tenth, and which share of all pairs they are.
 
     NaN without lengths.
@@ -58,7 +56,7 @@ def equally_long(
     known_R = np.where(groups.valid_R, correct_R, np.nan)
     wins_P, matched_P, all_P = matched_pairs(groups, score_R, groups.column("num_tokens"), known_R)
     share = float(matched_P.sum() / all_P.sum()) if all_P.sum() else np.nan
-    return ratio_interval(wins_P, matched_P, level=level, seed=seed), share
+    return ratio_interval(wins_P, matched_P, seed=seed), share
 
 
 def matched_pairs(

@@ -11,6 +11,7 @@ import numpy as np
 from ..segments import Floats
 
 RESAMPLES = 2000
+LEVEL = 0.95
 BLOCK = 1 << 22  # draws held at a time
 
 
@@ -27,15 +28,13 @@ class Interval:
 NOTHING = Interval(np.nan, np.nan, np.nan, 0)
 
 
-def mean_interval(values_P: Floats, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0) -> Interval:
+def mean_interval(values_P: Floats, *, resamples: int = RESAMPLES, seed: int = 0) -> Interval:
     """Mean over the prompts whose value is not NaN, with a percentile bootstrap interval."""
     known = values_P[~np.isnan(values_P)]
-    return ratio_interval(known, np.ones(len(known)), level=level, resamples=resamples, seed=seed)
+    return ratio_interval(known, np.ones(len(known)), resamples=resamples, seed=seed)
 
 
-def ratio_interval(
-    numerator_P: Floats, weight_P: Floats, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
-) -> Interval:
+def ratio_interval(numerator_P: Floats, weight_P: Floats, *, resamples: int = RESAMPLES, seed: int = 0) -> Interval:
     """sum(numerator)/sum(weight) over prompts, with a percentile bootstrap interval (Efron 1979).
 
     Resamples whose weights sum to 0 are left out.
@@ -48,7 +47,7 @@ def ratio_interval(
     for times_SP in _times(count, resamples, seed) if few else _draws(count, resamples, seed):
         total_S = times_SP @ weight_P
         parts.append((times_SP @ numerator_P)[total_S > 0] / total_S[total_S > 0])
-    low, high = np.quantile(np.concatenate(parts), [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(np.concatenate(parts), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(float(numerator_P.sum() / weight_P.sum()), float(low), float(high), count)
 
 

@@ -52,7 +52,6 @@ PRIOR = 1.5  # standard deviation of b before any label: shrinks towards the vot
 GATE = 3.0  # with PRIOR chosen on development seeds, research/docs/calibration.md
 TELLING = 1.64  # of the contenders: one-sided 5%, beside the gate
 MIXED = 16
-LEVEL = 0.95
 POWER = 0.84  # standard normal quantile of 80%, of the labels that would decide
 WORTH = 200  # labelled prompts: what these could not decide is too little to use
 SMALLEST = 1e-12
@@ -66,7 +65,6 @@ class Options(TypedDict, total=False):
     """What labels are judged by.
 
     eps, eps_scale, u_floor   of the weight, as in `calibrated_vote`; what differs from its defaults goes into `params`
-    level     of the intervals
     seed      of the bootstrap
     reading   parameters by which the answers were read; they go into `params` too
     """
@@ -74,7 +72,6 @@ class Options(TypedDict, total=False):
     eps: float
     eps_scale: float | None
     u_floor: float
-    level: float
     seed: int
     reading: Mapping[str, Any]
 
@@ -198,7 +195,7 @@ def calibrate(
     tried       certainties among which this one is
     """
     weight = weight_of(options)
-    level, seed = options.get("level", LEVEL), options.get("seed", 0)
+    seed = options.get("seed", 0)
     by_exponent = tables(groups, certainty, weight)
     e = evidence(groups, correct_R, by_exponent)
     to_pass = bars(int(e.usable_P.sum()), e.mixed, tried=tried)
@@ -208,12 +205,12 @@ def calibrate(
     others = np.searchsorted(GRID, without_own)
     truth_R = np.where(e.usable_P[groups.group_R], correct_R, np.nan)
     unsure_R = certainty.of_R(groups)
-    controlled, pairs = equally_long(groups, unsure_R, truth_R, level=level, seed=seed)
+    controlled, pairs = equally_long(groups, unsure_R, truth_R, seed=seed)
     auroc_P = group_auroc(groups, unsure_R, truth_R)
     right_P = e.right_PB[:, VOTE] > 0
 
     def over(values_P: Floats | Bools) -> Interval:
-        return mean_interval(np.where(e.usable_P, values_P, np.nan), level=level, seed=seed)
+        return mean_interval(np.where(e.usable_P, values_P, np.nan), seed=seed)
 
     rows = np.arange(len(right_P))
     line = certainty if exponent else ENTROPY

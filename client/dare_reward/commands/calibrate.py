@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dare_reward.analysis.bootstrap import Interval, mean_interval
-from dare_reward.analysis.calibrate import LEVEL, Calibration
+from dare_reward.analysis.calibrate import Calibration
 from dare_reward.analysis.certainty import ENTROPY
 from dare_reward.analysis.group_size import BySize, Labeller, by_size
 from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval, powers
@@ -68,9 +68,6 @@ def register(subparsers: Any) -> None:
     parser = add_command(subparsers, "calibrate", notes=NOTES, examples=examples, exits=EXITS)
     add_file(parser, "A run log, or groups with entropies and `label` or `correct`,")
     add_param(parser, "Set eps, eps_scale or u_floor of the weight, or how to read answers. You may repeat it.")
-    parser.add_argument(
-        "--level", type=float, default=LEVEL, help=f"The confidence level of the intervals (default: {LEVEL:g})."
-    )
     parser.add_argument("--json", action="store_true", help="Write one JSON object instead of tables.")
     add_seed(parser, "The seed of the bootstrap")
     parser.add_argument(
@@ -82,8 +79,6 @@ def register(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """`--help` says what the exit codes mean."""
-    if not 0 < arguments.level < 1:
-        raise RequestError("--level must be above 0 and below 1", code="level")
     weight, reading = own_params(arguments.param, [s for s in find(ENTROPY.method).specs if s.name in WEIGHT])
     chosen = _label_makers(arguments.methods)
     labels, missing = read_labels(arguments), missing_entropies(arguments)
@@ -99,7 +94,6 @@ def run(arguments: argparse.Namespace) -> int:
     found = judged(
         data,
         other_estimate(arguments, labels, reading),
-        level=arguments.level,
         seed=arguments.seed,
         reading=reading,
         **weight,

@@ -61,31 +61,6 @@ class BoundedSum:
         return abs(self.total) / self.bound
 
 
-@dataclass(slots=True, eq=False)
-class Beginnings:
-    """Sums of several kinds of values at once: `sums[b][kind]` from the b-th beginning."""
-
-    kinds: int = 1
-    sums: list[list[BoundedSum]] = field(default_factory=list)
-    step: int | None = None  # the last one
-    _steps: int = 0
-
-    def at(self, step: int) -> bool:
-        """Values of this step follow; whether it is another one than before."""
-        if step == self.step:
-            return False
-        self.step, self._steps = step, self._steps + 1
-        begun = len(self.sums)
-        if not begun or self._steps > FIRST_AGAIN << (begun - 1):
-            odds = log((begun + 1) * (begun + 2) * self.kinds / ERROR)
-            self.sums.append([BoundedSum(odds) for _ in range(self.kinds)])
-        return True
-
-    def add(self, value: float, kind: int = 0) -> None:
-        for kinds in self.sums:
-            kinds[kind].add(value)
-
-
 @dataclass(frozen=True, slots=True)
 class Change:
     """By how much later visits are more often right than earlier ones, over `pairs`.
@@ -115,23 +90,23 @@ class Visits:
     """The labelled visits of prompts. A visit: the share of its rollouts that are right, and of its votes."""
 
     again: int = 0  # prompts that were seen twice
-    sums: Beginnings = field(default_factory=lambda: Beginnings(len(LAGS)))
+    sums: list[list[BoundedSum]] = field(default_factory=list)  # by beginning and lag
+    _step: int | None = None  # the last one
+    _steps: int = 0
     _seen: OrderedDict[int, _History] = field(default_factory=OrderedDict)
     _sign: int = 0  # of the change after the last whole step, 0 where it may be chance
     _since: int | None = None  # the step since when it has this sign
 
     def add(self, prompt: int, step: int, accuracy: float, vote: float) -> None:
         """Take a visit."""
-        before = self.sums.step
-        if before is not None and step != before:
-            change = self.change
-            self._sign, self._since = (_sign(change.mean), change.since) if change and change.sure else (0, None)
-        self.sums.at(step)
+        if step != self._step:
+            self._begin(step)
         own = self._seen.pop(prompt, None) or _History((accuracy, vote))
         number, values = own.visits, own.accuracies
         for kind, lag in enumerate(LAGS):
             if number % (2 * lag) >= lag:
-                self.sums.add(accuracy - values[-lag], kind)
+                for sums in self.sums:
+                    sums[kind].add(accuracy - values[-lag])
         self.again += number == 1
         values.append(accuracy)
         own.visits, own.accuracies, own.last = number + 1, values[-LAGS[-1] :], (accuracy, vote)
@@ -139,17 +114,26 @@ class Visits:
         if len(self._seen) > PROMPTS:
             self._seen.popitem(last=False)
 
+    def _begin(self, step: int) -> None:
+        """Keep what is known after the steps before, and begin sums anew where it is time."""
+        change = self.change
+        self._sign, self._since = (_sign(change.mean), change.since) if change and change.sure else (0, None)
+        self._step, self._steps, begun = step, self._steps + 1, len(self.sums)
+        if not begun or self._steps > FIRST_AGAIN << (begun - 1):
+            odds = log((begun + 1) * (begun + 2) * len(LAGS) / ERROR)
+            self.sums.append([BoundedSum(odds) for _ in LAGS])
+
     @property
     def change(self) -> Change | None:
         """The surest fall if there is one, else the surest change; None before NEEDED prompts were seen twice."""
         if self.again < NEEDED:
             return None
-        every = [sums for kinds in self.sums.sums for sums in kinds if sums.count]
+        every = [sums for lags in self.sums for sums in lags if sums.count]
         falls = [sums for sums in every if sums.total < 0 and sums.excess > 1]
         surest = max(falls or every, key=lambda sums: sums.excess)
         if surest.excess <= 1:
             return Change(surest.mean, surest.count, sure=False)
-        since = self._since if _sign(surest.mean) == self._sign else self.sums.step
+        since = self._since if _sign(surest.mean) == self._sign else self._step
         return Change(surest.mean, surest.count, sure=True, since=since)
 
     @property

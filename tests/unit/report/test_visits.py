@@ -75,7 +75,7 @@ def test_each_visit_is_in_one_pair_of_a_lag():
         visits = Visits()
         for step in range(4 * LAGS[-1]):
             visits.add(0, step, float(step), 1.0)
-        sums = visits.sums.sums[0][place]
+        sums = visits.sums[0][place]
         assert sums.count == 2 * LAGS[-1]
         assert sums.total == lag * sums.count
 
