@@ -1,4 +1,4 @@
-"""Virtual time, and the service in process and on a socket."""
+"""The service in process and on a socket."""
 
 from __future__ import annotations
 
@@ -10,23 +10,11 @@ from typing import Any
 import httpx
 import pytest
 from serving import Live
-from virtual_time import VirtualLoop
 
 from dare_service.app import create_app
 from dare_service.settings import Settings
 
 LOGS = "dare_service"
-
-
-@pytest.fixture
-def virtual() -> Callable[[Coroutine[Any, Any, Any]], Any]:
-    """Run a coroutine in virtual time."""
-
-    def run(main: Coroutine[Any, Any, Any]) -> Any:
-        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-            return runner.run(main)
-
-    return run
 
 
 @pytest.fixture
