@@ -122,11 +122,7 @@ def test_two_boxes_joined_are_no_choice(word):
 # --- turns, boxes, tags ----------------------------------------------------------------------------------------------
 
 
-@each(
-    "token",
-    str.split("""<|im_end|> <|im_start|> <|eot_id|> <|eom_id|> <|endoftext|> <|end_of_text|> <|begin_of_text|> <|start_header_id|> <|end|> <|return|>
-    <|user|> <|EOT|> <|END_OF_TURN_TOKEN|> <|endofturn|> </s> <eos> <end_of_turn> <start_of_turn> <｜end▁of▁sentence｜> <｜User｜>"""),
-)  # fmt: skip
+@each("token", listed("turn_ends"))
 def test_end_of_turn(token):
     assert extract(rf"So \boxed{{5}}.{token} and \boxed{{6}}").answer == "5"
 
