@@ -23,7 +23,7 @@ _JOINT = pattern(r"\}[\s$)\]\\.]{0,8}+(?:,|and|,\s?and|(?<=\n)(?:[*_]{2})?\(?[b-
 
 def last_mark(text: str) -> Mark | None:
     """The last box, tag or key that holds something, if there is one; its content is None where it was cut off."""
-    box = _last_box(text)
+    box = found[0] if (found := boxes(text, 1)) else None
     if box is not None and box.content is not None and not ends_field(text, box.end - len(box.content), box.end):
         return box  # what stands before it cannot win, and most texts end with it
     tag = last_tag(text)
@@ -40,14 +40,16 @@ def last_mark(text: str) -> Mark | None:
     return box if box.end >= tag.end - len(tag.content) else tag
 
 
-def _last_box(text: str) -> Mark | None:
-    """The last box with something in it: at once where that begins with a digit."""
-    at = text.rfind("boxed")
-    if at > 0 and text[at - 1] == "\\" and text.find("box", at + 5) < 0:
-        whole = _WHOLE.match(text, at + 5, at + LONGEST)
-        if whole is not None and (content := whole[1].strip())[:1] in DIGITS:
-            return Mark(content, "box", whole.end() - 1)
-    return found[0] if (found := boxes(text, 1)) else None
+def plain_box(text: str) -> str | None:
+    """What the last box says, where it is whole and no other box or field may matter: by far the most common text."""
+    at = text.rfind("box")
+    if at < 1 or text[at - 1] != "\\" or text[at + 3 : at + 5] != "ed" or text.find("box", max(0, at - NEAR), at) >= 0:
+        return None
+    whole = _WHOLE.match(text, at + 5, at + LONGEST)
+    if whole is None or ends_field(text, whole.start(1), whole.end() - 1):
+        return None
+    content = whole[1].strip()
+    return None if is_placeholder(content) or "," in content or _is_form(text, at, content) else content
 
 
 def boxes(text: str, count: int) -> list[Mark]:

@@ -22,9 +22,9 @@ from ..number_words import told
 from .announced_content import Phrase, exact_phrase, math_phrase, text_phrase
 from .announced_letters import announced_letter, last_letter, names_several
 from .announcements import NEAR, announcements, lowered
-from .boxes import boxes, last_mark, listed
+from .boxes import boxes, last_mark, listed, plain_box
 from .fields import Mark, is_undecided
-from .frame import before_explanation, final_turn, parts
+from .frame import before_explanation, final_turn, is_plain, parts
 from .program_output import announced_literal, marked_literal
 from .prose_values import UNREAD, WORDS
 from .statements import concluding_value, verdict
@@ -110,6 +110,8 @@ def extract(
     is one short line (text), with source "sentence"; with "number" the last number (math) or bare letter (choice), with
     source "fallback".
     """
+    if kind == "math" and (box := plain_box(text)) is not None and is_plain(text):
+        return _UNCLEAR if is_undecided(box) else Extraction(box, "box")
     letters = option_letters(options) if kind == "choice" else ()
     turn = final_turn(text, open_think=open_think)
     if not turn:

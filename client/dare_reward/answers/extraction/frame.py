@@ -83,6 +83,14 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
     return without_stray_tags(turn) if turn and marked else turn
 
 
+def is_plain(text: str) -> bool:
+    """Whether a text has no mark of a template, no tag and no further question: all of it is the asked part."""
+    marked = ("<" in text and _MARKUP.search(text)) or (">" in text and text.rfind("nswer>") >= 0)
+    if marked or "◁" in text or "\b" in text or ("[" in text and _is_squared(text)):
+        return False
+    return _QUESTION.search(text) is None
+
+
 def parts(turn: str, prompt: str | None = None) -> list[str]:
     """The questions that a turn answers, the asked one first.
 
