@@ -20,6 +20,7 @@ import numpy as np
 from dare_reward.segments import Floats
 
 from .contrasts import Contrast, contrast, holm, student
+from .real_model import training
 from .records import read
 
 Record = Mapping[str, Any]
@@ -56,15 +57,9 @@ class Bar:
 
 def runs(records: Iterable[Record]) -> dict[str, dict[int, dict[str, Record]]]:
     """By form and seed both arms; of a seed that lacks one, none."""
-    found = {(r["form"], r["size"], r["arm"], r["seed"]): r for r in records}
-    return {
-        form: {
-            seed: {arm: found[form, size, arm, seed] for arm in ARMS}
-            for seed in SEEDS
-            if all((form, size, arm, seed) in found for arm in ARMS)
-        }
-        for form, size in SIZES.items()
-    }
+    return training.blocks(
+        records, {form: training.RunsOfForm(form, size, ARMS) for form, size in SIZES.items()}, SEEDS
+    )
 
 
 def names(record: Record, part: str) -> list[str]:

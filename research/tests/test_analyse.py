@@ -41,7 +41,7 @@ def labelled_groups(count, seed=0, **options):
 def test_analyse_prints_every_section(capsys):
     assert main(["analyse", EXAMPLE]) == 0
     out = capsys.readouterr().out
-    for word in ("pass@k", "maj@k", "agreement_bias", "within groups", "equally long ones", "MI(R;A)", "dare_sqrt"):
+    for word in ("pass@64", "maj@64", "agreement_bias", "AUROC, within", "AUROC, controlled", "MI(R;A)", "dare_sqrt"):
         assert word in out
     assert "nan" not in out
 

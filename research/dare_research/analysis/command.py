@@ -6,7 +6,7 @@ import argparse
 import json
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
@@ -50,6 +50,9 @@ from .measures import (
 METHODS = ("ttrl", "empo", "dare", "dare_sqrt")
 READ = frozenset(s.name for s in ANSWER_SPECS)
 FREQUENCY = "-p missing_entropy=frequency"
+HEAD = (
+    "method", "groups", "gain", "bias", "var", "MSE", "var in group", "corr(A,R)", "MI(R;r)", "/H(R)", "MI(R;A)"
+)  # fmt: skip
 Numbers = Mapping[str, Any]
 NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 
@@ -107,72 +110,31 @@ def _text(numbers: Numbers, on: Screen) -> str:
         f"{data['groups']} groups ({data['labelled']} labelled), {data['rollouts']} rollouts, "
         f"{data['answered']:.1%} with an answer, median {data['distinct_answers_median']:g} distinct answers a group"
     )
-    parts = [
-        wrapped(size, on),
-        "accuracy, mean over prompts with a 95% interval\n" + _accuracy(numbers["accuracy"], on),
-        "majority vote\n" + _majority(numbers["majority"], on),
-        "entropy: chance that a right rollout has less than a wrong one\n" + _entropy(numbers["entropy"], on),
-        wrapped("rewards against the truth (MI in bits; gain is first order per unit step)", on)
-        + "\n"
-        + _methods(numbers["methods"], on),
-    ]
-    if "overlap" in numbers:
-        parts.append("overlap of token ids, mean over pairs of rollouts\n" + _plain(numbers["overlap"], on))
-    return "\n\n".join(parts)
+    figures = table(("figure", "mean over prompts, 95%"), [[k, _shown(v)] for k, v in _figures(numbers)], on=on)
+    return "\n\n".join([wrapped(size, on), figures, _methods(numbers["methods"], on)])
 
 
-def _accuracy(accuracy: Numbers, on: Screen) -> str:
-    rows = [[k, interval(found), interval(accuracy["majority"][k])] for k, found in accuracy["pass"].items()]
-    return table(("k", "pass@k", "maj@k"), rows, on=on)
+def _figures(numbers: Numbers) -> Iterator[tuple[str, Any]]:
+    """Of the policy and its votes, by name."""
+    for section, name in (("pass", "pass"), ("majority", "maj")):
+        yield from ((f"{name}@{k}", found) for k, found in numbers["accuracy"][section].items())
+    yield from numbers["majority"].items()
+    yield from ((f"AUROC, {name}", found) for name, found in numbers["entropy"].items())
+    yield from ((f"overlap, {name}", found) for name, found in numbers.get("overlap", {}).items())
 
 
-def _majority(majority: Numbers, on: Screen) -> str:
-    words = {
-        "agreement_bias": "mean(1[y = mode]) - mean(R)",
-        "mode_bias": "mean(R(mode)) - mean(R)",
-        "majority_ratio": "votes of the mode over M",
-        "right_in_minority": "prompts whose right answer has votes but not the most",
-    }
-    return table(("measure", "what", "value"), [[k, words[k], interval(v)] for k, v in majority.items()], on=on)
-
-
-def _entropy(entropy: Numbers, on: Screen) -> str:
-    rows = [
-        ["within groups", interval(entropy["within"]), f"{entropy['within']['prompts']} prompts with both"],
-        ["equally long ones", interval(entropy["controlled"]), f"{number(entropy['pairs'], 2)} of the pairs"],
-        ["pooled", number(entropy["pooled"]), "measures how hard prompts are; for comparison"],
-        ["length instead", interval(entropy["length"]), "chance that the right one is shorter"],
-    ]
-    return table(("figure", "value", ""), rows, on=on)
+def _shown(value: Any) -> str:
+    return interval(value) if isinstance(value, Mapping) else number(value)
 
 
 def _methods(methods: Numbers, on: Screen) -> str:
     rows = []
     for name, m in methods.items():
         cells = [number(m.get(k)) for k in ("bias", "variance", "mse", "within_variance", "correlation")]
-        raw = m.get("information", {"bits": math.nan, "share": math.nan})
-        seen = [number(raw["bits"]), number(raw["share"]), number(m["information_advantage"]["bits"])]
+        raw = m.get("information", {})
+        seen = map(number, (raw.get("bits"), raw.get("share"), m["information_advantage"]["bits"]))
         rows.append([name, str(m["scored"]), interval(m["direction_gain"], 4), *cells, *seen])
-    head = (
-        "method",
-        "groups",
-        "gain",
-        "bias",
-        "var",
-        "MSE",
-        "var in group",
-        "corr(A,R)",
-        "MI(R;r)",
-        "/H(R)",
-        "MI(R;A)",
-    )
-    return table(head, rows, on=on)
-
-
-def _plain(values: Numbers, on: Screen) -> str:
-    return table(
-        ("measure", "value"), [[k, number(v) if isinstance(v, float) else str(v)] for k, v in values.items()], on=on
-    )
+    return table(HEAD, rows, on=on)
 
 
 # --- every measure of one set of labelled groups ----------------------------------------------------------------------

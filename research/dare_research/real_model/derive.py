@@ -36,11 +36,7 @@ def screened(questions: Sequence[SampledQuestion]) -> dict[str, float]:
     return {f: float(np.mean([q.right_M.mean() for q in questions if q.family == f])) for f in families}
 
 
-def derive(
-    questions: Sequence[SampledQuestion],
-    *,
-    kept: Mapping[str, Any],
-) -> dict[str, Any]:
+def derive(questions: Sequence[SampledQuestion], *, kept: Mapping[str, Any]) -> dict[str, Any]:
     """All figures of one form. `kept` are those of RPC's weight and of the draws of labels, which take minutes."""
     passed = screened(questions)
     asked = [q for q in questions if LOWEST <= passed[q.family] <= HIGHEST]
@@ -50,7 +46,6 @@ def derive(
         "questions": len(questions),
         "rollouts": len(questions[0].answer_M),
         "pass@1": {f: round(p, 5) for f, p in passed.items()},
-        "left_out": sorted(f for f, p in passed.items() if not LOWEST <= p <= HIGHEST),
         "answered": share(questions, lambda q: q.answer_M >= 0),
         "with_span": share(questions, lambda q: q.columns["span"][q.answer_M >= 0] > 0),
         "distinct_paths": round(float(np.mean([len(set(q.columns["path"])) for q in questions])), 2),
@@ -168,9 +163,7 @@ def flips(questions: Sequence[SampledQuestion]) -> list[dict[str, Any]]:
             for a in shown
         ]
         change = float(q.right_A[after].mean() - q.right_A[before].mean())
-        out.append(
-            {"id": q.id, "prompt": q.prompt, "right": q.accepted[0], "change": round(change, 4), "answers": answers}
-        )
+        out.append({"prompt": q.prompt, "right": q.accepted[0], "change": round(change, 4), "answers": answers})
     return out
 
 

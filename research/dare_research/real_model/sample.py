@@ -1,4 +1,4 @@
-"""The sampled rollouts in a small form: what the figures need of each, and its text.
+"""The sampled rollouts in a small form: what the figures need of each.
 
 Means and sums of entropies and log-probabilities over the whole rollout and over the answer's tokens. A file is a line
 that says how it was made, and a line for each question; what packed it stands at commit 3768e86a.
@@ -50,7 +50,6 @@ class SampledQuestion:
     kind: Kind
     prompt: str
     accepted: tuple[str, ...]
-    texts: tuple[str, ...]
     answer_M: Ints
     right_A: Ints
     names_A: tuple[str, ...]
@@ -62,21 +61,18 @@ class SampledQuestion:
         return np.append(self.right_A, 0)[self.answer_M].astype(float)
 
 
-def read(path: Path) -> tuple[dict[str, Any], list[SampledQuestion]]:
-    """The recipe and the questions."""
-    head, *lines = (json.loads(line) for line in unpacked(path).splitlines())
-    return head, list(map(question, lines))
+def read(path: Path) -> list[SampledQuestion]:
+    """The questions."""
+    return [_question(json.loads(line)) for line in unpacked(path).splitlines()[1:]]
 
 
-def question(line: Mapping[str, Any]) -> SampledQuestion:
-    """Of a line of the small form."""
+def _question(line: Mapping[str, Any]) -> SampledQuestion:
     return SampledQuestion(
         line["id"],
         line["family"],
         line.get("kind", "exact"),  # the bases that reason have one kind, and keep none
         line["prompt"],
         tuple(line["accepted"]),
-        tuple(line.get("text", ())),
         np.array(line["answer"], np.int64),
         np.array(line["right"], np.int64),
         tuple(line["answers"]),

@@ -52,16 +52,18 @@ BARS = (
 )
 
 
-def blocks(records: Iterable[Record]) -> dict[str, dict[int, dict[str, Record]]]:
+def blocks(
+    records: Iterable[Record], compared: Mapping[str, RunsOfForm] = COMPARED, seeds: Iterable[int] = SEEDS
+) -> dict[str, dict[int, dict[str, Record]]]:
     """Records by part, seed and arm; of the plans' blocks only those that are whole."""
     runs = {(r["form"], r["size"], r["seed"], r["arm"]): r for r in records}
     return {
         name: {
             seed: {arm: runs[form, size, seed, arm] for arm in arms}
-            for seed in SEEDS
+            for seed in seeds
             if all((form, size, seed, arm) in runs for arm in arms)
         }
-        for name, (form, size, arms) in COMPARED.items()
+        for name, (form, size, arms) in compared.items()
     }
 
 
@@ -70,7 +72,6 @@ def learnt(records: Sequence[Record], questions: Mapping[str, Sequence[SampledQu
     figures = {
         name: _form(COMPARED[name].arms, list(seeds.values()), {q.id: q for q in questions[COMPARED[name].form]})
         for name, seeds in blocks(records).items()
-        if seeds
     }
     return {"forms": figures, "bars": bars(figures)}
 
@@ -98,9 +99,6 @@ def _form(arms: Sequence[str], seeds: Sequence[Mapping[str, Record]], questions:
         for part in PARTS
     }
     return {
-        "seeds": len(seeds),
-        "questions": {part: len(names[part]) for part in PARTS},
-        "exponents": [block["calibrated_vote"]["exponent"] for block in seeds if "calibrated_vote" in block],
         "arms": rows,
         "majority": {
             part: majorities(seeds, [questions[n] for n in names[part]], rollouts=seeds[0][base]["evaluated"])
@@ -140,57 +138,45 @@ def majority(tally: Mapping[str, int], question: SampledQuestion) -> float:
 
 
 def _figure(gains_SQ: Floats) -> JSON:
-    """Mean, both intervals at 95 and 90 per cent (None from a single seed), and the greater of their p."""
+    """Mean, both intervals at 95 and 90 per cent, and the greater of their p."""
     measured = contrast([list(gains_SQ)])
     assert measured
     _, p = student(gains_SQ.mean(axis=1))
     ends = {"t": measured.over_pairs, "bootstrap": measured.bootstrap}
-    wide = {name: _pair(e.low, e.high) for name, e in ends.items()}
-    narrow = {f"{name}90": _pair(e.low90, e.high90) for name, e in ends.items()}
+    wide = {name: [round(e.low, 5), round(e.high, 5)] for name, e in ends.items()}
+    narrow = {f"{name}90": [round(e.low90, 5), round(e.high90, 5)] for name, e in ends.items()}
     return {"estimate": round(measured.estimate, 5), "p": round(max(p, measured.p), 5), **wide, **narrow}
 
 
-def _pair(low: float, high: float) -> list[float] | None:
-    return [round(low, 5), round(high, 5)] if np.isfinite(low) else None
-
-
 def bars(forms: Mapping[str, Any]) -> list[JSON]:
-    """The bars with their fates: met, else open (the estimate is on its side), else missed; None if not run.
+    """The bars with their fates: met, else open (the estimate is on its side), else missed.
 
-    above     both 95% intervals lie above, and Holm's p over 8 to 10, or 12 and 13, is below .05; what was not run has
-              p = 1. E9 names no family for its part c: it is all that the part asks.
+    above     both 95% intervals lie above, and Holm's p over 8 to 10, or 12 and 13, is below .05. E9 names no family
+              for its part c: it is all that the part asks.
     within    both 90% intervals lie within
     """
     rows: list[JSON] = [
-        {"plan": plan, "bar": n, "form": f, "contrast": f"`{a}` - `{base}`", "questions": part, "kind": kind,
-         "than": than, "figure": forms[f]["arms"][part][a][f"minus {base}"] if f in forms else None}
+        {"plan": plan, "bar": n, "kind": kind, "than": than, "figure": forms[f]["arms"][part][a][f"minus {base}"]}
         for plan, n, f, a, part, kind, than in BARS
         for base in COMPARED[f].arms[:1]
-    ]  # fmt: skip
+    ]
     for plan in ("E8", "E9"):
         corrected = [row for row in rows if (row["plan"], row["kind"]) == (plan, "above")]
-        ps = holm([row["figure"]["p"] if row["figure"] else 1.0 for row in corrected])
-        for row, p in zip(corrected, ps, strict=True):
+        for row, p in zip(corrected, holm([row["figure"]["p"] for row in corrected]), strict=True):
             row["holm"] = round(p, 5)
-    return [row | {"fate": _fate(row), "null": _null(row["figure"])} for row in rows]
+    return [row | {"fate": _fate(row), "null": _inside(row["figure"], NULL)} for row in rows]
 
 
-def _fate(row: Mapping[str, Any]) -> str | None:
+def _fate(row: Mapping[str, Any]) -> str:
     figure, than = row["figure"], row["than"]
-    if figure is None:
-        return None
     if row["kind"] == "within":
         met, near = _inside(figure, than), abs(figure["estimate"]) < than
     else:
-        above = all(ends is not None and ends[0] > than for ends in (figure["t"], figure["bootstrap"]))
+        above = all(ends[0] > than for ends in (figure["t"], figure["bootstrap"]))
         met, near = above and row["holm"] < 0.05, figure["estimate"] > than
     return "met" if met else "open" if near else "missed"
 
 
-def _null(figure: Mapping[str, Any] | None) -> bool:
-    return figure is not None and _inside(figure, NULL)
-
-
 def _inside(figure: Mapping[str, Any], margin: float) -> bool:
     both = (figure["t90"], figure["bootstrap90"])
-    return all(ends is not None and -margin < ends[0] and ends[1] < margin for ends in both)
+    return all(-margin < low and high < margin for low, high in both)

@@ -39,7 +39,7 @@ Found = Mapping[str, Any]
 
 
 def sampled(folder: Path = RESULTS) -> dict[str, list[SampledQuestion]]:
-    return {form: read(folder / f"real-model-{form}.jsonl.xz")[1] for form in FORMS}
+    return {form: read(folder / f"real-model-{form}.jsonl.xz") for form in FORMS}
 
 
 def labelled(questions: Questions) -> dict[str, Any]:
@@ -251,8 +251,7 @@ def _ledger(found: Found, said: dict[str, str]) -> dict[str, str]:
 
 
 def _wider(figure: Found) -> str:
-    ends: list[list[float]] = [p for p in (figure["t"], figure["bootstrap"]) if p]
-    return gain(figure["estimate"], max(ends, key=lambda p: p[1] - p[0]))
+    return gain(figure["estimate"], max(figure["t"], figure["bootstrap"], key=lambda p: p[1] - p[0]))
 
 
 def arm_row(found: Found, name: str, said: dict[str, str]) -> dict[str, str]:
