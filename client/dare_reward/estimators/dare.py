@@ -41,8 +41,6 @@ EPS_SCALE = "if set, eps is this times the median of u(y) over the group's answe
 NATS, POWER, SCALE = 1e3, 1e3, 1e6
 TAU_SLACK = 1e-12  # p^ is a quotient of sums: an answer at exactly tau must not fall to a rounding error
 
-Weight = Literal["linear", "sqrt", "exp", "log", "none"]
-Missing = Literal["error", "group_mean", "frequency"]
 NEEDS = When("answer_logprob", "certainty=answer_probability", lambda params: params["certainty"] == PROBABILITY)
 SOURCES: Mapping[str, tuple[str, str, str]] = {
     "mean_entropy": ("missing_entropy", "entropy", "mean_entropy or token_entropies"),
@@ -52,68 +50,75 @@ SOURCES: Mapping[str, tuple[str, str, str]] = {
         "answer_logprob, or token_logprobs with answer_tokens",
     ),
 }
-Bonus = Literal["main", "inv", "log_inv", "sqrt_freq", "one_minus_sqrt_freq", "inv_sqrt", "zero"]
+Bonus = Annotated[
+    Literal["main", "inv", "log_inv", "sqrt_freq", "one_minus_sqrt_freq", "inv_sqrt", "zero"],
+    Param(
+        "b(y): (1-n/M)(1-u), 1/(n+1), ln((M+1)/(n+1)), sqrt(1-n/M)(1-u), (1-sqrt(n/M))(1-u), 1/sqrt(n+1), 0",
+        source="Eq. 12; appendix",
+    ),
+]
+UNorm = Annotated[
+    Literal["clip", "none", "logv"],
+    Param(
+        "u inside the bonus: clip takes min(u, 1), none takes u, logv takes u/ln(vocab_size)",
+        source="Eq. 12 takes (1-u) with u in nats, which is unbounded",
+    ),
+]
+Alpha = Annotated[
+    float,
+    Param("strength of the bonus", ge=0, le=1, source="Eq. 13; the value stands in a commented-out paragraph"),
+]
+Tau = Annotated[
+    float,
+    Param(
+        "answers with p^ below it are pruned",
+        ge=0,
+        lt=1,
+        source="Eq. 14, no value given; about three average votes of 64",
+    ),
+]
+Renorm = Annotated[
+    Literal["answers", "rollouts"],
+    Param(
+        "what Eq. 14's sum runs over",
+        source="Eq. 14 says rollouts, the text the retained support; over rollouts the rarest answer is paid best",
+    ),
+]
+BonusM = Annotated[
+    Literal["retained", "valid", "all"],
+    Param(
+        "M in the bonus counts the rollouts that survive (retained), those with an answer (valid), or all",
+        source="after Eq. 14: recomputed on the surviving rollouts",
+    ),
+]
+OnAllPruned = Annotated[
+    Literal["skip", "keep_all", "keep_argmax"],
+    Param(
+        "if no answer reaches tau: skip gives all rewards 0, keep_all keeps all, keep_argmax keeps the greatest",
+        source="Eq. 14 is 0/0 there",
+    ),
+]
+Pruned = Annotated[
+    Literal["zero", "neutral"],
+    Param(
+        "reward of a pruned rollout: 0 (zero), or the mean of the survivors' rewards (neutral)",
+        source="Eq. 14's indicator; the text says removed",
+    ),
+]
 
 
 def dare(
     groups: Groups,
     *,
-    bonus: Annotated[
-        Bonus,
-        Param(
-            "b(y): (1-n/M)(1-u), 1/(n+1), ln((M+1)/(n+1)), sqrt(1-n/M)(1-u), (1-sqrt(n/M))(1-u), 1/sqrt(n+1), 0",
-            source="Eq. 12; appendix",
-        ),
-    ] = "main",
-    u_norm: Annotated[
-        Literal["clip", "none", "logv"],
-        Param(
-            "u inside the bonus: clip takes min(u, 1), none takes u, logv takes u/ln(vocab_size)",
-            source="Eq. 12 takes (1-u) with u in nats, which is unbounded",
-        ),
-    ] = "clip",
+    bonus: Bonus = "main",
+    u_norm: UNorm = "clip",
     vocab_size: Annotated[int, Param("V of u_norm=logv", ge=2, source="Qwen2.5")] = 151936,
-    alpha: Annotated[
-        float,
-        Param("strength of the bonus", ge=0, le=1, source="Eq. 13; the value stands in a commented-out paragraph"),
-    ] = 0.1,
-    tau: Annotated[
-        float,
-        Param(
-            "answers with p^ below it are pruned",
-            ge=0,
-            lt=1,
-            source="Eq. 14, no value given; about three average votes of 64",
-        ),
-    ] = 0.05,
-    renorm: Annotated[
-        Literal["answers", "rollouts"],
-        Param(
-            "what Eq. 14's sum runs over",
-            source="Eq. 14 says rollouts, the text the retained support; over rollouts the rarest answer is paid best",
-        ),
-    ] = "answers",
-    bonus_m: Annotated[
-        Literal["retained", "valid", "all"],
-        Param(
-            "M in the bonus counts the rollouts that survive (retained), those with an answer (valid), or all",
-            source="after Eq. 14: recomputed on the surviving rollouts",
-        ),
-    ] = "retained",
-    on_all_pruned: Annotated[
-        Literal["skip", "keep_all", "keep_argmax"],
-        Param(
-            "if no answer reaches tau: skip gives all rewards 0, keep_all keeps all, keep_argmax keeps the greatest",
-            source="Eq. 14 is 0/0 there",
-        ),
-    ] = "skip",
-    pruned: Annotated[
-        Literal["zero", "neutral"],
-        Param(
-            "reward of a pruned rollout: 0 (zero), or the mean of the survivors' rewards (neutral)",
-            source="Eq. 14's indicator; the text says removed",
-        ),
-    ] = "zero",
+    alpha: Alpha = 0.1,
+    tau: Tau = 0.05,
+    renorm: Renorm = "answers",
+    bonus_m: BonusM = "retained",
+    on_all_pruned: OnAllPruned = "skip",
+    pruned: Pruned = "zero",
     **weighting: Annotated[Any, distribution],
 ) -> Estimate:
     """Rewards p~ + alpha b~ (Eq. 15) for all groups at once.
@@ -159,6 +164,30 @@ def dare(
     )
 
 
+Weight = Annotated[
+    Literal["linear", "sqrt", "exp", "log", "none"],
+    Param("w(y): n/(u+eps), n/sqrt(u+eps), n exp(-lam u), n/(ln(1+u)+eps), n", source="Eq. 10; appendix"),
+]
+Eps = Annotated[
+    float,
+    Param(
+        "added to the uncertainty in the weight",
+        ge=0,
+        le=NATS,
+        source="Eq. 10, no value given; by simulation: at 1e-6 one near-zero-entropy loop takes the label",
+    ),
+]
+EpsScale = Annotated[float | None, Param(EPS_SCALE, ge=0, le=SCALE, source="ours: one eps suits one scale of u only")]
+Missing = Annotated[
+    Literal["error", "group_mean", "frequency"],
+    Param(
+        "of a rollout with an answer and no entropy: error refuses its group, group_mean gives it the "
+        "group's mean, frequency counts votes alone",
+        source="ours",
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Distribution:
     """p^ of Eq. 10 and what it was made of.
@@ -180,35 +209,16 @@ class Distribution:
 def distribution(
     groups: Groups,
     *,
-    weight: Annotated[
-        Weight, Param("w(y): n/(u+eps), n/sqrt(u+eps), n exp(-lam u), n/(ln(1+u)+eps), n", source="Eq. 10; appendix")
-    ] = "linear",
-    eps: Annotated[
-        float,
-        Param(
-            "added to the uncertainty in the weight",
-            ge=0,
-            le=NATS,
-            source="Eq. 10, no value given; by simulation: at 1e-6 one near-zero-entropy loop takes the label",
-        ),
-    ] = 0.05,
+    weight: Weight = "linear",
+    eps: Eps = 0.05,
     exponent: Annotated[float, Param(EXPONENT, ge=-POWER, le=POWER, source="ours; Eq. 10 has 1")] = 1.0,
     certainty: Annotated[Certainty, Param(CERTAINTY, source="ours; Eq. 9 has entropy")] = "entropy",
-    eps_scale: Annotated[
-        float | None, Param(EPS_SCALE, ge=0, le=SCALE, source="ours: one eps suits one scale of u only")
-    ] = None,
+    eps_scale: EpsScale = None,
     lam: Annotated[float, Param("lambda of weight=exp", ge=0, le=POWER, source="appendix, no value given")] = 1.0,
     u_floor: Annotated[
         float, Param("u(y) is at least this", ge=0, le=NATS, source="ours: guard against repetition loops")
     ] = 0.0,
-    missing_entropy: Annotated[
-        Missing,
-        Param(
-            "of a rollout with an answer and no entropy: error refuses its group, group_mean gives it the "
-            "group's mean, frequency counts votes alone",
-            source="ours",
-        ),
-    ] = "error",
+    missing_entropy: Missing = "error",
 ) -> Distribution:
     """The distribution of answers, weighted by certainty: p^(y), Eqs. 8-10.
 
