@@ -462,6 +462,8 @@ def test_a_service_that_does_not_answer_at_the_start_is_left_to_openrlhf(monkeyp
         ("method=ddrl", "ddrl trains on a selection of rollouts"),
         ("method=cocov", "cocov returns advantages|unknown method"),
         ("shadow=evol_rl", "shadow: evol_rl needs embedding"),
+        ("method=evol_rl", "method: evol_rl needs embedding, which OpenRLHF's rollouts do not carry"),
+        ("method=deepconf", r"method: deepconf needs confidence\|topk_logprobs"),
         ("labelled=gt", "labelled=gt: dare rewards by shares, where gt rewards by 0 and 1: choose calibrated_vote"),
         ("adaptive=auto", "votes_per_prompt, which is not set"),
         ("adaptive=wave%3D4%26speed%3D2&votes_per_prompt=8", "unknown setting"),

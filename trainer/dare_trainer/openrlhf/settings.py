@@ -120,9 +120,11 @@ class GroupSettings:
         if self.labelled == "gt" and method.name != "gt" and (words := other_scale(method, self.params)):
             raise ConfigError(f"labelled=gt: {words}")
         _ = self.letters
-        for name in self.shadow:
-            if lacking := [n for n in needs(find(name)) if not CARRIED & set(n.split("|"))]:
-                raise ConfigError(f"shadow: {name} needs {', '.join(lacking)}, which OpenRLHF's rollouts do not carry")
+        inputs = {f"method: {method.name}": (*method.requires, *(w.name for w in method.when if w.holds(self.params)))}
+        inputs |= {f"shadow: {name}": needs(find(name)) for name in self.shadow}
+        for what, names in inputs.items():
+            if lacking := [n for n in names if not CARRIED & set(n.split("|"))]:
+                raise ConfigError(f"{what} needs {', '.join(lacking)}, which OpenRLHF's rollouts do not carry")
         if self.adaptive and self.votes_per_prompt <= 0:
             raise ConfigError("adaptive asks for votes in waves up to votes_per_prompt, which is not set: say 64")
         if self.waves is not None:
