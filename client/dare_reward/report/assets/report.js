@@ -111,7 +111,7 @@ window.dareReport = (() => {
 
   function overlay(own, i, run, others, data, options) {
     if (own === run || own.columns.step.length < 2 || run.columns.step.length < 2) return null;
-    const change = (e) => { options.over[e.target.checked ? "add" : "delete"](own.run); draw(data, options); };
+    const change = (e) => { options.run = run.run; options.over[e.target.checked ? "add" : "delete"](own.run); draw(data, options); };
     return el("label", { class: `over ${TONES[(others.indexOf(own) + 1) % TONES.length]}` },
       el("input", { type: "checkbox", id: `over-${i}`, checked: others.includes(own), onchange: change }), " draw over",
       el("span", { class: "sr" }, ` this run: ${own.run || "(no name)"}`));
@@ -354,6 +354,7 @@ window.dareReport = (() => {
     const mark = (key) => buttons.forEach((b, own) => b.setAttribute("aria-current", String(own === key)));
     const show = (card, chosen) => {
       options.detail = { run: run.run, key: card.key, chosen, element: detail };
+      if (chosen) options.run = run.run; // whoever reads a run stays with it
       mark(card.key);
       detail.replaceChildren(...group(run, card, data, options).filter(Boolean));
       if (chosen) detail.focus();
