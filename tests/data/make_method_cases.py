@@ -423,19 +423,7 @@ def spine(group: Group, fraction: float = 0.2) -> dict[str, Any]:
 VARIANTS: list[tuple[Any, dict[str, Any]]] = [
     *[
         (f, {})
-        for f in (
-            ttrl,
-            empo,
-            gt,
-            weighted_vote,
-            scrl,
-            rent,
-            em_rl_token,
-            em_rl_sequence,
-            intuitor,
-            deepconf,
-            scope,
-        )
+        for f in (ttrl, empo, gt, weighted_vote, scrl, rent, em_rl_token, em_rl_sequence, intuitor, deepconf, scope)
     ],
     *[(f, {}) for f in (evol_rl, co_rewarding_1, co_rewarding_2, self_harmony, cocov, rlpr, verifree)],
     (scrl, {"form": "binary"}),

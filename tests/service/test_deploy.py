@@ -465,10 +465,7 @@ def test_every_query_of_the_dashboard_has_an_answer_from_a_prometheus_that_scrap
     with start_server() as (url, _), prometheus(tmp_path, url.removeprefix("http://")) as ask:
         scrapes = "sum(count_over_time(dare_build_info[1h]))"
         wait_for(lambda: ask(scrapes) and float(ask(scrapes)[0]["value"][1]) >= 2)  # what begins later has no rate
-        for path, content in (
-            ("/reward", body),
-            ("/get_reward?group_size=1&run=r-000000001", sent),
-        ):
+        for path, content in (("/reward", body), ("/get_reward?group_size=1&run=r-000000001", sent)):
             assert httpx.post(url + path, json=content, timeout=60).status_code == 200
 
         def answered():

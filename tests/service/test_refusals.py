@@ -174,19 +174,11 @@ def test_a_query_that_is_not_utf_8(service, route):
         return {"type": "http.request", "body": b'{"query":["a"],"prompts":["p"]}', "more_body": False}
 
     scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "POST",
-        "scheme": "http",
-        "path": route,
-        "raw_path": route.encode(),
-        "query_string": b"run=\xff\xfe",
-        "root_path": "",
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
+        "path": route, "raw_path": route.encode(), "query_string": b"run=\xff\xfe", "root_path": "",
         "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
-        "client": ("127.0.0.1", 1),
-        "server": ("127.0.0.1", 2),
-    }
+        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
+    }  # fmt: skip
     asyncio.run(service.app(scope, receive, send))
     assert statuses[0] == 422
 

@@ -15,37 +15,15 @@ from dare_service.settings import SettingsError
 RNG = np.random.default_rng(7)
 
 
-def groups(count=5, size=9, tokens=False):
-    out = []
-    for p in range(count):
-        rollouts = []
-        for i in range(size):
-            r = (
-                {"text": f"I get \\boxed{{{RNG.integers(0, 4)}}}.", "finish_reason": "stop"}
-                if i % 2
-                else {"answer": str(RNG.integers(0, 4))}
-            )
-            entropies = RNG.gamma(0.3, 1.0, int(RNG.integers(1, 30)))
-            rollouts.append(
-                {
-                    **r,
-                    **(
-                        {"token_entropies": entropies.tolist()} if tokens else {"mean_entropy": float(entropies.mean())}
-                    ),
-                }
-            )
-        out.append({"group_id": f"g{p}", "kind": "math", "label": "2", "rollouts": rollouts})
-    return out
+def groups(count=5, size=9, *, tokens=False):
+    def rollout(i):
+        answer, length = RNG.integers(0, 4), int(RNG.integers(1, 30))
+        said = {"text": f"I get \\boxed{{{answer}}}.", "finish_reason": "stop"} if i % 2 else {"answer": str(answer)}
+        entropies = RNG.gamma(0.3, 1.0, length)
+        return said | ({"token_entropies": entropies.tolist()} if tokens else {"mean_entropy": float(entropies.mean())})
 
-
-def frame(sent, dtype=np.float64):
-    bare = [
-        {**g, "rollouts": [{k: v for k, v in r.items() if k != "token_entropies"} for r in g["rollouts"]]}
-        for g in sent["groups"]
-    ]
-    rows = [np.array(r["token_entropies"], dtype) for g in sent["groups"] for r in g["rollouts"]]
-    column = Ragged(np.concatenate(rows), np.array([len(r) for r in rows]))
-    return pack({**sent, "groups": bare}, {"token_entropies": column})
+    own = {"kind": "math", "label": "2"}
+    return [{"group_id": f"g{p}", **own, "rollouts": [rollout(i) for i in range(size)]} for p in range(count)]
 
 
 FRAME = {"content-type": "application/vnd.safetensors"}
@@ -54,7 +32,7 @@ FRAME = {"content-type": "application/vnd.safetensors"}
 ARRAYS = [f for f in FIELDS.values() if f.shape != "scalar"]
 
 
-def as_frame(sent, **head):
+def as_frame(sent, *, floats=np.float64, **head):
     """Every array input as a tensor, the rest as JSON."""
     names = {f.name for f in ARRAYS}
     bare = [{**g, "rollouts": [{k: v for k, v in r.items() if k not in names} for r in g["rollouts"]]} for g in sent]
@@ -63,7 +41,7 @@ def as_frame(sent, **head):
         rows = [r.get(field.name) for g in sent for r in g["rollouts"]]
         if all(row is None for row in rows):
             continue
-        kind = {"float": np.float64, "int": np.int64, "bool": np.bool_}[field.type]
+        kind = {"float": floats, "int": np.int64, "bool": np.bool_}[field.type]
         arrays = [np.array(row, kind) for row in rows]
         lengths = np.array([len(a) for a in arrays])
         columns[field.name] = Ragged(np.concatenate(arrays), lengths) if field.ragged else np.array(arrays)
@@ -92,15 +70,13 @@ def test_float32_frames_equal_float32_arrays_in_process(service):
         {**g, "rollouts": [{**r, "token_entropies": np.array(r["token_entropies"], np.float32)} for r in g["rollouts"]]}
         for g in sent
     ]
-    found = Reply.from_json(service.post(frame({"groups": sent}, np.float32), headers=FRAME).json())
+    found = Reply.from_json(service.post(as_frame(sent, floats=np.float32), headers=FRAME).json())
     assert found.groups == dare_reward.estimate(narrow).groups
 
 
 def test_octet_stream_is_a_frame_too(service):
-    sent = groups(tokens=True)
-    assert (
-        service.post(frame({"groups": sent}), headers={"content-type": "application/octet-stream"}).status_code == 200
-    )
+    octets = {"content-type": "application/octet-stream"}
+    assert service.post(as_frame(groups(tokens=True)), headers=octets).status_code == 200
 
 
 def test_the_head_of_a_reply(service):

@@ -53,10 +53,7 @@ def scored(call, *, method="dare"):
     ]
     votes = call["votes"] or [[] for _ in rows]
     groups = [
-        {
-            "group_id": str(i),
-            "rollouts": rows[i : i + size] + [as_sent(v) for row in votes[i : i + size] for v in row],
-        }
+        {"group_id": str(i), "rollouts": rows[i : i + size] + [as_sent(v) for row in votes[i : i + size] for v in row]}
         for i in range(0, len(rows), size)
     ]
     return dare_reward.estimate(groups, method=method)

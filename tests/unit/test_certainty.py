@@ -95,16 +95,11 @@ def test_a_rollout_without_the_tokens_counts_with_its_trace_and_is_flagged():
 
 
 def some_rollouts(rng, count=12):
-    return [
-        {
-            "answer": str(rng.integers(0, 3)),
-            "mean_entropy": rng.random(),
-            "answer_entropy": rng.random(),
-            "answer_logprob": -rng.random(),
-            "num_tokens": 9,
-        }
-        for _ in range(count)
-    ]
+    def rollout():
+        own = {"answer": str(rng.integers(0, 3)), "mean_entropy": rng.random(), "answer_entropy": rng.random()}
+        return {**own, "answer_logprob": -rng.random(), "num_tokens": 9}
+
+    return [rollout() for _ in range(count)]
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -89,13 +89,7 @@ def test_bad_lines_are_named_and_stop_nothing(tmp_path, capsys):
     assert err.splitlines()[-1].endswith("in.jsonl -p missing_entropy=frequency")
 
 
-@pytest.mark.parametrize(
-    ("command", "done"),
-    [
-        (["score"], "scored"),
-        (["explain", "--suspicious", "1"], "scored"),
-    ],
-)
+@pytest.mark.parametrize(("command", "done"), [(["score"], "scored"), (["explain", "--suspicious", "1"], "scored")])
 def test_the_closing_line_counts_the_groups_that_were_left_out(tmp_path, capsys, command, done):
     name, *flags = command
     ragged = {"answer": "1", "mean_entropy": 0.1, "topk_logprobs": [[-0.1, -3], [-0.1, -3], [-0.1]]}
@@ -315,15 +309,7 @@ LONG = {
 
 @pytest.mark.parametrize("columns", [80, 120])
 @pytest.mark.parametrize(
-    "words",
-    [
-        ["score"],
-        ["explain", "--group", "long"],
-        ["explain"],
-        ["methods"],
-        ["methods", "dare"],
-    ],
-    ids=" ".join,
+    "words", [["score"], ["explain", "--group", "long"], ["explain"], ["methods"], ["methods", "dare"]], ids=" ".join
 )
 def test_a_table_fits_the_terminal(tmp_path, monkeypatch, words, columns):
     arguments = words if words[0] == "methods" else [words[0], write(tmp_path, LONG, GOOD), *words[1:]]

@@ -38,22 +38,12 @@ RNG = np.random.default_rng(3)
 
 
 def groups(count=3, size=6):
-    return [
-        {
-            "group_id": f"g{p}",
-            "label": "1",
-            "prompt": "never sent",
-            "rollouts": [
-                {
-                    "text": f"so \\boxed{{{RNG.integers(0, 3)}}}",
-                    "token_entropies": RNG.gamma(0.3, 1, int(RNG.integers(1, 9))).tolist(),
-                    "meta": {"x": 1},
-                }
-                for _ in range(size)
-            ],
-        }
-        for p in range(count)
-    ]
+    def rollout():
+        text, length = f"so \\boxed{{{RNG.integers(0, 3)}}}", int(RNG.integers(1, 9))
+        return {"text": text, "token_entropies": RNG.gamma(0.3, 1, length).tolist(), "meta": {"x": 1}}
+
+    own = {"label": "1", "prompt": "never sent"}
+    return [{"group_id": f"g{p}", **own, "rollouts": [rollout() for _ in range(size)]} for p in range(count)]
 
 
 class Wire(httpx.BaseTransport):

@@ -51,10 +51,7 @@ def test_an_input_of_a_group_is_taken_and_sent(field):
 @pytest.mark.parametrize("field", PER_GROUP, ids=lambda f: f.name)
 def test_null_is_the_same_in_process_and_over_http(field):
     sent, refused = group(**{field.name: None}), []
-    for read in (
-        lambda: dare_reward.estimate([sent], method="ttrl"),
-        lambda: SCHEMA.validate_python(sent),
-    ):
+    for read in (lambda: dare_reward.estimate([sent], method="ttrl"), lambda: SCHEMA.validate_python(sent)):
         try:
             read()
         except (RequestError, ValidationError):

@@ -116,10 +116,7 @@ def test_a_scalar_beside_the_tokens_that_give_it_changes_nothing(factor):
         "answer_tokens": Ragged(np.array([2, 3]), np.array([2])),
     }
     alone = prepare([group(tokens)]).groups
-    frame = prepare(
-        [group({k: v for k, v in both.items() if k not in columns})],
-        columns=columns,
-    ).groups
+    frame = prepare([group({k: v for k, v in both.items() if k not in columns})], columns=columns).groups
     for name in scalars:
         assert prepare([group(both)]).groups.column(name) == alone.column(name)
         assert frame.column(name) == pytest.approx(alone.column(name), rel=1e-6)

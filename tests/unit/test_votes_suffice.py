@@ -13,15 +13,7 @@ from dare_reward.errors import RequestError
 from dare_reward.groups import Groups
 from dare_reward.methods import find, methods
 from dare_reward.scoring.request import prepare
-from dare_reward.votes import (
-    Tally,
-    Waves,
-    flip_risk,
-    locked,
-    require_ballots,
-    tallies,
-    votes_suffice,
-)
+from dare_reward.votes import Tally, Waves, flip_risk, locked, require_ballots, tallies, votes_suffice
 
 TTRL = {"tie": "first", "no_answer": "clean"}
 
