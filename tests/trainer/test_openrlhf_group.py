@@ -411,6 +411,18 @@ def test_another_servers_urls_are_left_alone_bodies_included_whatever_it_answers
         assert {p.logprobs for p in engine.asked} == {None}
 
 
+def test_a_service_is_where_the_url_says_behind_a_gateways_prefix_too():
+    urls = [
+        "http://h:8/reward?a=1",
+        "http://h/v1/reward/",
+        "https://u:p@h/get_reward",
+        "http://h",
+        "http://gw/dare/reward",
+    ]
+    found = group_module.services_of([*urls, "http://other/score"])
+    assert found == ("http://h:8", "http://h", "https://h", "http://h", "http://gw/dare", "http://other/score")
+
+
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_a_gateway_that_answers_for_a_service_which_starts_is_asked_again(monkeypatch, status):
     replies = iter([httpx.Response(status, text="Bad Gateway"), httpx.Response(200, json={"answers_version": "1"})])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -35,6 +36,7 @@ from dare_reward.votes import Waves, require_ballots
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 WITHOUT_PACKAGE: Final = frozenset({"group_size", "extra_logs"})  # the actor knows both
+ROUTE: Final = re.compile(r"(/v1/reward|/get_reward|/reward)?/?$")  # behind the prefix of a gateway
 NO_STOP: Final = (
     ": OpenRLHF gives a reward nothing that ends a training with a checkpoint. Set warn, and stop the run yourself"
 )
@@ -157,8 +159,11 @@ class RewardUrls:
 
 
 def services_of(urls: Sequence[str]) -> tuple[str, ...]:
-    """The servers of reward URLs, whoever they are: without path, query and password."""
-    return tuple(urlunsplit((at.scheme, at.netloc.rpartition("@")[2], "", "", "")) for at in map(urlsplit, urls))
+    """The servers of reward URLs, whoever they are: without our route, query and password."""
+    split = [
+        at._replace(path=ROUTE.sub("", at.path), netloc=at.netloc.rpartition("@")[2]) for at in map(urlsplit, urls)
+    ]
+    return tuple(urlunsplit((at.scheme, at.netloc, at.path, "", "")) for at in split)
 
 
 def start_patience(urls: Sequence[str]) -> float:
