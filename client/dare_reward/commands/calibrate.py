@@ -38,7 +38,7 @@ from dare_reward.runs.log import finite
 from dare_reward.scoring.score import pseudo_label
 
 from .command import add_command, add_seed
-from .labelled import Labelled, interval, judged, other_estimate, read_labelled, refuse_repeats
+from .labelled import Labelled, interval, judged, read_labelled, refuse_repeats
 from .shared_arguments import add_file, add_param, bar, missing_entropies, own_params, read_labels, read_prompts
 
 UNMEASURED = (
@@ -93,7 +93,8 @@ def run(arguments: argparse.Namespace) -> int:
     refuse_repeats(data)
     found = judged(
         data,
-        other_estimate(arguments, labels, reading),
+        arguments,
+        labels,
         seed=arguments.seed,
         reading=reading,
         **weight,

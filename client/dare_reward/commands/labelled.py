@@ -44,7 +44,6 @@ class Labelled:
     """Groups with their truth; `summary` says what was refused.
 
     names    what tells the prompt of each group from the others, and the place where the group stands
-    estimate by what missing entropies were estimated, if they were
     controls the group of each greedy rollout that `measure` has sampled
     """
 
@@ -54,7 +53,6 @@ class Labelled:
     prompts: tuple[str | None, ...]
     names: tuple[tuple[str, str], ...]
     summary: ReadSummary
-    estimate: str
     controls: tuple[Mapping[str, Any] | None, ...]
 
 
@@ -107,32 +105,28 @@ def read_labelled(
     for good, no_answer in zip(groups, prepared.unread, strict=True):
         summary.add(good, no_answer)
     asked = tuple(g.get("prompt") for g in groups)
-    how, controls = missing.source if missing else "", tuple(map(_control, groups))
-    return Labelled(file, prepared.groups, correct_R, asked, tuple(names), summary, how, controls)
+    controls = tuple(map(_control, groups))
+    return Labelled(file, prepared.groups, correct_R, asked, tuple(names), summary, controls)
 
 
-def judged(data: Labelled, other: Callable[[], Labelled] | None = None, **options: Unpack[Options]) -> Verdict:
-    """The verdict of labelled rollouts. Where the entropies of `other` would decide otherwise, it says so."""
+def judged(
+    data: Labelled, arguments: argparse.Namespace, labels: LabelFile | None, **options: Unpack[Options]
+) -> Verdict:
+    """The verdict of the command's file. Where another estimate of its entropies would decide otherwise, it says so."""
     found = judge(data.groups, data.correct_R, **options)
-    with suppress(RequestError):  # the file has not what the other estimate is made of
-        if other and found.calibration.prompts:
-            again = other()
-            than = judge(again.groups, again.correct_R, **options)
-            if than.calibration.prompts and (than.use, than.line) != (found.use, found.line):
-                note = f"With --entropy {again.estimate} the verdict is another: {than.headline} ({than.line})."
-                return replace(found, warnings=(*found.warnings, note))
-    return found
-
-
-def other_estimate(
-    arguments: argparse.Namespace, labels: LabelFile | None, reading: Mapping[str, Any]
-) -> Callable[[], Labelled] | None:
-    """Reads the command's file once more, with entropies estimated in the other way; None where it cannot."""
     name = {"topk": "logprob", "logprob": "topk"}.get(arguments.entropy)
-    if name is None or arguments.file == "-" or (name == "topk" and arguments.vocab_size is None):
-        return None
-    how: dict[str, Any] = {"missing": estimate_of(name, arguments.vocab_size), "labels": labels, "reading": reading}
-    return lambda: read_labelled(arguments.file, prompts=read_prompts(arguments), tell=lambda *_: None, **how)
+    unreadable = arguments.file == "-" or (name == "topk" and arguments.vocab_size is None)
+    if name is None or unreadable or not found.calibration.prompts:
+        return found
+    how: dict[str, Any] = {"missing": estimate_of(name, arguments.vocab_size), "labels": labels}
+    how |= {"reading": options.get("reading", {}), "prompts": read_prompts(arguments), "tell": lambda *_: None}
+    with suppress(RequestError):  # the file has not what the other estimate is made of
+        again = read_labelled(arguments.file, **how)
+        than = judge(again.groups, again.correct_R, **options)
+        if than.calibration.prompts and (than.use, than.line) != (found.use, found.line):
+            note = f"With --entropy {name} the verdict is another: {than.headline} ({than.line})."
+            return replace(found, warnings=(*found.warnings, note))
+    return found
 
 
 def shown_verdict(
@@ -153,7 +147,7 @@ def shown_verdict(
         refuse_repeats(data)
     except RequestError as error:
         return Shown("These labels give no verdict", str(error))
-    return judged(data, other_estimate(arguments, labels, reading), **options).shown()
+    return judged(data, arguments, labels, **options).shown()
 
 
 def evaluated(before: str, after: str) -> Learnt:

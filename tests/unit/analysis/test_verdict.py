@@ -105,7 +105,12 @@ def test_another_estimate_of_entropy_that_would_decide_otherwise_is_said(tmp_pat
         rows.append({"group_id": str(p), "prompt": f"q{p}", "label": "7", "rollouts": rollouts})
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert main(["calibrate", str(path), "--entropy", "topk", "--vocab-size", "100"]) == 0
-    assert "With --entropy logprob the verdict is another: Use the plain vote" in squeezed(capsys.readouterr().out)
+    said = "With --entropy logprob the verdict is another: Use the plain vote"
+    assert said in squeezed(capsys.readouterr().out)
+    words = ["--entropy", "topk", "--vocab-size", "100", "-o", str(tmp_path / "page.html")]
+    assert main(["report", str(path), *words]) == 0
+    notes = drawn((tmp_path / "page.html").read_text())["calibration"]["notes"]
+    assert [note.startswith(said) for note in notes].count(True) == 1
 
 
 def run_of(path, gaps, *, prompts=40, run="r"):
