@@ -36,30 +36,12 @@ class Readings:
         self._new: dict[tuple[object, ...], Extraction] = {}
         self._old: dict[tuple[object, ...], Extraction] = {}
 
-    def of(
-        self,
-        text: str,
-        kind: Kind,
-        options: Sequence[str] | None,
-        *,
-        closed_only: bool,
-        unmarked: Unmarked,
-        think: bool,
-        prompt: str | None = None,
-    ) -> Extraction:
-        """`extract` of a text."""
-        key = (text, kind, options and tuple(options), closed_only, unmarked, think, prompt)
+    def of(self, text: str, asked: Mapping[str, Any]) -> Extraction:
+        """`extract` of a text, with these of its parameters."""
+        key = (text, *asked.values())
         found = self._new.get(key) or self._old.get(key)
         if found is None:
-            found = self._new[key] = extract(
-                text,
-                kind=kind,
-                options=options,
-                closed_only=closed_only,
-                unmarked=unmarked,
-                open_think=think,
-                prompt=prompt,
-            )
+            found = self._new[key] = extract(text, **asked)
             self._size += len(text)
             if self._size > self._half:
                 self._old, self._new, self._size = self._new, {}, 0
@@ -120,6 +102,12 @@ def read_answers(
     A rollout that generated no token has no answer. `readings`: what was read before, if these are not all texts.
     """
     readings = Readings() if readings is None else readings
+    whole = {"kind": kind, "options": options and tuple(options), "open_think": open_think, "prompt": prompt}
+    sure = "none" if unmarked == "sentence" else unmarked  # what is taken of a text that was cut
+    asked = (
+        {**whole, "closed_only": False, "unmarked": unmarked},
+        {**whole, "closed_only": truncated == "boxed", "unmarked": sure},
+    )
 
     def read(rollout: JSON, quiet: bool) -> Extraction:
         cut = rollout.get("finish_reason") == "length"
@@ -135,16 +123,7 @@ def read_answers(
             return NO_ANSWER
         if mode == "ttrl_official":
             return Extraction(official_answer(text, kind=kind) or None, "phrase")
-        sure: Unmarked = "none" if cut and unmarked == "sentence" else unmarked
-        return readings.of(
-            text,
-            kind,
-            options,
-            closed_only=cut and truncated == "boxed",
-            unmarked=sure,
-            think=open_think,
-            prompt=prompt,
-        )
+        return readings.of(text, asked[cut])
 
     return [read(r, quiet) for r, quiet in zip(rollouts, silent, strict=True)]
 
