@@ -19,6 +19,7 @@ from dare_reward import cli
 from dare_reward.answers.extraction.final_answer import EMPTY, WHY_NONE
 from dare_reward.cli import main
 from dare_reward.commands.command import HELP_INDEX
+from dare_reward.runs.reader import member
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GOOD = {"group_id": "g", "rollouts": [{"answer": "1", "mean_entropy": 0.2}, {"answer": "2", "mean_entropy": 0.4}]}
@@ -218,6 +219,22 @@ def test_the_progress_bar_is_for_terminals_only(tmp_path, capsys, monkeypatch, w
     pytest.importorskip("tqdm")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     assert main([words[0], file, *words[1:]]) in {0, 1}
+    assert "200/200" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["calibrate"], ["report", "-o", "r.html"]], ids=lambda w: w[0])
+def test_a_run_log_has_a_bar_too(tmp_path, capsys, monkeypatch, words):
+    """Its lines are counted by the headers of its members, and nothing is unpacked for it."""
+    pytest.importorskip("tqdm")
+    monkeypatch.chdir(tmp_path)
+    rollouts = [{"answer": a, "mean_entropy": 0.1, "correct": a == "1"} for a in "112"]
+    reply = {"answers": list("112"), "valid": [True] * 3}
+    base = {"v": 2, "time": "", "run": "r", "step": 1, "seconds": 0.0, "rollouts": rollouts, "reply": reply}
+    lines = [json.dumps({**base, "group_id": str(i)}).encode() for i in range(200)]
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "20260101T000000000Z-1-01234567-000000.jsonl.gz").write_bytes(member(lines, 1))
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert main([words[0], "log", *words[1:]]) in {0, 1}
     assert "200/200" in capsys.readouterr().err
 
 
