@@ -21,13 +21,12 @@ from .forms.structures import read
 from .forms.units import is_unit, unit_of
 from .forms.written import read_date, read_duration, read_formula, read_ordinal, read_species
 from .hashes import short
-from .kinds import KeyKind, Kind
+from .kinds import KeyKind, Kind, Unreadable
 from .languages import stem
 from .literal_values import UNPARSED, literal_value, value_text
 from .markup import without_html
 from .number_words import DIGITS, NUMERALS, POWERS, chinese_number, counted, scaled, spoken_number
 from .rules import DEFAULT, Intervals, ListOrder, Log, Names, Percent, Rules, Significant, Units
-from .unreadable import Unreadable
 
 ANSWERS_VERSION = "8"
 CACHE_SIZE = 100_000

@@ -19,7 +19,7 @@ from dare_reward.answers.cleanup import MAX_CHARS, clean
 from dare_reward.answers.forms.intervals import REALS, Endpoint, intersect, interval, spelled, union, without
 from dare_reward.answers.hashes import short
 from dare_reward.answers.keys import CACHE_CHARS
-from dare_reward.answers.unreadable import Unreadable
+from dare_reward.answers.kinds import Unreadable
 from dare_reward.params import parameters
 
 

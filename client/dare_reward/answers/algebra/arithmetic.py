@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from functools import reduce
 
-from ..unreadable import Unreadable
+from ..kinds import Unreadable
 from .numbers import (
     MAX_BITS,
     Value,

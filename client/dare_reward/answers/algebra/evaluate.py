@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from ..hashes import seed
-from ..unreadable import Unreadable
+from ..kinds import Unreadable
 from .functions import COSTS, RULES
 from .nodes import Constant, Node, Number, Op, Variable, variables
 from .numbers import Value, bounded, charge, context, digits, lock

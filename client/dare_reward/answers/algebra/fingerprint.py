@@ -5,8 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from ..hashes import hashed, short
-from ..kinds import KeyKind
-from ..unreadable import Unreadable
+from ..kinds import KeyKind, Unreadable
 from .evaluate import evaluate
 from .nodes import Node, Op, variables
 from .numbers import Value, as_fraction, charge, context, digits, rational, work

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+from ..kinds import Unreadable
 from ..tables import words
-from ..unreadable import Unreadable
 from .arithmetic import add, add2, div, exp, ln, log, mul, power, product, root, sqrt, zero
 from .numbers import (
     Value,

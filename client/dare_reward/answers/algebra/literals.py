@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from ..._pattern import pattern
+from ..kinds import Unreadable
 from ..tables import listed
-from ..unreadable import Unreadable
 from .tokens import Token
 
 MAX_DIGITS = 4_000  # Python refuses int() past 4,300

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from ..unreadable import Unreadable
+from ..kinds import Unreadable
 
 Value = Any  # int | Fraction | mpf | mpc
 BUDGET = 8_000  # steps of about a microsecond that one answer may take

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from ..._pattern import pattern
-from ..unreadable import Unreadable
+from ..kinds import Unreadable
 from .literals import letters, number, refuse
 from .nodes import Constant, Node, Number, Op, Variable
 from .tokens import Token

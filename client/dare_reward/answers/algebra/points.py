@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import permutations
 
 from ..hashes import seed
-from ..unreadable import Unreadable
+from ..kinds import Unreadable
 from .evaluate import evaluate
 from .nodes import Node, Number, Op, variables
 from .numbers import Value

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..._pattern import pattern
+from ..kinds import Unreadable
 from ..markup import group_end
 from ..tables import listed, spellings, words
-from ..unreadable import Unreadable
 
 MAX_TOKENS = 1_200
 

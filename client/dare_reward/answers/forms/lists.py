@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..algebra.tokens import Token, split
+from ..kinds import Unreadable
 from ..rules import Rules
-from ..unreadable import Unreadable
 from .intervals import intersect, union
 from .names import name_of
 from .reading import Reader, Reading, encoded, interval_reading, listing, tagged

@@ -11,9 +11,9 @@ from ..algebra.nodes import Number
 from ..algebra.parse import parse
 from ..algebra.tokens import Token, split
 from ..hashes import short
+from ..kinds import Unreadable
 from ..rules import Rules
 from ..tables import words
-from ..unreadable import Unreadable
 from .intervals import PLUS_INFINITY, REALS, Endpoint, infinity, interval
 from .reading import Reading, interval_reading
 

@@ -14,8 +14,8 @@ from ..algebra.parse import parse
 from ..algebra.points import POINTS, point
 from ..algebra.tokens import Token, spell, split
 from ..hashes import short
+from ..kinds import Unreadable
 from ..rules import Rules
-from ..unreadable import Unreadable
 from .intervals import (
     MINUS_INFINITY,
     PLUS_INFINITY,

@@ -9,8 +9,8 @@ from ..algebra.numbers import charge
 from ..algebra.parse import parse
 from ..algebra.tokens import Token, closes_at_end, split
 from ..hashes import short
+from ..kinds import Unreadable
 from ..rules import Rules
-from ..unreadable import Unreadable
 from .intervals import INFINITE, Endpoint, RealInterval, endpoint, infinity, interval, union, without
 from .lists import MAX_ITEMS, items_of, read_list
 from .names import name_of
