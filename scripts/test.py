@@ -5,8 +5,8 @@ tests, in that order, and goes on after a failure so that one run tells everythi
 small environment of its own, `.venv-quick`: the rewards, the command line and the files that it reads. `--tests-only`
 runs the tests alone; `--research` runs those of the studies alone, in `.venv-research`; `--lowest` the tests with the
 lowest version of each dependency that pyproject.toml allows, in `.venv-lowest`, with Python 3.11.
-The tests run in three processes; `-n 0` runs them in one, which `-s` and `--pdb` need. Other arguments go to pytest; paths
-are relative to the repository root. The exit code is 0 only if all passed.
+The tests run in three processes, those of a file in one; `-n 0` runs all in one, which `-s` and `--pdb` need. Other
+arguments go to pytest; paths are relative to the repository root. The exit code is 0 only if all passed.
 """
 
 import os
