@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
@@ -265,19 +266,14 @@ def _part(run: Sequence[_Group], head: JSON) -> Part:
         if FIELDS[name].ragged:
             columns[name] = _ragged(name, rows)
         elif any(row is None for row in rows):  # a tensor has no gaps
-            _put_rows(name, rows, [r for body in request["groups"] for r in body["rollouts"]])
+            for rollout, row in zip(chain(*(g["rollouts"] for g in request["groups"])), rows, strict=True):
+                rollout |= {} if row is None else {name: _array(name, row).tolist()}  # noqa: PLW2901
         else:
             columns[name] = np.stack(_alike(name, [_array(name, row) for row in rows]))
     if "token_mask" in columns:
         tokens = [c.lengths for name, c in columns.items() if FIELDS[name].per_token and name != "token_mask"]
         columns["token_mask"] = full_mask(columns["token_mask"], np.maximum.reduce(tokens))
     return Part(pack(request, columns), MEDIA_TYPES[0], ids, sizes, [g.unread for g in run])
-
-
-def _put_rows(name: str, rows: Sequence[Any], rollouts: Sequence[dict[str, Any]]) -> None:
-    for rollout, row in zip(rollouts, rows, strict=True):
-        if row is not None:
-            rollout[name] = _array(name, row).tolist()
 
 
 def _ragged(name: str, rows: Sequence[Any]) -> Ragged:

@@ -242,7 +242,8 @@ class _Base:
             for part, part_groups in self._parts(groups, head, limits, text=text):
                 if len(replies) == 1:
                     _check_split(update, method, {**limits.defaults(method), **params})
-                most = self._longest_reply(part, 1 + len(labels.get("shadow", ())))
+                ratio = REPLY_RATIO * (1 + len(labels.get("shadow", ())))
+                most = self.max_reply_bytes or REPLY_FLOOR + ratio * len(part.content)
                 own = f"{key}-{len(replies)}" if key else ""
                 send = Send("POST", "/v1/reward", part.content, part.media_type, max_reply=most, key=own)
                 scored.append(part_groups)
@@ -299,9 +300,6 @@ class _Base:
             raise error
         logger.warning("the reward service gave no usable reply (%s): scoring in process", error)
 
-    def _longest_reply(self, part: Part, methods_: int) -> int:
-        return self.max_reply_bytes or REPLY_FLOOR + REPLY_RATIO * methods_ * len(part.content)
-
     def _ask(self, send: Send, read: Callable[[_Response], T]) -> Generator[Step, Outcome, T]:
         """The reply. Another request's is a failed try, because a new connection may bring ours."""
         for _ in range(self.retries):
@@ -319,17 +317,14 @@ class _Base:
 
         def read(response: _Response) -> Reply:
             reply = Reply.from_json(read_json(response.content))
-            self._check_crossed(reply.request_id, response)
+            if reply.request_id != response.request_id:
+                self._connections.clear()  # whatever crossed this connection's replies may cross the next ones too
             output = methods()[method].output if method in methods() else None
             said = (response.request_id, method, output, "advantage" in labels, part.group_ids, groups)
             check_fit(reply, Asked(*said, labelled=labels.get("labelled") == "gt"))
             return replace(reply, groups=tuple(map(with_reasons, reply.groups, part.unread)))
 
         return read
-
-    def _check_crossed(self, request_id: str | None, response: _Response) -> None:
-        if request_id != response.request_id:
-            self._connections.clear()  # whatever crossed the replies of this connection may cross the next ones too
 
     def _insist(self, send: Send) -> Generator[Step, Outcome, _Response]:
         """The response, after as many tries as are allowed."""
@@ -377,7 +372,9 @@ class _Base:
 
     def _check_pin(self, method: str, params: Mapping[str, Any], reply: Reply) -> None:
         """A run trains on one configuration, the first reply's."""
-        _warn_of_version(reply.answers_version)
+        if (theirs := reply.answers_version) != ANSWERS_VERSION:
+            text = f"the service compares answers by version {theirs}, we extract by {ANSWERS_VERSION}"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
         key = json.dumps([method, {k: v for k, v in sorted(params.items()) if k != "seed"}])
         scored_by = (reply.config_id, reply.version)
         pinned = self._pins.setdefault(key, scored_by)
@@ -616,12 +613,6 @@ def _labels(
     labels = {"run": run, "step": step, "seed": seed, "shadow": list(shadow) or None}
     labels["labelled"] = None if labelled == "method" else labelled
     return {k: v for k, v in labels.items() if v is not None}
-
-
-def _warn_of_version(answers_version: str) -> None:
-    if answers_version != ANSWERS_VERSION:
-        text = f"the service compares answers by version {answers_version}, we extract by {ANSWERS_VERSION}"
-        warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
 def _pause(attempt: int, outcome: Outcome) -> float:

@@ -80,7 +80,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _advantages(render: Render) -> str:
-    of_methods = [_own_advantage(m) for m in methods().values() if m.advantages]
+    of_methods = [
+        [m.name, f"{m.name}'s own: `method={m.name}` only", "-", "-", "group" if m.whole_batch is None else "request"]
+        for m in methods().values()
+        if m.advantages
+    ]
     of_stacks = [[a.name, a.formula, a.openrlhf, a.verl, a.over] for a in ADVANTAGES.values()]
     return render(ADVANTAGE_HEAD, [*of_stacks, PASS_AT_K, *of_methods])
 
@@ -138,11 +142,6 @@ def _input(f: Field) -> list[str]:
 
 
 PASS_AT_K = ["pass@K", "A+ or A- of pass@K, from rewards of 0 and 1", "-", "-", "group"]
-
-
-def _own_advantage(m: Method) -> list[str]:
-    over = "request" if m.whole_batch is not None else "group"
-    return [m.name, f"{m.name}'s own: `method={m.name}` only", "-", "-", over]
 
 
 def _spec(s: Spec) -> list[str]:

@@ -24,7 +24,6 @@ from .shared_arguments import (
     MISSING,
     add_file,
     add_method,
-    add_out,
     check_out,
     chosen_params,
     read_groups,
@@ -57,11 +56,14 @@ def register(subparsers: Any) -> None:
         exits="0 if every group was scored, 1 if some were not (standard error names them), 2 if nothing was done.",
     )
     add_file(parser, "Groups of rollouts")
-    add_where(parser)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--url", help="Score with this running service (default: DARE_URL, else in this process).")
+    where.add_argument("--local", action="store_true", help="Score in this process, whatever DARE_URL says.")
     add_method(parser)
     words = "Let a group that has a label get the rewards of gt (default: method, for all)."
     parser.add_argument("--labelled", choices=("method", "gt"), default="method", help=words)
-    add_out(parser)
+    parser.add_argument("--out", metavar="FILE", help="Write to this file instead of standard output.")
+    parser.add_argument("--force", action="store_true", help="Replace the file of --out if it exists.")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--table", action="store_true", help="Write tables, in a pipe or a file too.")
     form.add_argument("--json", action="store_true", help="Write JSON lines, on a terminal too.")
@@ -71,7 +73,7 @@ def register(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     params = chosen_params(arguments)[arguments.method] | {"labelled": arguments.labelled}
-    check_variables()
+    warn(*misspelt_variables(["DARE_URL", "DARE_TOKEN"], os.environ))
     check_out(arguments)
     screen = screen_of(arguments)
     tables = arguments.table or (sys.stdout.isatty() and not arguments.json and not arguments.out)
@@ -92,8 +94,10 @@ def run(arguments: argparse.Namespace) -> int:
                 lacking.append(group)
             summary.add_scored(number, group, reply)
             done += 1
-            text = group_table(reply, top=10, on=screen) + "\n" if tables else _logged(group, reply)
-            out.write(text + "\n")
+            if tables:
+                out.write(group_table(reply, top=10, on=screen) + "\n\n")
+            else:
+                out.write(json.dumps(line(group, reply, asked=frozenset({"prompt"}))) + "\n")
         summary.say_refused()
         reader.say(warn)
         if summary.ledger.lost and not done:
@@ -102,22 +106,6 @@ def run(arguments: argparse.Namespace) -> int:
     summary.say()
     say_remedy(arguments, lacking, reader)
     return summary.exit_code()
-
-
-def _logged(group: Mapping[str, Any], reply: GroupReply) -> str:
-    return json.dumps(line(group, reply, asked=frozenset({"prompt"})))
-
-
-def add_where(parser: argparse.ArgumentParser) -> None:
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--url", help="Score with this running service (default: DARE_URL, else in this process).")
-    where.add_argument("--local", action="store_true", help="Score in this process, whatever DARE_URL says.")
-
-
-def check_variables() -> None:
-    """Warn of variables that nothing reads."""
-    for sentence in misspelt_variables(["DARE_URL", "DARE_TOKEN"], os.environ):
-        warn(sentence)
 
 
 def scorer(arguments: argparse.Namespace, method: str, params: Mapping[str, Any], stack: ExitStack) -> Scorer:

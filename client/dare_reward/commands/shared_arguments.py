@@ -44,11 +44,6 @@ def add_param(parser: argparse.ArgumentParser, words: str) -> None:
     parser.add_argument("-p", "--param", action="append", default=[], metavar="NAME=VALUE", help=words)
 
 
-def add_out(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", metavar="FILE", help="Write to this file instead of standard output.")
-    parser.add_argument("--force", action="store_true", help="Replace the file of --out if it exists.")
-
-
 class _Line(argparse.Action):
     """Takes a line apart into `--method` and `--param`."""
 

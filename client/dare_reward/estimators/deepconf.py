@@ -8,7 +8,7 @@ import numpy as np
 
 from ..groups import Groups
 from ..params import Param
-from ..segments import Floats, segment_quantiles
+from ..segments import segment_quantiles
 from .common import by_answer, share_of, winner
 from .method import Estimate, Method
 from .trace_confidence import Trace, narrow_groups, token_confidence, window_confidence
@@ -52,7 +52,9 @@ def deepconf(
     confidence_T = token_confidence(topk, rounded=rounded)
     made_R = window_confidence(confidence_T, topk.lengths, kind=trace, window=window, tail=tail, bottom=bottom)
     weight_R = np.nan_to_num(np.where(topk.lengths > 0, made_R, groups.column("confidence")), nan=0.0)
-    votes_R = groups.valid_R & (weight_R >= _threshold(groups, weight_R, keep)[groups.group_R])
+    valid_P = groups.sum_rollouts(groups.valid_R).astype(np.int64)
+    least_P = np.nan_to_num(segment_quantiles(weight_R[groups.valid_R], valid_P, 1 - keep), nan=0.0)
+    votes_R = groups.valid_R & (weight_R >= least_P[groups.group_R])
     share_A = share_of(groups, groups.sum_by_answer(weight_R * votes_R))
     label_A = winner(groups, share_A)
     return by_answer(
@@ -63,12 +65,6 @@ def deepconf(
         label_A=label_A,
         errors=narrow_groups(groups, topk),
     )
-
-
-def _threshold(groups: Groups, weight_R: Floats, keep: float) -> Floats:
-    valid = groups.valid_R
-    lengths_P = groups.sum_rollouts(valid).astype(np.int64)
-    return np.nan_to_num(segment_quantiles(weight_R[valid], lengths_P, 1 - keep), nan=0.0)
 
 
 METHODS = (

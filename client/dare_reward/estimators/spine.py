@@ -17,7 +17,7 @@ import numpy as np
 
 from ..groups import Groups, Ragged
 from ..params import Param
-from ..segments import Bools, Floats, Ints, blocks, offsets, segment_quantiles
+from ..segments import Bools, Floats, blocks, offsets, segment_quantiles
 from .common import by_answer
 from .method import Estimate, Method
 from .ttrl import majority
@@ -114,17 +114,13 @@ def _otsu(entropy: Ragged) -> Bools:
 def _band(groups: Groups, entropy: Ragged, chosen_T: Bools, form: str) -> tuple[Floats, Floats]:
     """Lower and upper end for each group, over the chosen tokens of all its rollouts."""
     picked = entropy.values[chosen_T].astype(np.float64)
-    lengths_P = _per_group(groups, entropy, chosen_T)
+    owner_T = np.repeat(groups.group_R, entropy.lengths)
+    lengths_P = np.bincount(owner_T, chosen_T, minlength=len(groups.sizes_P)).astype(np.int64)
     median_P = segment_quantiles(picked, lengths_P, 0.5)
     if form == "quantile":
         return segment_quantiles(picked, lengths_P, 0.1), median_P
     deviation = segment_quantiles(np.abs(picked - np.repeat(median_P, lengths_P)), lengths_P, 0.5)
     return np.maximum(median_P - MAD_TO_SIGMA * deviation, 0.0), median_P
-
-
-def _per_group(groups: Groups, entropy: Ragged, chosen_T: Bools) -> Ints:
-    owner_T = np.repeat(groups.group_R, entropy.lengths)
-    return np.bincount(owner_T, chosen_T, minlength=len(groups.sizes_P)).astype(np.int64)
 
 
 METHODS = (

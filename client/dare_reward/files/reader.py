@@ -170,12 +170,10 @@ class Reader:
         for given in self._joins:
             given.say(tell)
         if self.ledger.lost or self.ledger["dropped"]:
-            tell(f"{self.unit}s: {self._fates()}")
-
-    def _fates(self) -> str:
-        """How many records met each fate; why some were lost has been said where they stand."""
-        known = [(fate, entry) for fate in FATES if (entry := self.ledger.entries.get(fate))]
-        return ", ".join(f"{e.count:,} {fate}" + (f" ({e.first})" if fate == "dropped" else "") for fate, e in known)
+            known = [(fate, entry) for fate in FATES if (entry := self.ledger.entries.get(fate))]
+            # Why some were lost has been said where they stand.
+            counts = [f"{e.count:,} {fate}" + (f" ({e.first})" if fate == "dropped" else "") for fate, e in known]
+            tell(f"{self.unit}s: {', '.join(counts)}")
 
 
 def _stretch(known: dict[str | None, tuple[str, int]], rollout: UngroupedRollout) -> int:

@@ -168,19 +168,15 @@ def _entries(field: Field, entries: Any, loc: tuple[str | int, ...]) -> NDArray[
     if isinstance(entries, np.ndarray):
         values, good = entries, entries.ndim == 1 and entries.dtype.kind in kinds
     else:
-        _check_entries(field, entries, loc)
+        allowed = LIST_TYPES[field.type]
+        if not set(map(type, entries)) <= allowed:
+            i = next(i for i, x in enumerate(entries) if type(x) not in allowed)
+            raise RequestError(f"must be {field.rule}", loc=(*loc, i), code="type")
         values, good = _array(field, entries)
     if not good:
         raise _not_a_list(field, loc)
     _check_range(field, values, lambda i: (*loc, i))
     return values
-
-
-def _check_entries(field: Field, entries: Sequence[Any], loc: tuple[str | int, ...]) -> None:
-    allowed = LIST_TYPES[field.type]
-    if not set(map(type, entries)) <= allowed:
-        i = next(i for i, x in enumerate(entries) if type(x) not in allowed)
-        raise RequestError(f"must be {field.rule}", loc=(*loc, i), code="type")
 
 
 def _rows(field: Field, rows: Any, loc: tuple[str | int, ...]) -> NDArray[Any]:

@@ -197,6 +197,7 @@ def forward_entropies(
     One more forward without gradients, by the trainer's helper and in its chunks.
     """
     import torch
+    from trl.models.utils import disable_gradient_checkpointing
     from trl.trainer.utils import pad
 
     lengths = list(map(len, completion_ids))
@@ -209,7 +210,8 @@ def forward_entropies(
     ids, mask = (torch.cat(part, dim=1).to(device) for part in zip(*pieces, strict=True))
     arguments = trainer.args
     chunk = arguments.per_device_train_batch_size if trainer.model.training else arguments.per_device_eval_batch_size
-    with torch.no_grad(), _plain_checkpointing(trainer):
+    plain = disable_gradient_checkpointing(trainer.model, arguments.gradient_checkpointing_kwargs)
+    with torch.no_grad(), plain:
         forward = trainer._get_per_token_logps_and_entropies  # noqa: SLF001
         logprobs, entropies, *_ = forward(trainer.model, ids, mask, width, batch_size=chunk, compute_entropy=True)
     if entropies is None:
@@ -222,9 +224,3 @@ def forward_entropies(
     return {
         name: [row[:n] for row, n in zip(table.cpu().numpy(), lengths, strict=True)] for name, table in tables.items()
     }
-
-
-def _plain_checkpointing(trainer: Any) -> Any:
-    from trl.models.utils import disable_gradient_checkpointing
-
-    return disable_gradient_checkpointing(trainer.model, trainer.args.gradient_checkpointing_kwargs)

@@ -22,7 +22,6 @@ from .weights import heaviest, label_right
 
 JSON = dict[str, Any]
 Record = Mapping[str, Any]
-Blocks = Mapping[int, Mapping[str, Record]]
 
 
 class RunsOfForm(NamedTuple):

@@ -6,7 +6,6 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -124,11 +123,8 @@ def _summary(page: Page, results: Results) -> Iterator[Figure]:
         elif table.head[0] == "problems":
             yield from page.check(table, lambda s: _rpc(results.published["rpc"]["rows"], s))
         elif table.head[0] == "task":
-            yield from page.check(table, partial(_qwen, results.published["qwen3_8b"]["rows"]))
-
-
-def _qwen(rows: Any, said: dict[str, str]) -> dict[str, str]:
-    return dict(zip([*said][1:], rows[said["task"]], strict=True))
+            rows = results.published["qwen3_8b"]["rows"]
+            yield from page.check(table, lambda s, rows=rows: dict(zip([*s][1:], rows[s["task"]], strict=True)))  # type: ignore[misc]
 
 
 def _rpc(rows: Any, said: dict[str, str]) -> dict[str, str]:

@@ -54,10 +54,13 @@ def _secondary(page: Page, table: Table, study: Section) -> Iterator[Figure]:
 
 def _reached(study: Section, regime: str, where: str, arm: str) -> dict[str, str]:
     found = {name: _level(study, regime, where, arm, name) for name in LEVELS}
-    change = _change(study, regime, where, arm) if arm != "base" else None
     said = {name: _words(f) for name, f in found.items()}
-    runs = str(found["pass@1"].pairs) if arm != "base" else "-"
-    return {"runs": runs, **said, "pass@1 minus base": _difference(change) if change else "-"}
+    if arm == "base":
+        return {"runs": "-", **said, "pass@1 minus base": "-"}
+    change = contrast(study.nested(regime, arm, "base", where), resamples=DRAWS)
+    assert change
+    minus = f"{points(change.estimate)} {interval((change.bootstrap.low, change.bootstrap.high))}"
+    return {"runs": str(found["pass@1"].pairs), **said, "pass@1 minus base": minus}
 
 
 def _level(study: Section, regime: str, where: str, arm: str, name: str) -> Contrast:
@@ -74,10 +77,6 @@ def _level(study: Section, regime: str, where: str, arm: str, name: str) -> Cont
     return found
 
 
-def _change(study: Section, regime: str, where: str, arm: str) -> Contrast | None:
-    return contrast(study.nested(regime, arm, "base", where), resamples=DRAWS)
-
-
 def _values(score: Mapping[str, Any], name: str) -> Floats:
     """A measure of each prompt. pass@k: the chance that one of k of its rollouts is right."""
     if name == "maj@64":
@@ -88,7 +87,3 @@ def _values(score: Mapping[str, Any], name: str) -> Floats:
 
 def _words(found: Contrast) -> str:
     return f"{percent(found.estimate)} [{percent(found.bootstrap.low)}, {percent(found.bootstrap.high)}]"
-
-
-def _difference(found: Contrast) -> str:
-    return f"{points(found.estimate)} {interval((found.bootstrap.low, found.bootstrap.high))}"

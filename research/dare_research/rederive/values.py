@@ -15,7 +15,6 @@ rpc most                           points of the published certainty over the vo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -131,7 +130,3 @@ def _by_trunk(section: Section, arm: str, rival: str) -> list[list[Any]]:
             for base in sorted({b for b, _ in section.keys[kind]}):
                 trunks.setdefault(base, []).append(section.gain(kind, arm, base) - section.gain(kind, rival, base))
     return [[np.array([np.mean(v)])] for _, v in sorted(trunks.items())]
-
-
-def slots(template: str) -> list[str]:
-    return re.findall(r"\{([^{}]+)\}", template)
