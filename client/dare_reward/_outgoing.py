@@ -15,7 +15,6 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 import numpy as np
 
 from .answers.classes import listed
-from .answers.effort import Effort
 from .answers.extraction.final_answer import EMPTY
 from .answers.labels import is_unicode
 from .answers.rollouts import READING, asked_of, read_answers, text_of
@@ -25,7 +24,7 @@ from .groups import Ragged
 from .inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from .methods import find
 from .scoring.array_inputs import Table, full_mask, path_digest, read_columns, token_sums
-from .scoring.request import VIEWS, check_shape, flat_spans
+from .scoring.request import VIEWS, Effort, check_shape, flat_spans
 from .segments import offsets
 from .wire import MEDIA_TYPES, pack
 

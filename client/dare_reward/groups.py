@@ -179,6 +179,12 @@ class Groups:
         """Sum over the answers of each group."""
         return np.bincount(self.group_A, values_A, minlength=len(self.sizes_P)).astype(np.float64, copy=False)
 
+    def share(self, values_A: Floats, *, counts_A: Floats | None = None) -> Floats:
+        """Each value over its group's sum, 0 where that is 0. The sum is over rollouts if `counts_A` says how many have
+        each answer."""
+        total_A = self.sum_by_group(values_A if counts_A is None else values_A * counts_A)[self.group_A]
+        return np.divide(values_A, total_A, out=np.zeros(len(values_A)), where=total_A > 0)
+
     def sum_rollouts(self, values_R: NDArray[Any]) -> Floats:
         """Sum over the rollouts of each group."""
         return np.bincount(self.group_R, values_R, minlength=len(self.sizes_P)).astype(np.float64, copy=False)

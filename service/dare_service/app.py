@@ -25,18 +25,32 @@ from dare_reward.estimators.method import Method
 from dare_reward.methods import find, reads_entropy, settle, specs
 
 from .auth import Hosts, authorise, has_token, hide_token
-from .body import ARRIVED, Admission, Form, Lease, address, form, query, query_string, receive, stated_length
+from .body import (
+    ARRIVED,
+    Admission,
+    Form,
+    Lease,
+    Workers,
+    address,
+    form,
+    query,
+    query_string,
+    receive,
+    recorded,
+    stated_length,
+    unless_gone,
+)
 from .joins import OFF, join_refusal
-from .joins.openrlhf import OpenRLHF, looks_like
+from .joins.openrlhf import OpenRLHF
 from .joins.url_options import minted
+from .json_body import is_openrlhf
 from .log import Runs
 from .metrics import Metrics
 from .middleware import Observe
 from .problems import STOPPING, response, stopping
 from .reward_request import ReceivedRequest, score_request
-from .run_recorder import RunRecorder, recorded
+from .run_recorder import RunRecorder
 from .settings import UNMEASURED, Settings, SettingsError
-from .workers import Workers, unless_gone
 
 
 @dataclass(slots=True, eq=False)
@@ -183,7 +197,7 @@ async def reward(request: Request) -> Response:
     with Lease(state.admission) as lease:
         body = await _body(request, state, kind, lease)
         received = time.perf_counter() - started
-        if kind.name == "frame" or not looks_like(body):
+        if kind.name == "frame" or not is_openrlhf(body):
             return await _grouped(request, state, body, kind, received)
         answer = await _openrlhf(request, state, body)
     del body  # whoever waits for siblings holds none

@@ -1,5 +1,7 @@
 """What a request says: its URL, and its body, which is received into one buffer under limits and two time-outs.
 
+And the threads that work on it beside the event loop: nobody works for a client that has gone.
+
 Starlette's `Request.body()` joins chunks, which holds the body twice; 96 MiB would cost 192. A stated length is checked
 against the limits and reserves nothing: a client that states 128 MiB and sends none must not keep others out.
 """
@@ -7,9 +9,11 @@ against the limits and reserves nothing: a client that states 128 MiB and sends 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from fastapi import Request
 from starlette.datastructures import URL
@@ -21,9 +25,12 @@ from dare_reward.wire import MEDIA_TYPES
 from .problems import RefusalError
 from .settings import Settings
 
+T = TypeVar("T")
 Receive = Callable[[], Awaitable[Any]]
+Watch = Callable[[], None]
 
 ARRIVED = "dare.arrived"  # the extension of a server that knows whether it has the whole body
+INLINE_BYTES = 8 << 10  # of one rollout, whose answer is then read on the event loop: 3 ms at most
 RESERVE = 64 << 10  # a single rollout with its text: such posts are let in however much else is held
 
 
@@ -177,3 +184,63 @@ def query_string(request: Request) -> str:
 def address(request: Request) -> str:
     """The URL that was asked, without its query."""
     return str(URL(scope={**request.scope, "query_string": b""}))
+
+
+def recorded(request: Request) -> bool:
+    """Whether the run log is told of a request; a group of several needs the word of each."""
+    return request.headers.get("dare-record", "").lower() != "no"
+
+
+# --- the work on it --------------------------------------------------------------------------------------------------
+
+
+class Workers:
+    """Executors by kind of work: a storm of whole groups does not keep rollouts from being joined.
+
+    joins    single rollouts and their groups
+    groups   requests of whole groups
+    """
+
+    def __init__(self) -> None:
+        self.joins = ThreadPoolExecutor(2, "join")
+        self.groups = ThreadPoolExecutor(2, "estimate")
+
+    def stop(self) -> None:
+        """What has not begun will not; what runs is not waited for."""
+        for executor in (self.joins, self.groups):
+            executor.shutdown(wait=False, cancel_futures=True)
+
+
+async def run(executor: Executor, work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(executor, work)
+
+
+async def unless_gone(executor: Executor, work: Callable[[Watch], T], receive: Receive) -> T:
+    """`work(watch)` on a thread, or Disconnected as soon as the client is gone.
+
+    Work that has not begun then never does; what runs ends where it calls `watch`, which raises.
+    """
+    gone = threading.Event()
+
+    def watch() -> None:
+        if gone.is_set():
+            raise Disconnected
+
+    begun = executor.submit(work, watch)
+    result = asyncio.wrap_future(begun)
+    client = asyncio.ensure_future(until_gone(receive))
+    try:
+        await asyncio.wait((result, client), return_when=asyncio.FIRST_COMPLETED)
+        if not result.done():
+            raise Disconnected
+        return result.result()
+    finally:
+        gone.set()
+        begun.cancel()
+        result.cancel()
+        client.cancel()
+
+
+async def until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

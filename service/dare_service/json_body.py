@@ -27,6 +27,14 @@ _SURROGATE = re.compile(
     rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
 
+_OPENING = re.compile(rb'\s*\{\s*"(?:query|prompts|labels)"\s*:')
+_OPENING_BYTES = 4096  # a body that begins with more white space is no client's
+
+
+def is_openrlhf(body: bytes | bytearray) -> bool:
+    """The body's first key is one of OpenRLHF's, which no grouped request has: cheaper than parsing it twice."""
+    return _OPENING.match(body, 0, _OPENING_BYTES) is not None
+
 
 def read_json(body: bytes | bytearray | memoryview) -> Any:
     """The value that a body writes. RefusalError 400 for what is no JSON, and for a key that stands twice."""

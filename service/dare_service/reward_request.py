@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -12,18 +13,18 @@ import orjson
 
 from dare_reward import Reply
 from dare_reward.answers import ANSWERS_VERSION
-from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError, unknown_name
 from dare_reward.methods import find, specs
 from dare_reward.options import QUERY
+from dare_reward.scoring.request import Effort
 from dare_reward.scoring.score import score
 from dare_reward.scoring.update import AS_THEY_ARE, Labelled, Update
 from dare_reward.wire import unpack
 
 from .body import Form
-from .json_body import check_frame, check_json
+from .json_body import check_frame, check_json, read_json
 from .run_recorder import RunRecorder
-from .schema import REQUEST_KEYS, read_request
+from .schema import ENVELOPE, REQUEST_KEYS
 from .settings import Settings
 
 URL_KEYS = ("detail", "token", *QUERY)
@@ -83,7 +84,7 @@ def score_request(
     out = _joined(content_of, encoded)
     notes = {k: content[k] for k in ("run", "step") if content.get(k) is not None}
     notes |= {"groups": len(reply.groups), "rollouts": reply.diagnostics["rollouts"], "reward_method": asked.method}
-    if call.recorded:
+    if call.recorded and recorder.log is not None:
         recorder.record(
             found,
             content["groups"],
@@ -114,6 +115,26 @@ def _read_body(
         known = ", ".join(sorted(REQUEST_KEYS))
         raise RequestError(f"unknown field {unknown[:64]!r}. Known: {known}", code="unknown_field")
     return content, columns
+
+
+def read_request(text: bytes | bytearray | memoryview) -> dict[str, Any]:
+    """The request that a body holds, or an error that says what to send."""
+    content = read_json(text)
+    if isinstance(content, dict) and "groups" not in content:
+        raise RequestError(f"the body has no groups. {_meant(content.keys())}", loc=("groups",), code="missing")
+    return ENVELOPE.validate_python(content)
+
+
+def _meant(keys: AbstractSet[str]) -> str:
+    """What to send in the place of a body with these keys, which some other service would take."""
+    if {"prompt", "response"} <= keys:
+        return (
+            "This is what slime's --rm-type remote_rm posts: one rollout, and a reward is a group's. Use "
+            "--custom-rm-path dare_reward.stacks.slime.reward with --group-rm, see docs/stacks/slime.md"
+        )
+    if keys & {"completions", "responses", "texts"}:
+        return 'Send each prompt as a group: {"groups": [{"prompt": "...", "rollouts": [{"text": COMPLETION}, ...]}]}'
+    return 'Send {"groups": [{"rollouts": [{"answer": "4", "mean_entropy": 0.2}, ...]}]}, see docs/api.md'
 
 
 # NaN and infinity are written as null; what is a mapping and no dictionary, as an object.

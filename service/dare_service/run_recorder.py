@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_core import to_json
-from starlette.requests import Request
 
 from dare_reward.runs.line import RunRecord, of_scored
 from dare_reward.scoring.score import ScoredGroups
@@ -28,11 +27,6 @@ if TYPE_CHECKING:  # loaded where there is a log, and a page
 
 REMEMBERED: Final = 1 << 12  # requests that a repetition is known of
 PRIVATE: Final = 32 << 20  # bytes of a log that nobody has named a folder for
-
-
-def recorded(request: Request) -> bool:
-    """Whether the run log is told of a request; a group of several needs the word of each."""
-    return request.headers.get("dare-record", "").lower() != "no"
 
 
 class RunRecorder:

@@ -6,20 +6,16 @@ are refused by it too, and it names the first one: pydantic would list every one
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
 from typing import Annotated, Any, Literal, Required
 
 from pydantic import ConfigDict, FailFast, StringConstraints, TypeAdapter
 from pydantic import Field as Rule
 from typing_extensions import TypedDict
 
-from dare_reward.errors import RequestError
 from dare_reward.inputs import ACCEPTED, ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from dare_reward.options import BODY
 from dare_reward.params import Spec
 from dare_reward.scoring.request import LIMITS
-
-from .json_body import read_json
 
 # What a request says beside its groups.
 _SETTINGS: dict[str, Any] = {
@@ -118,27 +114,7 @@ def _request(group: Any, extra: Extra, *, most: int | None = None) -> TypeAdapte
     return TypeAdapter(_dictionary("RewardRequest", {**_SETTINGS, "groups": groups}, extra))
 
 
-_ENVELOPE = _request(Any, "allow")
-
-
-def read_request(text: bytes | bytearray | memoryview) -> dict[str, Any]:
-    """The request that a body holds, or an error that says what to send."""
-    content = read_json(text)
-    if isinstance(content, dict) and "groups" not in content:
-        raise RequestError(f"the body has no groups. {_meant(content.keys())}", loc=("groups",), code="missing")
-    return _ENVELOPE.validate_python(content)
-
-
-def _meant(keys: AbstractSet[str]) -> str:
-    """What to send in the place of a body with these keys, which some other service would take."""
-    if {"prompt", "response"} <= keys:
-        return (
-            "This is what slime's --rm-type remote_rm posts: one rollout, and a reward is a group's. Use "
-            "--custom-rm-path dare_reward.stacks.slime.reward with --group-rm, see docs/stacks/slime.md"
-        )
-    if keys & {"completions", "responses", "texts"}:
-        return 'Send each prompt as a group: {"groups": [{"prompt": "...", "rollouts": [{"text": COMPLETION}, ...]}]}'
-    return 'Send {"groups": [{"rollouts": [{"answer": "4", "mean_entropy": 0.2}, ...]}]}, see docs/api.md'
+ENVELOPE = _request(Any, "allow")
 
 
 def described() -> TypeAdapter[dict[str, Any]]:

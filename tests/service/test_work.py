@@ -15,13 +15,11 @@ from pydantic_core import to_json
 from dare_reward import estimate
 from dare_reward.answers.classes import key_of
 from dare_service.app import create_app
-from dare_service.body import Disconnected
+from dare_service.body import INLINE_BYTES, Disconnected, unless_gone
 from dare_service.joins.openrlhf import OpenRLHF
 from dare_service.log import logger
-from dare_service.reward_request import _dump, _joined
-from dare_service.schema import read_request
+from dare_service.reward_request import _dump, _joined, read_request
 from dare_service.settings import Settings
-from dare_service.workers import INLINE_BYTES, unless_gone
 
 pytestmark = pytest.mark.anyio
 HARD = [rf"\sqrt{{\tan(\binom{{\pi}}{{a}})+|(a)^{{{i}.1}}-\Gamma(i)|}}" for i in range(6)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..estimators.common import share_of
 from ..groups import Groups
 from ..segments import Floats, positions
 
@@ -19,5 +18,5 @@ def contested(groups: Groups) -> Floats:
     order = np.lexsort((-groups.votes_A, groups.group_A))
     place_A = np.empty(len(order), np.int64)
     place_A[order] = positions(groups.support_P)
-    first_P, second_P = (groups.sum_by_group(share_of(groups, groups.votes_A) * (place_A == k)) for k in (0, 1))
+    first_P, second_P = (groups.sum_by_group(groups.share(groups.votes_A) * (place_A == k)) for k in (0, 1))
     return np.where(first_P + second_P >= 0.5, second_P, 0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 from ..errors import RequestError
@@ -10,7 +10,6 @@ from ..params import Param, parameters
 from ..segments import Bools
 from .choices import option_letters
 from .classes import classify
-from .effort import Effort
 from .extraction.final_answer import EMPTY, Extraction, Unmarked, extract
 from .kinds import Kind
 from .spans import Span, answer_span
@@ -175,18 +174,19 @@ def why_none(answer: str | None) -> str:
 
 
 def read_spans(
-    groups: Sequence[JSON], silent_R: Bools, effort: Effort, reading: Mapping[str, Any]
+    groups: Sequence[JSON], silent_R: Bools, before_each: Callable[[], None], reading: Mapping[str, Any]
 ) -> list[list[Span | None]]:
     """[start, end) of each rollout's answer in its text, None where there is no text that it is read from.
 
     `silent_R` marks rollouts without a token; `reading` holds the parameters of `read_answers` that a request sets.
+    `before_each` may raise where the request may cost no more.
     """
     silent = iter(silent_R.tolist())
 
     def span(rollout: JSON, group: JSON) -> Span | None:
         if next(silent) or "answer" in rollout or not (said := spoken(rollout.get("text"))):
             return None
-        effort.check(("groups",))
+        before_each()
 
         def read(text: str) -> str | None:
             (found,) = read_answers([{**rollout, "text": text}], [False], **asked_of(group), **reading)

@@ -23,20 +23,13 @@ def share_of_votes(groups: Groups, m_P: NDArray[Any] | None = None) -> Floats:
     return groups.votes_A / np.maximum(m_P, 1)[groups.group_A]
 
 
-def share_of(groups: Groups, values_A: Floats, *, counts_A: Floats | None = None) -> Floats:
-    """Each value over its group's sum, 0 where that is 0. The sum is over rollouts if `counts_A` says how many have
-    each answer."""
-    total_A = groups.sum_by_group(values_A if counts_A is None else values_A * counts_A)[groups.group_A]
-    return np.divide(values_A, total_A, out=np.zeros(len(values_A)), where=total_A > 0)
-
-
 def share_of_exp(groups: Groups, log_R: Floats, used_R: Bools) -> Floats:
     """exp of the used rollouts' values, summed by answer, over the group's sum; relative to the group's greatest value,
     so that nothing underflows into a tie. Shape [A]."""
     shifted_R = np.where(used_R, log_R, -np.inf)
     most_P = groups.max_rollouts(shifted_R)
     mass_R = np.exp(shifted_R - np.where(np.isfinite(most_P), most_P, 0.0)[groups.group_R])
-    return share_of(groups, groups.sum_by_answer(mass_R))
+    return groups.share(groups.sum_by_answer(mass_R))
 
 
 def winner(groups: Groups, value_A: Floats) -> Bools:

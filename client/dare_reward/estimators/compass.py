@@ -17,7 +17,7 @@ import numpy as np
 from ..groups import Groups, Ragged
 from ..params import Param
 from ..segments import Floats, segment_means, segment_sums
-from .common import by_answer, share_of
+from .common import by_answer
 from .method import Estimate, Method
 from .trace_confidence import narrow_groups
 
@@ -49,7 +49,7 @@ def compass(
     weighted = segment_sums(paired * gap_T[np.repeat(both_R, topk.lengths)], lengths)
     path_R[both_R] = np.where(total > 0, weighted / np.where(total > 0, total, 1.0), np.nan_to_num(mean_R[both_R]))
 
-    share_A = share_of(groups, groups.sum_by_answer(confidence_R))
+    share_A = groups.share(groups.sum_by_answer(confidence_R))
     label_A = groups.first_max(share_A)
     best_P = groups.max_rollouts(np.where(groups.valid_R, confidence_R, 0.0))
     agrees_R = groups.spread(label_A, fill=False)

@@ -25,7 +25,7 @@ from ..errors import GroupError, RequestError
 from ..groups import Groups
 from ..params import Param
 from ..segments import Bools, Floats
-from .common import no_groups, share_of, share_of_exp
+from .common import no_groups, share_of_exp
 from .method import PROBABILITY, Certainty, Estimate, Method, When, lacking
 
 EXPONENT = (
@@ -133,7 +133,7 @@ def dare(
         instead = groups.first_max(p_hat_A) if on_all_pruned == "keep_argmax" else np.ones(len(kept_A), bool)
         kept_A = kept_A | (instead & all_pruned_P[groups.group_A])
 
-    p_A = share_of(groups, p_hat_A * kept_A, counts_A=n_A if renorm == "rollouts" else None)
+    p_A = groups.share(p_hat_A * kept_A, counts_A=n_A if renorm == "rollouts" else None)
     q_A = _bonus_uncertainty(u_A, u_norm, vocab_size)
     m_P = {
         "retained": groups.sum_by_group(n_A * kept_A),
@@ -249,7 +249,7 @@ def distribution(
         p_hat_A = share_of_exp(groups, np.where(lacking_P[groups.group_R], 0.0, exponent * value_R), groups.valid_R)
     else:
         sure_A = _confidence(groups, u_A, weight=weight, eps_A=eps_A, exponent=exponent, lam=lam)
-        p_hat_A = share_of(groups, n_A * sure_A)
+        p_hat_A = groups.share(n_A * sure_A)
     return Distribution(
         p_hat_A=p_hat_A,
         u_A=u_A,
@@ -268,7 +268,7 @@ def _votes(groups: Groups) -> Distribution:
     """Of exponent 0: the shares of votes. No entropy is looked at."""
     nothing_A, no_P = np.zeros(len(groups.votes_A)), no_groups(groups)
     return Distribution(
-        p_hat_A=share_of(groups, groups.votes_A),
+        p_hat_A=groups.share(groups.votes_A),
         u_A=nothing_A,
         eps_A=nothing_A,
         uncertainty_A=np.full_like(nothing_A, np.nan),

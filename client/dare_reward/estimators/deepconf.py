@@ -9,7 +9,7 @@ import numpy as np
 from ..groups import Groups
 from ..params import Param
 from ..segments import segment_quantiles
-from .common import by_answer, share_of, winner
+from .common import by_answer, winner
 from .method import Estimate, Method
 from .trace_confidence import Trace, narrow_groups, token_confidence, window_confidence
 
@@ -55,7 +55,7 @@ def deepconf(
     valid_P = groups.sum_rollouts(groups.valid_R).astype(np.int64)
     least_P = np.nan_to_num(segment_quantiles(weight_R[groups.valid_R], valid_P, 1 - keep), nan=0.0)
     votes_R = groups.valid_R & (weight_R >= least_P[groups.group_R])
-    share_A = share_of(groups, groups.sum_by_answer(weight_R * votes_R))
+    share_A = groups.share(groups.sum_by_answer(weight_R * votes_R))
     label_A = winner(groups, share_A)
     return by_answer(
         groups,

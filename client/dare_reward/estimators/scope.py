@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ..groups import Groups, Ragged
 from ..params import Param
 from ..segments import Floats, Ints, offsets
-from .common import by_answer, share_of, winner
+from .common import by_answer, winner
 from .method import Estimate, Method, When
 from .trace_confidence import generated_ends, narrow_groups, step_confidence, token_confidence
 
@@ -78,7 +78,7 @@ def scope(
         groups,
         groups.sum_by_answer(rewards_R) / groups.votes_A,
         rewards_R=rewards_R,
-        support={"p_hat": share_of(groups, groups.sum_by_answer(weight_R))},
+        support={"p_hat": groups.share(groups.sum_by_answer(weight_R))},
         label_A=winner(groups, count_A),
         errors=narrow_groups(groups, topk),
         extra_P={"subgroup_size": size_P.astype(np.float64)},

@@ -222,10 +222,7 @@ class RunBook:
     gone: int = 0
 
     def add(self, line: Line) -> None:
-        self._run(line.get("run")).add(line)
-
-    def _run(self, name: Any) -> RunTotals:
-        name = str(name or "")[:256]
+        name = str(line.get("run") or "")[:256]
         if name not in self.runs:
             self._make_room()
             self.runs[name] = RunTotals(name, self.loose)
@@ -234,7 +231,7 @@ class RunBook:
         self.runs.move_to_end(name)
         self.version += 1
         run.version = self.version
-        return run
+        run.add(line)
 
     def _make_room(self) -> None:
         """For one run more. Each time that their number doubles, every run gives up half of its points and groups."""

@@ -124,7 +124,7 @@ def of_scored(
         [text_A[a] for a in arrays.answer_R.tolist()],
         scored.correct_R,
         asked,
-        _tokens(arrays.sizes_P.tolist(), arrays.columns, asked),
+        _tokens(arrays.sizes_P.tolist(), arrays.columns, asked) if "token_entropies" in asked else None,
         None if any(g.token_mask is not None for g in replies) else encoded,
     )
 
@@ -205,7 +205,12 @@ def _groups(record: RunRecord, time: float) -> list[dict[str, Any]]:
     stamp = datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     head = {"v": VERSION, "time": stamp, "run": record.run, "step": record.step, "seconds": round(record.seconds, 6)}
     columns: dict[str, Sequence[Any]] = {name: _values(name, column) for name, column in record.columns.items()}
-    columns["correct"] = _right(record)
+    graded, pairs = record.correct_R, zip(record.groups, record.replies, strict=True)
+    columns["correct"] = (
+        [right for group, reply in pairs for right in _graded(group, reply)]
+        if graded is None
+        else _values("correct", graded)
+    )
     if record.tokens is not None:
         columns["token_entropies"] = [row or None for row in _token_rows(record.tokens)]
     answers = record.answers_R
@@ -267,14 +272,6 @@ def _stripped(group: JSON, asked: frozenset[str]) -> dict[str, Any]:
 
 def _reply(reply: GroupReply) -> dict[str, Any]:
     return {**group_json(reply), "token_mask": None}
-
-
-def _right(record: RunRecord) -> Sequence[bool | None]:
-    """Whether each rollout is right: as it was graded, else by its answer and its group's label."""
-    if record.correct_R is not None:
-        return _values("correct", record.correct_R)
-    pairs = zip(record.groups, record.replies, strict=True)
-    return [right for group, reply in pairs for right in _graded(group, reply)]
 
 
 def _graded(group: JSON, reply: GroupReply) -> Sequence[bool | None]:

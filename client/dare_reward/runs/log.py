@@ -126,11 +126,6 @@ class _Segment:
         with suppress(OSError):
             os.ftruncate(self.fd, self.size)
 
-    @property
-    def room(self) -> int:
-        """Bytes that it takes on the disk: many small runs count as what they are."""
-        return max(self.size, BLOCK)
-
     def gone(self) -> bool:
         """Somebody has deleted the file, or it cannot be opened again. Opens it if it is closed."""
         if self.fd < 0:
@@ -266,7 +261,8 @@ class RunLog:
         while True:
             with self._more:
                 if not self._queue and not self._stopping:
-                    self._more.wait(self._watch)
+                    # An idle thread looks at the age of its segments now and then.
+                    self._more.wait(max(1.0, self.max_age / SHARE) if self.max_age else None)
                 stopping = self._stopping
             if not stopping:
                 time.sleep(PAUSE)
@@ -285,11 +281,6 @@ class RunLog:
         for segment in self._open.values():
             segment.close()
         self._open.clear()
-
-    @property
-    def _watch(self) -> float | None:
-        """Seconds after which an idle thread looks at the age of its segments."""
-        return max(1.0, self.max_age / SHARE) if self.max_age else None
 
     def _drain(self) -> None:
         """Write what waits now, run by run, a member at a time."""
@@ -333,7 +324,7 @@ class RunLog:
         """The run's segment, a new one if the old one is full, too old, or was deleted."""
         segment = self._open.pop(run, None)
         if segment is not None and (
-            segment.size >= self._largest
+            segment.size >= min(LARGEST, self.max_bytes // SHARE)
             or (self.max_age and now - segment.began > self.max_age / SHARE)
             or segment.gone()
         ):
@@ -351,19 +342,16 @@ class RunLog:
             self._open.popitem(last=False)[1].close()
         return segment
 
-    @property
-    def _largest(self) -> int:
-        return min(LARGEST, self.max_bytes // SHARE)
-
     def _bound(self, now: float) -> None:
         """Delete the oldest of this process's own segments while they are too many or too old."""
-        total = sum(s.room for s in self._own)
+        # What they take on the disk: many small runs count as what they are.
+        total = sum(max(s.size, BLOCK) for s in self._own)
         while self._own and (total > self.max_bytes or 0 < self.max_age < now - self._own[0].wrote):
             oldest = self._own.popleft()
             for run in [name for name, s in self._open.items() if s is oldest]:
                 del self._open[run]
             oldest.close()
-            total -= oldest.room
+            total -= max(oldest.size, BLOCK)
             with suppress(OSError):
                 oldest.path.unlink()
             with suppress(OSError):

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from .._pattern import pattern
 from ..errors import RequestError
@@ -85,22 +85,17 @@ class Segment:
 
     def lines(self) -> Iterator[Line]:
         """The lines of all members that were not read before."""
-        for texts in self._members():
-            for text in texts:
-                if (line := self._line(text)) is not None:
-                    self.ledger.count("read")
-                    yield line
-
-    def _line(self, text: bytes) -> Line | None:
-        try:
-            line: Any = self.loads(text)
-        except (ValueError, RecursionError):
-            self._lose("unreadable", "a line is no JSON")
-            return None
-        if why := fault(line):
-            self._lose("refused", why)
-            return None
-        return cast("Line", line)
+        for text in chain.from_iterable(self._members()):
+            try:
+                line: Any = self.loads(text)
+            except (ValueError, RecursionError):
+                self._lose("unreadable", "a line is no JSON")
+                continue
+            if why := fault(line):
+                self._lose("refused", why)
+            else:
+                self.ledger.count("read")
+                yield line
 
     def _lose(self, fate: Fate, why: str, lines: int = 1) -> None:
         self.ledger.count(fate, f"{self.file}: {why}", lines)
@@ -214,7 +209,8 @@ class Follower:
         if not self._begun:
             self._begun = True
             self._skip(sizes)
-        return _in_order([self._known[f] for f, (_, size) in sizes.items() if size > self._known[f].offset])
+        grown = [self._known[f] for f, (_, size) in sizes.items() if size > self._known[f].offset]
+        return grown[0].lines() if len(grown) == 1 else _in_order(grown)
 
     def _sizes(self) -> Mapping[Path, tuple[float, int]]:
         """When each segment was written, and how large it is."""

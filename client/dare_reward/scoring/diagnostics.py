@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from ..analysis.auroc import group_auroc
 from ..answers.classes import grades
-from ..answers.effort import Effort
 from ..answers.labels import read_labels
 from ..groups import Groups
 from ..numbers import MAJORITY, NUMBERS, means, pass_sums
 from ..segments import Bools, Floats, offsets
-from .request import Prepared
+from .request import Effort, Prepared
 
 LOW_ENTROPY = 0.02  # nats: below it a repetition loop is likelier than confidence
 

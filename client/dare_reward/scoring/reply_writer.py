@@ -195,18 +195,22 @@ def _masks(mask: Ragged) -> list[tuple[bool, ...] | None]:
 
 def _support(prepared: Prepared, result: Estimate) -> list[Support]:
     groups = prepared.groups
-    nothing = [None] * len(groups.text_A)
-    columns = [_numbers(result.support_A[n]) if n in result.support_A else nothing for n in SUPPORT_COLUMNS]
+    nothing = np.full(len(groups.text_A), np.nan)
+    columns = _numbers(np.array([result.support_A.get(name, nothing) for name in SUPPORT_COLUMNS], np.float64))
     counts = groups.votes_A.astype(int).tolist()
     kept = result.support_A["kept"].tolist()
     return [*map(Support, groups.text_A, prepared.keys_A, counts, *columns, kept)]
 
 
-def _numbers(column: NDArray[Any]) -> list[float | None]:
-    values: list[float | None] = column.tolist()
-    if not np.isnan(column).any():
-        return values
-    return [None if x != x else x for x in values]  # noqa: PLR0124  (NaN is what differs from itself)
+def _numbers(column: NDArray[Any]) -> list[Any]:
+    """As lists of JSON, whose numbers may be missing."""
+    missing = np.isnan(column)
+    entries = column
+    if missing.any():
+        entries = column.astype(object)
+        entries[missing] = None
+    values: list[Any] = entries.tolist()
+    return values
 
 
 def _flags(prepared: Prepared, own: Mapping[str, Bools], rewards_R: Floats) -> list[tuple[str, ...]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import accumulate, chain, pairwise
@@ -18,8 +18,8 @@ from typing import Any, Final, TypeGuard
 import numpy as np
 
 from ..answers import Classes, Kind, Span, classify, official_key
+from ..answers.algebra.numbers import work
 from ..answers.classes import Labels, classes_of, listed
-from ..answers.effort import Effort
 from ..answers.rollouts import (
     READING,
     Readings,
@@ -85,6 +85,40 @@ LIMITED: Final[Mapping[str, tuple[str, str]]] = {
     "text": ("characters", "(DARE_MAX_TEXT): shorten it"),
     "total": ("rollouts", "in one request: split it by group"),
 }
+
+
+class Effort:
+    """What one request has cost, in the thread that makes this: reading answers, and methods that compute much.
+
+    A step is what `algebra` counts, about five microseconds. The count is the same on every machine and whatever the
+    caches hold.
+
+    limit   steps; more is a LimitError
+    watch   called now and then; raises where nobody waits for the result any more
+    """
+
+    def __init__(self, limit: int = sys.maxsize, watch: Callable[[], None] = lambda: None) -> None:
+        self._limit = limit
+        self._begun = work.spent
+        self.watch = watch
+
+    def spend(self, steps: int, loc: Sequence[str | int]) -> None:
+        """Before something is done for the place `loc` that takes so many steps."""
+        work.spent += steps
+        self.check(loc)
+
+    def check(self, loc: Sequence[str | int]) -> None:
+        """After something was done for the place `loc`."""
+        self.watch()
+        spent = work.spent - self._begun
+        if spent > self._limit:
+            raise LimitError(
+                f"the request takes {spent} steps up to here; at most {self._limit} in one request: split it by group",
+                loc=loc,
+                code="steps",
+            )
+
+
 LIMITS = Limits()
 UNLIMITED = Limits(sys.maxsize, sys.maxsize, sys.maxsize)
 
@@ -215,7 +249,7 @@ def flat_spans(groups: Sequence[JSON], effort: Effort, params: Mapping[str, Any]
     """Each rollout's answer in its text, as [start, end) of characters."""
     silent_R = np.zeros(sum(len(g["rollouts"]) for g in groups), bool)  # without tokens there are none to find
     reading = {k: v for k, v in params.items() if k in READING}
-    return list(chain.from_iterable(read_spans(groups, silent_R, effort, reading)))
+    return list(chain.from_iterable(read_spans(groups, silent_R, partial(effort.check, ("groups",)), reading)))
 
 
 def _column_P(field: Field, groups: Sequence[JSON]) -> Floats:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from ..answers.effort import Effort
 from ..answers.rollouts import READING, Readings, read_spans
 from ..errors import GroupError, RequestError
 from ..estimators.method import Estimate, Method
@@ -26,7 +26,7 @@ from ..segments import Bools, Floats
 from .array_inputs import Columns
 from .diagnostics import correctness, describe_groups
 from .reply_writer import Judged, graded, with_spans, write
-from .request import LIMITS, Limits, Prepared, of_arrays, prepare
+from .request import LIMITS, Effort, Limits, Prepared, of_arrays, prepare
 from .update import AS_THEY_ARE, Labelled, Update, second_sizes
 
 JSON = Mapping[str, Any]
@@ -157,8 +157,8 @@ def score(
     if update.spans:
         if isinstance(groups, Groups):
             raise RequestError("spans are of texts; prepared arrays hold none", loc=("spans",), code="parameter")
-        silent_R = prepared.groups.column("num_tokens") == 0
-        reply = with_spans(reply, read_spans(groups, silent_R, effort, {k: base.reading[k] for k in READING}))
+        silent_R, watch = prepared.groups.column("num_tokens") == 0, partial(effort.check, ("groups",))
+        reply = with_spans(reply, read_spans(groups, silent_R, watch, {k: base.reading[k] for k in READING}))
     return ScoredGroups(prepared, correct_R, main, reply, time.perf_counter() - begun)
 
 

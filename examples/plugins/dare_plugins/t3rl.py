@@ -6,7 +6,7 @@ from typing import Annotated
 
 import numpy as np
 
-from dare_reward.estimators.common import by_answer, share_of
+from dare_reward.estimators.common import by_answer
 from dare_reward.estimators.method import Estimate, Method
 from dare_reward.groups import Groups
 from dare_reward.params import Param
@@ -26,7 +26,7 @@ def t3rl(
 ) -> Estimate:
     """r = 1 for the answer with the greatest weighted vote (ties: first seen), else 0."""
     verified_R = groups.column("verified") > 0
-    share_A = share_of(groups, groups.sum_by_answer(np.where(verified_R, verified_weight, 1.0)))
+    share_A = groups.share(groups.sum_by_answer(np.where(verified_R, verified_weight, 1.0)))
     label_A = groups.first_max(share_A)
     return by_answer(groups, label_A.astype(np.float64), support={"p_hat": share_A}, label_A=label_A)
 

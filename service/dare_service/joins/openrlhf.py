@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +23,6 @@ from typing import Any, Final
 from fastapi import Request, Response
 from pydantic_core import to_json
 
-from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
 from dare_reward.membership import FormedGroup, Member, gather
 from dare_reward.methods import find, scale_unseen
@@ -40,31 +38,35 @@ from dare_reward.openrlhf import (
     outcomes,
 )
 from dare_reward.reply import GroupReply
+from dare_reward.scoring.request import Effort
 from dare_reward.scoring.score import LABEL_CONFLICT, score
 
-from ..body import Disconnected, address, query_string
+from ..body import (
+    INLINE_BYTES,
+    Disconnected,
+    Watch,
+    Workers,
+    address,
+    query_string,
+    recorded,
+    run,
+    unless_gone,
+    until_gone,
+)
 from ..json_body import check_json, read_json
 from ..log import Runs, logger
 from ..metrics import Metrics
 from ..problems import RefusalError
-from ..run_recorder import RunRecorder, recorded
+from ..run_recorder import RunRecorder
 from ..settings import Settings
 from ..uvicorn_connection import ENDED
-from ..workers import INLINE_BYTES, Watch, Workers, run, unless_gone, until_gone
 from .join import Held, Join, JoiningGroup, WaitingClient
 from .response_start import response_start
 from .url_options import INSTALL, Run, run_of
 
 KEYS: Final = frozenset({"query", "prompts", "labels"})
-OPENING: Final = re.compile(rb'\s*\{\s*"(?:query|prompts|labels)"\s*:')
-OPENING_BYTES: Final = 4096  # a body that begins with more white space is no client's
 ONE_ROLLOUT: Final = 256 << 10  # what is longer is read in the threads of whole steps
 LABEL: Final = json.JSONEncoder(sort_keys=True)
-
-
-def looks_like(body: bytes | bytearray) -> bool:
-    """The body's first key is one of OpenRLHF's, which no grouped request has: cheaper than parsing it twice."""
-    return OPENING.match(body, 0, OPENING_BYTES) is not None
 
 
 @dataclass(frozen=True, slots=True)
