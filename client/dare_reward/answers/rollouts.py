@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
 from ..errors import RequestError
@@ -10,7 +12,7 @@ from ..params import Param, parameters
 from ..segments import Bools
 from .choices import option_letters
 from .classes import classify
-from .extraction.final_answer import EMPTY, Extraction, Unmarked, extract
+from .extraction.final_answer import EMPTY, WHY_NONE, Extraction, Unmarked, extract
 from .kinds import Kind
 from .spans import Span, answer_span
 from .ttrl_strings import official_answer
@@ -171,6 +173,39 @@ def number_text(value: float) -> str:
 def why_none(answer: str | None) -> str:
     """The reason of a given answer that turns out to be none."""
     return "blank" if answer else EMPTY
+
+
+@dataclass(slots=True)
+class Unanswered:
+    """How many rollouts have no answer and why, over groups: what to look at when most rewards are 0."""
+
+    rollouts: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    def add(self, rollouts: int, no_answer: Mapping[str, int] | None) -> None:
+        """A group of so many rollouts; `no_answer` counts reasons, as in the diagnostics of a reply."""
+        self.rollouts += rollouts
+        self.reasons.update(no_answer or {})
+
+    @property
+    def count(self) -> int:
+        """Rollouts without an answer."""
+        return self.reasons.total()
+
+    @property
+    def most(self) -> bool:
+        """Whether more than half of the rollouts have none."""
+        return 2 * self.count > self.rollouts
+
+    @property
+    def why(self) -> str:
+        """The commonest reason in brackets, or nothing."""
+        common = self.reasons.most_common(1)
+        return f" (mostly: {WHY_NONE[common[0][0]]})" if common and common[0][0] in WHY_NONE else ""
+
+    def __str__(self) -> str:
+        """`29 of 640 rollouts without an answer (mostly: it hit its length limit before it closed a box)`."""
+        return f"{self.count:,} of {self.rollouts:,} rollouts without an answer{self.why}"
 
 
 def read_spans(

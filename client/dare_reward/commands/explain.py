@@ -12,8 +12,15 @@ from typing import Any, Final
 import numpy as np
 
 from dare_reward.answers import Extraction, classify
-from dare_reward.answers.rollouts import ANSWER_SPECS, READING, asked_of, kind_of, option_tuple, read_answers
-from dare_reward.answers.unanswered import Unanswered
+from dare_reward.answers.rollouts import (
+    ANSWER_SPECS,
+    READING,
+    Unanswered,
+    asked_of,
+    kind_of,
+    option_tuple,
+    read_answers,
+)
 from dare_reward.commands.tables import Screen, add_wide, group_table, number, screen_of, short_answer, table, wrapped
 from dare_reward.errors import DareError, RequestError, printable
 from dare_reward.files.reader import Reader

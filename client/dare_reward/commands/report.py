@@ -12,8 +12,7 @@ from typing import Any
 
 from dare_reward._version import __version__
 from dare_reward.analysis.shown import Shown
-from dare_reward.answers.rollouts import ANSWER_SPECS
-from dare_reward.answers.unanswered import Unanswered
+from dare_reward.answers.rollouts import ANSWER_SPECS, Unanswered
 from dare_reward.errors import RequestError
 from dare_reward.files.output import text_file
 from dare_reward.files.reader import Reader

@@ -8,7 +8,7 @@ from typing import Any
 
 from dare_reward.answers.classes import Labels
 
-from ..answers.unanswered import Unanswered
+from ..answers.rollouts import Unanswered
 from ..files.reader import Faults
 from ..ledger import Fate, Ledger
 from ..reply import GroupReply

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, Final
 
 from .._pattern import pattern
-from ..answers.unanswered import Unanswered
+from ..answers.rollouts import Unanswered
 from ..errors import printable
 from ..numbers import pooled
 from ..reply import Reply
