@@ -96,7 +96,11 @@ class Groups:
         for name, column in self.columns.items():
             _check_column(name, column, rollouts)
         for name, column_P in self.columns_P.items():
-            _check_column_of_groups(name, column_P, len(self.sizes_P))
+            if column_P.shape != self.sizes_P.shape:
+                message = f"{len(column_P)} values for {len(self.sizes_P)} groups"
+                raise RequestError(message, loc=("groups", name), code="shape")
+            if name in GROUP_FIELDS:
+                _check_range(GROUP_FIELDS[name], column_P)
 
     @cached_property
     def group_R(self) -> Ints:
@@ -273,13 +277,6 @@ def _check_column(name: str, column: NDArray[Any] | Ragged, rollouts: int) -> No
         raise RequestError(f"is one value per {rule.unit}", loc=("groups", name), code="shape")
     if not isinstance(column, Ragged):
         _check_range(rule, values)
-
-
-def _check_column_of_groups(name: str, column_P: Floats, groups: int) -> None:
-    if column_P.shape != (groups,):
-        raise RequestError(f"{len(column_P)} values for {groups} groups", loc=("groups", name), code="shape")
-    if name in GROUP_FIELDS:
-        _check_range(GROUP_FIELDS[name], column_P)
 
 
 def _check_range(rule: Field, values: NDArray[Any]) -> None:

@@ -39,8 +39,10 @@ def estimate_of(name: str, vocab_size: int | None = None) -> EntropyEstimate | N
             )
         words = "the k largest log-probabilities of each token"
         return EntropyEstimate("topk", "topk_logprobs", _lists, partial(_of_top, vocab_size), words)
+    if name == "exact":
+        return None
     words = "the mean of -log p over the sampled tokens"
-    return EntropyEstimate("logprob", "token_logprobs", _numbers, _of_sampled, words) if name == "logprob" else None
+    return EntropyEstimate("logprob", "token_logprobs", _numbers, lambda column: [-x for x in column], words)
 
 
 def fill(group: dict[str, Any], how: EntropyEstimate) -> bool:
@@ -51,7 +53,8 @@ def fill(group: dict[str, Any], how: EntropyEstimate) -> bool:
     columns = [r.get(how.column) or _of_sum(how, r) for r in rollouts]
     if not all(isinstance(c, list) and c and how.fits(c) for c in columns):
         return False
-    if (highest := max(map(_highest, columns))) > ROUNDING:
+    highest = max(max(entry) if isinstance(entry, list) else entry for column in columns for entry in column)
+    if highest > ROUNDING:
         raise RequestError(f"{how.column}: {highest:g} is above 0, and so no log-probability", code="range")
     for rollout, column in zip(rollouts, columns, strict=True):
         entropies = how.tokens(column)
@@ -74,10 +77,6 @@ def _of_sum(how: EntropyEstimate, rollout: dict[str, Any]) -> list[float]:
     return [total / count]
 
 
-def _of_sampled(column: list[Any]) -> Sequence[float]:
-    return [-x for x in column]
-
-
 def _of_top(vocab_size: int, column: list[Any]) -> Sequence[float]:
     """Engines list the sampled token beside the k largest, so every token counts as many as the shortest row has."""
     k = min(map(len, column))
@@ -94,10 +93,6 @@ def _numbers(column: list[Any]) -> bool:
 def _lists(column: list[Any]) -> bool:
     """At least two candidates for each token."""
     return all(isinstance(row, list) and len(row) > 1 and _numbers(row) for row in column)
-
-
-def _highest(column: list[Any]) -> float:
-    return float(max(max(entry) if isinstance(entry, list) else entry for entry in column))
 
 
 def _is_number(value: Any) -> TypeGuard[int | float]:
