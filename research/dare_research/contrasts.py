@@ -1,4 +1,4 @@
-"""Statistics of paired runs: an interval for the mean difference of two arms.
+"""Statistics of paired runs, an interval for the mean difference of two arms; and of questions.
 
 A pair is two runs from the same base with the same seed, one per arm. The unit is the difference on one prompt, nested
 as bases > seeds > prompts. Bases are pretrained apart and few; seeds share their base; prompts are shared by the seeds
@@ -8,12 +8,13 @@ of a base. The mean gives every base the same weight, in it every seed, in it ev
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from dare_reward.segments import Floats
+from dare_reward.segments import Floats, Ints
 
 Nested = Sequence[Sequence[Floats]]  # bases > seeds > one value per prompt
 
@@ -165,3 +166,45 @@ def student(means: Floats) -> tuple[Ends, float]:
     wide, narrow = (float(stdtrit(count - 1, q)) * error for q in (0.975, 0.95))
     p = 2 * float(stdtr(count - 1, -abs(middle) / error)) if error > 0 else float(middle == 0)
     return Ends(middle - wide, middle + wide, middle - narrow, middle + narrow), p
+
+
+# --- means over questions, whose draws stay within families ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Resampled:
+    """A mean over questions, its 95 and 90 per cent interval, and the two-sided p of its difference from 0."""
+
+    estimate: float
+    low: float
+    high: float
+    low90: float
+    high90: float
+    p: float
+    questions: int
+
+    def record(self) -> dict[str, Any]:
+        return {name: round(v, 5) if np.isfinite(v) else None for name, v in asdict(self).items()}
+
+
+def draws(families: Sequence[str]) -> Ints:
+    """How often each question is in each draw, with replacement, as many of each family as there are. Shape [D, Q]."""
+    rng, names = np.random.default_rng(0), np.asarray(families)
+    out = np.zeros((RESAMPLES, len(names)), np.int64)
+    for family in sorted(set(families)):
+        at = np.flatnonzero(names == family)
+        out[:, at] = rng.multinomial(len(at), np.full(len(at), 1 / len(at)), size=RESAMPLES)
+    return out
+
+
+def estimate(values_Q: Floats, drawn_DQ: Ints) -> Resampled:
+    """Of the mean of the values that are numbers."""
+    known = np.isfinite(values_Q)
+    if not known.any():
+        return Resampled(np.nan, np.nan, np.nan, np.nan, np.nan, 1.0, 0)
+    counts = drawn_DQ[:, known]
+    with np.errstate(invalid="ignore"):
+        means = (counts @ values_Q[known]) / counts.sum(axis=1)
+    means = means[np.isfinite(means)]
+    low, high, low90, high90 = (float(q) for q in np.quantile(means, [0.025, 0.975, 0.05, 0.95]))
+    return Resampled(float(values_Q[known].mean()), low, high, low90, high90, _two_sided(means), int(known.sum()))

@@ -28,8 +28,7 @@ from dare_reward.files.output import write_files
 from dare_reward.scoring.array_inputs import without_tokens
 from dare_reward.segments import Floats
 
-from .contrasts import holm
-from .real_model.bootstrap import Resampled, draws, estimate
+from .contrasts import Resampled, draws, estimate, holm
 
 JSON = dict[str, Any]
 Fate = Literal["above", "below", "equal", "open"]

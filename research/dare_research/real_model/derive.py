@@ -9,8 +9,7 @@ import numpy as np
 
 from dare_reward.segments import Floats, Ints
 
-from ..contrasts import holm
-from .bootstrap import Resampled, draws, estimate
+from ..contrasts import Resampled, draws, estimate, holm
 from .sample import SampledQuestion
 from .weights import WEIGHTS, heaviest, label_right, masses
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..real_model.bootstrap import draws, estimate
+from ..contrasts import draws, estimate
 from .pages import Figure, Page, Table, gain, percent
 
 WEIGHTS = ("trace", "answer", "ppc", "rpc", "p_answer", "tie")
