@@ -64,8 +64,8 @@ def prepare(room: str, folder: Path) -> None:
     shutil.copytree(ROOT / "client" / "dare_reward", folder / "src" / "dare_reward")
     for name in ("data", "golden"):
         shutil.copytree(ROOT / "tests" / name, folder / "tests" / name)
-    for helper in ("conftest.py", "growth.py", "rows.py"):
-        shutil.copy2(ROOT / "tests" / helper, folder / "tests")
+    for helper in (ROOT / "tests").glob("*.py"):
+        shutil.copy2(helper, folder / "tests")
     with (folder / "tests" / "conftest.py").open("a", encoding="utf-8") as conftest:
         conftest.write(PROFILE)
     tests = [path.relative_to(ROOT) for p in patterns for path in sorted((ROOT / "tests" / "unit").glob(p))]
