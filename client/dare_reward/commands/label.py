@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward.analysis.label_choice import contested
 from dare_reward.analysis.shown import Shown
 from dare_reward.errors import RequestError
 from dare_reward.files.labels import LabelFile
 from dare_reward.files.output import check_free
 from dare_reward.groups import Groups
 from dare_reward.scoring.request import UNLIMITED, prepare
+from dare_reward.segments import Floats, positions
 
 from .command import add_command
 from .label_page import LabelServer, Session, question_of
@@ -165,3 +165,15 @@ def ranked(groups: Groups, *, use: str, budget: int) -> list[int]:
     worth_P = contested(groups)
     ranks: list[int] = np.argsort(-worth_P, kind="stable")[: min(budget, int((worth_P > 0).sum()))].tolist()
     return ranks
+
+
+def contested(groups: Groups) -> Floats:
+    """The second answer's share of the votes where the first two hold at least half of them, else 0.
+
+    There a label, as a reward, can turn a prompt. `tests/golden/labels.json` holds values of another implementation.
+    """
+    order = np.lexsort((-groups.votes_A, groups.group_A))
+    place_A = np.empty(len(order), np.int64)
+    place_A[order] = positions(groups.support_P)
+    first_P, second_P = (groups.sum_by_group(groups.share(groups.votes_A) * (place_A == k)) for k in (0, 1))
+    return np.where(first_P + second_P >= 0.5, second_P, 0.0)

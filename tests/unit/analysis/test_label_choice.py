@@ -1,11 +1,11 @@
-"""`dare_reward.analysis.label_choice` against values of another implementation."""
+"""`dare_reward.commands.label` against values of another implementation."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from dare_reward.analysis.label_choice import contested
+from dare_reward.commands.label import contested
 from dare_reward.groups import Groups
 
 CASES = json.loads((Path(__file__).parents[2] / "golden" / "labels.json").read_text(encoding="utf-8"))["cases"]
