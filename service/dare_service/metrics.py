@@ -49,7 +49,7 @@ REASONS: Final = (
     *("text", "token", "total", "type", "unknown_field", "unknown_parameter", "value", "workers"),
 )
 GROUP_ERRORS: Final = ("missing_entropy", "missing_input", "shape", "text", "value")
-CODES: Final = (200, 400, 401, 403, 408, 409, 413, 415, 422, 500, 503, 504)
+CODES: Final = (200, 400, 401, 403, 408, 413, 415, 422, 500, 503, 504)
 
 
 class GroupHistogram(Collector):

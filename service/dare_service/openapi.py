@@ -117,11 +117,10 @@ def _post(
     doc: str,
     *,
     parameters: list[dict[str, Any]],
-    refusals: Iterable[int] = REFUSALS,
 ) -> dict[str, Any]:
     request = {"required": True, "content": body}
     described = {"security": SECURITY, "requestBody": request, "parameters": parameters}
-    return _operation(tag, reply, doc, refusals, openapi_extra=described)
+    return _operation(tag, reply, doc, REFUSALS, openapi_extra=described)
 
 
 REWARD = _post(
@@ -149,7 +148,6 @@ OPENRLHF = _post(
     _json("OpenRLHFReply"),
     "One entry per query",
     parameters=[BESIDE, *_options(OPENRLHF_URL.values())],
-    refusals=(*REFUSALS, 409),
 )
 MINTED = _operation(
     "Single rollouts", {"text/plain": {"schema": {"type": "string"}}}, "The URL for OpenRLHF's flag", (401, 422)

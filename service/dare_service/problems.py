@@ -26,7 +26,6 @@ TITLES = {
     404: "No such route",
     405: "Method not allowed",
     408: "The body did not arrive in time",
-    409: "Conflicts with an earlier request",
     413: "Request too large",
     415: "Media type not supported",
     422: "Invalid request",
