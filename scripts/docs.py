@@ -166,7 +166,7 @@ def charts_table() -> Iterator[tuple[str, ...]]:
     """The charts of a report."""
     from dare_reward.numbers import CHARTS  # noqa: PLC0415
 
-    yield "`--figure`", "chart", "curves", "what it shows"
+    yield "name", "chart", "curves", "what it shows"
     for chart in CHARTS:
         curves, needs = ", ".join(c.name for c in chart.curves), " Needs labels." * chart.labelled
         yield f"`{chart.name}`", f"{chart.title} ({chart.unit})", curves, f"{chart.meaning}{needs}"
