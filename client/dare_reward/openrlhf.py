@@ -172,12 +172,12 @@ class AnswerRules:
         return {"kind": kind, "options": options if options is None else list(options), "label": label.answer}
 
     def read(self, rollout: Mapping[str, Any], label: Label) -> str | None:
-        """The answer of a rollout of `POST /reward`: of its `text` or `answer`, `finish_reason` and `num_tokens`."""
+        """The answer of a rollout of `POST /reward`: of its `text` or `answer`, `finish_reason` and `num_tokens`; its
+        `prompt` is what was asked, where it is not that of all."""
         kind, options = self._kind_and_options(label)
         silent = [rollout.get("num_tokens") == 0]
-        return read_answers([rollout], silent, kind=kind, options=options, prompt=self._prompt, **self._reading)[
-            0
-        ].answer
+        asked = rollout.get("prompt", self._prompt)
+        return read_answers([rollout], silent, kind=kind, options=options, prompt=asked, **self._reading)[0].answer
 
     def right(self, answer: str | None, label: Label) -> bool | None:
         """Whether it is one that the label accepts; None if it is no answer."""

@@ -102,6 +102,25 @@ def test_a_group_is_named_after_its_prompt_so_that_a_report_knows_it_again(make,
     assert names[0] != names[1]
 
 
+@pytest.mark.parametrize("query", ["method=ttrl", "method=ttrl&unmarked=number", "method=ttrl&train_on=reasoning"])
+@pytest.mark.parametrize("label", ["", '{"answer": "7", "split": "eval"}'])
+def test_the_prompt_tells_which_question_a_text_answers(make, query, label):
+    """On all ways on which an answer is read: here, by the service, of an evaluation, and where it stands."""
+    again = "Question: What is 3 + 4?\nAnswer: 7\n\nQuestion: What is 2 + 3?\nAnswer: 5"
+    prompt = "<|im_start|>user\nWhat is 3 + 4?<|im_end|>\n<|im_start|>assistant\n"
+    out = go(
+        make(query),
+        Engine(["so \\boxed{7}", again, "so \\boxed{7}"].__getitem__, delay=0),
+        n=3,
+        prompt=prompt,
+        label=label,
+    )
+    assert [r["reward"] for r in out] == [1.0, 1.0, 1.0]
+    if "reasoning" in query and not label:
+        before, after = out[1]["action_ranges"]
+        assert again[before[1] - before[0] : after[0] - before[0]] == "7"
+
+
 def test_the_shared_parameters_are_left_alone(make):
     shared = SamplingParams(max_tokens=None)
     engine = Engine(say)

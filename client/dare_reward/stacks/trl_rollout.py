@@ -12,7 +12,7 @@ from ..methods import find
 from ..openrlhf import AnswerRules
 from ..votes import Waves, require_ballots
 from .adapter import Scorer
-from .rollout import outside_answer
+from .rollout import outside_answer, prompt_text
 
 # TRL keeps a rollout_func's `logprobs` to itself; under another name they reach the reward function.
 FIELD: Final = {"sampled_logprobs": "logprobs"}
@@ -55,15 +55,17 @@ class VoteRollout:
         ids = prompt_ids_of(trainer, prompts)
         size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
         if self.scorer is not None:
-            return self._in_waves(trainer, self.scorer, ids, size)
+            return self._in_waves(trainer, self.scorer, prompts, ids, size)
         completions, logprobs, fields = self._sample(trainer, ids, size)
         rounds = [self._sample(trainer, ids, size) for _ in range(self.extra)]
         votes = [_votes(trainer, more, more_fields) for more, _, more_fields in rounds]
         columns = {"prompt_ids": ids, "completion_ids": completions, "logprobs": logprobs, **fields}
         columns |= {"vote_only": [[more[i] for more in votes] for i in range(len(prompts))]}
-        return columns | loss_masks(trainer, completions)
+        return columns | loss_masks(trainer, prompts, completions)
 
-    def _in_waves(self, trainer: Any, scorer: Scorer, ids: list[list[int]], size: int) -> dict[str, list[Any]]:
+    def _in_waves(
+        self, trainer: Any, scorer: Scorer, prompts: Sequence[Any], ids: list[list[int]], size: int
+    ) -> dict[str, list[Any]]:
         """The trained completions of all prompts, then votes for the prompts whose votes do not suffice."""
         if trainer.accelerator.num_processes > 1 or len(ids) % size:
             raise RequestError("VoteRollout(adaptive=...) needs whole groups, and so one process: leave adaptive out")
@@ -76,7 +78,10 @@ class VoteRollout:
         risk, asked, still = dict.fromkeys(groups, 0.0), size, list(groups)
         while still and asked < waves.votes:
             members = [trained[p * size : (p + 1) * size] + [{**v, "trained": False} for v in votes[p]] for p in still]
-            sent = [scorer.group(str(p), rows) for p, rows in zip(still, members, strict=True)]
+            sent = [
+                scorer.group(str(p), rows, prompt=prompt_text(prompts[p * size]))
+                for p, rows in zip(still, members, strict=True)
+            ]
             wanted = {p: scorer.votes_suffice(one, waves) for p, one in zip(still, sent, strict=True)}
             risk |= {p: w.risk for p, w in wanted.items() if not w.more}
             still = [p for p in still if wanted[p].more]
@@ -91,7 +96,7 @@ class VoteRollout:
             "votes_saved": [waves.votes - size - len(votes[i // size]) for i in range(len(ids))],
             "settle_risk": [risk[i // size] for i in range(len(ids))],
         }
-        return columns | loss_masks(trainer, completions)
+        return columns | loss_masks(trainer, prompts, completions)
 
     def _check_same(self, trainer: Any, scorer: Scorer) -> None:
         """RequestError if no reward function of the trainer pays what settles the votes, or one chooses among all."""
@@ -135,7 +140,7 @@ class VoteRollout:
         return {"sampled_logprobs": logprobs}
 
 
-def loss_masks(trainer: Any, completions: Sequence[Sequence[int]]) -> dict[str, list[Any]]:
+def loss_masks(trainer: Any, prompts: Sequence[Any], completions: Sequence[Sequence[int]]) -> dict[str, list[Any]]:
     """TRL's mask of the tokens to train, and for each rollout whether its answer's tokens could not be told."""
     asking = [f for f in trainer.reward_funcs if getattr(getattr(f, "scorer", None), "train_on", "all") != "all"]
     if not asking:
@@ -144,8 +149,10 @@ def loss_masks(trainer: Any, completions: Sequence[Sequence[int]]) -> dict[str, 
     tokenizer = trainer._tokenizer  # noqa: SLF001
     texts = tokenizer.batch_decode(completions, skip_special_tokens=True)
     masked = [
-        outside_answer(rollout(trainer, text, ids), list(ids), tokenizer=tokenizer, rules=rules)
-        for text, ids in zip(texts, completions, strict=True)
+        outside_answer(
+            {**rollout(trainer, text, ids), "prompt": prompt_text(prompt)}, list(ids), tokenizer=tokenizer, rules=rules
+        )
+        for prompt, text, ids in zip(prompts, texts, completions, strict=True)
     ]
     return {"env_mask": [[int(k) for k in mask] for mask, _ in masked], "no_span": [lost for _, lost in masked]}
 

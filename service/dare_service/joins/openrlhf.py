@@ -170,7 +170,7 @@ class OpenRLHF:
         label = asked.rules.label(value, policy=asked.label_policy)
         start, found = response_start(query, prompt)
         text = query[max(start, len(query) - self._settings.max_text) :]  # the answer stands at the end
-        entry = {"answer": asked.rules.read({"text": text}, label)}
+        entry = {"answer": asked.rules.read({"text": text, "prompt": prompt}, label)}
         if "texts" in logged:
             entry["text"] = text
         name, content = (blake2b(t.encode("utf-8", "surrogatepass"), digest_size=16) for t in (prompt, query))

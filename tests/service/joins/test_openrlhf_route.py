@@ -52,6 +52,15 @@ async def together(client, url: str, bodies) -> list[dict]:
     return [r.json() for r in replies]
 
 
+async def test_the_prompt_tells_which_question_a_text_answers(asgi):
+    again = "Question: What is 2+2? Put it in \\boxed{}.\nAnswer: 4\n\nQuestion: What is 2+3?\nAnswer: 5"
+    texts = ["So it is \\boxed{4}.", "So it is \\boxed{4}.", "So it is \\boxed{5}.", again]
+    async with asgi() as (client, _):
+        bodies = [{"query": [f"{PROMPT}{t}<|im_end|>"], "prompts": [PROMPT], "labels": [""]} for t in texts]
+        found = await together(client, "/reward?group_size=4&run=r&method=ttrl", bodies)
+    assert [f["rewards"] for f in found] == [[1.0], [1.0], [0.0], [1.0]]
+
+
 @pytest.mark.parametrize("path", ["/reward", "/v1/reward", "/get_reward"])
 async def test_single_rollouts_get_the_rewards_of_their_group(asgi, path):
     answers = [4, 4, 5, 4, 6, 5, 4, 4]

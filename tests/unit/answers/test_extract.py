@@ -225,11 +225,24 @@ Answer:"""
 AGAIN = "Question: What is two plus two?\nAnswer: B\n\n"
 ASKED = "Question: Which gas do plants take in from the air?\nA. oxygen B. carbon dioxide\nAnswer: A\n\n"
 MORE = "Question: What does a cow eat?\nAnswer: B"
+PLAIN = "Which gas do plants take in from the air?"
+CHATS = [
+    f"<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n{PLAIN}<|im_end|>\n<|im_start|>assistant\n",
+    f"<|start_header_id|>user<|end_header_id|>\n\n{PLAIN}<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+    f"<s>[INST] {PLAIN} [/INST]",
+    f"<start_of_turn>user\n{PLAIN}<end_of_turn>\n<start_of_turn>model\n",
+    f"<｜User｜>{PLAIN}<｜Assistant｜><think>\n",
+]
 
 
 @each(
     "text, prompt, answer",
     [
+        *((AGAIN + ASKED + MORE, chat, "A") for chat in CHATS),  # whatever a template writes around the question
+        # An example of the prompt is not asked, even where the question itself is said in other words.
+        (AGAIN + ASKED.replace("take in", "inhale"), SHOTS, "A"),
+        # A question that is said again, and answered by way of others.
+        (f"Problem: {PLAIN}\n\nQuestion 1: What do plants breathe?\nGas.\n\nQuestion 2: Which?\nAnswer: A", PLAIN, "A"),
         (AGAIN + ASKED + MORE, SHOTS, "A"),  # the asked one, which a guess by its place does not find
         (AGAIN + ASKED + MORE, None, "B"),
         (AGAIN + ASKED + MORE, "Something else, in other words.", "B"),

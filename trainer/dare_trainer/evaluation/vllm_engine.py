@@ -101,7 +101,8 @@ class Engine:
             letters = option_letters(len(problem.options)) if problem.options else None
             rules = AnswerRules({}, problem.kind, options=letters)
             ids = list(completion.token_ids)
-            answer, _ = answer_tokens(rollout, ids, tokenizer=self._tokenizer, rules=rules)
+            asked = {"prompt": problem.text if problem.asked else problem.prompt(as_is=self.plan.as_is)}
+            answer, _ = answer_tokens({**rollout, **asked}, ids, tokenizer=self._tokenizer, rules=rules)
             tokens |= {} if answer is None else {"answer_tokens": list(answer)}
         if not self.plan.tokens:
             return rollout | {"num_tokens": len(completion.token_ids), **without_tokens(tokens)}

@@ -399,9 +399,8 @@ class GroupReward:
 
     def _accuracy(self, delivery: Delivery) -> RolloutOutcome:
         rollout, shadow = delivery.rollouts[0], self.settings.shadow
-        return evaluation(
-            self._rules, rollout.entry, delivery.label, route="actor", entropy=rollout.entropy, shadow=shadow
-        )
+        entry = {**rollout.entry, "prompt": delivery.prompt}
+        return evaluation(self._rules, entry, delivery.label, route="actor", entropy=rollout.entropy, shadow=shadow)
 
     def _unmasked(self, rollout: ReadRollout) -> bool:
         """Its answer's tokens should not train, and do, because they could not be told."""

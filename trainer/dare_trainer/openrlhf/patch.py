@@ -97,7 +97,9 @@ class _Call:
 
         async def one() -> tuple[Any, ReadRollout]:
             output = await self.actor.generate(list(ids), reward.reader.asked(deepcopy(sampling_params)), **more)
-            return output, reward.reader.read(output.outputs[0], label, call["hf_tokenizer"], self.actor)
+            return output, reward.reader.read(
+                output.outputs[0], call["prompt"], label, call["hf_tokenizer"], self.actor
+            )
 
         async def vote() -> ReadRollout:
             return (await one())[1]

@@ -60,26 +60,26 @@ class RolloutReader:
             params.logprobs = 0
         return params
 
-    def read(self, completion: Any, label: Label, tokenizer: Any, actor: Any) -> ReadRollout:
+    def read(self, completion: Any, prompt: str, label: Label, tokenizer: Any, actor: Any) -> ReadRollout:
         """A continuation of vLLM's; EntropyError where the first of a run has no entropies.
 
         One that cannot be read for another reason is no vote, as the log says: its training goes on.
         """
         try:
-            return self._read(completion, label, tokenizer, actor)
+            return self._read(completion, prompt, label, tokenizer, actor)
         except EntropyError:
             raise
         except Exception:
             logger.exception("a rollout cannot be read: it does not vote, and its group goes by votes")
             return ReadRollout(None, {"num_tokens": len(completion.token_ids), "answer": None})
 
-    def _read(self, completion: Any, label: Label, tokenizer: Any, actor: Any) -> ReadRollout:
+    def _read(self, completion: Any, prompt: str, label: Label, tokenizer: Any, actor: Any) -> ReadRollout:
         text, answer, mean = _text(tokenizer, completion), None, None
         entropies = self._entropies(completion, actor)
         entry: dict[str, Any] = {"num_tokens": len(completion.token_ids)}
         if completion.finish_reason:
             entry["finish_reason"] = str(completion.finish_reason)
-        response = entry | {"text": text}
+        response = entry | {"text": text, "prompt": prompt}
         if self._finds_answers and label.split != "eval":
             ids = list(completion.token_ids)
             answer = answer_tokens(response, ids, tokenizer=tokenizer, rules=self._rules, label=label)[0]

@@ -22,6 +22,8 @@ from .fields import without_stray_tags
 MOST = 8  # parts that are looked at
 LINES = 64  # of a prompt, from its end, in which its question stands
 TELLING = 12  # characters of a line that tell one question from others
+# What a chat template writes around the lines of a prompt.
+_TEMPLATE = pattern(r"<[|｜][^<>|｜\n]{1,40}+[|｜]>|</?s>|<(?:start|end)_of_turn>|\[/?INST\]")
 
 # End-of-turn tokens that detokenisation left in the text: what follows is another turn, or garbage.
 _ENDS = listed("turn_ends")
@@ -51,6 +53,7 @@ _LINE = (
     rf"|(?i:[#*]*(?:{english('prompts')})))"
 )
 _BEGINNINGS = [*_ASKS, "Next", "New", "Another", "user", "human", *PHRASES["prompts"], "<"]
+_INSTRUCTS = pattern(rf"(?i:\s*+[#*]*(?:{english('prompts')}))")
 # What such a line begins with, behind its dress: nearly all others are told from it by their first letters.
 _FIRST = sorted({form[:3] for word in _BEGINNINGS for form in (word, word.capitalize(), word.upper())})
 _BRANCHES = [f"{a}(?:{'|'.join(re.escape(w[1:]) for w in same)})" for a, same in groupby(_FIRST, key=itemgetter(0))]
@@ -101,23 +104,29 @@ def parts(turn: str, prompt: str | None = None) -> list[str]:
     places = [match.start() for match in _QUESTION.finditer(turn)]
     lead = turn[: min(places[0], _LEAD)]
     if _OPENS.match(turn) or not lead.strip() or (places[0] < _LEAD and lead.rstrip().endswith(":")):
-        at = len(turn) if prompt is None else _restated(turn, prompt)
         begins, ends = [0, *places], [*places, len(turn)]
-        k = bisect_right(places, at)
+        k, after = len(places), len(turn)
+        if prompt is not None and (said := _restated(turn, prompt)) is not None:
+            k, after = bisect_right(places, said[0]), said[1]
+        if not turn[after : ends[k]].strip():
+            k = len(places)  # it goes on with further questions before it answers the asked one
         return [turn[begins[k] : ends[k]]]
     if len(places) > MOST:
         places[MOST - 1 :] = places[-1:]
     return [turn[a:b] for a, b in zip([0, *places], [*places, len(turn)], strict=True)]
 
 
-def _restated(turn: str, prompt: str) -> int:
-    """Where the turn says what the prompt asks: the last line of the prompt that stands there once. Else its end."""
-    for line in reversed(prompt.rsplit("\n", LINES)[-LINES:]):
+def _restated(turn: str, prompt: str) -> tuple[int, int] | None:
+    """Where the turn says what the prompt asks: the last line of its last question that stands there once."""
+    tail = "\n".join(prompt.rsplit("\n", LINES)[-LINES:])
+    for line in reversed(_TEMPLATE.sub("\n", tail).rsplit("\n", LINES)[-LINES:]):
         label = _OPENS.match(line)
         said = line[label.end() :].strip() if label else line.strip()
         if len(said) >= TELLING and (at := turn.find(said)) >= 0 and turn.find(said, at + 1) < 0:
-            return at
-    return len(turn)
+            return at, at + len(said)
+        if label and not _INSTRUCTS.match(line):
+            break  # what stands above are examples
+    return None
 
 
 def before_explanation(part: str) -> str | None:
