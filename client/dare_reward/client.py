@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -231,6 +232,7 @@ class _Base:
     ) -> Conversation[Reply]:
         """Score `groups`: in as many requests as the service's limits need, or in process if it is away and may be."""
         update, params = Update.split(plain(options))
+        key = key or secrets.token_hex(16)
         begun = time.monotonic()
         labels, method = {**labels, **update.asked()}, OTHER_NAMES.get(method, method)
         try:
@@ -244,7 +246,7 @@ class _Base:
                     _check_split(update, method, {**limits.defaults(method), **params})
                 ratio = REPLY_RATIO * (1 + len(labels.get("shadow", ())))
                 most = self.max_reply_bytes or REPLY_FLOOR + ratio * len(part.content)
-                own = f"{key}-{len(replies)}" if key else ""
+                own = blake2b(f"{key}-{len(replies)}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
                 send = Send("POST", "/v1/reward", part.content, part.media_type, max_reply=most, key=own)
                 scored.append(part_groups)
                 replies.append((yield from self._ask(send, self._reader(part, part_groups, method, labels))))

@@ -897,6 +897,18 @@ def test_a_call_has_one_key_in_all_its_tries_and_a_repetition_may_have_the_same(
     one, other = keys(c, key="again"), keys(c, key="again")
     assert one[0] == one[1] == other[0] != one[2] == other[1]
     assert not {*keys(c)} & {*one, *keys(c)}
+    long = keys(c, key="步" * 200)  # no header holds it, and a service reads 128 characters of one
+    assert len({*long}) == 2
+    assert all(key.isascii() and len(key) <= 128 for key in long)
+
+
+def test_a_try_after_another_s_reply_has_the_same_key():
+    c = client(edit(lambda body: body.update(request_id="other")))
+    with pytest.raises(ReplyError):
+        c.rewards(groups())
+    tries = [r.headers["idempotency-key"] for r in c._transport.sent if r.method == "POST"]
+    assert len(tries) > 1
+    assert len({*tries}) == 1
 
 
 def test_a_connection_that_gave_another_s_reply_is_not_used_again():
