@@ -16,6 +16,7 @@ import numpy as np
 
 from .answers.classes import listed
 from .answers.extraction.final_answer import EMPTY
+from .answers.extraction.frame import ASKED
 from .answers.labels import is_unicode
 from .answers.rollouts import READING, asked_of, read_answers, text_of
 from .errors import RequestError
@@ -208,7 +209,7 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
     if not all(map(is_unicode, accepted)):
         body["label"] = [*filter(is_unicode, accepted)] or None
     if group.get("prompt") is not None and any("text" in rollout for rollout in out):  # texts are read by it
-        body["prompt"] = _portable(group["prompt"])
+        body["prompt"] = _portable(group["prompt"][-ASKED:])
     body["rollouts"] = out
     for view in VIEWS:
         if group.get(view) is not None:

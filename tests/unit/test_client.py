@@ -100,6 +100,16 @@ def test_local_equals_remote_bit_for_bit_in_every_form(options):
     assert client(**options).reward(sent).groups == estimate(sent).groups
 
 
+def test_a_prompt_that_no_request_may_hold_costs_no_group():
+    """Texts take along as much of it as they are read by."""
+    asked = "What is the capital of Lithuania?"
+    again = f"Question: {asked}\nAnswer: 1\n\nQuestion: What is 1 + 1?\nAnswer: 2"
+    group = {"prompt": f"{'A long document.' * 40_000}\n{asked}", "rollouts": [{"text": again}, {"text": "Answer: 1"}]}
+    for options in ({}, {"send_text": True}):
+        (reply,) = client(**options).reward([group], method="ttrl").groups
+        assert reply.answers == ("1", "1")
+
+
 @pytest.mark.parametrize(("options", "header"), [({}, None), ({"record": False}, "no")])
 def test_calls_that_are_no_part_of_a_run_say_so(options, header):
     c = client(**options)

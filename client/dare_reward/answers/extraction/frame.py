@@ -20,7 +20,8 @@ from ..tables import listed
 from .fields import without_stray_tags
 
 MOST = 8  # parts that are looked at
-LINES = 64  # of a prompt, from its end, in which its question stands
+ASKED = 1 << 16  # characters of a prompt, from its end, in which its question stands,
+LINES = 64  # and lines of these
 TELLING = 12  # characters of a line that tell one question from others
 # What a chat template writes around the lines of a prompt.
 _TEMPLATE = pattern(r"<[|｜][^<>|｜\n]{1,40}+[|｜]>|</?s>|<(?:start|end)_of_turn>|\[/?INST\]")
@@ -118,7 +119,7 @@ def parts(turn: str, prompt: str | None = None) -> list[str]:
 
 def _restated(turn: str, prompt: str) -> tuple[int, int] | None:
     """Where the turn says what the prompt asks: the last line of its last question that stands there once."""
-    tail = "\n".join(prompt.rsplit("\n", LINES)[-LINES:])
+    tail = "\n".join(prompt[-ASKED:].rsplit("\n", LINES)[-LINES:])
     for line in reversed(_TEMPLATE.sub("\n", tail).rsplit("\n", LINES)[-LINES:]):
         label = _OPENS.match(line)
         said = line[label.end() :].strip() if label else line.strip()
