@@ -119,8 +119,8 @@ def parts(turn: str, prompt: str | None = None) -> list[str]:
 
 def _restated(turn: str, prompt: str) -> tuple[int, int] | None:
     """Where the turn says what the prompt asks: the last line of its last question that stands there once."""
-    tail = "\n".join(prompt[-ASKED:].rsplit("\n", LINES)[-LINES:])
-    for line in reversed(_TEMPLATE.sub("\n", tail).rsplit("\n", LINES)[-LINES:]):
+    lines = [line for line in _TEMPLATE.sub("\n", prompt[-ASKED:]).split("\n") if line and not line.isspace()]
+    for line in lines[: -LINES - 1 : -1]:
         label = _OPENS.match(line)
         said = line[label.end() :].strip() if label else line.strip()
         if len(said) >= TELLING and (at := turn.find(said)) >= 0 and turn.find(said, at + 1) < 0:
