@@ -230,6 +230,7 @@ CHATS = [
     f"<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n{PLAIN}<|im_end|>\n<|im_start|>assistant\n",
     f"<|start_header_id|>user<|end_header_id|>\n\n{PLAIN}<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
     f"<s>[INST] {PLAIN} [/INST]",
+    f"{PLAIN}\nExample: the answer is B.",
     f"{PLAIN}<|vision_start|>{'<|image_pad|>' * 99}<|vision_end|>" + "\n \n" * 99,
     f"<start_of_turn>user\n{PLAIN}<end_of_turn>\n<start_of_turn>model\n",
     f"<｜User｜>{PLAIN}<｜Assistant｜><think>\n",

@@ -125,7 +125,7 @@ def _restated(turn: str, prompt: str) -> tuple[int, int] | None:
         said = line[label.end() :].strip() if label else line.strip()
         if len(said) >= TELLING and (at := turn.find(said)) >= 0 and turn.find(said, at + 1) < 0:
             return at, at + len(said)
-        if label and not _INSTRUCTS.match(line):
+        if label and not _INSTRUCTS.match(line) and "xample" not in label[0]:  # that may be an answer's, behind it
             break  # what stands above are examples
     return None
 
