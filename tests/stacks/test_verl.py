@@ -62,10 +62,11 @@ def trainer(service):
     ray.shutdown()
 
 
-def put(trainer, partition, *, entropy=True, logprobs=False, outputs=1, pad=0, said=None, truths=()):
+def put(trainer, partition, *, entropy=True, logprobs=False, outputs=1, pad=0, said=None, truths=(), asked=()):
     """Rollouts into the queue as verl's agent loop puts them, shuffled, with verl's own padding rows.
 
-    `said` are the texts of each group, else they are made of ANSWERS; `truths` their `reward_model` of the data set.
+    `said` are the texts of each group, else they are made of ANSWERS; `truths` their `reward_model` of the data set,
+    and `asked` what they were asked.
     """
     import torch
     import transfer_queue as tq
@@ -79,13 +80,13 @@ def put(trainer, partition, *, entropy=True, logprobs=False, outputs=1, pad=0, s
             for index in range(outputs):
                 text = own if index == outputs - 1 else "a tool call of 9"
                 response = torch.tensor([*trainer.tokenizer(text)["input_ids"], trainer.tokenizer.eos_token_id])
-                prompt = torch.tensor([5, 6, 7])
+                prompt = torch.tensor(trainer.tokenizer(asked[p])["input_ids"] if asked else [5, 6, 7])
                 mask = torch.ones(len(response), dtype=torch.int64)
                 mask[1] = 0  # a token of the environment
                 row = {
                     "prompts": prompt, "responses": response, "response_mask": mask, "loss_mask": mask,
-                    "input_ids": torch.cat([prompt, response]), "position_ids": torch.arange(len(response) + 3),
-                    "attention_mask": torch.ones(len(response) + 3, dtype=torch.int64), "rm_scores": torch.zeros(len(response)),
+                    "input_ids": torch.cat([prompt, response]), "position_ids": torch.arange(len(response) + len(prompt)),
+                    "attention_mask": torch.ones(len(response) + len(prompt), dtype=torch.int64), "rm_scores": torch.zeros(len(response)),
                     "old_log_probs": torch.zeros(len(response)), "uid": f"uid_{p}", "reward_model": truths[p] if truths else {"style": "rule", "ground_truth": "1"},
                 }  # fmt: skip
                 drawn = torch.tensor(rng.exponential(0.3, len(response)), dtype=torch.float32)
@@ -101,7 +102,7 @@ def put(trainer, partition, *, entropy=True, logprobs=False, outputs=1, pad=0, s
         {
             "status": "success",
             "seq_len": len(f["input_ids"]),
-            "prompt_len": 3,
+            "prompt_len": len(f["prompts"]),
             "response_len": len(f["responses"]),
             "global_steps": 1,
         }
@@ -194,6 +195,15 @@ def replies(method, **options):
         {"group_id": f"uid_{p}", "rollouts": [{"answer": a} for a in answers]} for p, answers in enumerate(ANSWERS)
     ]
     return dare_reward.estimate(groups, method=method, **options).groups
+
+
+def test_the_prompt_tells_which_question_a_text_answers(trainer, advantage, service):
+    """A base model answers what it was asked and asks itself another question: the vote is on the first."""
+    asked = "Question: What is 2 + 2 equal to?\nAnswer:"
+    both = f"  {asked} \\boxed{{4}}\n\nQuestion: What is 3 + 3 equal to?\nAnswer: \\boxed{{6}}"
+    batch, _ = put(trainer, "asked", said=[[both, both, "so \\boxed{4}", "so \\boxed{6}"]], asked=[asked])
+    advantage(batch, f"{service.url}?method=ttrl")
+    check(batch, {"uid_0_0": 1.0, "uid_0_1": 1.0, "uid_0_2": 1.0, "uid_0_3": 0.0})
 
 
 def test_the_services_advantages_reach_the_trainer(trainer, advantage, service):

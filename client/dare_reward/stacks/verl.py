@@ -31,7 +31,7 @@ from ..methods import find, specs
 from ..openrlhf import AnswerRules
 from .adapter import EQUAL, Scorer, from_environment, groups_by, require_complete, scatter_to_rows, zero_dropped
 from .report import numbers, say_once
-from .rollout import label_of, outside_answer, own_stretch
+from .rollout import label_of, outside_answer, own_stretch, prompt_text
 
 # A rollout's inputs, and verl's columns that hold them.
 TOKENS: Final = MappingProxyType(
@@ -45,7 +45,7 @@ TOKENS: Final = MappingProxyType(
 METRIC: Final = "dare"
 TESTED: Final = "0.9"
 SCALE: Final = "set algorithm.adv_estimator=grpo and algorithm.norm_adv_by_std_in_grpo=false"
-FIELDS: Final = ["uid", *TOKENS.values(), "reward_model"]
+FIELDS: Final = ["uid", "prompts", *TOKENS.values(), "reward_model"]
 
 
 def install(scorer: Scorer, trained: int | None = None) -> None:
@@ -143,7 +143,8 @@ def score_batch(
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=FIELDS)
     last = final_rows(batch.keys, padding_of(batch, data["response_mask"].unbind()))
     members = groups_by(data["uid"][i] for i in last.values())
-    groups = groups_of(scorer, trainer, data, last, members, trained=trained)
+    asked = prompts_of(trainer, batch.keys, data)
+    groups = groups_of(scorer, trainer, data, last, members, asked=asked, trained=trained)
     step = getattr(trainer, "global_steps", None)
     rewards, reply = scorer.score(groups, step=step)
     of_session = dict(zip(last, require_complete(scatter_to_rows(rewards, members.values(), len(last))), strict=True))
@@ -192,11 +193,12 @@ def mask_answers(scorer: Scorer, trainer: Any, batch: Any, metrics: dict[str, An
     from verl.utils import tensordict_utils as tu
 
     data = tq.kv_batch_get(
-        keys=batch.keys, partition_id=batch.partition_id, select_fields=["responses", "response_mask"]
+        keys=batch.keys, partition_id=batch.partition_id, select_fields=["prompts", "responses", "response_mask"]
     )
     responses, masks = data["responses"].unbind(), list(data["response_mask"].unbind())
-    rules, lost = AnswerRules(dict(scorer.params), scorer.kind), []
-    for i in final_rows(batch.keys, padding_of(batch, masks)).values():
+    asked, lost = prompts_of(trainer, batch.keys, data), []
+    for session, i in final_rows(batch.keys, padding_of(batch, masks)).items():
+        rules = AnswerRules(dict(scorer.params), scorer.kind, prompt=asked.get(session_of(session)))
         own = own_stretch(masks[i])
         ids = responses[i][own].tolist()
         row = said(trainer, {"token_ids": responses}, i) | {
@@ -279,9 +281,11 @@ def groups_of(
     last: Mapping[str, int],
     members: Mapping[str, Sequence[int]],
     *,
+    asked: Mapping[str, str],
     trained: int | None,
 ) -> list[Group]:
-    """The groups `members`, whose entries number the sessions `last`, from the columns of `data` that are there.
+    """The groups `members`, whose entries number the sessions `last`, from the columns of `data` that are there, and
+    their prompts `asked`.
 
     A session is the first `trained` of its prompt's, or only votes. Those that failed are missing: verl numbers them.
     """
@@ -294,11 +298,22 @@ def groups_of(
             prompt,
             [rows[j] for j in at],
             tokenizer=trainer.tokenizer,
+            prompt=asked.get(prompt),
             labels=[labels[j] for j in at],
             size=1 + max(number_of(names[j]) for j in at),
         )
         for prompt, at in members.items()
     ]
+
+
+def prompts_of(trainer: Any, keys: Sequence[str], data: Any) -> dict[str, str]:
+    """The text of each prompt by its uid, as its sessions' first output was asked: it tells the asked question."""
+    if "prompts" not in data:
+        return {}
+    first = {session_of(session_of(key)): i for i, key in enumerate(keys) if key.endswith("_0")}
+    column = data["prompts"].unbind()
+    texts = {uid: trainer.tokenizer.decode(column[i].tolist(), skip_special_tokens=True) for uid, i in first.items()}
+    return {uid: text for uid, words in texts.items() if (text := prompt_text(words))}
 
 
 def said(trainer: Any, columns: Mapping[str, Sequence[Any]], i: int) -> dict[str, Any]:
@@ -389,11 +404,12 @@ def _verdicts(
     import transfer_queue as tq
 
     data = tq.kv_batch_get(
-        keys=keys, partition_id=partition, select_fields=["responses", "response_mask", "reward_model"]
+        keys=keys, partition_id=partition, select_fields=["prompts", "responses", "response_mask", "reward_model"]
     )
     last = final_rows(keys, [False] * len(keys))
     members = groups_by(map(uid_of, last))
-    groups = groups_of(scorer, trainer, data, last, members, trained=trained)
+    asked = prompts_of(trainer, keys, data)
+    groups = groups_of(scorer, trainer, data, last, members, asked=asked, trained=trained)
     rewards, reply = scorer.score(groups)
     if reply is None:
         return dict.fromkeys(members)
