@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic_core import to_json
+import orjson
 
 from dare_reward.runs.line import RunRecord, of_scored
 from dare_reward.scoring.score import ScoredGroups
@@ -61,7 +61,7 @@ class RunRecorder:
             self.asked,
             max_bytes=settings.run_log_max_bytes if settings.run_log else PRIVATE,
             max_age=settings.run_log_max_age,
-            encode=lambda line: to_json(line, inf_nan_mode="null"),
+            encode=lambda line: orjson.dumps(line, default=dict),
             warn=self._warn,
         )
         if settings.page == "on":
