@@ -10,7 +10,6 @@ row has failed.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import http.server
@@ -31,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "trainer"))
 
 import parity
+import table
 from released import Release
 from serving import free_port, service
 from tries import count
@@ -249,23 +249,10 @@ def foreign() -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows", nargs="*", choices=[*ROWS, []], help="all, if you name none")
-    given = parser.parse_args()
     os.environ["VLLM_TOKEN_ENTROPY"] = "temperature"
     assert patch.patch_class(Born)
     logging.getLogger("dare_trainer").setLevel(logging.CRITICAL)
-    failed = 0
-    print("| fault | what the actor saw | row |\n|---|---|---|", flush=True)
-    for name, (function, fault) in ROWS.items():
-        if given.rows and name not in given.rows:
-            continue
-        try:
-            seen = function()
-        except Exception as error:
-            seen, failed = f"FAILED: {type(error).__name__}: {error}", 1
-        print(f"| {fault} | {seen} | `{name}` |", flush=True)
-    return failed
+    return table.run(ROWS, __doc__ or "", "the actor")
 
 
 if __name__ == "__main__":

@@ -309,17 +309,26 @@ def not_logged(url: str) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows", nargs="*", choices=[*ROWS, []], help="all, if you name none")
-    given = parser.parse_args()
-    failed = 0
-    print("| fault | what the callers saw | row |\n|---|---|---|", flush=True)
-    with Bench() as bench:
-        for name, (function, fault) in ROWS.items():
-            if given.rows and name not in given.rows:
+    return run(ROWS, __doc__ or "", "the callers", Bench)
+
+
+def run(
+    rows: dict[str, tuple[Callable[..., str], str]],
+    doc: str,
+    who: str,
+    given: Callable[[], contextlib.AbstractContextManager[Any]] | None = None,
+) -> int:
+    """Print the rows that the command names, each as it ends; 1 if one failed. Each gets what `given` makes."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="*", choices=[*rows, []], help="all, if you name none")
+    wanted, failed = parser.parse_args().rows, 0
+    print(f"| fault | what {who} saw | row |\n|---|---|---|", flush=True)
+    with given() if given else contextlib.nullcontext() as bench:
+        for name, (function, fault) in rows.items():
+            if wanted and name not in wanted:
                 continue
             try:
-                seen = function(bench)
+                seen = function(bench) if given else function()
             except Exception as error:
                 seen, failed = f"FAILED: {type(error).__name__}: {error}", 1
             print(f"| {fault} | {seen} | `{name}` |", flush=True)
