@@ -6,7 +6,7 @@ method's own weight. c is read off that method, as ln(p^(y) / n(y)) at exponent 
     entropy, of the trace or of the answer   c = -ln(u(y) + eps), Eq. 10 of arXiv:2601.21804, by `calibrated_vote`
     probability of the answer                c = ln(mean over y's rollouts of the probability of the answer's tokens),
                                              by the same with certainty=answer_probability
-    log-probabilities                        c = ln(sum over y's distinct paths of exp(mean log p) / n),
+    mean log-probability                     c = ln(sum over y's distinct paths of exp(mean log p) / n),
                                              by `rpc` without pruning (arXiv:2502.00511)
     probability of the path                  the same of exp(sum log p), by
                                              `perplexity_consistency`
@@ -97,7 +97,7 @@ KNOWN: Final = (
         {"certainty": PROBABILITY, "exponent": 1},
         ONE,
     ),
-    Certainty("log-probabilities", "rpc", PATH, _surprisal("mean"), {"prune": False}, ONE),
+    Certainty("mean log-probability", "rpc", PATH, _surprisal("mean"), {"prune": False}, ONE),
     Certainty("probability of the path", "perplexity_consistency", PATH, _surprisal("sum"), exponents=ONE),
 )
 

@@ -195,7 +195,7 @@ def decide(c: Calibration) -> tuple[Use, str, int]:
     if not c.undecided:
         return (
             "vote",
-            f"If {c.certainty} tells anything here, it is too little for {WORTH} labelled prompts to show.",
+            f"If the {c.certainty} tells anything here, it is too little for {WORTH} labelled prompts to show.",
             0,
         )
     wanted = c.more if c.more is not None and c.prompts + c.more <= WORTH else max(WORTH - c.prompts, 1)
