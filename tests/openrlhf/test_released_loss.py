@@ -36,7 +36,7 @@ def test_the_answers_tokens_have_no_gradient(release, text, trained):
     reward.settings = GroupSettings.read("method=ttrl&entropy=none&train_on=reasoning")
     completion = SimpleNamespace(token_ids=[*text.encode(), END], finish_reason="stop", logprobs=None)
     completion.text = ""
-    read = RolloutReader(reward.settings, AnswerRules({})).read(completion, Label(), Bytes(), None)
+    read = RolloutReader(reward.settings, AnswerRules({})).read(completion, "", Label(), Bytes(), None)
     delivery = Delivery(prompt="p", images=None, label=Label(), rollouts=(read,), one=None, sampling={})
     whole = [1, 2, 3, *completion.token_ids]
     made = {
