@@ -1,9 +1,11 @@
 """E11, mathematics by a 1.5B model: every figure of docs/campaign-e11.md, from rollouts of `dare-reward measure`.
 
     python -m dare_research.e11 pack SAMPLE.jsonl COOLER.jsonl OUT.jsonl.gz     numbers in place of texts and tokens
+    python -m dare_research.e11 rest OUT.jsonl.gz QUESTIONS.jsonl REST.jsonl    the questions that OUT has no problem of
     python -m dare_research.e11 table OUT.jsonl.gz                              the table of the results
 
-SAMPLE holds 16 rollouts of each problem and its greedy one, COOLER one at temperature .6.
+SAMPLE holds 16 rollouts of each problem and its greedy one, COOLER one at temperature .6. `pack` keeps the problems
+that OUT has, so that the run can go on where its files are not.
 """
 
 from __future__ import annotations
@@ -353,12 +355,28 @@ def _rows(path: str) -> list[JSON]:
     return [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
 
 
+def _packed(path: str) -> dict[str, str]:
+    """The lines of a packed file by problem; none where there is no file yet."""
+    if not Path(path).exists():
+        return {}
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return {json.loads(line)["id"]: line.rstrip("\n") for line in file}
+
+
+def _text(lines: Iterable[str]) -> str:
+    return "".join(line + "\n" for line in lines)
+
+
 def main(words: Sequence[str]) -> int:
     match words:
         case ["pack", sample, cooler, out]:
-            lines = [json.dumps(row, separators=(",", ":")) for row in packed(_rows(sample), _rows(cooler))]
-            text = "".join(line + "\n" for line in lines).encode()
-            write_files({Path(out): gzip.compress(text, mtime=0)})
+            kept = _packed(out)
+            new = [row for row in _rows(sample) if row["group_id"] not in kept]
+            lines = [*kept.values(), *(json.dumps(row, separators=(",", ":")) for row in packed(new, _rows(cooler)))]
+            write_files({Path(out): gzip.compress(_text(lines).encode(), mtime=0)}, force=True)  # it loses nothing
+        case ["rest", packed_file, questions, out]:
+            done = _packed(packed_file)
+            write_files({Path(out): _text(json.dumps(q) for q in _rows(questions) if q["id"] not in done).encode()})
         case ["table", path]:
             with gzip.open(path, "rt", encoding="utf-8") as file:
                 print(table(problems(file)))  # noqa: T201

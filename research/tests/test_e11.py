@@ -127,6 +127,27 @@ def test_the_commands_write_the_table(tmp_path, capsys, monkeypatch):
     assert e11.main(["table"]) == 2
 
 
+def test_a_run_goes_on_where_its_files_are_not(tmp_path):
+    many, few = sampled(6)
+    asked = [{"id": row["group_id"], "prompt": "?"} for row in many]
+    path = {n: str(tmp_path / n) for n in ("many", "few", "out.gz", "whole.gz", "asked", "rest")}
+
+    def written(name, rows):
+        Path(path[name]).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    written("asked", asked)
+    written("few", few)
+    for rows in (many[:2], many[1:4]):  # the second run answered one of the problems again: what was packed stays
+        written("many", rows)
+        assert e11.main(["pack", path["many"], path["few"], path["out.gz"]]) == 0
+    assert e11.main(["rest", path["out.gz"], path["asked"], path["rest"]]) == 0
+    assert list(map(json.loads, Path(path["rest"]).read_text().splitlines())) == asked[4:]
+    written("many", many)
+    for out in ("out.gz", "whole.gz"):
+        assert e11.main(["pack", path["many"], path["few"], path[out]]) == 0
+    assert Path(path["out.gz"]).read_bytes() == Path(path["whole.gz"]).read_bytes()
+
+
 def test_the_plan_has_a_sentence_for_every_outcome():
     text = PLAN.read_text(encoding="utf-8")
     said = set(re.findall(r"^\| ([a-f]\d?) \| (above|below|equal|open) \| .{20,}", text, re.MULTILINE))
