@@ -10,7 +10,7 @@ PAGES = [
     "README.md",
     "CHANGELOG.md",
     "LICENSE",
-    "openapi.json",
+    "service/dare_service/openapi.json",
     "docker-compose.yml",
     "docs/**/*",
     "research/README.md",

@@ -2,7 +2,7 @@
 
 A block under a line `<!-- output of: COMMAND -->` in README.md or docs/ is what COMMAND prints, run by bash from the
 repository root with a service on the address that the documents use; under `<!-- its output -->` it is what the block
-above prints. openapi.json is the application's own description.
+above prints. openapi.json describes the service, which ships it.
 `--check` changes nothing and fails if something differs. `--table NAME` prints one of the tables that the documents hold.
 `--words` counts the words of docs/ that somebody wrote, by page: not those of the blocks above.
 `--site` makes its own environment (.venv-docs) and builds mkdocs.yml into build/site. Warnings are errors, and so is a
@@ -81,10 +81,10 @@ def renew(text: str, address: str) -> str:
 
 
 def openapi() -> str:
-    """The application's own description, as openapi.json holds it."""
-    from dare_service.app import create_app  # noqa: PLC0415  what prints a table needs no application
+    """The text of openapi.json."""
+    from _openapi import document  # noqa: PLC0415  what prints a table needs no application
 
-    return json.dumps(create_app().openapi(), indent=1, sort_keys=True) + "\n"
+    return document()
 
 
 def settings_table() -> Iterator[tuple[str, ...]]:
@@ -377,7 +377,7 @@ def main() -> int:
     with service() as address:
         fresh = {file: renew(file.read_text(encoding="utf-8"), address) for file in documents}
     if not arguments.files:
-        fresh[ROOT / "openapi.json"] = openapi()
+        fresh[ROOT / "service" / "dare_service" / "openapi.json"] = openapi()
     stale = {file: text for file, text in fresh.items() if file.read_text(encoding="utf-8") != text}
     for file, text in stale.items():
         print(f"{'stale' if arguments.check else 'renewed'}: {file.relative_to(ROOT)}")

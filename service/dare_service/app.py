@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import Any, cast
 
 from fastapi import FastAPI, Request, Response
+from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.staticfiles import StaticFiles
 from pydantic_core import to_json
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -108,15 +109,6 @@ class Application(FastAPI):
         else:
             await super().__call__(scope, receive, send)
 
-    def openapi(self) -> dict[str, Any]:
-        """The description of the routes, made when somebody asks: its models would be a tenth of every start."""
-        if self.openapi_schema is None:
-            from . import openapi  # noqa: PLC0415
-
-            openapi.describe(self)
-            super().openapi()["components"] = openapi.components()
-        return super().openapi()
-
     def build_middleware_stack(self) -> ASGIApp:
         # Whether spans are wanted is asked once, at the start: FastAPI asks the environment at every request.
         telemetry = getattr(self, "_native_telemetry", None)
@@ -141,6 +133,7 @@ def create_app(settings: Settings | None = None, *, alone: bool = False) -> Fast
     app = Application(
         title="dare-reward",
         version=__version__,
+        openapi_url=None,  # the description is a file: its models would be a tenth of every start
         docs_url=None,  # ours asks no other host
         redoc_url=None,
         lifespan=_lifespan,
@@ -153,6 +146,7 @@ def create_app(settings: Settings | None = None, *, alone: bool = False) -> Fast
     for path in ("/health", "/ready"):  # what monitors ask
         app.add_api_route(path, GETS[path], methods=["HEAD"], response_model=None, include_in_schema=False)
     app.add_api_route("/docs", docs, methods=["GET"], response_model=None, include_in_schema=False)
+    app.add_route("/openapi.json", openapi, include_in_schema=False)
     static = files("fastapi_offline").joinpath("static")
     app.mount("/docs/assets", StaticFiles(directory=str(static)), name="docs")
     app.add_exception_handler(404, _no_route)
@@ -282,22 +276,23 @@ async def list_methods(request: Request) -> Response:
 
 
 def _describe(method: Method) -> dict[str, Any]:
-    from .models import MethodEntry, MethodParameter  # noqa: PLC0415  as in Application.openapi
-
-    return _filled(
-        MethodEntry,
-        method,
-        requires_when=[{"input": w.name, "when": w.words} for w in method.when],
-        parameters=[
-            _filled(MethodParameter, s, type=s.type.__name__, default=None if s.required else s.default)
+    return {
+        **_named(method, "name", "summary", "paper", "evidence", "output", "advantages", "offered", "requires"),
+        **_named(method, "optional", "cost", "unverified"),
+        "requires_when": [{"input": w.name, "when": w.words} for w in method.when],
+        "parameters": [
+            {
+                **_named(s, "name", "required", "accepts", "doc", "source"),
+                "type": s.type.__name__,
+                "default": None if s.required else s.default,
+            }
             for s in specs(method)
         ],
-    )
+    }
 
 
-def _filled(model: type, source: object, **computed: Any) -> dict[str, Any]:
-    """The model's keys, each with what was computed for it, else with the attribute of its name."""
-    return {key: computed[key] if key in computed else getattr(source, key) for key in model.__annotations__}
+def _named(source: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(source, name) for name in names}
 
 
 async def health() -> Response:
@@ -354,11 +349,24 @@ async def openrlhf_url(request: Request) -> Response:
     return Response(url + "\n", media_type="text/plain; charset=utf-8")
 
 
-async def docs(request: Request) -> Response:
-    """The API's description for a person."""
-    from .openapi import docs_page  # noqa: PLC0415  as in Application.openapi
+async def openapi(request: Request) -> Response:
+    """The description of the routes, which scripts/docs.py writes."""
+    return Response(files(__package__).joinpath("openapi.json").read_bytes(), media_type="application/json")
 
-    return docs_page(request.app)
+
+async def docs(request: Request) -> Response:
+    """The same for a person, with scripts and styles from this process: it works where no other host can be reached.
+
+    Addresses are relative, so the page also works behind a proxy that adds a prefix.
+    """
+    return get_swagger_ui_html(
+        openapi_url="openapi.json",
+        title=f"{request.app.title} {request.app.version}",
+        swagger_js_url="docs/assets/swagger-ui-bundle.js",
+        swagger_css_url="docs/assets/swagger-ui.css",
+        swagger_favicon_url="data:,",
+        swagger_ui_parameters={"validatorUrl": None},  # no badge of another host
+    )
 
 
 GETS: Handlers = {

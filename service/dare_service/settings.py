@@ -243,7 +243,6 @@ class Settings:
         return value
 
 
-SHOWN: Final = {f.name: replace(f.metadata["spec"], name=f.name) for f in fields(Settings) if f.name not in UNSAID}
 SETTINGS: Final = {
     f.name: replace(f.metadata["spec"], name=f.name) for f in fields(Settings) if "bound" not in f.metadata
 }

@@ -4,14 +4,14 @@ import copy
 import json
 
 import pytest
+from described import description
 from pydantic import TypeAdapter, ValidationError
 
 from dare_reward.errors import RequestError
 from dare_reward.inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS
 from dare_reward.scoring.request import prepare
-from dare_service.schema import group_model
 
-SCHEMA = TypeAdapter(group_model())  # what openapi.json is written from
+SCHEMA = TypeAdapter(description.group_model())  # what openapi.json is written from
 GROUP = {"rollouts": [{"answer": "4", "mean_entropy": 0.2}, {}], "second_group": [{"answer": "4"}]}
 VALUES = [
     *(None, True, 0, 1, -1, 0.5, 1.0, -0.5, 1e300, 2**31 + 1, 2**63, 2**70, "", "4", "exact", "temperature", "x" * 300),

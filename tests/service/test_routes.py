@@ -1,7 +1,10 @@
 """docs/api.md and the application have the same routes, and the docs say of each what HTTP calls it."""
 
+import json
 import re
 from pathlib import Path
+
+from described import description
 
 from dare_service.app import create_app
 
@@ -22,14 +25,15 @@ def test_the_table_of_routes_is_the_application_s():
 
 
 def test_the_example_of_info_is_the_reply_of_a_service_that_has_just_begun(make_service, tmp_path):
-    described = create_app().openapi()["paths"]["/info"]["get"]["responses"]["200"]["content"]["application/json"]
+    paths = json.loads(description.document())["paths"]
+    content = paths["/info"]["get"]["responses"]["200"]["content"]["application/json"]
     assert (
-        make_service(page="on", run_log=str(tmp_path), join_runs="distinct").get("/info").json() == described["example"]
+        make_service(page="on", run_log=str(tmp_path), join_runs="distinct").get("/info").json() == content["example"]
     )
 
 
 def test_probes_and_refusals_have_the_words_of_http():
-    paths = create_app().openapi()["paths"]
+    paths = json.loads(description.document())["paths"]
     assert paths["/health"]["get"]["summary"] == "Liveness probe"
     assert paths["/ready"]["get"]["summary"] == "Readiness probe"
     for route in ("/reward", "/v1/reward", "/get_reward"):

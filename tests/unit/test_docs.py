@@ -7,6 +7,7 @@ import tomllib
 from contextlib import ExitStack
 from pathlib import Path
 
+import described  # noqa: F401  (what docs.py imports beside it)
 import pytest
 
 from dare_reward.stacks import adapter

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from described import description
 from fields import good
 from pydantic import TypeAdapter, ValidationError
 
@@ -12,10 +13,8 @@ from dare_reward._outgoing import Sending, parts
 from dare_reward.errors import RequestError
 from dare_reward.inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS
 from dare_reward.scoring.request import prepare
-from dare_service.openapi import components
-from dare_service.schema import group_model
 
-SCHEMA = TypeAdapter(group_model())  # of openapi.json
+SCHEMA = TypeAdapter(description.group_model())  # of openapi.json
 ROLLOUT = {"answer": "1", "mean_entropy": 0.1}
 BAD = {"bool": 1, "text": 1, "texts": [], "choice": "x", "options": -1, "rollouts": []}
 PER_GROUP = [f for f in GROUP_FIELDS.values() if not f.required]
@@ -123,7 +122,7 @@ def test_the_typed_dictionaries_are_the_declarations():
 
 
 def test_the_models_of_http_have_the_same_keys_and_ranges():
-    schemas = components()["schemas"]
+    schemas = description.components()["schemas"]
     for name, fields in (("Group", GROUP_FIELDS), ("Rollout", ROLLOUT_FIELDS), ("AnsweredRollout", ANSWERED_FIELDS)):
         assert list(schemas[name]["properties"]) == list(fields)
     for name, field in FIELDS.items():

@@ -1,28 +1,230 @@
-"""The OpenAPI document: generated from the models that parse and the objects that reply. Loaded when somebody asks."""
+"""The text of openapi.json: made from what parses requests and makes replies, and shipped with the service as a file."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from typing import Any, Final, get_type_hints
+from dataclasses import fields
+from typing import Annotated, Any, Final, Literal, NotRequired, Required, get_type_hints
 
-from fastapi import FastAPI
-from fastapi.openapi.docs import get_swagger_ui_html
-from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
-from pydantic import TypeAdapter
+from pydantic import FailFast, StringConstraints, TypeAdapter
+from pydantic import Field as Rule
 from typing_extensions import TypedDict
 
 from dare_reward import __version__, estimate
 from dare_reward.answers import ANSWERS_VERSION
+from dare_reward.inputs import ACCEPTED, ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
+from dare_reward.openrlhf import LOGS, keys_of
 from dare_reward.options import OPENRLHF_URL
 from dare_reward.params import Spec
 from dare_reward.reply import Reply, Support
+from dare_reward.scoring.request import LIMITS
 from dare_reward.scoring.update import update_specs
+from dare_service.app import create_app
+from dare_service.problems import MAX_ERRORS, MEDIA_TYPE, TITLES
+from dare_service.schema import ENVELOPE_KEYS, strict
+from dare_service.settings import UNMEASURED, UNSAID, Settings
 
-from .models import BODIES, REPLIES
-from .problems import MEDIA_TYPE, TITLES
-from .schema import described
-from .settings import UNMEASURED, Settings
+# --- what a request holds ---------------------------------------------------------------------------------------------
+
+# What may stand in the place of a text: a number, and the parts of a chat reply.
+_STAND_FOR_TEXT: dict[str, Any] = {
+    "answer": Annotated[float, Rule(allow_inf_nan=False)],
+    "text": list[dict[str, Any]],
+}
+
+
+def _input(field: Field, rollouts: Any = None) -> Any:
+    """The model of one input; `rollouts` is that of its rollouts, if it has any."""
+    described = Rule(description=field.doc or None)
+    if field.type == "rollouts":
+        rules = FailFast(), Rule(min_length=1 if field.required else None, max_length=LIMITS.rollouts), described
+        return (
+            Required[Annotated[_list(rollouts), *rules]]
+            if field.required
+            else Annotated[_list(rollouts) | None, *rules]
+        )
+    value = _value(field)
+    if field.ragged or field.shape == "vector":
+        if field.shape == "matrix":
+            value = Annotated[_list(value), Rule(min_length=1, fail_fast=True)]
+        return Annotated[_list(value) | None, Rule(description=field.doc, fail_fast=True)]
+    return Annotated[value | None if field.nullable else value, described]
+
+
+def _value(field: Field) -> Any:
+    """One value of an input that is there."""
+    if field.name in _STAND_FOR_TEXT:
+        return str | _STAND_FOR_TEXT[field.name]
+    if field.type == "bool":
+        return bool
+    if field.type == "int":
+        return Annotated[int, Rule(ge=field.ge, le=field.le)]
+    if field.type == "float":
+        return Annotated[float, Rule(ge=field.ge, le=field.le, allow_inf_nan=False)]
+    if field.type == "choice":
+        return Literal[field.choices]
+    if field.type == "texts":
+        return str | Annotated[list[str], Rule(min_length=1, max_length=ACCEPTED)]
+    if field.type == "options":
+        return list[str] | int
+    if field.type == "object":
+        return dict[str, Any]
+    if field.length:
+        return Annotated[str, StringConstraints(min_length=field.length[0], max_length=field.length[1])]
+    return str
+
+
+def _list(item: Any) -> Any:
+    return list[item]
+
+
+def group_model() -> Any:
+    """A group with the rules that the base layer checks."""
+    answered = strict("AnsweredRollout", {f.name: _input(f) for f in ANSWERED_FIELDS.values()}, "forbid")
+    rollout = strict("Rollout", {f.name: _input(f) for f in ROLLOUT_FIELDS.values()}, "forbid")
+    keys = {f.name: _input(f, rollout if f.required else answered) for f in GROUP_FIELDS.values()}
+    return strict("Group", keys, "forbid")
+
+
+def request_model() -> TypeAdapter[dict[str, Any]]:
+    """The body of `POST /reward`, likewise."""
+    groups = Required[Annotated[_list(group_model()), Rule(max_length=LIMITS.groups), FailFast()]]
+    return TypeAdapter(strict("RewardRequest", {**ENVELOPE_KEYS, "groups": groups}, "forbid"))
+
+
+# --- what single rollouts are posted as, and what the service's own routes reply ---------------------------------------
+
+SHOWN: Final = {f.name: f.metadata["spec"] for f in fields(Settings) if f.name not in UNSAID}
+
+
+class OpenRLHFPost(TypedDict):
+    query: Annotated[list[str], Rule(description="prompt and response, decoded")]
+    prompts: Annotated[list[str], Rule(description="the prompts")]
+    labels: NotRequired[
+        Annotated[list[Any], Rule(description="decide whether a rollout is graded: see docs/openrlhf.md")]
+    ]
+
+
+def _typed(name: str, keys: dict[str, Any], *, total: bool = True) -> Any:
+    make: Any = TypedDict
+    return make(name, keys, total=total)
+
+
+OpenRLHFLogs: Any = _typed(
+    "OpenRLHFLogs",
+    {name: Annotated[list[float], Rule(description=LOGS[name].meaning)] for name in keys_of("url")},
+    total=False,
+)
+# The settings that are no secrets, with why each exists.
+ShownSettings: Any = _typed(
+    "ShownSettings",
+    {name: Annotated[spec.type, Rule(description=spec.doc)] for name, spec in SHOWN.items()},
+)
+
+
+class OpenRLHFReply(TypedDict):
+    rewards: Annotated[list[float], Rule(description="multiples of 2^-16")]
+    scores: Annotated[list[float], Rule(description="1: agrees with the plurality")]
+    extra_logs: NotRequired[OpenRLHFLogs]
+
+
+class Health(TypedDict):
+    status: Literal["ok"]
+
+
+class Readiness(TypedDict):
+    status: Literal["ready"]
+
+
+class RunWarning(TypedDict):
+    event: str
+    why: str
+    runs: Annotated[int, Rule(ge=1)]
+
+
+class EntropyNote(TypedDict):
+    note: Annotated[str | None, Rule(description="what to measure before the default method can be trusted")]
+    unmeasured_runs: Annotated[
+        list[str], Rule(description="runs on the page whose method reads entropies, without labels that judge them")
+    ]
+
+
+class Info(TypedDict):
+    version: str
+    answers_version: Annotated[str, Rule(description="the version of the answer rules")]
+    auth: Annotated[bool, Rule(description="whether a token is needed")]
+    settings: ShownSettings
+    entropy: EntropyNote
+    run_log: Annotated[
+        dict[str, Annotated[int, Rule(ge=0)]] | None,
+        Rule(description="counts of groups of the run log; null: there is none"),
+    ]
+    page: Annotated[
+        dict[str, Annotated[int, Rule(ge=0)]] | None,
+        Rule(description="where the lines of the run log went that the page read; null: there is no page"),
+    ]
+    warnings: Annotated[list[RunWarning], Rule(description="what you may not have meant, once each")]
+
+
+class MethodParameter(TypedDict):
+    name: str
+    type: str
+    default: Annotated[Any, Rule(description="null if it is required or has none")]
+    required: bool
+    accepts: Annotated[str, Rule(description="the accepted values in words")]
+    doc: str
+    source: Annotated[str, Rule(description="equation, paper or our choice")]
+
+
+class RequiredWhen(TypedDict):
+    input: str
+    when: str
+
+
+class MethodEntry(TypedDict):
+    name: str
+    summary: str
+    paper: str
+    evidence: Annotated[str, Rule(description="how well it could be verified")]
+    output: Literal["rewards", "advantages"]
+    advantages: Annotated[bool, Rule(description="whether it has advantages of its own")]
+    offered: Annotated[bool, Rule(description="false: a preset, experimental, or with references")]
+    requires: Annotated[list[str], Rule(description="inputs of rollouts or groups; a|b is either")]
+    requires_when: Annotated[list[RequiredWhen], Rule(description="inputs that a parameter makes necessary")]
+    optional: list[str]
+    cost: str
+    unverified: str
+    parameters: Annotated[list[MethodParameter], Rule(description="those of the method and of the answers")]
+
+
+class MethodList(TypedDict):
+    default: Annotated[str, Rule(description="the method of requests that name none")]
+    methods: Annotated[list[MethodEntry], Rule(description="every method")]
+
+
+class ProblemEntry(TypedDict):
+    loc: str
+    code: str
+    message: str
+
+
+class ProblemDocument(TypedDict):
+    """RFC 9457; never holds the caller's data"""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: NotRequired[Annotated[str, Rule(description="the request id")]]
+    errors: NotRequired[Annotated[list[ProblemEntry], Rule(max_length=MAX_ERRORS)]]
+
+
+BODIES: Final = (OpenRLHFPost,)
+REPLIES: Final = (OpenRLHFReply, Health, Readiness, Info, MethodList, ProblemDocument)
+
+# --- the document -----------------------------------------------------------------------------------------------------
 
 DESCRIPTION = """Rewards for label-free reinforcement learning, estimated from groups of rollouts.
 
@@ -187,28 +389,13 @@ OPERATIONS: Final[dict[str, tuple[str, str, dict[str, Any]]]] = {
 }
 
 
-def docs_page(app: FastAPI) -> HTMLResponse:
-    """/docs with scripts and styles from this process: it works where no other host can be reached.
-
-    Addresses are relative, so the page also works behind a proxy that adds a prefix.
-    """
-    return get_swagger_ui_html(
-        openapi_url="openapi.json",
-        title=f"{app.title} {app.version}",
-        swagger_js_url="docs/assets/swagger-ui-bundle.js",
-        swagger_css_url="docs/assets/swagger-ui.css",
-        swagger_favicon_url="data:,",
-        swagger_ui_parameters={"validatorUrl": None},  # no badge of another host
-    )
-
-
 def components() -> dict[str, Any]:
     """JSON schemas of the bodies and the replies, with what they refer to, instead of FastAPI's own error model."""
     row = TypedDict("Support", get_type_hints(Support))  # type: ignore[misc]  # an object in JSON, a tuple in Python
     row.__doc__ = Support.__doc__
     replies = {model.__name__: TypeAdapter(model) for model in (*BODIES, *REPLIES, Reply, row)}
     whole: dict[str, dict[str, Any]] = {}
-    for name, adapter in (replies | {"RewardRequest": described()}).items():
+    for name, adapter in (replies | {"RewardRequest": request_model()}).items():
         mode: Any = "serialization" if name == "Reply" else "validation"
         whole[name] = adapter.json_schema(ref_template="#/components/schemas/{model}", mode=mode)
     whole["Reply"]["required"].remove("answers_version")  # with detail=rewards there is none
@@ -216,11 +403,13 @@ def components() -> dict[str, Any]:
     return {"schemas": dict(sorted((parts | whole).items())), "securitySchemes": SCHEMES}
 
 
-def describe(app: FastAPI) -> None:
-    """Let the application and its routes say what they are."""
+def document() -> str:
+    """The text of openapi.json."""
+    app = create_app()
     app.description, app.openapi_tags = DESCRIPTION, TAGS
     for route in app.routes:
         if isinstance(route, APIRoute) and route.path in OPERATIONS:
             route.operation_id, route.summary, operation = OPERATIONS[route.path]
             route.tags, route.responses = operation["tags"], operation["responses"]
             route.openapi_extra = operation.get("openapi_extra")
+    return json.dumps({**app.openapi(), "components": components()}, indent=1, sort_keys=True) + "\n"
