@@ -92,7 +92,7 @@ def _body(rng: random.Random, method: str) -> dict[str, Any]:
     for name, value in options.items():
         if rng.random() < 0.2:
             body[name] = value()
-    reading = {"truncated": "invalid", "units": "ignore", "unmarked": "number", "mode": "ttrl_official"}
+    reading = {"truncated": "invalid", "units": "ignore", "unmarked": "number", "open_think": True}
     body["params"] |= {name: value for name, value in reading.items() if rng.random() < 0.05}
     return body
 

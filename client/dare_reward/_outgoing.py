@@ -230,7 +230,7 @@ def _put_answers(
     """Answers extracted here, with the reasons of rollouts that have none; texts where asked for, or where the service
     has to see how an answer was found."""
     rollouts = group["rollouts"]
-    if sending.text or reading.get("mode", "clean") != "clean" or reading.get("unmarked") == "number":
+    if sending.text or reading.get("unmarked") == "number":
         for target, rollout in zip(out, rollouts, strict=True):
             target.update({k: _portable(text_of(rollout[k])) for k in ("answer", "text") if k in rollout})
         return Counter()

@@ -159,7 +159,7 @@ class AnswerRules:
     @property
     def needs_text(self) -> bool:
         """Who compares the answers has to see how they were found."""
-        return self._reading.get("mode", "clean") != "clean" or bool(self._reading.get("unmarked") == "number")
+        return bool(self._reading.get("unmarked") == "number")
 
     @property
     def comparing(self) -> Rules:

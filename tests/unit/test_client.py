@@ -235,9 +235,7 @@ def test_rewards_are_lists_with_none_for_a_failed_group():
     assert client().rewards(sent) == [[1.0], [None, None]]
 
 
-@pytest.mark.parametrize(
-    "params", [{"unmarked": "number"}, {"mode": "ttrl_official"}, {"truncated": "as_is"}, {"open_think": True}]
-)
+@pytest.mark.parametrize("params", [{"unmarked": "number"}, {"truncated": "as_is"}, {"open_think": True}])
 def test_answers_are_read_by_the_parameters_that_the_operator_set(params):
     texts = ("so it must be 7", "so \\boxed{8}", "<think> so \\boxed{9}")
     rollouts = [{"text": t, "mean_entropy": 0.1, "finish_reason": f} for t in texts for f in ("stop", "length")]

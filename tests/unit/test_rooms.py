@@ -233,7 +233,7 @@ def test_no_room_imports_one_that_imports_it():
         ("algebra", "extraction"),
         ("algebra", "forms"),
         ("forms", "extraction"),
-        *((r, top) for r in ("extraction", "algebra", "forms") for top in ("keys", "classes", "ttrl_strings")),
+        *((r, top) for r in ("extraction", "algebra", "forms") for top in ("keys", "classes")),
     ],
 )
 def test_the_rooms_of_the_answers(below, above):

@@ -4,7 +4,7 @@
     algebra/               what is this expression worth?  tokens -> tree -> value -> key
     forms/                 what else can an answer be?  lists, intervals, equations, units, dates, formulas, prose
     keys, rules, cleanup   when are two texts one answer?  `canonical`; the judgement calls that a request may change
-    classes                which answers of a group are one?  `classify`, `grade`; ttrl_strings: as TTRL votes
+    classes                which answers of a group are one?  `classify`, `grade`
 
 >>> from dare_reward.answers import classify, extract
 >>> extract(r"So the total is \\boxed{\\frac{1}{2}}.").answer
@@ -22,7 +22,6 @@ from .keys import ANSWERS_VERSION, Key, canonical
 from .kinds import KeyKind, Kind
 from .labels import read_label
 from .spans import Span, answer_span, outside_span, span_tokens
-from .ttrl_strings import official_answer, official_key
 
 __all__ = [
     "ANSWERS_VERSION",
@@ -39,8 +38,6 @@ __all__ = [
     "classify",
     "extract",
     "grade",
-    "official_answer",
-    "official_key",
     "option_letters",
     "outside_span",
     "read_label",

@@ -146,11 +146,8 @@ def _sum(read: list[_Word], code: str) -> int | None:
     return sum(word.value for word in read)
 
 
-def spoken_number(lower: str, code: str | None = None) -> Fraction | None:
-    """The value of `twenty-one`, `fünfundzwanzig`, `two thirds`, `half`; None where a word is no number.
-
-    `code`: only words of this language count.
-    """
+def spoken_number(lower: str) -> Fraction | None:
+    """The value of `twenty-one`, `fünfundzwanzig`, `two thirds`, `half`; None where a word is no number."""
     said = lower.replace("-", " ").split()
     if said[:1] == ["a"] and said[1:2] and said[1] in _words("en"):
         said[0] = "one"
@@ -160,7 +157,7 @@ def spoken_number(lower: str, code: str | None = None) -> Fraction | None:
         return Fraction(top, _PLURALS[said[-1]])
     if len(said) == 2 and said[0] in {"one", "a"} and said[1] in _DENOMINATORS:
         return Fraction(1, _DENOMINATORS[said[1]])
-    whole = cardinal(" ".join(said), code)
+    whole = cardinal(" ".join(said))
     return None if whole is None else Fraction(whole)
 
 

@@ -15,10 +15,8 @@ from .classes import classify
 from .extraction.final_answer import EMPTY, WHY_NONE, Extraction, Unmarked, extract
 from .kinds import Kind
 from .spans import Span, answer_span
-from .ttrl_strings import official_answer
 
 JSON = Mapping[str, Any]
-Mode = Literal["clean", "ttrl_official"]
 # Parts of a reply's content by their type, as OpenAI's two APIs, engines and inspect_ai write them.
 SPOKEN: Final = frozenset({"text", "output_text"})
 UNSPOKEN: Final = frozenset({"reasoning", "thinking", "redacted_thinking", "refusal", "image"})
@@ -71,18 +69,11 @@ def read_answers(
     kind: Kind = "math",
     options: Sequence[str] | None = None,
     prompt: str | None = None,
-    mode: Annotated[
-        Mode,
-        Param(
-            "clean reads as docs/answers.md says; ttrl_official reads and votes by strings, as the published TTRL runs",
-            source="official code",
-        ),
-    ] = "clean",
     truncated: Annotated[
         Literal["boxed", "as_is", "invalid"],
         Param(
             "a rollout with finish_reason=length votes by a closed box or given answer (boxed), by anything extracted "
-            "(as_is, and always with mode=ttrl_official), or not at all (invalid)",
+            "(as_is), or not at all (invalid)",
             source="ours",
         ),
     ] = "boxed",
@@ -122,8 +113,6 @@ def read_answers(
             text = spoken(text)
         if not text:
             return NO_ANSWER
-        if mode == "ttrl_official":
-            return Extraction(official_answer(text, kind=kind) or None, "phrase")
         return readings.of(text, asked[cut])
 
     return [read(r, quiet) for r, quiet in zip(rollouts, silent, strict=True)]

@@ -303,8 +303,6 @@ def _label(group: JSON, reply: GroupReply, rows: Sequence[_Row]) -> list[str]:
 
 def _apart(group: JSON, read: Sequence[Extraction], values: JSON) -> list[str]:
     """Which answers stayed apart though their values are one or a parameter would merge them, and which one."""
-    if values.get("mode") != "clean":
-        return []
     kind = kind_of(group)
     comparing = {k: v for k, v in values.items() if k in COMPARING}
     sort = partial(classify, [e.answer for e in read], kind=kind, options=option_tuple(group))

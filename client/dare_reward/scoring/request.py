@@ -17,7 +17,7 @@ from typing import Any, Final, TypeGuard
 
 import numpy as np
 
-from ..answers import Classes, Kind, Span, classify, official_key
+from ..answers import Classes, Kind, Span
 from ..answers.algebra.numbers import work
 from ..answers.classes import Labels, classes_of, listed
 from ..answers.rollouts import (
@@ -524,7 +524,9 @@ class _Reading:
                     **self.params,
                 )
                 raws = [e.answer for e in texts]
-            classes = self._compared(p, raws, kind, letters)
+            known = self.known.setdefault((kind, letters), {})
+            asked = partial(self.effort.check, ("groups", p))
+            classes = classes_of(raws, kind, letters, self.rules, known=known, after_each=asked)
             out.classes.append(classes)
             out.guessed.append(texts is not None and any(e.source == "fallback" for e in texts))
             out.unread.append(NONE_UNREAD)
@@ -532,13 +534,6 @@ class _Reading:
                 reasons = map(why_none, raws) if texts is None else [e.reason for e in texts]
                 out.unread[p] = Counter(why for why, k in zip(reasons, classes.index, strict=True) if k < 0)
         return out
-
-    def _compared(self, p: int, raws: Sequence[str | None], kind: Kind, letters: tuple[str, ...] | None) -> Classes:
-        if self.params.get("mode") == "ttrl_official":
-            return classify([official_key(r, kind=kind) if r else None for r in raws], kind="exact")
-        known = self.known.setdefault((kind, letters), {})
-        asked = partial(self.effort.check, ("groups", p))
-        return classes_of(raws, kind, letters, self.rules, known=known, after_each=asked)
 
 
 def _view(groups: Sequence[JSON], name: str, silent_R: Bools, reading: _Reading) -> View:

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from rows import each
 
-from dare_reward.answers import choice_letter, official_key
+from dare_reward.answers import choice_letter
 from dare_reward.answers import extract as extract_all
 from dare_reward.answers.extraction.frame import _THINK
 from dare_reward.answers.languages import PHRASES, every
@@ -197,8 +197,6 @@ def test_budgets():
     assert extract("The answer is " + "word " * 11 + "word.").answer == ("word " * 12).strip()
     assert extract("The answer is " + "word " * 12 + "word.").answer is None
     assert extract("The answer is " + "word " * 34 + "just 5 only.").answer is None
-    assert official_key("1+" * 1_000 + "2") == "1+" * 1_000
-    assert official_key("1+" * 999 + "22") == "1+" * 999 + "22"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rows import each
 
-from dare_reward.answers import ANSWERS_VERSION, canonical, choice_letter, extract, grade, official_answer, official_key
+from dare_reward.answers import ANSWERS_VERSION, canonical, choice_letter, extract, grade
 from dare_reward.answers.algebra.tokens import tokenise
 from dare_reward.answers.cleanup import fold, peel
 from dare_reward.answers.extraction.prose_values import unit_after
@@ -25,8 +25,6 @@ READ = {
     "key": lambda text: [(key := canonical(text)).kind, key.value, key.tag],
     "read": lambda text: canonical(text).kind not in {"opaque", "text"},
     "letter": choice_letter,
-    "official answer": official_answer,
-    "official key": official_key,
     "label": read_label,
     "formula of chemistry": read_formula,
     "without html": without_html,

@@ -7,7 +7,6 @@ from growth import assert_linear
 
 from dare_reward.answers.choices import choice_letter
 from dare_reward.answers.extraction.final_answer import extract
-from dare_reward.answers.ttrl_strings import official_answer, official_key
 
 KINDS = ("math", "choice", "text", "exact")
 SIZE = 32_000  # and 8 times as much: below, finding one character is too quick for its growth to show
@@ -73,13 +72,6 @@ def test_reading_constructed_texts_is_linear(kind, name):
 @pytest.mark.parametrize("name", WHOLE)
 def test_reading_given_answers_is_linear(name):
     assert_linear(choice_letter, WHOLE[name], SIZE, name)
-
-
-@pytest.mark.parametrize("kind", ["math", "choice"])
-def test_the_reference_is_linear_too(kind):
-    for pattern in PATTERNS:
-        read = lambda text: official_key(official_answer(text, kind=kind), kind=kind)  # noqa: E731
-        assert_linear(read, repeated(pattern), SIZE, pattern)
 
 
 def test_hostile_texts_are_not_answers_of_ordinary_problems():
