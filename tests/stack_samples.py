@@ -126,27 +126,6 @@ class RewardInput(TypedDict):
     ground_truth: str
 
 
-class BatchFunctionRewardManagerMixin:
-    """Its manager: what it hands to a reward function, and what it writes. Tensors are arrays here."""
-
-    def __init__(self, reward: Any, tokenizer: Any) -> None:
-        self.reward_fn, self.tokenizer = reward, tokenizer
-
-    def compute_reward_batch(self, data: Any) -> tuple[list[list[float]], dict[str, list[float]]]:
-        inputs, metrics = [], {}
-        lengths = [sum(mask) for mask in data.batch["response_mask"]]
-        for i, length in enumerate(lengths):
-            text = self.tokenizer.decode(data.batch["responses"][i][:length], skip_special_tokens=True)
-            truth = data.non_tensor_batch["ground_truth"][i]
-            inputs.append(RewardInput(response=text, response_length=length, ground_truth=truth))
-        rewards = [[0.0] * len(row) for row in data.batch["responses"]]
-        for i, score in enumerate(self.reward_fn(inputs)):
-            rewards[i][lengths[i] - 1] = score["overall"]
-            for key, value in score.items():
-                metrics.setdefault(key, []).append(value)
-        return rewards, metrics
-
-
 class Words:
     """A tokenizer whose tokens are words."""
 

@@ -271,11 +271,14 @@ def by_swift(query, answers, **args):
         return Paid(asyncio.run(orm(texts_of(answers), **columns)), {f"dare/{k}": v for k, v in logged.items()})
 
 
-def by_easyr1(query, answers):
-    token = easyr1.UIDS.set(["p"] * len(answers))
-    rows = [{"response": t, "response_length": 2, "ground_truth": "2"} for t in texts_of(answers)]
+def by_easyr1(query, answers, uids=None, truths=None):
+    """Rows of one group, of those that `uids` says, or with their truths, as a validation has them."""
+    token = easyr1.UIDS.set(None if truths else uids or ["p"] * len(answers))
+    pairs = zip(texts_of(answers), truths or ["2"] * len(answers), strict=True)
     try:
-        found = easyr1.reward(rows, url=f"{URL}?{query}")
+        found = easyr1.reward(
+            [{"response": t, "response_length": 2, "ground_truth": x} for t, x in pairs], url=f"{URL}?{query}"
+        )
     finally:
         easyr1.UIDS.reset(token)
     return Paid([row["overall"] for row in found], found[0])
@@ -453,6 +456,22 @@ def test_every_adapter_sends_shadow_methods_and_a_seed_and_logs_what_they_say(se
     (body,) = service.bodies
     assert (body["shadow"], body["seed"], body["groups"][0]["kind"]) == (["ttrl", "empo"], 7, "text")
     assert {"dare/shadow_ttrl_flipped", "dare/shadow_empo_flipped"} <= logged.keys()
+
+
+def test_easyr1_groups_by_uid_and_validates_by_the_truth(service):
+    """Rows are shuffled, as _balance_batch leaves them; a validation asks nobody."""
+    uids = ["b", "a", "a", "b", "a", "b", "b", "a"]
+    assert by_easyr1("method=ttrl", "15625225", uids).rewards == [0, 1, 0, 1, 1, 1, 1, 1]
+    assert [len(g["rollouts"]) for g in service.bodies[0]["groups"]] == [4, 4]
+    with pytest.raises(RequestError, match=r"8 .*7 "):
+        by_easyr1("method=ttrl", "15625225", uids[1:])
+    assert by_easyr1("", ["34", "35"], truths=['["34"]', 35]) == ([1.0, 1.0], {"overall": 1.0, "accuracy": 1.0})
+    assert len(service.bodies) == 1
+    service.down = True
+    with pytest.raises(UnavailableError):
+        by_easyr1("method=ttrl", "12")
+    assert by_easyr1("method=ttrl&on_error=zero", "12").rewards == [0.0, 0.0]
+    assert by_easyr1("method=ttrl&fallback=local", "122").rewards == [0.0, 1.0, 1.0]
 
 
 def test_easyr1_validates_by_the_rules_of_the_training():

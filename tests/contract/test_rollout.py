@@ -8,14 +8,12 @@ import os
 import sys
 import types
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from stack_samples import (
-    BatchFunctionRewardManagerMixin,
     GeneratorOutput,
     RewardInput,
     Sample,
@@ -26,7 +24,7 @@ from stack_samples import (
 )
 
 import dare_reward
-from dare_reward.errors import ReplyError, RequestError, UnavailableError
+from dare_reward.errors import ReplyError, RequestError
 from dare_reward.stacks import slime, verl
 from dare_reward.stacks.adapter import Scorer
 from dare_reward.stacks.rollout import group, label_of, read_rollout
@@ -599,51 +597,3 @@ def test_verls_rows_without_a_truth_are_label_free():
         assert verl.truth_of({"reward_model": [model]}, 0) is None
     assert verl.truth_of({}, 0) is None
     assert verl.truth_of({"reward_model": [{"ground_truth": '["34"]'}]}, 0) == '["34"]'
-
-
-# --- EasyR1 ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def easyr1_pays(monkeypatch):
-    """Rewards and metrics by EasyR1's manager, which loads the file as EasyR1 does."""
-    monkeypatch.setattr(sys, "modules", dict(sys.modules))
-    own = {"compute_reward_batch": BatchFunctionRewardManagerMixin.compute_reward_batch}  # wrapped in this test alone
-    Manager = type("Manager", (BatchFunctionRewardManagerMixin,), own)
-    function = {"verl__workers__reward__function": {"BatchFunctionRewardManagerMixin": Manager}}
-    module = example("easyr1", "custom_reward_fn", **function)
-    words = Words()
-
-    def pay(url, answers, *, uids=None, truths=None):
-        ids = [words.ids(f"so \\boxed{{{a}}} <pad>") for a in answers]
-        batch = {"responses": ids, "response_mask": [[1] * (len(row) - 1) + [0] for row in ids]}
-        more = {"ground_truth": truths or ["5"] * len(ids)} | ({"uid": uids} if uids else {})
-        manager = Manager(partial(module.reward, url=url), words)
-        rewards, metrics = manager.compute_reward_batch(SimpleNamespace(batch=batch, non_tensor_batch=more))
-        assert not any(any(row[:-2]) or row[-1] for row in rewards), "on the last token alone"
-        return [row[-2] for row in rewards], metrics
-
-    return pay
-
-
-def test_easyr1_groups_by_uid(service, easyr1_pays):
-    uids = ["b", "a", "a", "b", "a", "b", "b", "a"]  # shuffled, as _balance_batch leaves them
-    rewards, metrics = easyr1_pays(f"{URL}?method=ttrl", "15625225", uids=uids)
-    assert rewards == metrics["overall"] == [0, 1, 0, 1, 1, 1, 1, 1]
-    assert [len(g["rollouts"]) for g in service.bodies[0]["groups"]] == [4, 4]
-    with pytest.raises(RequestError, match=r"8 .*7 "):
-        easyr1_pays(f"{URL}?method=ttrl", "15625225", uids=uids[1:])
-
-
-def test_easyr1_validates_by_the_truth(service, easyr1_pays):
-    rewards, metrics = easyr1_pays(URL, ["34", "35"], truths=['["34"]', 35])
-    assert rewards == metrics["accuracy"] == [1.0, 1.0]
-    assert not service.bodies
-
-
-def test_easyr1_without_the_service(service, easyr1_pays):
-    service.down = True
-    with pytest.raises(UnavailableError):
-        easyr1_pays(f"{URL}?method=ttrl", "12", uids=["a", "a"])
-    assert easyr1_pays(f"{URL}?method=ttrl&on_error=zero", "12", uids=["a", "a"])[0] == [0.0, 0.0]
-    assert easyr1_pays(f"{URL}?method=ttrl&fallback=local", "122", uids=["a"] * 3)[0] == [0.0, 1.0, 1.0]

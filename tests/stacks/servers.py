@@ -84,8 +84,8 @@ Change = Callable[[dict[str, Any]], Any]
 
 
 @contextlib.contextmanager
-def forged(change: Change = lambda body: body, *, delay: float = 0.0) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A service whose replies go through `change`, `delay` seconds late; yields its address and the bodies it got."""
+def forged(change: Change = lambda body: body) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A service whose replies go through `change`; yields its address and the bodies it got."""
     bodies: list[dict[str, Any]] = []
 
     def reply(handler: Any, content: bytes) -> tuple[int, bytes]:
@@ -93,7 +93,6 @@ def forged(change: Change = lambda body: body, *, delay: float = 0.0) -> Iterato
             return 200, json.dumps({"settings": SETTINGS}).encode()
         bodies.append(body := json.loads(content))
         scored = dare_reward.estimate(body["groups"], method=body["method"], **body["params"])
-        time.sleep(delay)
         said = {**scored.to_json(), "request_id": handler.headers["x-request-id"]}
         return 200, json.dumps(change(json.loads(json.dumps(said)))).encode()
 
@@ -104,17 +103,6 @@ def forged(change: Change = lambda body: body, *, delay: float = 0.0) -> Iterato
 def short(body: dict[str, Any]) -> dict[str, Any]:
     """One reward too few."""
     body["groups"][0]["rewards"] = body["groups"][0]["rewards"][:-1]
-    return body
-
-
-def not_a_number(body: dict[str, Any]) -> dict[str, Any]:
-    body["groups"][0]["rewards"][0] = float("nan")
-    return body
-
-
-def swapped(body: dict[str, Any]) -> dict[str, Any]:
-    """The groups in another order."""
-    body["groups"] = body["groups"][::-1]
     return body
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import itertools
 import json
 import os
 import pickle
@@ -79,6 +80,52 @@ def client(change=None, settings=None, **options):
     return Client("http://t", transport=Wire(change, **(settings or {})), **options)
 
 
+def failing(make, tries=range(99)):
+    """In these tries of posts the service says what `make` returns, or the connection does what it raises."""
+    count = itertools.count()
+
+    def change(request, response):
+        return make() if request.method == "POST" and response is None and next(count) in tries else None
+
+    return change
+
+
+def raising(error):
+    def make():
+        raise error
+
+    return make
+
+
+def busy():
+    return httpx.Response(503, headers={"retry-after": "7"}, json={"detail": "busy"})
+
+
+lost = raising(httpx.ReadError("lost"))
+
+
+def posted(make):
+    """Replies to posts are what `make` makes of them."""
+    return lambda request, response: make(response) if response is not None and request.method == "POST" else None
+
+
+def said(content, status=200, **headers):
+    return posted(lambda _: httpx.Response(status, headers=headers, content=content))
+
+
+def edit(function):
+    def changed(response):
+        body = json.loads(response.content)
+        function(body)
+        return httpx.Response(200, json=body)
+
+    return posted(changed)
+
+
+def head(**changes):
+    return edit(lambda body: body.update(changes))
+
+
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
     """The pauses that the clients would have made, and none of them made."""
@@ -153,7 +200,7 @@ def test_masks_travel_with_tokens_and_inside_means():
     assert client(send_tokens=True).reward(sent).groups == expected
 
 
-@pytest.mark.parametrize("change", [None, lambda request, _: lost(request)])
+@pytest.mark.parametrize("change", [None, failing(lost)])
 def test_numpy_parameters_travel(change):
     c = client(change, retries=0, fallback="local")
     reply = c.reward(groups(), alpha=np.float32(0.25), vocab_size=np.int64(50), open_think=np.bool_(True))
@@ -281,39 +328,20 @@ def test_no_groups():
     assert client().rewards([]) == []
 
 
-def fail_first(n, make):
-    count = iter(range(100))
-
-    def change(request, response):
-        if request.method == "POST" and response is None and next(count) < n:
-            return make(request)
-        return None
-
-    return change
-
-
-def busy(_request):
-    return httpx.Response(503, headers={"retry-after": "7"}, json={"detail": "busy"})
-
-
-def lost(_request):
-    raise httpx.ReadError("lost")
-
-
 def test_retry_after_is_honoured(no_pauses):
-    c = client(fail_first(2, busy))
+    c = client(failing(busy, range(2)))
     assert c.rewards(groups())
     assert no_pauses == [7.0, 7.0]
 
 
 def test_a_retry_after_that_is_no_number_is_passed_over(no_pauses):
     odd = [(b"retry-after", b"\xb2")]  # a superscript two: a digit that no number is written in
-    assert client(fail_first(1, lambda _: httpx.Response(503, headers=odd))).rewards(groups())
+    assert client(failing(lambda: httpx.Response(503, headers=odd), range(1))).rewards(groups())
     assert len(no_pauses) == 1
 
 
 def test_a_lost_connection_is_retried_with_growing_pauses(no_pauses):
-    c = client(fail_first(3, lost))
+    c = client(failing(lost, range(3)))
     assert c.rewards(groups())
     assert len(no_pauses) == 3
     for pause, base in zip(no_pauses, (0.5, 1, 2)):
@@ -322,7 +350,7 @@ def test_a_lost_connection_is_retried_with_growing_pauses(no_pauses):
 
 @pytest.mark.parametrize("status", [400, 401, 404, 409, 413, 415, 422])
 def test_a_refusal_is_not_retried(status):
-    c = client(fail_first(1, lambda _: httpx.Response(status, json={"detail": "no"})))
+    c = client(failing(lambda: httpx.Response(status, json={"detail": "no"}), range(1)))
     with pytest.raises(RefusedError) as caught:
         c.rewards(groups())
     assert caught.value.status == status
@@ -331,7 +359,7 @@ def test_a_refusal_is_not_retried(status):
 
 @pytest.mark.parametrize("status", [408, 500, 502, 503, 504])  # 500: of a proxy whose replica died over the request
 def test_a_passing_failure_is_retried_and_then_told(status):
-    c = client(fail_first(99, lambda _: httpx.Response(status, text="down")), retries=2)
+    c = client(failing(lambda: httpx.Response(status, text="down")), retries=2)
     with pytest.raises(UnavailableError, match="3 tries"):
         c.rewards(groups())
     assert len(c._transport.posts) == 3
@@ -339,14 +367,14 @@ def test_a_passing_failure_is_retried_and_then_told(status):
 
 def test_a_bug_of_the_service_is_not_retried():
     named = {"content-type": "application/problem+json"}
-    c = client(fail_first(99, lambda _: httpx.Response(500, headers=named, json={"detail": "bug"})))
+    c = client(failing(lambda: httpx.Response(500, headers=named, json={"detail": "bug"})))
     with pytest.raises(UnavailableError, match="bug"):
         c.rewards(groups())
     assert len(c._transport.posts) == 1
 
 
 def test_the_local_fallback_says_so(caplog):
-    c = client(fail_first(99, lost), retries=1, fallback="local")
+    c = client(failing(lost), retries=1, fallback="local")
     sent = groups()
     reply = c.reward(sent)
     assert reply.groups == estimate(sent).groups
@@ -356,13 +384,13 @@ def test_the_local_fallback_says_so(caplog):
 
 def test_the_local_fallback_takes_what_would_have_been_split():
     sent = [{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}] * 1100
-    reply = client(fail_first(99, lost), retries=0, fallback="local").reward(sent)
+    reply = client(failing(lost), retries=0, fallback="local").reward(sent)
     assert len(reply.groups) == 1100
 
 
 def test_the_local_fallback_refuses_what_the_service_refuses():
     """Arguments of `estimate` are no parameters of a method."""
-    c = client(fail_first(99, lost), retries=0, fallback="local")
+    c = client(failing(lost), retries=0, fallback="local")
     for name in ("limits", "columns"):
         with pytest.raises(RequestError, match=f"'{name}'"):
             c.reward(groups(), **{name: {}})
@@ -370,30 +398,10 @@ def test_the_local_fallback_refuses_what_the_service_refuses():
 
 def test_a_fallback_under_another_configuration_is_an_error():
     """The service's operator set alpha; in process it would be the default."""
-    c = client(fail_first_after(1, lost), settings={"params": '{"alpha": 0.5}'}, retries=0, fallback="local")
+    c = client(failing(lost, range(1, 99)), settings={"params": '{"alpha": 0.5}'}, retries=0, fallback="local")
     assert c.rewards(groups())
     with pytest.raises(ConfigError, match="in process"):
         c.rewards(groups())
-
-
-def fail_first_after(n, make):
-    count = iter(range(100))
-
-    def change(request, response):
-        return make(request) if request.method == "POST" and response is None and next(count) >= n else None
-
-    return change
-
-
-def edit(function):
-    def change(request, response):
-        if response is None or request.method != "POST":
-            return None
-        body = json.loads(response.content)
-        function(body)
-        return httpx.Response(200, json=body)
-
-    return change
 
 
 def test_another_configuration_or_version_in_mid_run_is_an_error():
@@ -421,20 +429,9 @@ def test_a_change_can_be_allowed():
 
 
 def test_another_answers_version_is_a_warning():
-    c = client(edit(lambda body: body.update(answers_version="other")))
+    c = client(head(answers_version="other"))
     with pytest.warns(RuntimeWarning, match="version other"):
         c.rewards(groups())
-
-
-@pytest.mark.parametrize(
-    "content", [b"NaN", b"<html>", b"[]", b"null", b'{"groups":[{"group_id":"g0","rewards":[Infinity]}]}']
-)
-def test_replies_that_are_none(content):
-    def change(request, response):
-        return httpx.Response(200, content=content) if response is not None and request.method == "POST" else None
-
-    with pytest.raises(ReplyError):
-        client(change).rewards(groups(1, 1))
 
 
 def test_a_token_of_any_letters():
@@ -590,20 +587,9 @@ def first(**changes):
     return edit(lambda body: body["groups"][0].update(changes))
 
 
-def head(**changes):
-    return edit(lambda body: body.update(changes))
-
-
 def text_of_reply(old, new):
     """The text of a reply with `old` replaced: what `json.dumps` would not write."""
-
-    def change(request, response):
-        if response is None or request.method != "POST":
-            return None
-        assert old in response.content
-        return httpx.Response(200, content=response.content.replace(old, new, 1))
-
-    return change
+    return posted(lambda response: httpx.Response(200, content=response.content.replace(old, new, 1)))
 
 
 def entry(name, value):
@@ -648,17 +634,18 @@ UNFIT = {
     "another method": (head(method="ttrl"), "'ttrl'"),
     "another output": (head(output="advantages"), "advantages of 'dare'"),
     "an output of its own": (head(output="bonus"), "the reply has bonus"),
-    "deep": (lambda request, response: response and only_posts(request, DEEP), "nested"),
+    "deep": (said(DEEP), "nested"),
     "deep in the diagnostics": (text_of_reply(b'"diagnostics":{', b'"diagnostics":{"x":' + DEEP + b","), "nested"),
-    "latin-1": (lambda request, response: response and only_posts(request, b'{"a":"\xe9"}'), "not JSON: 'utf-8'"),
-    "nothing": (lambda request, response: response and only_posts(request, b""), "not JSON"),
+    "latin-1": (said(b'{"a":"\xe9"}'), "not JSON: 'utf-8'"),
+    "nothing": (said(b""), "not JSON"),
+    "not a number": (said(b"NaN"), "NaN"),
+    "a page": (said(b"<html>"), "not JSON"),
+    "a list": (said(b"[]"), "another version"),
+    "null": (said(b"null"), "another version"),
+    "an infinite reward": (text_of_reply(b'"rewards":[', b'"rewards":[Infinity,'), "Infinity"),
     "the reply to somebody else": (head(request_id="somebody-else"), "'somebody-else'"),
     "a reply to nobody": (head(request_id=None), "'None'"),
 }
-
-
-def only_posts(request, content, **options):
-    return httpx.Response(**{"status_code": 200, **options}, content=content) if request.method == "POST" else None
 
 
 @pytest.mark.parametrize("name", UNFIT)
@@ -711,18 +698,10 @@ def test_second_groups_have_second_advantages():
     asked = {"method": "co_rewarding_1", "advantage": "grpo"}
     assert client().reward(sent, **asked).groups == estimate(sent, **asked).groups
     with pytest.raises(ReplyError, match="no second_advantages"):
-        client(edit(lambda body: body["groups"][0].update(second_advantages=None))).reward(sent, **asked)
+        client(first(second_advantages=None)).reward(sent, **asked)
 
 
 # --- what a connection may bring -------------------------------------------------------------------------------------
-
-
-def raising(error):
-    def change(request, response):
-        if request.method == "POST" and response is None:
-            raise error
-
-    return change
 
 
 @pytest.mark.parametrize(
@@ -739,8 +718,8 @@ def raising(error):
 )
 def test_whatever_comes_of_a_try_is_an_error_of_the_tree(error):
     with pytest.raises(UnavailableError, match="2 tries"):
-        client(raising(error), retries=1).rewards(groups())
-    assert "local_fallback" in client(raising(error), retries=0, fallback="local").reward(groups()).flags
+        client(failing(raising(error)), retries=1).rewards(groups())
+    assert "local_fallback" in client(failing(raising(error)), retries=0, fallback="local").reward(groups()).flags
 
 
 @pytest.mark.parametrize("answered", [b"", b"HTTP/1.1 403 No\r\n", b"HTTP/1.1 502 No\r\n", b"HTTP/1.1 200 OK\r\n"])
@@ -769,13 +748,8 @@ def test_a_proxy_of_the_environment_is_named(monkeypatch, answered):
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
 def test_a_redirect_is_no_reply(status):
     """Even if its body is one."""
-
-    def change(request, response):
-        if response is None or request.method != "POST":
-            return None
-        return httpx.Response(status, headers={"location": "http://elsewhere/"}, content=response.content)
-
-    c = client(change)
+    moved = {"location": "http://elsewhere/"}
+    c = client(posted(lambda response: httpx.Response(status, headers=moved, content=response.content)))
     with pytest.raises(ReplyError, match=f"{status}: redirected to http://elsewhere/"):
         c.rewards(groups())
     assert len(c._transport.posts) == 1
@@ -886,7 +860,7 @@ def test_the_longest_honest_replies_are_read():
 
 
 def test_every_try_has_an_id_of_its_own():
-    c = client(fail_first(2, busy))
+    c = client(failing(busy, range(2)))
     c.rewards(groups())
     ids = [r.headers["x-request-id"] for r in c._transport.sent]
     assert len(set(ids)) == len(ids) == 4
@@ -901,7 +875,7 @@ def test_a_call_has_one_key_in_all_its_tries_and_a_repetition_may_have_the_same(
         c.reward(groups(4), **call)
         return [r.headers["idempotency-key"] for r in c._transport.sent[before:] if r.method == "POST"]
 
-    c = client(fail_first(1, busy), settings={"max_groups": 2})
+    c = client(failing(busy, range(1)), settings={"max_groups": 2})
     one, other = keys(c, key="again"), keys(c, key="again")
     assert one[0] == one[1] == other[0] != one[2] == other[1]
     assert not {*keys(c)} & {*one, *keys(c)}
@@ -910,19 +884,13 @@ def test_a_call_has_one_key_in_all_its_tries_and_a_repetition_may_have_the_same(
     assert all(key.isascii() and len(key) <= 128 for key in long)
 
 
-def test_a_try_after_another_s_reply_has_the_same_key():
-    c = client(edit(lambda body: body.update(request_id="other")))
+def test_after_another_s_reply_the_call_is_tried_again_by_its_key_on_another_connection():
+    c = client(head(request_id="other"))
     with pytest.raises(ReplyError):
         c.rewards(groups())
     tries = [r.headers["idempotency-key"] for r in c._transport.sent if r.method == "POST"]
     assert len(tries) > 1
     assert len({*tries}) == 1
-
-
-def test_a_connection_that_gave_another_s_reply_is_not_used_again():
-    c = client(edit(lambda body: body.update(request_id="other")))
-    with pytest.raises(ReplyError):
-        c.rewards(groups())
     assert not c._connections
 
 
