@@ -481,12 +481,12 @@ class _Page:
 def views(bench: Bench) -> Found:
     """What a step more costs a view, in process: of a labelled run, by the steps before it."""
     from dare_reward.report.book import RunBook
-    from dare_reward.report.lines import lines_of
     from dare_reward.report.view import BookView
+    from dare_reward.runs.line import objects, of_scored
     from dare_reward.scoring.score import score
 
     groups = json.loads(_labelled(1, 4, 8))["groups"]
-    lines = list(lines_of(score(groups, {}, method="dare"), groups))
+    lines = list(objects(of_scored(score(groups, {}, method="dare"), groups), 0.0))
     book, done = RunBook(), 0
     drawn = BookView(book, groups=400_000)
     for upto in (100, 1_000, 10_000):

@@ -267,11 +267,11 @@ def test_a_misspelt_variable_is_warned_of(tmp_path, capsys, monkeypatch):
 def test_a_refusal_of_the_caller_ends_the_command_at_once(tmp_path, capsys, monkeypatch):
     asked = []
 
-    def refuse(groups, **_):
+    def refuse(groups, params, **_):
         asked.append(len(groups))
         raise dare_reward.RefusedError(401, {"detail": "send the token"})
 
-    monkeypatch.setattr("dare_reward.commands.score.estimate", refuse)
+    monkeypatch.setattr("dare_reward.commands.score.score", refuse)
     assert main(["score", write(tmp_path, *[GOOD] * 9)]) == 2
     assert asked == [9]
     assert "401: send the token" in capsys.readouterr().err

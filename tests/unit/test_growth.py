@@ -12,8 +12,8 @@ from dare_reward.analysis.verdict import judge
 from dare_reward.cli import main
 from dare_reward.groups import Groups, Ragged
 from dare_reward.report.book import RunBook
-from dare_reward.report.lines import lines_of
 from dare_reward.report.view import view
+from dare_reward.runs.line import objects, of_scored
 from dare_reward.scoring.request import prepare
 from dare_reward.scoring.score import score
 from dare_reward.wire import pack, unpack
@@ -45,7 +45,7 @@ def framed(count):
 def logged(count, place):
     """Lines of a run log, each at its place."""
     sent = groups(4)
-    lines = list(lines_of(score(sent, {}, method="dare", shadow=["ttrl"]), sent))
+    lines = list(objects(of_scored(score(sent, {}, method="dare", shadow=["ttrl"]), sent), 0.0))
     return [{**line, "run": "r", "step": 0, **place(n)} for n in range(count) for line in lines]
 
 

@@ -30,10 +30,10 @@ from dare_reward.numbers import majority
 from dare_reward.openrlhf import COMPARING
 from dare_reward.reply import GroupReply
 from dare_reward.runs.log import finite
-from dare_reward.scoring.score import ScoredGroups, estimate, score
+from dare_reward.scoring.score import ScoredGroups, score
 
 from .command import add_command
-from .score import score_all
+from .score import in_process, score_all
 from .shared_arguments import MISSING, add_file, add_method, chosen_params, read_groups, say_remedy, warn
 from .summary import ReadSummary
 
@@ -355,7 +355,7 @@ def _table(columns: Mapping[str, Sequence[str]], screen: Screen) -> str:
 def _suspicious(arguments: argparse.Namespace, params: JSON, reader: Reader) -> int:
     screen, summary = screen_of(arguments), ReadSummary(reader.unit, reader.ledger)
     seen: list[tuple[JSON, GroupReply]] = []
-    for place, group, reply in score_all(reader, partial(estimate, method=arguments.method, **params)):
+    for place, group, reply in score_all(reader, in_process(arguments.method, params)):
         if isinstance(reply, DareError):
             summary.refuse(place, group, reply)
             continue

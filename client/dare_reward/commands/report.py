@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
@@ -13,21 +14,26 @@ from typing import Any
 from dare_reward._version import __version__
 from dare_reward.analysis.shown import Shown
 from dare_reward.answers.rollouts import ANSWER_SPECS, Unanswered
-from dare_reward.errors import RequestError
+from dare_reward.errors import DareError, RequestError
+from dare_reward.files.content import open_records, run_log
 from dare_reward.files.output import text_file
 from dare_reward.files.reader import Reader
-from dare_reward.ledger import Ledger
+from dare_reward.files.shapes import is_logged
+from dare_reward.ledger import Fate, Ledger
 from dare_reward.methods import find, specs
 from dare_reward.options import OPTIONS
 from dare_reward.reply import Problem
 from dare_reward.report.book import RunBook
 from dare_reward.report.document import document
-from dare_reward.report.lines import is_run, run_lines, scored_lines
 from dare_reward.report.view import VOTE, view
+from dare_reward.runs.line import ASKED, fault, line
+from dare_reward.runs.reader import is_segment
+from dare_reward.scoring.request import UNLIMITED
 
 from .calibrate import WEIGHT
 from .command import add_command
 from .labelled import evaluated, shown_verdict
+from .score import in_process, score_all
 from .shared_arguments import (
     MISSING,
     add_file,
@@ -41,7 +47,7 @@ from .shared_arguments import (
     warn,
     watched,
 )
-from .summary import MismatchedLabels
+from .summary import MismatchedLabels, ReadSummary
 
 
 def register(subparsers: Any) -> None:
@@ -80,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     """0 written; 1 if groups were refused or unreadable; 2 nothing to show."""
     check_out(arguments)
     ledger, learnt = Ledger(), evaluated(*arguments.evaluated) if arguments.evaluated else None
-    reader = None if is_run(arguments.file) else read_groups(arguments, twice=True)
+    reader = None if _is_run(arguments.file) else read_groups(arguments, twice=True)
     book = book_of(arguments, ledger, reader)
     if book is None:
         return 1
@@ -123,13 +129,13 @@ def book_of(arguments: argparse.Namespace, ledger: Ledger, reader: Reader | None
         why = f"{arguments.file} is a run log, which holds {given[0]} as they were sent: leave out --{given[0]}"
         raise RequestError(why, code="parameter")
     book, failed, count, notes = RunBook(loose=not is_log), list[Problem](), 0, _Notes()
-    lines = run_lines(arguments.file, ledger) if reader is None else _scored(arguments, ledger, reader)
-    for line in watched(lines, arguments.file):
-        if arguments.only in {None, line.get("run") or ""}:
-            book.add(line)
-            notes.add(line)
+    lines = _run_lines(arguments.file, ledger) if reader is None else _scored(arguments, ledger, reader)
+    for one in watched(lines, arguments.file):
+        if arguments.only in {None, one.get("run") or ""}:
+            book.add(one)
+            notes.add(one)
             count += 1
-            if error := line["reply"].get("error"):
+            if error := one["reply"].get("error"):
                 failed.append(Problem(str(error.get("code")), str(error.get("message"))))
     if not book.runs:
         only = "" if arguments.only is None else f" of the run {arguments.only!r}"
@@ -180,11 +186,19 @@ def _scored(arguments: argparse.Namespace, ledger: Ledger, reader: Reader) -> It
     params: Mapping[str, Any] = chosen_params(arguments)[arguments.method]
     named = OPTIONS["shadow"].parse(arguments.shadow)
     shadow = named if arguments.method == VOTE or VOTE in named else (VOTE, *named)
-    asked: dict[str, Any] = {"method": arguments.method, "params": params, "shadow": shadow, "tell": warn}
-    for line in scored_lines(reader, ledger, **asked):
-        if line["step"] is not None:  # of a run there is no verdict
+    how: dict[str, Any] = {"shadow": shadow, "limits": UNLIMITED, "readings": reader.readings}
+    summary = ReadSummary(reader.unit, reader.ledger)
+    for number, group, reply in score_all(reader, in_process(arguments.method, params, **how)):
+        if isinstance(reply, DareError):
+            summary.refuse(number, group, reply)
+            continue
+        scored = line(group, reply, asked=frozenset(ASKED))
+        if scored["step"] is not None:  # of a run there is no verdict
             reader.forget()
-        yield line
+        yield scored
+    summary.say_refused()
+    reader.say(warn)
+    ledger.add(reader.ledger)
 
 
 def _calibration(arguments: argparse.Namespace, book: RunBook, reader: Reader) -> Shown | None:
@@ -205,3 +219,31 @@ def _first_groups(path: str) -> tuple[list[Mapping[str, Any]], int]:
     reader = Reader(path)
     groups: list[Mapping[str, Any]] = [g for _, g in islice(reader, 64) if not isinstance(g, RequestError)]
     return groups, reader.notes.candidates
+
+
+# --- run logs: of a folder, of one of its files, or under another name ----------------------------------------------
+
+
+def _is_run(path: str) -> bool:
+    """Whether the groups there were scored before."""
+    if path == "-" or is_segment(path):
+        return path != "-"
+    if not Path(path).is_file():  # a pipe can be read once
+        return False
+    with closing(open_records(path)) as records:
+        return is_logged(next(records.items, (0, None))[1])
+
+
+def _run_lines(path: str, ledger: Ledger) -> Iterator[Mapping[str, Any]]:
+    """The lines of a run log, counted."""
+    if is_segment(path):
+        yield from run_log(path, ledger)
+        return
+    with closing(open_records(path)) as records:
+        for number, value in records.items:
+            unread = isinstance(value, RequestError)
+            why = str(value) if unread else fault(value)
+            fate: Fate = "unreadable" if unread else "refused" if why else "read"
+            ledger.count(fate, why and f"{records.unit} {number}: {why}")
+            if not why:
+                yield value

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -17,7 +18,8 @@ from dare_reward.errors import DareError, RefusedError, RequestError, misspelt_v
 from dare_reward.files.output import text_file
 from dare_reward.reply import GroupReply, Reply
 from dare_reward.runs.line import line
-from dare_reward.scoring.score import estimate
+from dare_reward.scoring.request import is_named
+from dare_reward.scoring.score import score
 
 from .command import add_command
 from .shared_arguments import (
@@ -72,7 +74,7 @@ def register(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    params = chosen_params(arguments)[arguments.method] | {"labelled": arguments.labelled}
+    params = chosen_params(arguments)[arguments.method]
     warn(*misspelt_variables(["DARE_URL", "DARE_TOKEN"], os.environ))
     check_out(arguments)
     screen = screen_of(arguments)
@@ -111,11 +113,23 @@ def run(arguments: argparse.Namespace) -> int:
 def scorer(arguments: argparse.Namespace, method: str, params: Mapping[str, Any], stack: ExitStack) -> Scorer:
     url = None if arguments.local else arguments.url or os.environ.get("DARE_URL")
     if not url:
-        return partial(estimate, method=method, **params)
+        return in_process(method, params, labelled=arguments.labelled)
     from dare_reward.client import Client  # noqa: PLC0415  (httpx is not needed in process)
 
     client = stack.enter_context(Client(url))
-    return partial(client.reward, method=method, **params)
+    return partial(client.reward, method=method, labelled=arguments.labelled, **params)
+
+
+def in_process(method: str, params: Mapping[str, Any], **how: Any) -> Scorer:
+    """Scores here, whatever the groups are called: a prompt comes back in a later step. `how` is that of `score`."""
+
+    def scored(groups: Sequence[Mapping[str, Any]]) -> Reply:
+        numbered = [{**g, "group_id": str(i)} if is_named(g) else g for i, g in enumerate(groups)]
+        reply = score(numbered, params, method=method, **how).reply
+        named = zip(reply.groups, groups, strict=True)
+        return replace(reply, groups=tuple([replace(r, group_id=g.get("group_id", r.group_id)) for r, g in named]))
+
+    return scored
 
 
 def score_all(source: Iterable[tuple[int, Any]], scorer: Scorer) -> Iterator[Scored]:

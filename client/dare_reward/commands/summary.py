@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -9,11 +10,14 @@ from typing import Any
 from dare_reward.answers.classes import Labels
 
 from ..answers.rollouts import Unanswered
-from ..files.reader import Faults
+from ..errors import RequestError
+from ..files.reader import fault_message
 from ..ledger import Fate, Ledger
 from ..reply import GroupReply
 from .shared_arguments import unscored, warn
 from .tables import short_answer
+
+KINDS = 10  # of mistakes, after which a file is given up
 
 
 class ReadSummary:
@@ -26,7 +30,8 @@ class ReadSummary:
         """unit: what places are numbered by. ledger: the reader's. done: what becomes of a group. tell: of refusals."""
         self._began = time.monotonic()
         self.ledger = ledger
-        self._faults = Faults(unit, tell)
+        self._unit, self._tell = unit, tell
+        self._kinds: dict[str, tuple[str, int]] = {}  # of mistakes: the first with its place, and how many
         self._seen, self._groups = Unanswered(), 0
         self._done = done
         self._missed = 0
@@ -44,8 +49,17 @@ class ReadSummary:
             self.add(group, reply.no_answer)
 
     def refuse(self, place: int, item: Any, error: Exception) -> None:
-        """Count what cannot be used at a place: of the last line's groups it is one only if it is a group."""
-        self._faults.add(place, error)
+        """Count what cannot be used at a place: of the last line's groups it is one only if it is a group.
+
+        RequestError after ten kinds of mistakes: such a file is no file of rollouts.
+        """
+        text = fault_message(error)
+        kind = re.sub(r"\d+", "#", text)
+        if kind not in self._kinds and len(self._kinds) == KINDS:
+            self.say_refused()
+            raise RequestError(f"more than {KINDS} kinds of mistakes: is this a file of rollouts?", code="file")
+        first, count = self._kinds.get(kind, (f"{self._unit} {place}: {text}", 0))
+        self._kinds[kind] = first, count + 1
         if isinstance(item, Mapping):  # the reader has counted what it refused itself
             self._missed += 1
             self.move("refused", str(error))
@@ -57,7 +71,8 @@ class ReadSummary:
 
     def say_refused(self) -> None:
         """Print a line for each kind of mistake, with its first place."""
-        self._faults.say()
+        for first, count in self._kinds.values():
+            self._tell(first + (f" ({count - 1:,} more like this)" if count > 1 else ""))
 
     def say(self) -> None:
         """Print the last line; before it a warning, if more than half of the rollouts have no answer."""

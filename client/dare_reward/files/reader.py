@@ -25,7 +25,6 @@ from .prompts import PromptFile
 from .shapes import Notes, UngroupedRollout, groups_in
 
 AGREED = frozenset({"label", "kind", "options", "group_size", "rollouts"})  # what membership looks at
-KINDS = 10  # of mistakes, after which a file is given up
 Item = tuple[int, "dict[str, Any] | RequestError"]
 Numbered = tuple[int, UngroupedRollout]
 
@@ -98,7 +97,7 @@ class Reader:
             group = error
         if isinstance(group, RequestError):
             fate: Fate = "unreadable" if group.code in {"json", "encoding", "unreadable"} else "refused"
-            self.ledger.count(fate, f"{self.unit} {number}: {_message(group)}", records)
+            self.ledger.count(fate, f"{self.unit} {number}: {fault_message(group)}", records)
         else:
             self.ledger.count("read")
             if records > 1:
@@ -208,36 +207,7 @@ def _count(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
-class Faults:
-    """Mistakes by their kind: the first of each with its place, and how many more there are like it."""
-
-    def __init__(self, unit: str, tell: Callable[[str], None]) -> None:
-        self._unit = unit
-        self._tell = tell
-        self._kinds: dict[str, tuple[int, str]] = {}
-        self._counts: dict[str, int] = {}
-
-    def __len__(self) -> int:
-        return sum(self._counts.values())
-
-    def add(self, number: int, error: Exception) -> None:
-        """RequestError after ten kinds: such a file is no file of rollouts."""
-        text = _message(error)
-        kind = re.sub(r"\d+", "#", text)
-        self._kinds.setdefault(kind, (number, text))
-        self._counts[kind] = self._counts.get(kind, 0) + 1
-        if len(self._kinds) > KINDS:
-            del self._kinds[kind]
-            self.say()
-            raise RequestError(f"more than {KINDS} kinds of mistakes: is this a file of rollouts?", code="file")
-
-    def say(self) -> None:
-        for kind, (number, text) in self._kinds.items():
-            more = self._counts[kind] - 1
-            self._tell(f"{self._unit} {number}: {text}" + (f" ({more:,} more like this)" if more else ""))
-
-
-def _message(error: Exception) -> str:
+def fault_message(error: Exception) -> str:
     """Without the place in a request, of which a file's line is the only group."""
     if not isinstance(error, RequestError):
         return str(error)

@@ -42,27 +42,12 @@ class ScoredGroups:
     """What was read of a request's groups, which rollouts are right, their reply, and the seconds that it took.
 
     correct_R   1 right, 0 wrong, NaN unknown
-    main        what the method says of them
     """
 
     prepared: Prepared
     correct_R: Floats
-    main: Judged
     reply: Reply
     seconds: float
-
-    def outcomes(self) -> dict[str, Any]:
-        """What is said of each rollout, as columns of `numbers.Columns`; NaN where nothing is."""
-        groups, main = self.prepared.groups, self.main
-        unknown_R = np.full(len(groups.answer_R), np.nan)
-        labels = [main.labels_P[p] for p in groups.group_A.tolist()]
-        same_A = [np.nan if b is None else a == b for a, b in zip(groups.text_A, labels, strict=True)]
-        return {
-            "valid_R": groups.valid_R,
-            "keep_R": main.result.keep_R.astype(np.float64),
-            "rewards_R": main.result.rewards_R if main.method.output == "rewards" else unknown_R,
-            "agrees_R": np.array([*same_A, np.nan])[groups.answer_R],  # the last is that of no answer
-        }
 
 
 def estimate(
@@ -159,7 +144,7 @@ def score(
             raise RequestError("spans are of texts; prepared arrays hold none", loc=("spans",), code="parameter")
         silent_R, watch = prepared.groups.column("num_tokens") == 0, partial(effort.check, ("groups",))
         reply = with_spans(reply, read_spans(groups, silent_R, watch, {k: base.reading[k] for k in READING}))
-    return ScoredGroups(prepared, correct_R, main, reply, time.perf_counter() - begun)
+    return ScoredGroups(prepared, correct_R, reply, time.perf_counter() - begun)
 
 
 def _count(groups: Sequence[JSON] | Groups) -> int:

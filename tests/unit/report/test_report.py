@@ -15,18 +15,17 @@ from rows import each
 from dare_reward.answers import rollouts as reading
 from dare_reward.cli import main
 from dare_reward.files.reader import Reader
-from dare_reward.ledger import Ledger
 from dare_reward.numbers import CHARTS, LABELLED, NUMBERS, columns_of, sums
 from dare_reward.report import book as books
 from dare_reward.report import steps as step_totals
 from dare_reward.report.book import RunBook
 from dare_reward.report.document import asset, document
-from dare_reward.report.lines import lines_of, scored_lines
 from dare_reward.report.picks import reasons
 from dare_reward.report.steps import STEPS, Steps
 from dare_reward.report.verdict import AT_LEAST, rules_by_step
 from dare_reward.report.verdict import run_verdict as judged
 from dare_reward.report.view import BookView, view
+from dare_reward.runs.line import objects, of_scored
 from dare_reward.runs.reader import member
 from dare_reward.scoring.score import score
 
@@ -90,7 +89,7 @@ def test_votes_that_waves_saved_are_seen_beside_those_that_train():
 def test_totals_agree_with_the_reply_of_the_file():
     groups = [g for _, g in Reader(EXAMPLE)]
     scoring = score(groups, {}, method="dare", shadow=["scrl"])
-    reply, found = scoring.reply, only(list(lines_of(scoring, groups)))
+    reply, found = scoring.reply, only(objects(of_scored(scoring, groups), 0.0))
     by_name = {k: v[0] for k, v in found["columns"].items() if k != "step"}
     for name in ("majority_ratio", "label_accuracy", "reward_accuracy", "entropy_auroc", "pass@1"):
         assert by_name[name] == pytest.approx(reply.diagnostics[name], abs=1e-5), name
@@ -652,19 +651,20 @@ def test_a_file_without_entropies_gets_the_remedy_and_no_page(tmp_path, capsys):
     assert out.exists()
 
 
-def test_step_and_run_of_a_file_are_kept(tmp_path):
+def test_step_and_run_of_a_file_are_kept(tmp_path, capsys):
     source = tmp_path / "f.jsonl"
     rollouts = [{"answer": "1"}, {"answer": "1"}, {"answer": "2"}]
     loose = [{"prompt_id": "p", "global_step": 4, "run": "z", "text": r"\boxed{1}"} for _ in range(2)]
     rows = [{"run": "z", "step": 3, "rollouts": rollouts}, {"step": 3, "rollouts": rollouts}, *loose]
     source.write_text("".join(json.dumps(r) + "\n" for r in rows))
-    told, ledger = [], Ledger()
-    reader = Reader(str(source))
-    found = list(scored_lines(reader, ledger, method="ttrl", params={}, shadow=[], tell=told.append))
-    places = [(x["run"], x["step"], x["reply"]["pseudo_label"]) for x in found]
-    assert places == [("z", 3, "1"), (None, 3, "1"), ("z", 4, "1")]
-    assert not [t for t in told if "ignored" in t]
-    assert ledger.as_json() == {"read": 3, "merged": 1, "dropped": 0, "refused": 0, "unreadable": 0}
+    page = tmp_path / "run.html"
+    assert main(["report", str(source), "-m", "ttrl", "-o", str(page)]) == 0
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text())[1])
+    assert {r["run"]: (r["columns"]["step"], r["columns"]["groups"]) for r in data["runs"]} == {
+        "z": ([3, 4], [1, 1]), "": ([3], [1]),
+    }  # fmt: skip
+    assert {card["pseudo_label"] for r in data["runs"] for card in r["cards"]} == {"1"}
+    assert "ignored" not in capsys.readouterr().err
 
 
 def test_the_spread_is_that_of_the_trained_rollouts():
