@@ -16,7 +16,7 @@ from dare_reward import __version__, estimate
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.inputs import ACCEPTED, ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from dare_reward.openrlhf import LOGS, keys_of
-from dare_reward.options import OPENRLHF_URL
+from dare_reward.openrlhf.url import RunSettings
 from dare_reward.params import Spec
 from dare_reward.reply import Reply, Support
 from dare_reward.scoring.request import LIMITS
@@ -349,7 +349,7 @@ OPENRLHF = _post(
     _json("OpenRLHFPost", {"query": ["1 + 1? So \\boxed{2}"], "prompts": ["1 + 1?"], "labels": [""]}),
     _json("OpenRLHFReply"),
     "One entry per query",
-    parameters=[BESIDE, *_options(OPENRLHF_URL.values())],
+    parameters=[BESIDE, *_options(s for s in RunSettings.specs().values() if s.name != "method")],
 )
 MINTED = _operation(
     "Single rollouts", {"text/plain": {"schema": {"type": "string"}}}, "The URL for OpenRLHF's flag", (401, 422)

@@ -96,15 +96,6 @@ def settings_table() -> Iterator[tuple[str, ...]]:
         yield f"`DARE_{name.upper()}`", str(spec.default if spec.default != "" else "(empty)"), spec.doc
 
 
-def url_table() -> Iterator[tuple[str, ...]]:
-    """The query parameters of OpenRLHF's URL route."""
-    from dare_reward.options import OPENRLHF_URL  # noqa: PLC0415
-
-    yield "parameter", "accepts", "meaning"
-    for spec in OPENRLHF_URL.values():
-        yield f"`{spec.name}`", spec.accepts.removesuffix(" or null"), spec.doc
-
-
 def adapter_table() -> Iterator[tuple[str, ...]]:
     """The settings of every adapter."""
     from dare_reward.options import ADAPTER  # noqa: PLC0415
@@ -121,11 +112,14 @@ def adapter_table() -> Iterator[tuple[str, ...]]:
 
 def group_settings_table() -> Iterator[tuple[str, ...]]:
     """What OpenRLHF's reward URL can say."""
-    from dare_trainer.openrlhf.settings import setting_specs  # noqa: PLC0415
+    from dare_reward.openrlhf.url import ActorSettings  # noqa: PLC0415
 
     yield "parameter", "accepts", "default", "meaning"
-    for name, spec in setting_specs().items():
-        yield f"`{name}`", spec.accepts, "" if spec.default in ("", ()) else str(spec.default), spec.doc
+    without_package = {"group_size", "extra_logs"}  # the actor knows both
+    for name, spec in ActorSettings.specs().items():
+        if name not in without_package:
+            default = "" if spec.default in ("", (), None) else str(spec.default)
+            yield f"`{name}`", spec.accepts.removesuffix(" or null"), default, spec.doc
 
 
 def logs_table(route: Literal["url", "actor"]) -> Iterator[tuple[str, ...]]:
@@ -296,7 +290,6 @@ def schemas() -> str:
 
 TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "settings": settings_table,
-    "url": url_table,
     "adapter": adapter_table,
     "logs": partial(logs_table, "url"),
     "actor": partial(logs_table, "actor"),

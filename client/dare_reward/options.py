@@ -1,6 +1,6 @@
 """The settings of a run: name, values, default and meaning of each, once.
 
-A request's body and URL, the URLs of single rollouts, the adapters and the command line name those that they take. What
+A request's body and URL, the adapters and the command line name those that they take. What
 they check, explain and list is made of these declarations. A method's own parameters are in its signature
 (`methods.py`), those of reading answers in `answers/rollouts.py`.
 """
@@ -63,10 +63,6 @@ def _settings(
     run_log_texts: Annotated[
         str | None, Param("what its lines hold beside numbers and answers: prompt, texts, token_entropies, or all")
     ] = None,
-    # Of groups that are joined from single rollouts.
-    group_size: Annotated[int | None, Param("rollouts of a prompt, --rollout.n_samples_per_prompt", ge=1)] = None,
-    extra_logs: Annotated[Literal["on", "off"], Param("off: none in the reply, for OpenRLHF before 0.9.0")] = "on",
-    label_policy: Annotated[Literal["train", "eval"], Param("what a label that is no object marks")] = "train",
 ) -> None: ...
 
 
@@ -79,13 +75,9 @@ def chosen(*names: str) -> dict[str, Spec]:
     return {name: OPTIONS[name] for name in names}
 
 
-# Who takes which. Whatever stands in a URL wins over the body. No method that draws can do with what single rollouts
-# carry, so their URLs have no seed.
+# Who takes which. Whatever stands in a URL wins over the body.
 BODY: Final = chosen("method", "run", "step", "seed", "shadow", "labelled", *UPDATE)
 QUERY: Final = chosen("method", "seed", "shadow", "labelled", *UPDATE)
-OPENRLHF_URL: Final = chosen(
-    *("group_size", "run", "kind", "options", "extra_logs", "label_policy", "shadow"),
-)
 # An adapter has no place for spans: `train_on` masks the answers' tokens.
 CLIENT: Final = ("timeout", "retries", "fallback", "token", "run_log", "run_log_texts")
 ADAPTER: Final = chosen(

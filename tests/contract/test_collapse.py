@@ -13,7 +13,7 @@ from dare_reward.stacks import trl, verl
 from dare_reward.stacks.collapse import RunWatch
 from dare_reward.stacks.trl import DareReward
 from dare_trainer.openrlhf.group import GroupScorer
-from dare_trainer.openrlhf.settings import GroupSettings, RewardUrls
+from dare_trainer.openrlhf.settings import RewardUrls
 
 PROMPTS, SIZE = 8, 4
 
@@ -186,13 +186,13 @@ def test_who_cannot_stop_says_so(monkeypatch):
     with pytest.raises(dare_reward.RequestError, match="on_collapse must be one of off, warn, stop"):
         common.Scorer.of("http://h", on_collapse="yes")
     with pytest.raises(ConfigError, match=r"one of off, warn.*nothing that ends a training with a checkpoint"):
-        GroupSettings.read("on_collapse=stop")
+        RewardUrls.of(["http://h/reward?on_collapse=stop"]).settings()
 
 
 def test_the_rollout_actor_warns(caplog):
     def scorer(query):
-        settings = GroupSettings.read(f"method=ttrl&entropy=none{query}")
-        return GroupScorer(RewardUrls(("http://h",), "", ""), settings, "r")
+        urls = RewardUrls.of([f"http://h?method=ttrl&entropy=none{query}"])
+        return GroupScorer(urls, urls.settings(), "r")
 
     watching = scorer("&on_collapse=warn")
     with caplog.at_level(logging.WARNING, "dare_reward.stacks"):

@@ -15,7 +15,7 @@ import pytest
 from dare_reward import estimate
 from dare_reward.cli import command_line
 from dare_reward.openrlhf import keys_of
-from dare_trainer.openrlhf.settings import GroupSettings
+from dare_reward.openrlhf.url import ActorSettings
 
 pytestmark = pytest.mark.openrlhf_loop
 HERE = Path(__file__).parent
@@ -119,7 +119,7 @@ def test_each_script_has_flags_that_the_releases_own_parser_takes(released, tmp_
     found = call(released("0.11.2"), "parse.py", *python[3:])
     address, _, query = found["reward.remote_url"].partition("?")
     assert address == url
-    GroupSettings.read(query)
+    ActorSettings.read(query)
     assert found["rollout.n_samples_per_prompt"] == 32
     assert len(measured) == (5 if script.name == "paper.sh" else 0)
     for _, *words in measured:

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from dare_reward.openrlhf import AnswerRules, Label
+from dare_reward.openrlhf import Label
+from dare_reward.openrlhf.url import ActorSettings
 from dare_trainer.openrlhf.group import Delivery, GroupReward
 from dare_trainer.openrlhf.rollout_reader import RolloutReader
-from dare_trainer.openrlhf.settings import GroupSettings
 
 pytestmark = [pytest.mark.openrlhf, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 END = 0
@@ -33,10 +33,10 @@ class Bytes:
 def test_the_answers_tokens_have_no_gradient(release, text, trained):
     torch = pytest.importorskip("torch")
     reward = GroupReward(["http://h"])
-    reward.settings = GroupSettings.read("method=ttrl&entropy=none&train_on=reasoning")
+    reward.settings = ActorSettings.read("method=ttrl&entropy=none&train_on=reasoning")
     completion = SimpleNamespace(token_ids=[*text.encode(), END], finish_reason="stop", logprobs=None)
     completion.text = ""
-    read = RolloutReader(reward.settings, AnswerRules({})).read(completion, "", Label(), Bytes(), None)
+    read = RolloutReader(reward.settings).read(completion, "", Label(), Bytes(), None)
     delivery = Delivery(prompt="p", images=None, label=Label(), rollouts=(read,), one=None, sampling={})
     whole = [1, 2, 3, *completion.token_ids]
     made = {

@@ -9,7 +9,7 @@ from fakes import Engine, SamplingParams, close, generate_responses, go, patched
 
 from dare_reward.errors import ConfigError
 from dare_reward.votes import Waves, votes_suffice
-from dare_trainer.openrlhf.settings import GroupSettings
+from dare_trainer.openrlhf.settings import RewardUrls
 
 SAME = "\\boxed{7}"
 
@@ -183,4 +183,4 @@ def test_a_member_that_is_cancelled_stops_the_wave(make, who):
 )
 def test_settings_that_do_not_go_together(settings, words):
     with pytest.raises(ConfigError, match=words):
-        GroupSettings.read(urlencode(settings))
+        RewardUrls.of([f"http://h?{urlencode(settings)}"]).settings()

@@ -18,6 +18,7 @@ from fakes import Engine, SamplingParams, close, generate_responses, go, patched
 
 from dare_reward import estimate
 from dare_reward.errors import ConfigError, UnavailableError
+from dare_reward.openrlhf.url import ActorSettings
 from dare_trainer.openrlhf import group as group_module
 from dare_trainer.openrlhf import patch
 from dare_trainer.vllm import plugin
@@ -285,7 +286,7 @@ def test_lost_entropies_later_fall_back_to_votes(make):
 def test_a_rollout_that_cannot_be_read_is_no_vote_and_ends_no_run(make, monkeypatch, caplog):
     executor, numbers = make(), iter(range(100))
     go(executor, Engine(say), n=2)
-    rules = route(executor)._rules
+    rules = route(executor).settings.rules
     before = rules.read
 
     def read(*given):
@@ -438,8 +439,8 @@ def test_a_service_is_where_the_url_says_behind_a_gateways_prefix_too():
         "http://h",
         "http://gw/dare/reward",
     ]
-    found = group_module.services_of([*urls, "http://other/score"])
-    assert found == ("http://h:8", "http://h", "https://h", "http://h", "http://gw/dare", "http://other/score")
+    found = group_module.RewardUrls.of([*urls, "http://other/score"])
+    assert found.services == ("http://h:8", "http://h", "https://h", "http://h", "http://gw/dare", "http://other/score")
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
@@ -792,7 +793,7 @@ def test_shadow_methods_are_told_by_the_service_and_in_process(start_service, mo
 
 
 def test_the_service_must_be_there_for_the_handshake(make, live):
-    settings = group_module.GroupSettings(start_timeout=0.1)
+    settings = ActorSettings(start_timeout=0.1)
     with pytest.raises(UnavailableError, match=r"not ready.*connection refused: is the service started"):
         group_module.handshake("http://127.0.0.1:9", "", settings)
 

@@ -37,6 +37,7 @@ from dare_reward.openrlhf import (
     neutral,
     outcomes,
 )
+from dare_reward.openrlhf.url import INSTALL, RunSettings
 from dare_reward.reply import GroupReply
 from dare_reward.scoring.request import Effort
 from dare_reward.scoring.score import LABEL_CONFLICT, score
@@ -62,7 +63,7 @@ from ..settings import Settings
 from ..uvicorn_connection import ENDED
 from .join import Held, Join, JoiningGroup, WaitingClient
 from .response_start import response_start
-from .url_options import INSTALL, Run, run_of
+from .url_options import run_of, size_of_group
 
 KEYS: Final = frozenset({"query", "prompts", "labels"})
 ONE_ROLLOUT: Final = 256 << 10  # what is longer is read in the threads of whole steps
@@ -90,7 +91,7 @@ class PostedRollout:
 class Question:
     """A body that was read: how to score, what, and whether run log and page are told."""
 
-    run: Run
+    run: RunSettings
     name: str
     rollouts: Sequence[PostedRollout]
     recorded: bool
@@ -145,7 +146,7 @@ class OpenRLHF:
     # --- reading -----------------------------------------------------------------------------------------------------
 
     async def _rollouts(
-        self, request: Request, body: bytes | bytearray, asked: Run
+        self, request: Request, body: bytes | bytearray, asked: RunSettings
     ) -> tuple[list[PostedRollout], Sequence[str]]:
         """One short rollout is read at once; all else beside the loop, in the threads of what it will be."""
 
@@ -163,7 +164,7 @@ class OpenRLHF:
         workers = self._workers.joins if len(body) <= ONE_ROLLOUT else self._workers.groups
         return await unless_gone(workers, work, request.receive)
 
-    def _rollout(self, asked: Run, i: int, query: str, prompt: str, value: Any) -> PostedRollout:
+    def _rollout(self, asked: RunSettings, i: int, query: str, prompt: str, value: Any) -> PostedRollout:
         limits, logged = self._settings.limits, self._settings.logged_texts
         limits.check("text", len(prompt), ("prompts", i))
         limits.check("text", len(value if isinstance(value, str) else LABEL.encode(value)), ("labels", i))
@@ -177,7 +178,7 @@ class OpenRLHF:
         kept = prompt if "prompt" in logged else None
         return PostedRollout(name.hexdigest(), content.digest(), label, entry, found, kept)
 
-    def _notice(self, name: str, asked: Run, rollouts: Sequence[PostedRollout], unknown: Sequence[str]) -> None:
+    def _notice(self, name: str, asked: RunSettings, rollouts: Sequence[PostedRollout], unknown: Sequence[str]) -> None:
         """What the log says once in a run: a run does not end of it, and the reply has no place for it."""
         say = partial(self._runs.say, name)
         if unknown:
@@ -200,7 +201,7 @@ class OpenRLHF:
         """The reply to a rollout that comes alone, when its siblings are there."""
         if self._refusal:
             raise RefusalError(503, self._refusal, code="workers")
-        size = question.run.size_of_group(self._settings, address(request).rpartition("/")[0].removesuffix("/v1"))
+        size = size_of_group(question.run, self._settings, address(request).rpartition("/")[0].removesuffix("/v1"))
         request.scope["state"]["notes"]["joined"] = True
         key, client = (question.run.said, rollout.prompt), WaitingClient()
         weight = sum(len(text or "") for text in (rollout.entry["answer"], rollout.entry.get("text"), rollout.asked))
@@ -309,7 +310,7 @@ class OpenRLHF:
                 own = _of_group(known, group)
                 out.update(zip(group.items, _neutral(asked, len(group.items), own), strict=True))
         agreed = [group for group in groups if group.refusal is None]
-        limits, params = self._settings.limits, dict(asked.params)
+        limits, params = self._settings.limits, asked.params
         for at in range(0, len(agreed), limits.groups):
             part = agreed[at : at + limits.groups]
             bodies = [_body(place, group, rollouts) for place, group in enumerate(part, at)]
@@ -322,7 +323,7 @@ class OpenRLHF:
                 out.update(zip(group.items, found, strict=True))
         return out
 
-    def _member(self, i: int, rollout: PostedRollout, asked: Run, size: int | None) -> Member[int]:
+    def _member(self, i: int, rollout: PostedRollout, asked: RunSettings, size: int | None) -> Member[int]:
         said = asked.rules.group(rollout.label)
         return Member(
             i, None, rollout.prompt, kind=said["kind"], options=said["options"], label=said["label"], size=size,
@@ -388,7 +389,7 @@ def _body(place: int, group: FormedGroup[int], rollouts: Sequence[PostedRollout]
     }
 
 
-def _outcomes(asked: Run, count: int, group: GroupReply, known: Mapping[str, Any]) -> list[RolloutOutcome]:
+def _outcomes(asked: RunSettings, count: int, group: GroupReply, known: Mapping[str, Any]) -> list[RolloutOutcome]:
     flags, equal = group.flags or (), known.get("neutral", 0.0) > 0
     part = max(float("partial" in flags), known.get("partial", 0.0))
     known = {**known, "partial": part, "neutral": float(equal or "neutral" in flags)}
@@ -398,13 +399,13 @@ def _outcomes(asked: Run, count: int, group: GroupReply, known: Mapping[str, Any
     if group.error is not None:
         hint = f"; {INSTALL}, with entropies" if group.error.code == "missing_entropy" else ""
         raise RequestError(group.error.message + hint, loc=("query",), code=group.error.code)
-    pruned, nothing = dict(asked.params).get("pruned", "zero"), [None] * count
+    pruned, nothing = asked.params.get("pruned", "zero"), [None] * count
     return outcomes(
         group, route="url", entropies=nothing, pruned=pruned, shadow=asked.shadow, known=known, unscored=equal
     )
 
 
-def _neutral(asked: Run, count: int, known: Mapping[str, Any]) -> list[RolloutOutcome]:
+def _neutral(asked: RunSettings, count: int, known: Mapping[str, Any]) -> list[RolloutOutcome]:
     return neutral(count, votes=count, route="url", shadow=asked.shadow, known={**known, "neutral": 1.0})
 
 
@@ -417,7 +418,7 @@ def _of_group(known: Mapping[str, Any], group: FormedGroup[int]) -> dict[str, An
 _log_names = lru_cache(maxsize=64)(partial(keys_of, "url"))
 
 
-def _dump(asked: Run, found: Sequence[RolloutOutcome]) -> bytes:
+def _dump(asked: RunSettings, found: Sequence[RolloutOutcome]) -> bytes:
     out: dict[str, Any] = {"rewards": [o.reward for o in found], "scores": [o.score for o in found]}
     if asked.extra_logs == "on":
         out["extra_logs"] = {name: [o.logs[name] for o in found] for name in _log_names(asked.shadow)}

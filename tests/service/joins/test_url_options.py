@@ -8,9 +8,9 @@ import pytest
 
 from dare_reward.errors import RequestError
 from dare_reward.methods import methods
-from dare_reward.options import OPENRLHF_URL
+from dare_reward.openrlhf.url import RunSettings
 from dare_service.joins import join_refusal
-from dare_service.joins.url_options import minted, run_of
+from dare_service.joins.url_options import minted, run_of, size_of_group
 from dare_service.settings import Settings, SettingsError, from_environment
 
 pytestmark = pytest.mark.usefixtures("plugins")
@@ -40,7 +40,7 @@ def test_everything_can_be_said():
         "error",
     )
     assert params["weight"] == "sqrt"
-    assert (config.kind, config.options) == ("choice", tuple("ABCDE"))
+    assert (config.kind, config.letters) == ("choice", tuple("ABCDE"))
     assert (config.extra_logs, config.label_policy) == ("off", "eval")
 
 
@@ -78,7 +78,7 @@ def test_the_token_is_no_part_of_the_configuration():
         ("run=" + "a" * 257, ["query.run: run must be a string of at most 256 characters"]),
         ("votes_per_prompt=64", ["is done in the rollout actor", "install dare-reward on the rollout nodes"]),
         ("run=a&run=b", ["'run' is given twice"]),
-        ("detail=full", ["unknown parameter of the URL 'detail'"]),
+        ("detail=full", ["unknown parameter of the reward URL 'detail'"]),
     ],
 )
 def test_what_is_wrong_is_named_with_what_is_accepted(query, words):
@@ -111,7 +111,7 @@ def test_a_parameter_of_the_urls_own_name_is_the_methods_by_its_name():
     config = run_of("method=gmae&calibration=none&group_size=32&gmae.group_size=16", SETTINGS)
     assert (config.group_size, dict(config.params)["group_size"]) == (32, 16)
     assert dict(run_of("method=gmae&calibration=none&group_size=32", SETTINGS).params)["group_size"] is None
-    own = {*OPENRLHF_URL, "method", "token", "detail"}
+    own = {*RunSettings.specs(), "token", "detail"}
     both = {(m.name, s.name) for m in methods().values() for s in m.specs if s.name in own}
     assert both == {("gmae", "group_size")}
 
@@ -127,7 +127,7 @@ def test_the_minted_url_is_checked_and_holds_a_name_that_no_other_job_has():
         assert "hush" not in url
         found = run_of(said, SETTINGS)
         assert (found.group_size, dict(found.params)["alpha"], found.shadow) == (8, 0.2, ("ttrl", "scrl"))
-        assert found.size_of_group(SETTINGS, address) == 8
+        assert size_of_group(found, SETTINGS, address) == 8
     assert "run=mine-123456789" in minted("group_size=8&run=mine-123456789", "http://h", SETTINGS)
     _, _, said = minted("group_size=8&run=a%2Bb,c-123456789", "http://h", SETTINGS).partition("?")
     assert run_of(said, SETTINGS).run == "a+b,c-123456789"
@@ -186,7 +186,7 @@ def test_shadow_methods(query):
         ("shadow=ttrl,nosuch", ["query.shadow", "unknown method. Known: dare"]),
         ("shadow=ttrl,ttrl", ["shadow", "different names"]),
         ("shadow=calibrated_vote", ["shadow", "without a default"]),
-        ("shadow=evol_rl", ["query.shadow", "evol_rl needs embedding", "which OpenRLHF does not send"]),
+        ("shadow=evol_rl", ["query.shadow", "evol_rl needs embedding", "which OpenRLHF's rollouts do not carry"]),
         ("shadow=deepconf", ["query.shadow", "deepconf needs"]),
         ("shadoww=ttrl", ["Did you mean shadow"]),
     ],

@@ -10,15 +10,14 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qs
 
 from dare_reward.client import split_address
 from dare_reward.errors import ConfigError, DareError
 from dare_reward.methods import write_line
-from dare_reward.openrlhf import is_distinct
+from dare_reward.openrlhf.url import ActorSettings, is_distinct
 
 from ..openrlhf.group import handshake, service_info
-from ..openrlhf.settings import GroupSettings, read_urls, service_defaults
+from ..openrlhf.settings import RewardUrls
 from ..vllm.plugin import FIRST, PluginError, check_version, mode
 from ..vllm.token_entropy import SWITCH
 from .data import check_labels
@@ -57,20 +56,19 @@ def examine(
     flag = url.split(",")  # as OpenRLHF does
     for each in flag:
         split_address(each)
-    urls = read_urls(flag, environment)
-    info = service_info(urls.services, 0.0) or {}
-    settings = replace(GroupSettings.read(urls.query, **service_defaults(info)), start_timeout=timeout)
-    query = parse_qs(urls.query, keep_blank_values=True)
+    urls = RewardUrls.of(flag, environment)
+    settings = replace(urls.settings(service_info(urls.services, 0.0) or {}), start_timeout=timeout)
+    plain = settings.group_size is not None
     checks: Sequence[tuple[str, Callable[[], str | None]]] = (
         *(
             (f"reward service{f' {s}' * (len(flag) > 1)}", partial(_service, s, urls.token, settings))
             for s in urls.services
         ),
-        *([("run name", partial(_run_name, query.get("run", [""])[0]))] if "group_size" in query else []),
+        *([("run name", partial(_run_name, settings.run))] if plain else []),
         ("OpenRLHF", _openrlhf),
         ("vLLM", lambda: _vllm(settings)),
         ("entropy plugin", lambda: _plugin(settings, environment)),
-        *([("open files", lambda: _open_files(waiters))] if "group_size" in query else []),
+        *([("open files", lambda: _open_files(waiters))] if plain else []),
         *((f"labels of {path}", partial(_labels, path, label_key)) for path in data),
     )
     for what, check in checks:
@@ -83,7 +81,7 @@ def examine(
             yield Finding(what, good=good, detail=detail or "not installed here: run this on a GPU node")
 
 
-def _service(address: str, token: str, settings: GroupSettings) -> str:
+def _service(address: str, token: str, settings: ActorSettings) -> str:
     """Reachability, versions and one made-up group end to end."""
     handshake(address, token, settings)
     return f"{address} scores a group as this process does, by {write_line(settings.method, settings.params)}"
@@ -115,7 +113,7 @@ def _openrlhf() -> str | None:
     return f"{release}, whose flag is --{'reward.remote_url' if numbers >= NESTED else 'remote_rm_url'}"
 
 
-def _vllm(settings: GroupSettings) -> str | None:
+def _vllm(settings: ActorSettings) -> str | None:
     """What the installed pair can measure."""
     for name in DISTRIBUTIONS:
         if release := installed(name):
@@ -134,7 +132,7 @@ def _vllm(settings: GroupSettings) -> str | None:
     return None
 
 
-def _plugin(settings: GroupSettings, environment: Mapping[str, str]) -> str:
+def _plugin(settings: ActorSettings, environment: Mapping[str, str]) -> str:
     if settings.entropy != "plugin":
         return f"not used (entropy={settings.entropy})"
     if PLUGIN not in {e.name for e in entry_points(group="vllm.general_plugins")}:

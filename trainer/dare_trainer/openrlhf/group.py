@@ -28,7 +28,8 @@ import numpy as np
 from dare_reward import AsyncClient, Client, GroupReply, Reply, __version__, estimate
 from dare_reward.errors import ConfigError, DareError, ReplyError, UnavailableError
 from dare_reward.methods import config_id, find, scale_unseen, write_line
-from dare_reward.openrlhf import SCALE, AnswerRules, Known, Label, Pruned, RolloutOutcome, evaluation, neutral, outcomes
+from dare_reward.openrlhf import SCALE, Known, Label, Pruned, RolloutOutcome, evaluation, neutral, outcomes
+from dare_reward.openrlhf.url import ActorSettings
 from dare_reward.scoring.request import Limits
 from dare_reward.stacks.collapse import RunWatch
 
@@ -36,7 +37,7 @@ from ..vllm import plugin
 from ..vllm.token_entropy import SWITCH
 from .adaptive_votes import in_waves
 from .rollout_reader import ReadRollout, RolloutReader
-from .settings import GroupSettings, RewardUrls, job_name, read_urls, service_defaults, services_of, start_patience
+from .settings import RewardUrls, job_name
 from .siblings import Siblings
 
 logger = logging.getLogger("dare_trainer")
@@ -103,13 +104,13 @@ def service_info(services: Sequence[str], patience: float) -> Mapping[str, Any] 
         time.sleep(1)
 
 
-def asked_of_service(settings: GroupSettings) -> dict[str, Any]:
+def asked_of_service(settings: ActorSettings) -> dict[str, Any]:
     """The options of every request of the run."""
     options: dict[str, Any] = {"method": settings.method, "shadow": settings.shadow, **settings.params}
     return options if settings.labelled == "method" else {**options, "labelled": settings.labelled}
 
 
-def handshake(url: str, token: str, settings: GroupSettings) -> None:
+def handshake(url: str, token: str, settings: ActorSettings) -> None:
     """ConfigError where the service would score otherwise than this process, which stands in for it in an outage; and
     where it is another server, which is then sent neither the token nor a group."""
     info = service_info([url], settings.start_timeout)
@@ -132,7 +133,7 @@ def handshake(url: str, token: str, settings: GroupSettings) -> None:
         raise ConfigError(f"{url} and this process score the same group as {theirs} and {ours}")
 
 
-async def switch_entropies_on(actor: Any, settings: GroupSettings) -> None:
+async def switch_entropies_on(actor: Any, settings: ActorSettings) -> None:
     """The plugin of the engine's workers, which started without it; PluginError says what to set by hand."""
     if settings.entropy != "plugin" or plugin.mode() or os.environ.get(SWITCH):
         return
@@ -153,7 +154,7 @@ async def switch_entropies_on(actor: Any, settings: GroupSettings) -> None:
 class GroupScorer:
     """Scores groups by the services in turn, and in process where none is there. It never raises."""
 
-    def __init__(self, urls: RewardUrls, settings: GroupSettings, run: str) -> None:
+    def __init__(self, urls: RewardUrls, settings: ActorSettings, run: str) -> None:
         self._settings = settings
         self._options = asked_of_service(settings)
         self._pinned = (config_id(settings.method, settings.params), __version__)
@@ -261,9 +262,8 @@ class GroupScorer:
 class GroupReward:
     """What the rollouts of one executor are rewarded with, and which of their tokens train."""
 
-    settings: GroupSettings
+    settings: ActorSettings
     reader: RolloutReader
-    _rules: AnswerRules
     _scorer: GroupScorer
 
     def __init__(self, urls: Sequence[str]) -> None:
@@ -284,19 +284,17 @@ class GroupReward:
         return await asyncio.shield(self._begun)
 
     async def _begin(self, actor: Any) -> bool:
-        services = services_of(self._reward_urls)
-        info = await asyncio.to_thread(service_info, services, start_patience(self._reward_urls))
+        urls = RewardUrls.of(self._reward_urls)
+        info = await asyncio.to_thread(service_info, urls.services, urls.patience)
         if not info:
-            logger.warning("%s is no dare-reward service: OpenRLHF posts as without this package", services[0])
+            logger.warning("%s is no dare-reward service: OpenRLHF posts as without this package", urls.services[0])
             return False
-        urls = read_urls(self._reward_urls)
-        self.settings = settings = GroupSettings.read(urls.query, **service_defaults(info))
+        self.settings = settings = urls.settings(info)
         for url in urls.services:
             await asyncio.to_thread(handshake, url, urls.token, settings)
         await switch_entropies_on(actor, settings)
         run = settings.run or job_name()
-        self._rules = AnswerRules(settings.params, settings.kind, settings.letters)
-        self.reader = RolloutReader(settings, self._rules)
+        self.reader = RolloutReader(settings)
         self._scorer = GroupScorer(urls, settings, run)
         logger.warning(
             "rewards of run %s: %s, entropy=%s", run, write_line(settings.method, settings.params), settings.entropy
@@ -307,7 +305,7 @@ class GroupReward:
 
     def label(self, value: Any) -> Label:
         """What OpenRLHF's label says. One that means nothing is none, which the log says once."""
-        label = self._rules.label(value, policy=self.settings.label_policy)
+        label = self.settings.rules.label(value, policy=self.settings.label_policy)
         if label.problem:
             self._say_once("label", "a label means nothing, and its rollouts train without one: %s", label.problem)
         return label
@@ -389,7 +387,7 @@ class GroupReward:
         asked = of.prompt if of.images is None else repr((of.prompt, of.images))
         name = hashlib.blake2b(asked.encode("utf-8", "replace"), digest_size=6).hexdigest()
         group: Group = {"group_id": name, "prompt": of.prompt, **of.sampling}
-        group |= {k: v for k, v in self._rules.group(of.label).items() if v is not None}
+        group |= {k: v for k, v in self.settings.rules.group(of.label).items() if v is not None}
         if self.settings.entropy != "none":
             exact = self.settings.entropy == "plugin"
             mode = self.settings.entropy_mode if exact else "raw"
@@ -398,9 +396,9 @@ class GroupReward:
         return group
 
     def _accuracy(self, delivery: Delivery) -> RolloutOutcome:
-        rollout, shadow = delivery.rollouts[0], self.settings.shadow
+        rollout, rules, shadow = delivery.rollouts[0], self.settings.rules, self.settings.shadow
         entry = {**rollout.entry, "prompt": delivery.prompt}
-        return evaluation(self._rules, entry, delivery.label, route="actor", entropy=rollout.entropy, shadow=shadow)
+        return evaluation(rules, entry, delivery.label, route="actor", entropy=rollout.entropy, shadow=shadow)
 
     def _unmasked(self, rollout: ReadRollout) -> bool:
         """Its answer's tokens should not train, and do, because they could not be told."""

@@ -13,13 +13,13 @@ from typing import Any, Final
 from dare_reward.estimators.method import OVER, last_tokens, reads_answers
 from dare_reward.inputs import GROUP_FIELDS
 from dare_reward.methods import find
-from dare_reward.openrlhf import AnswerRules, Label
+from dare_reward.openrlhf import Label
+from dare_reward.openrlhf.url import ActorSettings
 from dare_reward.scoring.array_inputs import without_tokens
 from dare_reward.stacks.rollout import answer_tokens
 from dare_reward.topk_entropy import completion_bounds
 
 from ..vllm.token_entropy import EntropyError, token_arrays, token_entropies
-from .settings import GroupSettings
 
 logger = logging.getLogger("dare_trainer")
 
@@ -41,9 +41,8 @@ class ReadRollout:
 class RolloutReader:
     """One per executor."""
 
-    def __init__(self, settings: GroupSettings, rules: AnswerRules) -> None:
+    def __init__(self, settings: ActorSettings) -> None:
         self._settings = settings
-        self._rules = rules
         self._entropies_seen = False
         self._finds_answers = settings.train_on == "reasoning" or reads_answers(settings.params)
         self._sends_tokens = (
@@ -74,7 +73,7 @@ class RolloutReader:
             return ReadRollout(None, {"num_tokens": len(completion.token_ids), "answer": None})
 
     def _read(self, completion: Any, prompt: str, label: Label, tokenizer: Any, actor: Any) -> ReadRollout:
-        text, answer, mean = _text(tokenizer, completion), None, None
+        rules, text, answer, mean = self._settings.rules, _text(tokenizer, completion), None, None
         entropies = self._entropies(completion, actor)
         entry: dict[str, Any] = {"num_tokens": len(completion.token_ids)}
         if completion.finish_reason:
@@ -82,9 +81,9 @@ class RolloutReader:
         response = entry | {"text": text, "prompt": prompt}
         if self._finds_answers and label.split != "eval":
             ids = list(completion.token_ids)
-            answer = answer_tokens(response, ids, tokenizer=tokenizer, rules=self._rules, label=label)[0]
+            answer = answer_tokens(response, ids, tokenizer=tokenizer, rules=rules, label=label)[0]
         # Where the service has to see how an answer was found, it gets the text, as from any client.
-        entry |= {"text": text} if self._rules.needs_text else {"answer": self._rules.read(response, label)}
+        entry |= {"text": text} if rules.needs_text else {"answer": rules.read(response, label)}
         if tokens := token_arrays(completion, entropies):
             tokens |= {} if answer is None else {"answer_tokens": list(answer)}
             numbers = without_tokens(tokens)

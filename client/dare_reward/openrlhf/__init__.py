@@ -15,27 +15,25 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
-from .answers import Kind, classify, grade, option_letters
-from .answers.labels import read_labels
-from .answers.rollouts import READING, read_answers
-from .answers.rules import DEFAULT, Rules
-from .errors import ConfigError, RequestError
-from .inputs import ACCEPTED, GROUP_FIELDS
-from .numbers import NUMBERS, of_group
-from .params import parameters
-from .reply import GroupReply
-from .scoring.shadow_methods import UNKNOWN
-from .scoring.shadow_methods import log_names as shadow_log_names
-from .scoring.shadow_methods import logs as shadow_logs
+from ..answers import Kind, classify, grade, option_letters
+from ..answers.labels import read_labels
+from ..answers.rollouts import READING, read_answers
+from ..answers.rules import DEFAULT, Rules
+from ..errors import ConfigError, RequestError
+from ..inputs import ACCEPTED, GROUP_FIELDS
+from ..numbers import NUMBERS, of_group
+from ..params import parameters
+from ..reply import GroupReply
+from ..scoring.shadow_methods import UNKNOWN
+from ..scoring.shadow_methods import log_names as shadow_log_names
+from ..scoring.shadow_methods import logs as shadow_logs
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
-DISTINCT: Final = re.compile(r"[0-9]{9}|[0-9a-f]{8}-[0-9a-f]{4}-", re.ASCII | re.IGNORECASE)
 Known = Mapping[str, float | Sequence[float]]  # values of the log that only the route knows, under their keys
 Split = Literal["train", "eval"]
 SPLITS: Final = (None, "train", "eval")
@@ -359,21 +357,6 @@ def _scores(reply: GroupReply, places: Sequence[int]) -> list[float]:
     right = [r > 0 for r in rewards] if reply.method == "gt" else [best is not None and a == best for a in answers]
     scores = [float(right[i]) for i in places]
     return scores if reply.drop is None or all(scores) else [0.0] * len(scores)
-
-
-def url_letters(options: str) -> tuple[str, ...]:
-    """The letters that `options` of a reward URL names: `ABCD`, `A,B,C,D`, or their number. RequestError for others."""
-    if re.fullmatch("[0-9]{1,9}", options):
-        return option_letters(int(options))
-    return option_letters([c for c in options if c not in ", "])
-
-
-def is_distinct(run: str) -> bool:
-    """Whether a run's name holds what differs from job to job: nine digits in a row, as the time has, or a UUID.
-
-    Nothing in a released client's request tells two jobs on one machine apart but this name.
-    """
-    return DISTINCT.search(run) is not None
 
 
 def evaluation(
