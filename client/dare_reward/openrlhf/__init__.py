@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -34,6 +35,7 @@ from ..scoring.shadow_methods import log_names as shadow_log_names
 from ..scoring.shadow_methods import logs as shadow_logs
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+DISTINCT: Final = re.compile(r"[0-9]{9}|[0-9a-f]{8}-[0-9a-f]{4}-", re.ASCII | re.IGNORECASE)
 Known = Mapping[str, float | Sequence[float]]  # values of the log that only the route knows, under their keys
 Split = Literal["train", "eval"]
 SPLITS: Final = (None, "train", "eval")
@@ -357,6 +359,14 @@ def _scores(reply: GroupReply, places: Sequence[int]) -> list[float]:
     right = [r > 0 for r in rewards] if reply.method == "gt" else [best is not None and a == best for a in answers]
     scores = [float(right[i]) for i in places]
     return scores if reply.drop is None or all(scores) else [0.0] * len(scores)
+
+
+def is_distinct(run: str) -> bool:
+    """Whether a run's name holds what differs from job to job: nine digits in a row, as the time has, or a UUID.
+
+    Nothing in a released client's request tells two jobs on one machine apart but this name.
+    """
+    return DISTINCT.search(run) is not None
 
 
 def evaluation(

@@ -27,7 +27,6 @@ from ..scoring.update import Labelled
 from ..votes import Waves, require_ballots
 from . import NOTHING, AnswerRules
 
-DISTINCT: Final = re.compile(r"[0-9]{9}|[0-9a-f]{8}-[0-9a-f]{4}-", re.ASCII | re.IGNORECASE)
 INSTALL: Final = "install dare-reward on the rollout nodes (docs/openrlhf.md): then rollouts come as groups"
 
 
@@ -194,11 +193,3 @@ def _unknown(name: str, known: list[str]) -> RequestError:
         return RequestError(why, loc=("query", name), code="unknown_parameter")
     message = unknown_name("parameter of the reward URL", name, known, listed=True)
     return RequestError(message, loc=("query",), code="unknown_parameter")
-
-
-def is_distinct(run: str) -> bool:
-    """Whether a run's name holds what differs from job to job: nine digits in a row, as the time has, or a UUID.
-
-    Nothing in a released client's request tells two jobs on one machine apart but this name.
-    """
-    return DISTINCT.search(run) is not None

@@ -7,7 +7,8 @@ from urllib.parse import urlencode
 from uuid import uuid4
 
 from dare_reward.errors import RequestError
-from dare_reward.openrlhf.url import RunSettings, is_distinct
+from dare_reward.openrlhf import is_distinct
+from dare_reward.openrlhf.url import RunSettings
 from dare_reward.params import query_texts
 
 from ..settings import Settings

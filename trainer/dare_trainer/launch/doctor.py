@@ -14,7 +14,8 @@ from typing import Final
 from dare_reward.client import split_address
 from dare_reward.errors import ConfigError, DareError
 from dare_reward.methods import write_line
-from dare_reward.openrlhf.url import ActorSettings, is_distinct
+from dare_reward.openrlhf import is_distinct
+from dare_reward.openrlhf.url import ActorSettings
 
 from ..openrlhf.group import handshake, service_info
 from ..openrlhf.settings import RewardUrls
