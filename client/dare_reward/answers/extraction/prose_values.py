@@ -6,9 +6,9 @@ import re
 
 from ..._pattern import pattern
 from ..languages import JOINED, LANGUAGES, every
-from ..markup import undecorated
+from ..markup import INSIDE, undecorated
 from ..tables import listed
-from .values import is_operand
+from .values import is_operand, values
 
 WORDS = 12  # a longer run of words after "Answer:" is an explanation
 _SCRIPTS = "\u0590-\u05ff\u0600-\u06ff\u0900-\u097f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
@@ -37,7 +37,9 @@ _MONTHS = r"(?:January|February|March|April|May|June|July|August|September|Octob
 _DATE = pattern(rf"\b{_MONTHS}(?=\s\d)|\d(?:st|nd|rd|th)?\s(?:of )?{_MONTHS}")
 _AND_OTHERS = pattern(r"[^\W\d_]+(?:\s[^\W\d_]+)?,?\s+and\s+\d")
 _MIXED = pattern(r"\d++\sand\s\d++/\d++\b")  # 2 and 3/4: one number or two
-_THOUSANDS = pattern(r"\d[\d.,]*+k")  # 3k: thousands, or three times k
+_OPAQUE = pattern(rf"\{{{INSIDE}\}}|[_^][^\W\d_]++", re.DOTALL)  # what looks like words inside a formula
+_BRACKET = pattern(r"[()\[\]{}]")
+_JOINT_END = pattern(r"(?:\s+|(?<=[,;]))(?:and|or)\Z")
 _GROUPED = pattern(r"(?<=\d),(?=\d{3}(?!\d))")
 UNREAD = ""  # a value that is there and that nobody can read
 
@@ -60,33 +62,44 @@ def plain_content(sentence: str, *, strict: bool = True) -> str | None:
         return ratio[0]
     if _DATE.search(sentence[:80]) and len(sentence.split()) <= 6:
         return sentence.strip(TAIL_JUNK)
-    prose = _first_prose(sentence)
-    value = _trim(sentence) if prose is None else _trim(sentence[: prose.start()], led=True)
-    if not _is_expression(value, alone=prose is None):
-        return None
-    chunk = "" if prose is None else sentence[: prose.start()].rstrip()
-    ends = (len(chunk), sentence.find(value) + len(value)) if prose is not None and value else ()
-    if _THOUSANDS.fullmatch(value) or (
-        chunk.count("(") == chunk.count(")") and any(is_operand(sentence, end) for end in ends)
-    ):
-        return UNREAD
-    return _with_unit(value, sentence, prose, strict=strict)
-
-
-def _with_unit(value: str, sentence: str, prose: re.Match[str] | None, *, strict: bool) -> str | None:
-    """`value`, which starts `sentence`, with the unit that the first words after it name."""
-    if value.startswith("\\") and value.count("{") != value.count("}"):
+    opaque = _OPAQUE.sub(lambda m: "0" * len(m[0]), sentence)
+    words = next((word.start() for word in _PROSE.finditer(opaque) if word[0].lower() not in _FUNCTIONS), None)
+    begin, close = _balanced(sentence[:words])
+    if sentence[close : close + 1] == "{":
         return None  # cut off inside a command
-    if prose is None or not re.search(r"[\d})π]\s?\Z", sentence[: prose.start()]):
+    chunk = sentence[begin:close]
+    found = values(chunk)
+    if words is None:
+        value = undecorated(_JOINT_END.sub("", chunk.rstrip(TAIL_JUNK)).rstrip(TAIL_JUNK)).rstrip()
+        if not _is_expression(value) or (len(found) == 1 and found[0] == (0, len(value), None)):
+            return UNREAD if found and value else None
         return last_side(value)
-    chunk = sentence[: prose.start()].strip()
-    if any(chunk.rfind(opening) >= max(len(value), 1) for opening in "(["):
-        return last_side(value)  # 12 (4 cm wide) is not 12 cm
-    if unit := unit_after(sentence[prose.start() :]):
-        return f"{last_side(value)} {unit}"
-    if not strict and _AND_OTHERS.match(sentence, prose.start()) and len(sentence.split()) <= WORDS:
+    if not found:
+        return None
+    end = begin + found[-1].end
+    if is_operand(sentence, end):
+        return UNREAD
+    value = last_side(sentence[begin:end])
+    if sentence[end:words].strip(" *)"):
+        return value  # 12 (4 cm wide) is not 12 cm
+    if unit := unit_after(sentence[words:]):
+        return f"{value} {unit}"
+    if not strict and _AND_OTHERS.match(sentence, words) and len(sentence.split()) <= WORDS:
         return sentence.strip(TAIL_JUNK)  # "2 red balls and 3 blue balls" is not 2
-    return last_side(value)
+    return value
+
+
+def _balanced(chunk: str) -> tuple[int, int]:
+    """What of `chunk` has both its brackets: "42 (in" is 42, and so are "42)" and "(42"; "(3, 5]" is an interval."""
+    opened: list[int] = []
+    for bracket in _BRACKET.finditer(chunk):
+        if bracket[0] in "([{":
+            opened.append(bracket.start())
+        elif opened:
+            opened.pop()
+        elif not any(map(str.isalnum, chunk[bracket.end() :])):
+            return 0, bracket.start()
+    return (0, opened[0]) if opened and opened[0] else (len(opened), len(chunk))
 
 
 def unit_after(rest: str) -> str:
@@ -137,49 +150,5 @@ def last_side(value: str) -> str:
     return value
 
 
-def _first_prose(sentence: str) -> re.Match[str] | None:
-    depth, at = 0, 0
-    for word in _PROSE.finditer(sentence):
-        if word[0].lower() in _FUNCTIONS:
-            continue
-        depth += sentence.count("{", at, word.start()) - sentence.count("}", at, word.start())
-        at = word.start()
-        if depth > 0 or sentence[max(0, at - 1) : at] in {"_", "^"}:
-            continue
-        return word
-    return None
-
-
-def _trim(chunk: str, *, led: bool = False) -> str:
-    """`chunk` without what leads nowhere at its end; `led`: without what led over to the words after it."""
-    value = chunk.strip()
-    links = r"and|or|a|A|I" if led else r"and|or"  # "b + a" ends with a
-    for _ in range(6):
-        before = value
-        value = undecorated(value.rstrip(TAIL_JUNK)).rstrip()
-        value = re.sub(rf"(?:\s+|(?<=[,;]))(?:{links}|\\text\{{?|\\mathrm\{{?)\Z", "", value)
-        for opening, closing in ("()", "[]"):
-            if value.endswith(opening):
-                value = value[:-1]
-            at = value.rfind(opening)
-            # "(3, 5]" is an interval; "42 (in" is not one
-            if at > 0 and closing not in value[at:] and not (set("()[]") - {opening}) & set(value[at + 1 :]):
-                value = value[:at]
-        for opening, closing in ("()", "[]"):
-            if value.endswith(closing) and opening not in value and not set("([") & set(value):
-                value = value[:-1]
-            if led and value.startswith(opening) and not set(")]") & set(value):
-                value = value[1:]  # "(12 metres)"
-        if value.endswith("}") and value.count("{") < value.count("}"):
-            value = value[:-1]
-        if value == before:
-            break
-    return value
-
-
-def _is_expression(value: str, *, alone: bool) -> bool:
-    return bool(value) and (
-        any(c.isdigit() for c in value)
-        or re.search(r"[\\π√∞∅=+^]", value) is not None
-        or (alone and len(value) <= 40 and any(c.isalnum() for c in value))
-    )
+def _is_expression(value: str) -> bool:
+    return any(c.isdigit() for c in value) or (len(value) <= 40 and any(c.isalnum() or c in "∅∞√" for c in value))
