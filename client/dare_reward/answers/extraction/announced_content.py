@@ -11,9 +11,8 @@ from ..languages import alternatives, english, every
 from ..markup import undecorated
 from .fields import is_placeholder
 from .lines import ABBREVIATION, Span, display, sentence, spans
-from .prose_values import COPULA, UNREAD, last_side, plain_content, tail_link, unit_after
+from .prose_values import COPULA, UNREAD, last_side, plain_content, tail_link
 from .statements import conclusion_of, items, of_several, said_in_words
-from .values import PLAIN
 
 if TYPE_CHECKING:
     from .announcements import Announcement
@@ -129,7 +128,9 @@ def _from_sentence(
             return None
         word = "cannot be " if can else "not "
         return Phrase(word + said[start:].strip())  # "is not defined" denies nothing
-    content = _span_content(said, start, found)
+    content = plain_content(said[start:]) if found else None
+    if content is None:
+        content = _led_to(said, start, found)
     if content is None:
         content = conclusion_of(line[start:]) if _WORDED.match(said, start) else None
         content = content or _plain(said[start:], announcement, fresh=fresh, alone=alone)
@@ -144,7 +145,7 @@ def _from_sentence(
         return None
     if denied and (instead := _INSTEAD.search(line, start, start + 80)) is not None:
         said = sentence(line[instead.end() :], [])[0]
-        content = _span_content(said, 0, spans(said)) or plain_content(said) or content
+        content = plain_content(said) or content
         denied = False
     return Phrase(content, denied)
 
@@ -152,7 +153,7 @@ def _from_sentence(
 def _plain(said: str, announcement: Announcement, *, fresh: bool, alone: bool) -> str | None:
     """What a sentence in plain characters says: of several values the one that it states, else what it begins with."""
     strict = announcement.link in {"equals", "hash", "line"}
-    worded = not strict and _WORDED.search(said) is not None
+    worded = not strict and _WORDED.search(said) is not None and said[:1] not in "$\\"
     content = (of_several(said) if worded else None) or plain_content(said, strict=strict)
     return said_in_words(said, fresh=fresh, alone=alone) if content is None and not strict else content
 
@@ -251,36 +252,15 @@ def _fillers(said: str) -> int:
     return at
 
 
-def _span_content(said: str, start: int, found: list[Span]) -> str | None:
-    """The span at the start, or the one that the words lead to; spans joined by "and" are a list."""
-    inside = [span for span in found if start <= span[0] < len(said) and not _is_empty(span[2])]
-    if not inside:
+def _led_to(said: str, start: int, found: list[Span]) -> str | None:
+    """The formula that words lead to: the first behind the last link, else the first of all."""
+    link = tail_link(said, start)
+    inside = [
+        a for a, b, content in found if start <= a < b <= len(said) and (a == link or not _NAME.fullmatch(content))
+    ]
+    if not inside or not any(map(str.isalpha, said[start : inside[0]])):
         return None
-    first, lead = inside[0], said[start : inside[0][0]].strip(" *_`\"'([")
-    if lead:
-        if _LEFT_SIDE.fullmatch(lead):
-            return f"{lead} {first[2]}" if lead.endswith("=") else lead + first[2]
-        if PLAIN.match(lead) or _ABOUT.search(lead):
-            return None
-        linked = 0 <= tail_link(said[: first[0]], start) == first[0]
-        if _NAME.fullmatch(first[2]) and not linked and not _EQUALS.match(said, first[1]):
-            return None  # "The largest $n$ is 34": the value comes later
-        link = tail_link(said, start)
-        first = next((span for span in inside if 0 <= link <= span[0]), first)
-    parts, end = [first[2]], first[1]
-    for here, stop, content in inside[inside.index(first) + 1 :]:
-        if said[end:here].strip().lower() not in _JOINTS:
-            break
-        parts.append(content)
-        end = stop
-    if len(parts) > 1:
-        return ", ".join(parts)
-    if _NAME.fullmatch(parts[0]) and (equals := _EQUALS.match(said, end)):
-        value = plain_content(said[equals.end() :])
-        return f"{parts[0]} = {value}" if value else parts[0]
-    content = last_side(parts[0])
-    unit = unit_after(said[end:]) if any(c.isdigit() for c in content) else ""
-    return f"{content} {unit}" if unit else content
+    return plain_content(said[next((at for at in inside if 0 <= link <= at), inside[0]) :])
 
 
 def _is_empty(content: str) -> bool:

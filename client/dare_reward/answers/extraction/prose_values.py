@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 from ..._pattern import pattern
-from ..languages import JOINED, LANGUAGES, every
+from ..languages import JOINED, LANGUAGES, alternatives, every
 from ..markup import INSIDE, undecorated
 from ..tables import listed
-from .values import is_operand, values
+from .lines import spans
+from .values import _SPAN as SPAN
+from .values import Value, is_operand, values
 
 WORDS = 12  # a longer run of words after "Answer:" is an explanation
 _SCRIPTS = "\u0590-\u05ff\u0600-\u06ff\u0900-\u097f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
@@ -20,12 +22,11 @@ _WORD = pattern(r"\s*+(?P<word>[^\W\d_²³]++)(?:\s?\^\s?\d|[²³])?(?:/[a-zA-Z]
 _AND_MORE = pattern(r"\s*+(?:and\s++)?\d[\d.]*+(?=\s?[^\W\d_])")
 _SHAPES = frozenset({"square", "cubic", "sq"})
 TAIL_JUNK = " \t\r\n,;:.!-–—+*/=<>_`\"'“”~（✅✔∎■□🎉\ufe0f"
-_LAST_LINK = pattern(
-    r"(?:\bis\b|\bare\b|\bequals\b|=|\bgives\b|\bof\b)\s*+(?:approximately |about |exactly )?", re.IGNORECASE
-)
+_LAST_LINK = pattern(r"(?:\bis\b|\bare\b|\bequals\b|=|\bgives\b)\s*+(?:approximately |about |exactly )?", re.IGNORECASE)
 _AGAIN = pattern(r",\s+(?:or|i\.e\.?|that is|that's|meaning|namely|which equals),?\s")
 _LIST = pattern(
     rf"(?<=[\d)])\s?(?:{'|'.join(word for code in JOINED for word in LANGUAGES[code]['or'])}|、)\s?(?=[-−(]?\d)"
+    rf"|(?<=[$)])(?:,?\s*(?:{alternatives('or')})|、)\s*(?=\$|\\\()"
 )
 _RATIO = pattern(r"\d+\s(?:out of|to|in)\s\d+(?![\d,.]*\s[a-z])")
 COPULA = pattern(rf"\s*+(?:{'|'.join(every('closing'))})[\s.。]*\Z")
@@ -50,9 +51,11 @@ def plain_content(sentence: str, *, strict: bool = True) -> str | None:
     `UNREAD` where something is done to it in words: "2 over 3", "2 and a half".
     """
     sentence = sentence.strip().strip('*_`"“”«»').strip()
-    if sentence.startswith(("\\(", "\\[")) or (sentence.startswith("$") and not re.match(r"\$\s?[\d.]", sentence)):
-        return None  # a span that never closes is cut off
-    sentence = _MINUS.sub("-", _REMARK.sub("", _LIST.sub(", ", _MONEY.sub("", sentence))))
+    if not _masked(sentence).startswith(SPAN):
+        if sentence.startswith(("\\(", "\\[")) or (sentence.startswith("$") and not re.match(r"\$\s?[\d.]", sentence)):
+            return None  # a span that never closes is cut off
+        sentence = _MONEY.sub("", sentence)
+    sentence = _MINUS.sub("-", _REMARK.sub("", _LIST.sub(", ", sentence)))
     other = _AGAIN.search(sentence)
     if other is not None and "," not in sentence[: other.start()]:
         sentence = sentence[: other.start()]  # "0.5, or 1/2": the same thing twice
@@ -62,14 +65,14 @@ def plain_content(sentence: str, *, strict: bool = True) -> str | None:
         return ratio[0]
     if _DATE.search(sentence[:80]) and len(sentence.split()) <= 6:
         return sentence.strip(TAIL_JUNK)
-    opaque = _OPAQUE.sub(lambda m: "0" * len(m[0]), sentence)
+    opaque = _OPAQUE.sub(lambda m: "0" * len(m[0]), masked := _masked(sentence))
     words = next((word.start() for word in _PROSE.finditer(opaque) if word[0].lower() not in _FUNCTIONS), None)
-    begin, close = _balanced(sentence[:words])
-    if sentence[close : close + 1] == "{":
+    begin, close = _balanced(masked[:words])
+    if masked[close : close + 1] == "{":
         return None  # cut off inside a command
     chunk = sentence[begin:close]
     found = values(chunk)
-    if words is None:
+    if words is None and SPAN not in masked:
         value = undecorated(_JOINT_END.sub("", chunk.rstrip(TAIL_JUNK)).rstrip(TAIL_JUNK)).rstrip()
         if not _is_expression(value) or (len(found) == 1 and found[0] == (0, len(value), None)):
             return UNREAD if found and value else None
@@ -77,16 +80,35 @@ def plain_content(sentence: str, *, strict: bool = True) -> str | None:
     if not found:
         return None
     end = begin + found[-1].end
-    if is_operand(sentence, end):
+    if words is not None and is_operand(sentence, end):
         return UNREAD
-    value = last_side(sentence[begin:end])
-    if sentence[end:words].strip(" *)"):
+    value = _joined(chunk, found) if SPAN in masked else last_side(sentence[begin:end])
+    if words is None or sentence[end:words].strip(" *)"):
         return value  # 12 (4 cm wide) is not 12 cm
     if unit := unit_after(sentence[words:]):
         return f"{value} {unit}"
     if not strict and _AND_OTHERS.match(sentence, words) and len(sentence.split()) <= WORDS:
         return sentence.strip(TAIL_JUNK)  # "2 red balls and 3 blue balls" is not 2
     return value
+
+
+def _joined(chunk: str, found: list[Value]) -> str | None:
+    parts, end = [found[0].content], found[0].end
+    for value in found[1:]:
+        if chunk[end : value.start].strip() != ",":
+            break
+        parts.append(value.content)
+        end = value.end
+    if None in parts:
+        return UNREAD
+    return ", ".join(p for p in parts if p) if len(parts) > 1 else last_side(parts[0])
+
+
+def _masked(said: str) -> str:
+    """`said` with a character of its own in place of each of its formulas'."""
+    for start, end, _ in spans(said):
+        said = said[:start] + SPAN * (end - start) + said[end:]
+    return said
 
 
 def _balanced(chunk: str) -> tuple[int, int]:
