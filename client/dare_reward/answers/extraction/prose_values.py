@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from ..._pattern import pattern
 from ..languages import JOINED, LANGUAGES, alternatives, every
 from ..markup import INSIDE, undecorated
 from ..tables import listed
 from .lines import spans
-from .values import _SPAN as SPAN
 from .values import Value, is_operand, values
 
 WORDS = 12  # a longer run of words after "Answer:" is an explanation
@@ -23,25 +23,29 @@ _AND_MORE = pattern(r"\s*+(?:and\s++)?\d[\d.]*+(?=\s?[^\W\d_])")
 _SHAPES = frozenset({"square", "cubic", "sq"})
 TAIL_JUNK = " \t\r\n,;:.!-–—+*/=<>_`\"'“”~（✅✔∎■□🎉\ufe0f"
 _LAST_LINK = pattern(r"(?:\bis\b|\bare\b|\bequals\b|=|\bgives\b)\s*+(?:approximately |about |exactly )?", re.IGNORECASE)
-_AGAIN = pattern(r",\s+(?:or|i\.e\.?|that is|that's|meaning|namely|which equals),?\s")
+# "0.5, or 1/2", "1.5 (= 3/2)": the same thing twice.
+_AGAIN = pattern(
+    r"(?<!,.),\s+(?:or|i\.e\.?|that is|that's|meaning|namely|which equals),?\s"
+    r"|\s\((?:=|≈|i\.e|e\.g|or|that is|since|because|see)(?![a-z])"
+)
 _LIST = pattern(
     rf"(?<=[\d)])\s?(?:{'|'.join(word for code in JOINED for word in LANGUAGES[code]['or'])}|、)\s?(?=[-−(]?\d)"
     rf"|(?<=[$)])(?:,?\s*(?:{alternatives('or')})|、)\s*(?=\$|\\\()"
 )
-_RATIO = pattern(r"\d+\s(?:out of|to|in)\s\d+(?![\d,.]*\s[a-z])")
+# "3 out of 4" is a value of its own; of "2 and 3/4" nobody knows whether it is one number or two.
+_NO_VALUE = pattern(r"(?P<ratio>\d+\s(?:out of|to|in)\s\d+(?![\d,.]*\s[a-z]))|\d++\sand\s\d++/\d++\b")
 COPULA = pattern(rf"\s*+(?:{'|'.join(every('closing'))})[\s.。]*\Z")
 _MONEY = pattern(r"\A\\?[$€£¥]\s?(?=[\d.])|\A(?:US|USD|Rs\.?|INR|EUR)\s?\\?\$?\s?(?=\d)")
 _MINUS = pattern(r"\A(?:minus|negative)\s(?=[\d.])", re.IGNORECASE)
-_REMARK = pattern(r"\s\((?:=|≈|i\.e|e\.g|or|that is|since|because|see)(?![a-z]).*\Z", re.DOTALL)
 _TIMES = pattern(r"(?<=\d)\s?x\s?(?=\d)")
 _MONTHS = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)\b"
 _DATE = pattern(rf"\b{_MONTHS}(?=\s\d)|\d(?:st|nd|rd|th)?\s(?:of )?{_MONTHS}")
 _AND_OTHERS = pattern(r"[^\W\d_]+(?:\s[^\W\d_]+)?,?\s+and\s+\d")
-_MIXED = pattern(r"\d++\sand\s\d++/\d++\b")  # 2 and 3/4: one number or two
 _OPAQUE = pattern(rf"\{{{INSIDE}\}}|[_^][^\W\d_]++", re.DOTALL)  # what looks like words inside a formula
 _BRACKET = pattern(r"[()\[\]{}]")
 _JOINT_END = pattern(r"(?:\s+|(?<=[,;]))(?:and|or)\Z")
 _GROUPED = pattern(r"(?<=\d),(?=\d{3}(?!\d))")
+_FORMULA = "\ue000"  # stands for each character of a formula in dollars
 UNREAD = ""  # a value that is there and that nobody can read
 
 
@@ -50,64 +54,68 @@ def plain_content(sentence: str, *, strict: bool = True) -> str | None:
 
     `UNREAD` where something is done to it in words: "2 over 3", "2 and a half".
     """
-    sentence = sentence.strip().strip('*_`"“”«»').strip()
-    if not _masked(sentence).startswith(SPAN):
-        if sentence.startswith(("\\(", "\\[")) or (sentence.startswith("$") and not re.match(r"\$\s?[\d.]", sentence)):
+    said = _LIST.sub(", ", sentence.strip().strip('*_`"“”«»').strip())
+    if (masked := _masked(said))[:1] != _FORMULA:
+        if masked.startswith(("\\(", "\\[")) or (masked.startswith("$") and not re.match(r"\$\s?[\d.]", masked)):
             return None  # a span that never closes is cut off
-        sentence = _MONEY.sub("", sentence)
-    sentence = _MINUS.sub("-", _REMARK.sub("", _LIST.sub(", ", sentence)))
-    other = _AGAIN.search(sentence)
-    if other is not None and "," not in sentence[: other.start()]:
-        sentence = sentence[: other.start()]  # "0.5, or 1/2": the same thing twice
-    if _MIXED.match(sentence):
-        return UNREAD
-    if ratio := _RATIO.match(sentence):
-        return ratio[0]
-    if _DATE.search(sentence[:80]) and len(sentence.split()) <= 6:
-        return sentence.strip(TAIL_JUNK)
-    opaque = _OPAQUE.sub(lambda m: "0" * len(m[0]), masked := _masked(sentence))
+        said = _MINUS.sub("-", _MONEY.sub("", said))
+    said = _AGAIN.split(said, maxsplit=1)[0]
+    if _DATE.search(said[:80]) and len(said.split()) <= 6:
+        return said.strip(TAIL_JUNK)
+    if other := _NO_VALUE.match(said):
+        return other["ratio"] or UNREAD
+    masked = _masked(said)
+    opaque = _OPAQUE.sub(lambda m: "0" * len(m[0]), masked)
     words = next((word.start() for word in _PROSE.finditer(opaque) if word[0].lower() not in _FUNCTIONS), None)
     begin, close = _balanced(masked[:words])
     if masked[close : close + 1] == "{":
         return None  # cut off inside a command
-    chunk = sentence[begin:close]
-    found = values(chunk)
-    if words is None and SPAN not in masked:
-        value = undecorated(_JOINT_END.sub("", chunk.rstrip(TAIL_JUNK)).rstrip(TAIL_JUNK)).rstrip()
-        if not _is_expression(value) or (len(found) == 1 and found[0] == (0, len(value), None)):
-            return UNREAD if found and value else None
-        return last_side(value)
+    if words is None and _FORMULA not in masked:
+        return _expression(said[begin:close])
+    return _first_value(said, begin, close, words, strict=strict)
+
+
+def _expression(chunk: str) -> str | None:
+    """All of a sentence without a word: an expression, if it is one."""
+    value = undecorated(_JOINT_END.sub("", chunk.rstrip(TAIL_JUNK)).rstrip(TAIL_JUNK)).rstrip()
+    if not any(c.isdigit() for c in value) and (len(value) > 40 or not any(c.isalnum() or c in "∅∞√" for c in value)):
+        return None
+    return UNREAD if values(value) == [(0, len(value), None)] else last_side(value)
+
+
+def _first_value(said: str, begin: int, close: int, words: int | None, *, strict: bool) -> str | None:
+    """What stands before the first of the `words`, up to the end of its last value, with the unit that they name."""
+    found = values(chunk := said[begin:close])
     if not found:
         return None
     end = begin + found[-1].end
-    if words is not None and is_operand(sentence, end):
+    if is_operand(said, end):
         return UNREAD
-    value = _joined(chunk, found) if SPAN in masked else last_side(sentence[begin:end])
-    if words is None or sentence[end:words].strip(" *)"):
+    value = last_side(said[begin:end])
+    if spans(chunk):
+        value = _listed(chunk, found)
+    if said[end:words].strip(" *)"):
         return value  # 12 (4 cm wide) is not 12 cm
-    if unit := unit_after(sentence[words:]):
+    if unit := unit_after(said[end:].lstrip(" *)")):
         return f"{value} {unit}"
-    if not strict and _AND_OTHERS.match(sentence, words) and len(sentence.split()) <= WORDS:
-        return sentence.strip(TAIL_JUNK)  # "2 red balls and 3 blue balls" is not 2
+    if not strict and words and _AND_OTHERS.match(said, words) and len(said.split()) <= WORDS:
+        return said.strip(TAIL_JUNK)  # "2 red balls and 3 blue balls" is not 2
     return value
 
 
-def _joined(chunk: str, found: list[Value]) -> str | None:
-    parts, end = [found[0].content], found[0].end
-    for value in found[1:]:
-        if chunk[end : value.start].strip() != ",":
-            break
-        parts.append(value.content)
-        end = value.end
-    if None in parts:
-        return UNREAD
-    return ", ".join(p for p in parts if p) if len(parts) > 1 else last_side(parts[0])
+def _listed(chunk: str, found: list[Value]) -> str:
+    """The first of some values, with those that commas join to it."""
+    last = next(
+        (i for i, (a, b) in enumerate(pairwise(found)) if chunk[a.end : b.start].strip() != ","), len(found) - 1
+    )
+    parts = [value.content for value in found[: last + 1]]
+    return UNREAD if None in parts else last_side(", ".join(p for p in parts if p))
 
 
 def _masked(said: str) -> str:
     """`said` with a character of its own in place of each of its formulas'."""
     for start, end, _ in spans(said):
-        said = said[:start] + SPAN * (end - start) + said[end:]
+        said = said[:start] + _FORMULA * (end - start) + said[end:]
     return said
 
 
