@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..._pattern import pattern
-from ..languages import alternatives, english, every
+from ..languages import alternatives, english
 from ..markup import undecorated
 from .fields import is_placeholder
 from .lines import ABBREVIATION, Span, display, sentence, spans
-from .prose_values import COPULA, UNREAD, last_side, plain_content, tail_link
+from .prose_values import COPULA, UNREAD, last_side, plain_content
 from .statements import conclusion_of, items, of_several, said_in_words
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ _FILLER = pattern(
 )
 _NOT = pattern(rf"(?:definitely |certainly |simply )?(?:no longer\b|{alternatives('not')})\s*+", re.IGNORECASE)
 _NOT_SO = pattern(r"(?:defined|possible|real|a real|enough|determin|finite|solvable)", re.IGNORECASE)
-_UNABLE = pattern(r"(?:determin|calculat|comput|found|given)", re.IGNORECASE)
 _INSTEAD = pattern(
     rf"(?:[\s,;](?:but rather|{alternatives('but')})|[,;.:—–]\s*(?:it is|it's|rather|instead))\s+(?=[-−($\\\d*])",
     re.IGNORECASE,
@@ -40,20 +39,12 @@ _BOLD_FIRST = pattern(r"([^*\n]++)\*\*(?:\s?[,(]|\s[–—-]\s|\s(?:because|sinc
 # By far the most common content, a number and nothing else on its line: what the long way would find too.
 _NUMBER = pattern(r" ?(-?\d++(?:\.\d++)?)\.?[^\S\n]*+(?=\n|\Z)")
 _FOLLOWS = pattern(r"(?:as follows|the following|given below|simply|therefore|thus)\s*:?\s+", re.IGNORECASE)
-_CRY = pattern(r"(\d{1,2}!)\.")  # 5!. is a factorial, "42!" a cry
-_BOX = pattern(r"\\boxed\s*+\{(.{0,60})\}", re.DOTALL)
-_FIELD = pattern(r"(?:\\*boxed)?\{+[A-Za-z_]\w++(?:[.:\[(][^{}]{0,40})?\}+[\"')]*+\Z")  # of a template, in code
 _VALUE = pattern(r"[-−+($\\\d]|[a-z]\b")
-_LEFT_SIDE = pattern(r"[^\W\d_]\s*=|[-−+]|\w\s*\\?in")
 _NAME = pattern(r"[A-Za-z]")
-_EQUALS = pattern(r"\s*+=\s*+")
-_JOINTS = frozenset({",", ", and", ", or", "、", *every("or")})
 _REPEATING = pattern(r"[-−]?\d*+\.\d{2,}+(?:\.\.\.|…)(?!\w)")
-_ABOUT = pattern(r"\b(?:form|(?:in terms|a multiple|a function|independent) of|divisible by|depend(?:s|ent) on)\Z")
-# "Final answer. The area is" before a displayed formula.
-_LEADS = pattern(r"\b(?:is|are|equals|equal to)(?:\s(?:therefore|thus|then|given by))?\s*+:?[\s*]*+\Z")
 _OF_FORM = pattern(r"(?:of|in) the form\b")
-_LEAD_CHARS = 120
+_DISPLAYS = ("\\[", "$$", "\\begin{")
+_LINK = pattern(r"(?:\b(?:is|are|equals|gives)\b|=)\s*+(?:(?:approximately|about|exactly)\s)?", re.IGNORECASE)
 _MODAL = pattern(r"(?:should|must|has to|would|will) be", re.IGNORECASE)
 _CONSTRAINT = pattern(
     rf"(?:an?\s)?(?:non-?\w+|{english('kinds of value')})\b(?!\s[-\d$\\])|{english('bounds')}", re.IGNORECASE
@@ -72,39 +63,26 @@ class Phrase:
 
 def math_phrase(text: str, announcement: Announcement) -> Phrase | None:
     """A `$…$` or `\\(…\\)` span, else an expression or number, else few words to the end of the sentence."""
-    if (
-        announcement.link in {"is", "colon"}
-        and not announcement.negated
-        and (number := _NUMBER.match(text, announcement.end))
-    ):
+    link, denied = announcement.link, announcement.negated
+    if link in {"is", "colon"} and not denied and (number := _NUMBER.match(text, announcement.end)):
         return Phrase(number[1])
-    return _math_words(text, announcement)
-
-
-def _math_words(text: str, announcement: Announcement) -> Phrase | None:
     body, fresh = _body(text, announcement)
-    if not announcement.negated and (repeating := _REPEATING.match(body)):
+    if repeating := _REPEATING.match(body):
         return Phrase(repeating[0])
-    if cry := _CRY.match(body):
-        return Phrase(cry[1], announcement.negated)
-    if body.startswith(("\\[", "$$", "\\begin{")):
-        shown = display(body)
-        return Phrase(last_side(shown)) if shown else None
+    if body.startswith(_DISPLAYS):
+        return Phrase(last_side(shown)) if (shown := display(body)) else None
     if fresh and (listed := _items(text, announcement)) is not None:
-        return Phrase(listed, announcement.negated)
+        return Phrase(listed, denied)
     line = _line(body, announcement)
     found = spans(line)
     said, asked = sentence(line, found)
-    if asked:
-        return None
-    if not found and announcement.link != "cell" and (shown := _shown_below(line, body[len(line) :].lstrip())):
+    below = body[len(line) :].lstrip()
+    if not found and link != "cell" and below.startswith(_DISPLAYS) and (shown := display(below)):
         return Phrase(last_side(shown))
     start = _fillers(said)
-    return (
-        None
-        if _is_constraint(text, announcement, said, start)
-        else _from_sentence(text, announcement, line, start, fresh=fresh, alone=not _SAYS.search(body, len(said)))
-    )
+    if asked or _is_form(text, announcement, said, start):
+        return None
+    return _from_sentence(text, announcement, line, start, alone=not _SAYS.search(body, len(said)))
 
 
 def _items(text: str, announcement: Announcement) -> str | None:
@@ -114,63 +92,47 @@ def _items(text: str, announcement: Announcement) -> str | None:
     return items(lines[:end]) if end > 1 else None
 
 
-def _from_sentence(
-    text: str, announcement: Announcement, line: str, start: int, *, fresh: bool, alone: bool
-) -> Phrase | None:
+def _is_form(text: str, announcement: Announcement, said: str, start: int) -> bool:
+    """Whether "the answer must be even" says only what it is like, or "is of the form" what it looks like."""
+    must = announcement.link == "is" and _MODAL.search(text, announcement.start, announcement.end)
+    return _OF_FORM.match(said, start) is not None or bool(must and _CONSTRAINT.match(said, start))
+
+
+def _from_sentence(text: str, announcement: Announcement, line: str, start: int, *, alone: bool) -> Phrase | None:
     """What the sentence that opens `line` announces or denies from `start` on."""
-    found = spans(line)
-    said, denied = sentence(line, found)[0], announcement.negated
+    said, denied = sentence(line, spans(line))[0], announcement.negated
     if announcement.link == "is" and (no := _NOT.match(said, start)) and _VALUE.match(said, no.end()):
         denied, start = True, no.end()
     if denied and _NOT_SO.match(said, start):
         can = "can" in text[announcement.start : announcement.end].lower()
-        if can and _UNABLE.match(said, start):
-            return None
-        word = "cannot be " if can else "not "
-        return Phrase(word + said[start:].strip())  # "is not defined" denies nothing
-    content = plain_content(said[start:]) if found else None
-    if content is None:
-        content = _led_to(said, start, found)
-    if content is None:
-        content = conclusion_of(line[start:]) if _WORDED.match(said, start) else None
-        content = content or _plain(said[start:], announcement, fresh=fresh, alone=alone)
-        if content == UNREAD:
-            return Phrase(UNREAD, denied)
-    if (
-        not content
-        or _is_empty(content)
-        or _FIELD.match(content)
-        or (announcement.link == "hash" and not _is_result(text, announcement, line, content))
-    ):
+        return Phrase(("cannot be " if can else "not ") + said[start:].strip())  # "is not defined" denies nothing
+    content = conclusion(line[start:], strict=announcement.link in {"equals", "hash", "line"}, alone=alone)
+    if content is None or (content != UNREAD and is_placeholder(content)):
         return None
+    if announcement.link == "hash" and not (
+        len(content) >= len(line.strip(" .*$")) - 8 or _is_last(text, announcement)
+    ):
+        return None  # a Markdown heading
     if denied and (instead := _INSTEAD.search(line, start, start + 80)) is not None:
-        said = sentence(line[instead.end() :], [])[0]
-        content = plain_content(said) or content
+        content = plain_content(sentence(line[instead.end() :], [])[0]) or content
         denied = False
     return Phrase(content, denied)
 
 
-def _plain(said: str, announcement: Announcement, *, fresh: bool, alone: bool) -> str | None:
-    """What a sentence in plain characters says: of several values the one that it states, else what it begins with."""
-    strict = announcement.link in {"equals", "hash", "line"}
-    worded = not strict and _WORDED.search(said) is not None and said[:1] not in "$\\"
-    content = (of_several(said) if worded else None) or plain_content(said, strict=strict)
-    return said_in_words(said, fresh=fresh, alone=alone) if content is None and not strict else content
+def conclusion(line: str, *, strict: bool, alone: bool) -> str | None:
+    """What a line says first: a value, a formula that its words lead to, what it states, unless `strict` few words.
 
-
-def _shown_below(line: str, after: str) -> str | None:
-    """The displayed formula that a line such as "The area is" leads to."""
-    if len(line) > _LEAD_CHARS or not after.startswith(("\\[", "$$")) or _LEADS.search(line) is None:
-        return None
-    return display(after)
-
-
-def _is_constraint(text: str, announcement: Announcement, said: str, start: int) -> bool:
-    """Whether "the answer must be even" says only what it is like, or "is of the form" what it looks like."""
-    if _OF_FORM.match(said, start):
-        return True
-    modal = announcement.link == "is" and _MODAL.search(text[announcement.start : announcement.end])
-    return bool(modal and _CONSTRAINT.match(said, start))
+    `alone`: no more than its first sentence is there.
+    """
+    said = sentence(line, found := spans(line))[0]
+    content = plain_content(said) if found else None
+    if content is None:
+        content = _led_to(said, found)
+    if content is None and not strict and _WORDED.search(said) and said[:1] not in "$\\":
+        content = (conclusion_of(line) if said[:1].isalpha() else None) or of_several(said)
+    if content is None:
+        content = plain_content(said, strict=strict)
+    return said_in_words(said, alone=alone) if content is None and not strict else content
 
 
 def text_phrase(text: str, announcement: Announcement) -> Phrase | None:
@@ -252,28 +214,13 @@ def _fillers(said: str) -> int:
     return at
 
 
-def _led_to(said: str, start: int, found: list[Span]) -> str | None:
+def _led_to(said: str, found: list[Span]) -> str | None:
     """The formula that words lead to: the first behind the last link, else the first of all."""
-    link = tail_link(said, start)
-    inside = [
-        a for a, b, content in found if start <= a < b <= len(said) and (a == link or not _NAME.fullmatch(content))
-    ]
-    if not inside or not any(map(str.isalpha, said[start : inside[0]])):
+    link = max((end.end() for end in _LINK.finditer(said)), default=-1) if found else -1
+    inside = [a for a, b, name in found if b <= len(said) and (a == link or not _NAME.fullmatch(name))]
+    if not inside or not any(map(str.isalpha, said[: inside[0]])):
         return None
     return plain_content(said[next((at for at in inside if 0 <= link <= at), inside[0]) :])
-
-
-def _is_empty(content: str) -> bool:
-    """Whether a maths span is a box with nothing in it, `\\boxed{}` or `\\boxed{?}`."""
-    box = _BOX.fullmatch(content)
-    return box is not None and is_placeholder(box[1].strip())
-
-
-def _is_result(text: str, announcement: Announcement, line: str, content: str) -> bool:
-    """Whether `#### …` is GSM8K's last line and no heading: all of the line is the result, or it closes the text."""
-    return (len(content) >= len(line.strip(" .*$")) - 8 and re.match(r"\d+\.\s+\S", line) is None) or _is_last(
-        text, announcement
-    )
 
 
 def _is_last(text: str, announcement: Announcement) -> bool:

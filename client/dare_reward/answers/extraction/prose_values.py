@@ -22,7 +22,6 @@ _WORD = pattern(r"\s*+(?P<word>[^\W\d_²³]++)(?:\s?\^\s?\d|[²³])?(?:/[a-zA-Z]
 _AND_MORE = pattern(r"\s*+(?:and\s++)?\d[\d.]*+(?=\s?[^\W\d_])")
 _SHAPES = frozenset({"square", "cubic", "sq"})
 TAIL_JUNK = " \t\r\n,;:.!-–—+*/=<>_`\"'“”~（✅✔∎■□🎉\ufe0f"
-_LAST_LINK = pattern(r"(?:\bis\b|\bare\b|\bequals\b|=|\bgives\b)\s*+(?:approximately |about |exactly )?", re.IGNORECASE)
 # "0.5, or 1/2", "1.5 (= 3/2)": the same thing twice.
 _AGAIN = pattern(
     r"(?<!,.),\s+(?:or|i\.e\.?|that is|that's|meaning|namely|which equals),?\s"
@@ -151,14 +150,6 @@ def unit_after(rest: str) -> str:
         else:
             break
     return rest[:end].strip()
-
-
-def tail_link(sentence: str, start: int = 0) -> int:
-    """Where the last "is", "equals", "=", "of" ends, or -1: what is announced in a clause stands behind it."""
-    end = -1
-    for link in _LAST_LINK.finditer(sentence, start):
-        end = link.end()
-    return end
 
 
 def last_side(value: str) -> str:

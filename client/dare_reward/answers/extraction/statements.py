@@ -38,9 +38,6 @@ _CLAUSES = pattern(
     r"|,\s(?:so|not|and so|but|it|they|that)\b"
 )
 _VERDICT = pattern(r"(?:yes|no|true|false)(?=[,:;])", re.IGNORECASE)
-_SUBJECT = pattern(
-    r"(?:she|he|it|they|there|this|each)\b(?!.*\bto (?:find|get|solve|determine|compute)\b)", re.IGNORECASE
-)
 _CUT_OFF = pattern(r"[\s*_]*+(?:\\[(\[a-z]|\$(?![\d.]))")  # a formula that never closes
 _WHO = pattern(r",\s(?:it|they)\Z")  # "Together, they found 665"
 _REMARK = pattern(
@@ -90,11 +87,11 @@ _COMMAND = pattern(r"\\[A-Za-z]+")
 _LETTER = pattern(r"[A-Za-z]")
 
 
-def said_in_words(sentence: str, *, fresh: bool, alone: bool) -> str | None:
+def said_in_words(sentence: str, *, alone: bool) -> str | None:
     """What an announced sentence says: the value that it states, else its words, if they are few.
 
-    `fresh`: it starts on a line of its own; `alone`: nothing follows it. What more follows may be an explanation, and
-    its first sentence the start of it: "We first buy 12."
+    `alone`: nothing follows it. What more follows may be an explanation, and its first sentence the start of it: "We
+    first buy 12."
     """
     if len(sentence.split()) > 3 * WORDS or _CUT_OFF.match(sentence):
         return None
@@ -102,12 +99,12 @@ def said_in_words(sentence: str, *, fresh: bool, alone: bool) -> str | None:
         return verdict[0]
     explains = _EXPLAINS.match(sentence) is not None and _REAL.match(sentence) is None
     _, colon, after = sentence.rpartition(": ")
-    if explains and colon and (content := plain_content(after)):
+    if colon and (content := plain_content(after)):
         return content
     clause = None if explains else _CLAUSES.search(sentence)
     if clause and not _WHO.match(clause[0]):
         sentence = sentence[: clause.start()]
-    if not explains or alone or (_SUBJECT.match(sentence) and not fresh):
+    if not explains or alone:
         value = stated_value(sentence)
         if value is not None:
             return value
@@ -116,7 +113,7 @@ def said_in_words(sentence: str, *, fresh: bool, alone: bool) -> str | None:
         explains
         or (content.startswith("(") and ")" not in content)
         or len(content.split()) > WORDS
-        or (fresh and sentence.rstrip("* ").endswith(":"))
+        or (not alone and sentence.rstrip("* ").endswith(":"))
         or _LEADS_ON.search(content)
         or content in {"TBD", "TBA", "N/A"}
     ):
