@@ -34,8 +34,7 @@ _IS = (
 _ES = rf"(?:\s(?:{alternatives('correct')}))?\s*+(?:{alternatives('is')}|[:：—–-])"
 _NOUNS, _VERBS, _LEFT = (PHRASES[name] for name in ("nouns", "verbs", "leaves"))
 _OPTIONS = every("option")
-_ABROAD_ASCII = tuple(stem for stem in _OPTIONS if stem.isascii() and stem not in _NOUNS)
-_ABROAD = (*_ABROAD_ASCII, *(stem for stem in _OPTIONS if not stem.isascii()))
+_ABROAD = tuple(stem for stem in _OPTIONS if stem not in _NOUNS)
 _SUBJECT = pattern(
     r"(?:(?<![a-z])(?:i|we)(?:['’](?:ll|d|m|re)|\swould|\swill|\sam|\sare)?+\s|(?:\A|\n|[.!]\s)[\s*_]*+"
     r"(?:(?:so|thus|hence|therefore),?\s)?)\Z"
@@ -55,17 +54,10 @@ _TAILS: dict[str, re.Pattern[str]] = (
     }
     | {word: pattern(rf"{_ES}|\s++" if word[0].islower() else rf"{_ES}|\s*+[:：]?") for word in every("choose")}
 )
-_ASCII_STEMS = (*_NOUNS, *_ABROAD_ASCII, *_VERBS, *_LEFT, "closest", "response", "one ")
+_STEMS = tuple(_TAILS)
 _MENTION = pattern(r"\s*+(?=[*_`\"'$\\({\[]*+[a-zA-Z](?![a-zA-Z]))")
-_MENTIONED = (
-    *_NOUNS,
-    *_ABROAD_ASCII,
-    *(word for word in every("answer") if word.isascii()),
-    "matches",
-    "corresponds to",
-)
-_MENTIONED_ABROAD = (*_MENTIONED, *_ABROAD, *(word for word in every("answer") if not word.isascii()))
-_BRACKETED = frozenset({"matches", "corresponds to"})
+_BRACKETED = ("matches", "corresponds to")
+_MENTIONED = (*_NOUNS, *_ABROAD, *every("answer"), *_BRACKETED)
 _FILL = (
     rf"(?:(?:{english('fills')}|{alternatives('adverb', 'so', 'answer', 'option', 'choose')}"
     rf"|{'|'.join(word for word in every('article') if len(word) > 1)}"
@@ -209,14 +201,14 @@ def _said(text: str, letters: Sequence[str], start: int, end: int | None = None)
     """Announcements whose words stand from `start` on and before `end`, from the last to the first."""
     low = lowered(text)
     found: dict[int, Said] = {}
-    for count, announcement in enumerate(announcements(text, low, start, end)):
+    for count, announcement in enumerate(announcements(low, start, end)):
         if count >= EVENTS:
             break
         place = (announcement.start, announcement.end)
         said = _letter_at(text, *place, letters) or _letter_in_line(text, *place, letters)
         if said is not None:
             found |= _with_instead(text, replace(said, denied=True) if announcement.negated else said, letters)
-    for at, stem in descending(low, _ASCII_STEMS if text.isascii() else _TAILS, EVENTS, start, end):
+    for at, stem in descending(low, _STEMS, EVENTS, start, end):
         match = _TAILS[stem].match(low, at + len(stem))
         if match is None or not _introduced(low, at, stem):
             continue
@@ -342,7 +334,7 @@ def _only_mention(text: str, letters: Sequence[str]) -> str | None:
 def _mentions(text: str, low: str, letters: Sequence[str]) -> list[Said]:
     """ "option (E)", "вариант B": options called by name, last first."""
     found = []
-    for at, stem in descending(low, _MENTIONED if text.isascii() else _MENTIONED_ABROAD, EVENTS):
+    for at, stem in descending(low, _MENTIONED, EVENTS):
         match = _MENTION.match(text, at + len(stem))
         if match is None or (stem in _BRACKETED and text[match.end()] != "("):
             continue

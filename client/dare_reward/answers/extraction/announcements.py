@@ -7,13 +7,14 @@ quantifiers at one place, and the number of places tried is bounded: time is lin
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from ..._pattern import pattern
 from ..languages import JOINED, LANGUAGES, VERB_LAST, alternatives, english, every
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line"]
 TRIES = 48
@@ -69,7 +70,6 @@ _STEMS = [w for w in every("answer") if not any(w != shorter and w.startswith(sh
 _TAIL = {stem: pattern(tail) for stem, tail in ({stem: _tail(stem) for stem in _STEMS} | _ENGLISH).items()}
 _MARKS = ("####", "\na:", "\n**a")
 _ALL_STEMS = (*_TAIL, *_MARKS)
-_ASCII_STEMS = tuple(stem for stem in _ALL_STEMS if stem.isascii())
 _UNSURE = pattern(
     rf"(?<![a-z])(?:(?:{english('unsure')})\s++(?:that\s++)?+(?:the\s++|my\s++|this\s++|our\s++)?+(?:(?:final|correct)\s++)?+"
     rf"|(?:{english('of others')})[^\S\n]++)\Z"
@@ -121,9 +121,11 @@ def lowered(text: str) -> str:
 
 
 def descending(
-    low: str, stems: Iterable[str], tries: int, start: int = 0, end: int | None = None
+    low: str, stems: tuple[str, ...], tries: int, start: int = 0, end: int | None = None
 ) -> Iterator[tuple[int, str]]:
     """The last `tries` places from `start` on and before `end` where one of `stems` stands in `low`, last first."""
+    if low.isascii():
+        stems = _ascii(stems)
     part = low[start:] if end is None else low[start : end + LONGEST]
     places = {stem: at for stem in stems if (at := part.rfind(stem)) >= 0}
     size = len(part) if end is None else end - start
@@ -140,10 +142,14 @@ def descending(
             places[stem] = before
 
 
-def announcements(text: str, low: str, start: int = 0, end: int | None = None) -> Iterator[Announcement]:
-    """The announcements of `text` that begin from `start` on and before `end`, last first; `low` is `lowered(text)`."""
-    stems = _ASCII_STEMS if text.isascii() else _ALL_STEMS
-    for at, stem in descending(low, stems, TRIES, start, end):
+@cache
+def _ascii(stems: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(stem for stem in stems if stem.isascii())
+
+
+def announcements(low: str, start: int = 0, end: int | None = None) -> Iterator[Announcement]:
+    """The announcements of a text that begin from `start` on and before `end`, last first; `low` is the text `lowered`."""
+    for at, stem in descending(low, _ALL_STEMS, TRIES, start, end):
         announcement = (
             _hash(low, at) if stem == "####" else _line(low, at + 1) if stem[0] == "\n" else _word(low, at, stem)
         )

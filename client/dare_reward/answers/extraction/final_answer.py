@@ -195,7 +195,7 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
             return Extraction(letter, source)
     letter = None if closed_only else announced_letter(text, letters)
     bare = None if closed_only or mark is not None else last_line(text, letters)
-    if bare is not None and letter is not None and not any(announcements(text, lowered(text))):
+    if bare is not None and letter is not None and not any(announcements(lowered(text))):
         letter = bare  # what prose says about another option does not announce it
     if letter is None and mark is None and not closed_only:
         letter = unannounced_letter(text, letters)
@@ -227,7 +227,7 @@ def _phrase(text: str, kind: Kind) -> str | None:
     read, denied = _READERS[kind], set[str]()
     spare: str | None = None
     low, near = lowered(text), max(0, len(text) - NEAR)
-    for announcement in chain(announcements(text, low, near), announcements(text, low, 0, near) if near else ()):
+    for announcement in chain(announcements(low, near), announcements(low, 0, near) if near else ()):
         phrase: Phrase | None = read(text, announcement)
         if phrase is None:
             continue
