@@ -148,7 +148,7 @@ def _ascii(stems: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def announcements(low: str, start: int = 0, end: int | None = None) -> Iterator[Announcement]:
-    """The announcements of a text that begin from `start` on and before `end`, last first; `low` is the text `lowered`."""
+    """The announcements from `start` on and before `end`, last first; `low` is the text, `lowered`."""
     for at, stem in descending(low, _ALL_STEMS, TRIES, start, end):
         announcement = (
             _hash(low, at) if stem == "####" else _line(low, at + 1) if stem[0] == "\n" else _word(low, at, stem)

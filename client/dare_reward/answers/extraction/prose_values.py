@@ -93,7 +93,7 @@ def _first_value(said: str, begin: int, close: int, words: int | None, *, strict
     value = last_side(said[begin:end])
     if spans(chunk):
         value = _listed(chunk, found)
-    if said[end:words].strip(" *)"):
+    if words and said[end:words].strip(" *)"):
         return value  # 12 (4 cm wide) is not 12 cm
     if unit := unit_after(said[end:].lstrip(" *)")):
         return f"{value} {unit}"
