@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ..._pattern import pattern
+from ..languages import pointed
 from ..markup import INSIDE, group_end
 from .fields import DIGITS, Mark, ends_field, is_placeholder, last_heading, last_key, last_tag
 
@@ -14,10 +15,13 @@ LONGEST = 32_000
 SKIPPED = 16
 _OPEN = pattern(r"\s*+\{")
 _WHOLE = pattern(rf"\s*+\{{({INSIDE})\}}", re.DOTALL)
+# A box, what closes its formula and its sentence, and prose in which no field ends.
+_PLAIN = pattern(rf"\\boxed\s*+\{{({INSIDE})\}}([\s$.\\\])*]*+)[^\]>}}\"'】]*+", re.DOTALL)
 # `\boxed 5`, `\boxed\frac12`: without braces TeX boxes one token; models mean all up to a blank or a dollar.
 _BARE = pattern(r"(?:[ \t]++|(?=[\\\d]))(?P<content>(?:[-+−]?\d|[-+−]?\\(?![()\[\]])|[A-Za-z](?![A-Za-z]))[^\s$]*)")
 _FORM = pattern(r"\banswers?\s(?:as|in|within|using|of)?\s?(?:the\s)?form(?:at)?(?:\sof)?\s?:?[\s$`\"'(\[]{0,4}\\?\Z")
 NEAR = 40  # characters between two boxes that are one list
+LED = 40  # characters before a box in which an announcement names its language
 _JOINT = pattern(r"\}[\s$)\]\\.]{0,8}+(?:,|and|,\s?and|(?<=\n)(?:[*_]{2})?\(?[b-h]\)[*_]{0,2})[\s$(\[\\]{0,8}f?")
 
 
@@ -43,13 +47,18 @@ def last_mark(text: str) -> Mark | None:
 def plain_box(text: str) -> str | None:
     """What the last box says, where it is whole and no other box or field may matter: by far the most common text."""
     at = text.rfind("box")
-    if at < 1 or text[at - 1] != "\\" or text[at + 3 : at + 5] != "ed" or text.find("box", max(0, at - NEAR), at) >= 0:
+    if at < 1 or text.find("box", at - NEAR if at > NEAR else 0, at) >= 0:
         return None
-    whole = _WHOLE.match(text, at + 5, at + LONGEST)
-    if whole is None or ends_field(text, whole.start(1), whole.end() - 1):
+    box = _PLAIN.match(text, at - 1, at + LONGEST)
+    if box is None:
         return None
-    content = whole[1].strip()
-    return None if is_placeholder(content) or "," in content or _is_form(text, at, content) else content
+    said, ends = box[1], len(text)
+    if box.end(2) < ends and (box.end() < ends or "]" in said or ">" in said) and ends_field(text, *box.span(1)):
+        return None
+    content = said.strip()
+    if content[:1] not in DIGITS and (is_placeholder(content) or _is_form(text, at, content)):
+        return None
+    return _pointed(content, text, box.end(1) - len(content)) if "," in content else content
 
 
 def boxes(text: str, count: int) -> list[Mark]:
@@ -73,16 +82,20 @@ def boxes(text: str, count: int) -> list[Mark]:
 def listed(text: str, last: Mark) -> str:
     r"""The content of the last box, with those that commas or "and" join to it: "\boxed{1} and \boxed{-2}"."""
     content, after = last.content or "", last
-    if text.count("box", max(0, last.end - NEAR - len(content)), last.end) < 2:
-        return content
-    contents = [content]
-    for box in boxes(text, SKIPPED)[1:]:
+    contents, start = [content], last.end - len(content)
+    others = boxes(text, SKIPPED)[1:] if text.count("box", max(0, start - NEAR), last.end) > 1 else ()
+    for box in others:
         at = text.rfind("box", box.end, after.end - len(after.content or ""))
         if box.content is None or at - box.end > NEAR or not _JOINT.fullmatch(text, box.end, at):
             break
         contents.append(box.content)
         after = box
-    return ", ".join(reversed(contents))
+    said = ", ".join(reversed(contents))
+    return _pointed(said, text, start) if "," in said else said
+
+
+def _pointed(content: str, text: str, start: int) -> str:
+    return pointed(content, text[max(0, start - LED) : start])
 
 
 def _is_form(text: str, at: int, content: str | None) -> bool:

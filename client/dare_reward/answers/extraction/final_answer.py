@@ -45,7 +45,6 @@ _WORDS = pattern(r"(?<!\\)[A-Za-z]{3,} ")
 _DONE = pattern(r"\d\s[a-z]+\Z")  # "3 quarters", "7 squared"
 _SENTENCE_ENDS = (".", "!", "$", "**", "\\)", "\\]", "。")
 _OR = pattern(rf"\}}[\s$*.,)]{{0,6}}+(?:{alternatives('or')})[\s$*(]{{0,6}}+\\f?box")
-NEAR_BOX = 40  # characters before a box in which an announcement names its language
 EMPTY: Final = "empty"
 WHY_NONE: Final[Mapping[str, str]] = {
     EMPTY: "there is no text, or none that counts",
@@ -154,9 +153,6 @@ def _field(text: str, mark: Mark, kind: Kind, *, closed_only: bool) -> Extractio
     """The answer in a box, a tag or another field."""
     if mark.source == "box" and mark.content is not None and kind == "math":
         said = listed(text, mark)
-        if "," in said:
-            before = mark.end - len(mark.content)
-            said = pointed(said, text[max(0, before - NEAR_BOX) : before])
         return _UNCLEAR if is_undecided(said) else Extraction(said, "box")
     content = _marked(text, mark, kind)
     if content is None and kind == "math" and mark.source == "tag" and not closed_only:

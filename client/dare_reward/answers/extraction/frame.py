@@ -35,6 +35,7 @@ _OPENING = pattern(
     r"|<\|start_header_id\|>\s*+assistant\s*+<\|end_header_id\|>\s*+){1,4}+"
 )
 _MARKUP = pattern(r"<[|/A-Za-z\uff5c]")
+_SQUARED = pattern(r"\[(?=/?THINK\]|unused1|BEGIN F)")  # of brackets, which formulas have
 _CHANNEL = "<|channel|>"
 _HARMONY, _MESSAGE = "<|channel|>final", "<|message|>"  # between them may stand the format: <|constrain|>json
 _THINK = [*zip(listed("thinking")[::2], listed("thinking")[1::2], strict=True)]
@@ -78,7 +79,7 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
         )  # written by something that took the first two characters for a backspace
     turn: str | None = text
     marked = "<" in text and _MARKUP.search(text) is not None
-    if marked or "◁" in text or ("[" in text and _is_squared(text)):
+    if marked or "◁" in text or ("[" in text and _SQUARED.search(text)):
         turn = _unwrapped(text, open_think=open_think)
     if turn and ">" in turn and turn.rfind("nswer>") >= 0 and not _OPENED.search(turn):
         near = min(at for word in ("nswer>", "NSWER>") if (at := turn.find(word)) >= 0)
@@ -89,10 +90,14 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
 
 def is_plain(text: str) -> bool:
     """Whether a text has no mark of a template, no tag and no further question: all of it is the asked part."""
-    marked = ("<" in text and _MARKUP.search(text)) or (">" in text and text.rfind("nswer>") >= 0)
-    if marked or "◁" in text or "\b" in text or ("[" in text and _is_squared(text)):
-        return False
-    return _QUESTION.search(text) is None
+    return not (
+        ("<" in text and _MARKUP.search(text))
+        or ("[" in text and _SQUARED.search(text))
+        or (">" in text and text.rfind("nswer>") >= 0)
+        or "◁" in text
+        or "\b" in text
+        or _QUESTION.search(text)
+    )
 
 
 def parts(turn: str, prompt: str | None = None) -> list[str]:
@@ -134,11 +139,6 @@ def before_explanation(part: str) -> str | None:
     """What stands before the explanation of an answer that is given first: "80 dollars", "Explanation: …"."""
     found = _EXPLAINS.search(part)
     return part[: found.start()] if found else None
-
-
-def _is_squared(text: str) -> bool:
-    """Whether a text with brackets, which formulas have, holds such a mark in them."""
-    return text.rfind("THINK]") >= 0 or text.rfind("[unused1") >= 0 or text.rfind("[BEGIN F") >= 0
 
 
 def _unwrapped(text: str, *, open_think: bool) -> str | None:
