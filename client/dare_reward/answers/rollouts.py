@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from ..errors import RequestError
@@ -12,7 +13,7 @@ from ..params import Param, parameters
 from ..segments import Bools
 from .choices import option_letters
 from .classes import classify
-from .extraction.final_answer import EMPTY, WHY_NONE, Extraction, Unmarked, extract
+from .extraction.final_answer import EMPTY, WHY_NONE, Asked, Extraction, Unmarked, read
 from .kinds import Kind
 from .spans import Span, answer_span
 
@@ -32,15 +33,19 @@ class Readings:
 
     def __init__(self, most: int = MOST) -> None:
         self._half, self._size = most // 2, 0
-        self._new: dict[tuple[object, ...], Extraction] = {}
-        self._old: dict[tuple[object, ...], Extraction] = {}
+        self._places: dict[Asked, int] = {}
+        self._new: dict[tuple[int, str], Extraction] = {}
+        self._old: dict[tuple[int, str], Extraction] = {}
 
-    def of(self, text: str, asked: Mapping[str, Any]) -> Extraction:
-        """`extract` of a text, with these of its parameters."""
-        key = (text, *asked.values())
+    def reader(self, asked: Asked) -> Callable[[str], Extraction]:
+        """What reads texts as they are to be read."""
+        return partial(self._of, asked, self._places.setdefault(asked, len(self._places)))
+
+    def _of(self, asked: Asked, place: int, text: str) -> Extraction:
+        key = (place, text)
         found = self._new.get(key) or self._old.get(key)
         if found is None:
-            found = self._new[key] = extract(text, **asked)
+            found = self._new[key] = read(text, asked)
             self._size += len(text)
             if self._size > self._half:
                 self._old, self._new, self._size = self._new, {}, 0
@@ -94,14 +99,13 @@ def read_answers(
     A rollout that generated no token has no answer. `readings`: what was read before, if these are not all texts.
     """
     readings = Readings() if readings is None else readings
-    whole = {"kind": kind, "options": options and tuple(options), "open_think": open_think, "prompt": prompt}
-    sure = "none" if unmarked == "sentence" else unmarked  # what is taken of a text that was cut
-    asked = (
-        {**whole, "closed_only": False, "unmarked": unmarked},
-        {**whole, "closed_only": truncated == "boxed", "unmarked": sure},
+    whole = Asked(kind, options and tuple(options), unmarked=unmarked, open_think=open_think, prompt=prompt)
+    cut_off = whole._replace(  # of a text that was cut off no last sentence is sure
+        closed_only=truncated == "boxed", unmarked="none" if unmarked == "sentence" else unmarked
     )
+    readers = (readings.reader(whole), readings.reader(cut_off))
 
-    def read(rollout: JSON, quiet: bool) -> Extraction:
+    def answer(rollout: JSON, quiet: bool) -> Extraction:
         cut = rollout.get("finish_reason") == "length"
         if quiet or (cut and truncated == "invalid"):
             return NO_ANSWER
@@ -113,9 +117,9 @@ def read_answers(
             text = spoken(text)
         if not text:
             return NO_ANSWER
-        return readings.of(text, asked[cut])
+        return readers[cut](text)
 
-    return [read(r, quiet) for r, quiet in zip(rollouts, silent, strict=True)]
+    return [answer(r, quiet) for r, quiet in zip(rollouts, silent, strict=True)]
 
 
 def spoken(content: Any) -> Any:

@@ -18,12 +18,12 @@ GROUP = {
 def read(monkeypatch):
     counted = Counter()
 
-    def extract(text, **how):
+    def read(text, asked):
         counted[text] += 1
-        return rollouts_extract(text, **how)
+        return rollouts_read(text, asked)
 
-    rollouts_extract = rollouts.extract
-    monkeypatch.setattr(rollouts, "extract", extract)
+    rollouts_read = rollouts.read
+    monkeypatch.setattr(rollouts, "read", read)
     return counted
 
 

@@ -7,7 +7,7 @@ import re
 from ..._pattern import pattern
 from ..languages import pointed
 from ..markup import INSIDE, group_end
-from .fields import DIGITS, Mark, ends_field, is_placeholder, last_heading, last_key, last_tag
+from .fields import DIGITS, Mark, ends_field, is_placeholder, is_undecided, last_heading, last_key, last_tag
 
 # The longest content that is read; a box that has not closed by then is treated as one that never does.
 LONGEST = 32_000
@@ -45,7 +45,7 @@ def last_mark(text: str) -> Mark | None:
 
 
 def plain_box(text: str) -> str | None:
-    """What the last box says, where it is whole and no other box or field may matter: by far the most common text."""
+    """What the last box says, if it is whole and decides, and no other box or field may: by far the most common text."""
     at = text.rfind("box")
     if at < 1 or text.find("box", at - NEAR if at > NEAR else 0, at) >= 0:
         return None
@@ -56,7 +56,9 @@ def plain_box(text: str) -> str | None:
     if box.end(2) < ends and (box.end() < ends or "]" in said or ">" in said) and ends_field(text, *box.span(1)):
         return None
     content = said.strip()
-    if content[:1] not in DIGITS and (is_placeholder(content) or _is_form(text, at, content)):
+    if content[:1] not in DIGITS and (
+        is_placeholder(content) or is_undecided(content) or _is_form(text, at, content)
+    ):
         return None
     return _pointed(content, text, box.end(1) - len(content)) if "," in content else content
 

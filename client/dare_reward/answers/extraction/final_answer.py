@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ..._pattern import pattern
 from ..choices import choice_letter, option_letters
@@ -81,6 +81,17 @@ _LIMITED = Extraction(None, "none", "length")
 _UNCLEAR = Extraction(None, "none", "unclear")
 
 
+class Asked(NamedTuple):
+    """How texts are to be read: the arguments of `extract`."""
+
+    kind: Kind = "math"
+    options: Sequence[str] | None = None
+    closed_only: bool = False
+    unmarked: Unmarked = "sentence"
+    open_think: bool = False
+    prompt: str | None = None
+
+
 def extract(
     text: str,
     *,
@@ -109,28 +120,34 @@ def extract(
     is one short line (text), with source "sentence"; with "number" the last number (math) or bare letter (choice), with
     source "fallback".
     """
+    return read(text, Asked(kind, options, closed_only, unmarked, open_think, prompt))
+
+
+def read(text: str, asked: Asked) -> Extraction:
+    """`extract` with its arguments gathered."""
+    kind = asked.kind
     if kind == "math" and (box := plain_box(text)) is not None and is_plain(text):
-        return _UNCLEAR if is_undecided(box) else Extraction(box, "box")
-    letters = option_letters(options) if kind == "choice" else ()
-    turn = final_turn(text, open_think=open_think)
+        return Extraction(box, "box")
+    letters = option_letters(asked.options) if kind == "choice" else ()
+    turn = final_turn(text, open_think=asked.open_think)
     if not turn:
         return _THINKING if turn is None else _NONE
     if kind != "exact":
         turn = without_html(turn)
-    if closed_only:
-        unmarked = "none"
-    found, asked = _NONE, parts(turn, prompt)
-    for part in asked:
+    closed_only, states = asked.closed_only, asked.unmarked == "sentence" and not asked.closed_only
+    found, questions = _NONE, parts(turn, asked.prompt)
+    for part in questions:
         found = _read(part, kind, letters, closed_only=closed_only)
-        if found.answer is None and unmarked == "sentence" and found is not _CUT_OFF and found is not _UNCLEAR:
-            found = _sentence(part, kind, follows=part is not asked[-1]) or found
+        if found.answer is None and states and found is not _CUT_OFF and found is not _UNCLEAR:
+            found = _sentence(part, kind, follows=part is not questions[-1]) or found
         if found.answer is None and kind == "math" and (first := before_explanation(part)):
             found = _read(first, kind, letters, closed_only=closed_only)
-            if found.answer is None and unmarked == "sentence":
+            if found.answer is None and states:
                 found = _sentence(first, kind) or found
         if found.answer is not None:
             return found
-    return (_guessed(turn, kind, letters) if unmarked == "number" else None) or found
+    guesses = asked.unmarked == "number" and not closed_only
+    return (_guessed(turn, kind, letters) if guesses else None) or found
 
 
 def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool) -> Extraction:

@@ -59,7 +59,8 @@ _INSTRUCTS = pattern(rf"(?i:\s*+[#*]*(?:{english('prompts')}))")
 # What such a line begins with, behind its dress: nearly all others are told from it by their first letters.
 _FIRST = sorted({form[:3] for word in _BEGINNINGS for form in (word, word.capitalize(), word.upper())})
 _BRANCHES = [f"{a}(?:{'|'.join(re.escape(w[1:]) for w in same)})" for a, same in groupby(_FIRST, key=itemgetter(0))]
-_SOON = rf"(?=[ \t#*>]*+(?=[{''.join(w[0] for w in _BRANCHES)}\[])(?:{'|'.join(_BRANCHES)}|\[))"
+_LETTERS = "".join(w[0] for w in _BRANCHES) + r"\["
+_SOON = rf"(?=[ \t#*>{_LETTERS}])(?=[ \t#*>]*+(?=[{_LETTERS}])(?:{'|'.join(_BRANCHES)}|\[))"
 _QUESTION, _OPENS = pattern(r"\n" + _SOON + _LINE), pattern(r"\s*+" + _LINE)
 # What a base model writes for the end of its answer, without its beginning.
 _STRAY = pattern(r"(?<![A-Za-z<])<?(?:/(?:final_)?answer|/?end answer|answer)>", re.IGNORECASE)
