@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from ..errors import RequestError
@@ -33,23 +32,23 @@ class Readings:
 
     def __init__(self, most: int = MOST) -> None:
         self._half, self._size = most // 2, 0
-        self._places: dict[Asked, int] = {}
-        self._new: dict[tuple[int, str], Extraction] = {}
-        self._old: dict[tuple[int, str], Extraction] = {}
+        self._new: dict[Asked, dict[str, Extraction]] = {}
+        self._old: dict[Asked, dict[str, Extraction]] = {}
 
     def reader(self, asked: Asked) -> Callable[[str], Extraction]:
-        """What reads texts as they are to be read."""
-        return partial(self._of, asked, self._places.setdefault(asked, len(self._places)))
+        """What reads the texts of a group as they are to be read."""
+        if self._size > self._half:
+            self._old, self._new, self._size = self._new, {}, 0
+        new, old = self._new.setdefault(asked, {}), self._old.get(asked, {})
 
-    def _of(self, asked: Asked, place: int, text: str) -> Extraction:
-        key = (place, text)
-        found = self._new.get(key) or self._old.get(key)
-        if found is None:
-            found = self._new[key] = read(text, asked)
-            self._size += len(text)
-            if self._size > self._half:
-                self._old, self._new, self._size = self._new, {}, 0
-        return found
+        def of(text: str) -> Extraction:
+            found = new.get(text) or old.get(text)
+            if found is None:
+                found = new[text] = read(text, asked)
+                self._size += len(text)
+            return found
+
+        return of
 
 
 def kind_of(group: JSON) -> Kind:

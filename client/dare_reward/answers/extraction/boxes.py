@@ -15,8 +15,12 @@ LONGEST = 32_000
 SKIPPED = 16
 _OPEN = pattern(r"\s*+\{")
 _WHOLE = pattern(rf"\s*+\{{({INSIDE})\}}", re.DOTALL)
-# A box, what closes its formula and its sentence, and prose in which no field ends.
-_PLAIN = pattern(rf"\\boxed\s*+\{{({INSIDE})\}}([\s$.\\\])*]*+)[^\]>}}\"'】]*+", re.DOTALL)
+# A box, and what stands behind it: all that closes its formula and its sentence, else prose in which no field ends.
+_PLAIN = pattern(
+    rf"\\boxed\s*+\{{(?P<said>{INSIDE})\}}"
+    rf"(?:[\s$.\\\])*]*+(?:(?P<closed>\Z)|(?P<prose>[^\]>}}\"'】]*+\Z)))?+",
+    re.DOTALL,
+)
 # `\boxed 5`, `\boxed\frac12`: without braces TeX boxes one token; models mean all up to a blank or a dollar.
 _BARE = pattern(r"(?:[ \t]++|(?=[\\\d]))(?P<content>(?:[-+−]?\d|[-+−]?\\(?![()\[\]])|[A-Za-z](?![A-Za-z]))[^\s$]*)")
 _FORM = pattern(r"\banswers?\s(?:as|in|within|using|of)?\s?(?:the\s)?form(?:at)?(?:\sof)?\s?:?[\s$`\"'(\[]{0,4}\\?\Z")
@@ -45,22 +49,22 @@ def last_mark(text: str) -> Mark | None:
 
 
 def plain_box(text: str) -> str | None:
-    """What the last box says, if it is whole and decides, and no other box or field may: by far the most common text."""
+    """What the last box says, if it decides, and no other box or field may: by far the most common text."""
     at = text.rfind("box")
     if at < 1 or text.find("box", at - NEAR if at > NEAR else 0, at) >= 0:
         return None
-    box = _PLAIN.match(text, at - 1, at + LONGEST)
+    box = _PLAIN.match(text, at - 1)
     if box is None:
         return None
-    said, ends = box[1], len(text)
-    if box.end(2) < ends and (box.end() < ends or "]" in said or ">" in said) and ends_field(text, *box.span(1)):
-        return None
-    content = said.strip()
-    if content[:1] not in DIGITS and (
-        is_placeholder(content) or is_undecided(content) or _is_form(text, at, content)
+    said, behind = box["said"], box.lastgroup
+    if len(said) > LONGEST // 2 or (
+        behind != "closed" and (behind != "prose" or "]" in said or ">" in said) and ends_field(text, *box.span("said"))
     ):
         return None
-    return _pointed(content, text, box.end(1) - len(content)) if "," in content else content
+    content = said.strip()
+    if content[:1] not in DIGITS and (is_placeholder(content) or is_undecided(content) or _is_form(text, at, content)):
+        return None
+    return _pointed(content, text, box.end("said") - len(content)) if "," in content else content
 
 
 def boxes(text: str, count: int) -> list[Mark]:
