@@ -7,7 +7,7 @@ gets a column `label`: 1 for right rollouts.)
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress
 from types import MappingProxyType
@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import RequestError
-from .inputs import FIELDS, GROUP_FIELDS, Field
 from .segments import Bools, Floats, Ints, offsets, segment_sums
 
 
@@ -55,7 +53,6 @@ class Groups:
         trained_R: false: the rollout only votes
         views: pooled with a second group, by the name of the request's field
         columns_P: inputs of whole groups by name: float64 [P] with NaN where missing; 1 for a text that is there
-        checked: whoever makes it has checked shapes and ranges
     """
 
     sizes_P: Ints
@@ -66,7 +63,6 @@ class Groups:
     trained_R: Bools | None = None
     views: Mapping[str, View] = field(default_factory=lambda: MappingProxyType({}))
     columns_P: Mapping[str, Floats] = field(default_factory=lambda: MappingProxyType({}))
-    checked: InitVar[bool] = False
 
     @classmethod
     def of(cls, answers: Sequence[Sequence[Hashable | None]], **columns: Sequence[Sequence[float | None]]) -> Groups:
@@ -82,25 +78,6 @@ class Groups:
         sizes = np.array([len(g) for g in answers], np.int64)
         flat = {name: np.array([x for g in rows for x in g], np.float64) for name, rows in columns.items()}
         return cls(sizes, np.array(index, np.int64), np.array(support, np.int64), tuple(text), flat)
-
-    def __post_init__(self, checked: bool) -> None:
-        if checked:
-            return
-        rollouts, answers = int(self.sizes_P.sum()), int(self.support_P.sum())
-        if len(self.answer_R) != rollouts or len(self.text_A) != answers or len(self.support_P) != len(self.sizes_P):
-            raise RequestError("sizes_P, support_P, answer_R and text_A disagree", loc=("groups",), code="shape")
-        low = offsets(self.support_P)[:-1][self.group_R]
-        inside = (self.answer_R >= low) & (self.answer_R < low + self.support_P[self.group_R])
-        if not (inside | (self.answer_R == -1)).all():
-            raise RequestError("answer_R points outside its group's answers", loc=("groups",), code="shape")
-        for name, column in self.columns.items():
-            _check_column(name, column, rollouts)
-        for name, column_P in self.columns_P.items():
-            if column_P.shape != self.sizes_P.shape:
-                message = f"{len(column_P)} values for {len(self.sizes_P)} groups"
-                raise RequestError(message, loc=("groups", name), code="shape")
-            if name in GROUP_FIELDS:
-                _check_range(GROUP_FIELDS[name], column_P)
 
     @cached_property
     def group_R(self) -> Ints:
@@ -247,7 +224,6 @@ class Groups:
                 for name, view in self.views.items()
             },
             {name: column[where_P] for name, column in self.columns_P.items()},
-            checked=True,
         )
 
     def with_column(self, name: str, column: NDArray[Any] | Ragged) -> Groups:
@@ -258,32 +234,3 @@ def _rows(column: NDArray[Any] | Ragged, where_R: Bools) -> NDArray[Any] | Ragge
     if not isinstance(column, Ragged):
         return column[where_R]
     return Ragged(column.values[np.repeat(where_R, column.lengths)], column.lengths[where_R])
-
-
-def _check_column(name: str, column: NDArray[Any] | Ragged, rollouts: int) -> None:
-    rule = FIELDS.get(name)
-    values = column.values if isinstance(column, Ragged) else column
-    length = len(column.lengths) if isinstance(column, Ragged) else len(column)
-    if length != rollouts:
-        raise RequestError(f"{length} values for {rollouts} rollouts", loc=("groups", name), code="shape")
-    if len(values) and not values.size:
-        raise RequestError("has rows without a number", loc=("groups", name), code="shape")
-    if rule is None or not values.size:
-        return
-    sparse = rule.shape == "vector" and isinstance(column, Ragged) and bool((column.lengths <= 1).all())
-    if (rule.ragged != isinstance(column, Ragged) and not sparse) or values.ndim != (
-        2 if rule.shape in {"matrix", "vector"} else 1
-    ):
-        raise RequestError(f"is one value per {rule.unit}", loc=("groups", name), code="shape")
-    if not isinstance(column, Ragged):
-        _check_range(rule, values)
-
-
-def _check_range(rule: Field, values: NDArray[Any]) -> None:
-    """Finite and in range, or missing."""
-    good = np.isnan(values)
-    good |= np.isfinite(values) & (values >= (-np.inf if rule.ge is None else rule.ge))
-    good &= ~(values > (np.inf if rule.le is None else rule.le))
-    if not good.all():
-        at = int(np.argmin(good.reshape(len(values), -1).all(axis=1)))
-        raise RequestError(f"must be {rule.rule}", loc=("groups", rule.name, at), code="value")

@@ -6,7 +6,7 @@ from typing import Any, assert_type
 import numpy as np
 
 import dare_reward
-from dare_reward import AsyncClient, Client, Group, GroupReply, Groups, Reply, Rollout
+from dare_reward import AsyncClient, Client, Group, GroupReply, Reply, Rollout
 
 groups: list[Group] = [{"rollouts": [{"answer": "1", "mean_entropy": 0.2}]}]
 
@@ -15,8 +15,7 @@ def in_process() -> list[float]:
     reply = dare_reward.estimate(groups, method="dare", alpha=0.2, weight="sqrt")
     assert_type(reply, Reply)
     assert_type(reply.groups, tuple[GroupReply, ...])
-    prepared = dare_reward.estimate(Groups.of([["1", "2", None]], mean_entropy=[[0.1, 0.2, 0.3]]))
-    assert_type(prepared.groups[0].rewards, tuple[float, ...] | None)
+    assert_type(reply.groups[0].rewards, tuple[float, ...] | None)
     return [r for g in reply.groups for r in g.rewards or ()]
 
 

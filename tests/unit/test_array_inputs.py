@@ -138,22 +138,6 @@ def test_tensors_are_checked_like_lists(name):
     assert "per" in str(refuse(*[{}] * count, **{name: wrong}))
 
 
-def test_groups_of_arrays_are_checked():
-    one = (np.array([1]), np.array([0]), np.array([1]), ("a",))
-    Groups(*one, {"embedding": np.ones((1, 3))})
-    for name, column in (
-        ("embedding", np.ones(1)),
-        ("mean_entropy", np.array([-1.0])),
-        ("token_entropies", np.ones(1)),
-        ("topk_logprobs", Ragged(np.ones(2), np.array([2]))),
-        ("embedding", np.full((1, 2), np.inf)),
-        ("embedding", np.ones((1, 0))),
-        ("topk_logprobs", Ragged(np.ones((2, 0)), np.array([2]))),
-    ):
-        with pytest.raises(RequestError):
-            Groups(*one, {name: column})
-
-
 def test_second_groups_are_checked():
     def second(value):
         with pytest.raises(RequestError) as caught:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from exact import exact
 from said import said, scored
 
 import dare_reward
 from dare_reward.advantages import advantages, pass_at_k_pair
-from dare_reward.groups import Groups
 
 pytestmark = pytest.mark.usefixtures("plugins")
 
@@ -163,8 +163,8 @@ def test_advantages(case):
 
 def test_weighted_vote_is_the_hard_label_of_dares_distribution():
     rng = np.random.default_rng(0)
-    said = [rng.integers(0, 4, 16).tolist() for _ in range(20)]
-    groups = Groups.of(said, mean_entropy=[rng.gamma(1, 0.3, 16).tolist() for _ in said])
+    said = [[*map(str, rng.integers(0, 4, 16))] for _ in range(20)]
+    groups = exact(said, mean_entropy=[rng.gamma(1, 0.3, 16).tolist() for _ in said])
     soft = dare_reward.estimate(groups, method="dare_dist").groups
     hard = dare_reward.estimate(groups, method="weighted_vote").groups
     for one, two in zip(soft, hard, strict=True):

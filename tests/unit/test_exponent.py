@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from exact import exact
 
 import dare_reward
 from dare_reward.errors import RequestError
@@ -34,7 +35,7 @@ def test_golden_values(method, exponent):
     own = [c for c in CASES if c["params"]["exponent"] == exponent]
     assert len(own) == 64
     for case in own:
-        groups = Groups.of([case["answers"]], mean_entropy=[case["entropies"]])
+        groups = exact([case["answers"]], mean_entropy=[case["entropies"]])
         found = score(method, groups, **case["params"])[0]
         assert found.error is None
         assert {s.answer: s.p_hat for s in found.support} == pytest.approx(case["p_hat"], rel=1e-12, abs=1e-15)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from exact import exact
 
 import dare_reward
-from dare_reward.groups import Groups
 from dare_reward.segments import segment_means
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "dare.json").read_text())
@@ -26,7 +26,7 @@ def config(case):
 
 
 def score(answers, entropies, **params):
-    return dare_reward.estimate(Groups.of([answers], mean_entropy=[entropies]), **params).groups[0]
+    return dare_reward.estimate(exact([answers], mean_entropy=[entropies]), **params).groups[0]
 
 
 @pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda c: c["id"])

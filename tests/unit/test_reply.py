@@ -1,10 +1,10 @@
 import json
 
 import pytest
+from exact import exact
 
 import dare_reward
 from dare_reward.errors import ReplyError
-from dare_reward.groups import Groups
 from dare_reward.methods import config_id, methods, settle
 from dare_reward.reply import Reply
 
@@ -47,11 +47,11 @@ def test_answers_are_representatives_and_support_is_first_seen():
 
 
 def test_the_pseudo_label_is_the_best_paid_then_most_voted_then_first():
-    paid = Groups.of([["a", "a", "b"]], mean_entropy=[[0.9, 0.9, 0.01]])
+    paid = exact([["a", "a", "b"]], mean_entropy=[[0.9, 0.9, 0.01]])
     assert dare_reward.estimate(paid, eps=0.0).groups[0].pseudo_label == "b"
-    first = Groups.of([["b", "a"]], mean_entropy=[[0.5, 0.5]])
+    first = exact([["b", "a"]], mean_entropy=[[0.5, 0.5]])
     assert dare_reward.estimate(first).groups[0].pseudo_label == "b"
-    voted = Groups.of([["b", "a", "a"]], mean_entropy=[[0.5, 0.5, 0.5]])
+    voted = exact([["b", "a", "a"]], mean_entropy=[[0.5, 0.5, 0.5]])
     assert dare_reward.estimate(voted, method="empo").groups[0].pseudo_label == "a"
 
 

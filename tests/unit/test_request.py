@@ -7,7 +7,7 @@ import pytest
 
 import dare_reward
 from dare_reward.errors import LimitError, RequestError
-from dare_reward.groups import Groups, Ragged
+from dare_reward.groups import Ragged
 from dare_reward.runs.line import line
 from dare_reward.scoring.request import Limits, prepare
 
@@ -236,11 +236,6 @@ def test_columns_that_do_not_fit(columns, code):
 
 def test_a_column_given_twice():
     assert refuse([group()], columns={"mean_entropy": np.zeros(2)}).code == "conflict"
-
-
-def test_prepared_arrays_have_no_texts_to_read():
-    with pytest.raises(RequestError, match="prepared arrays hold none"):
-        dare_reward.estimate(Groups.of([["a"]]), truncated="as_is")
 
 
 def test_unknown_method_and_parameters():

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from exact import exact
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from said import said
@@ -13,7 +14,6 @@ from said import said
 import dare_reward
 from dare_reward.advantages import ear
 from dare_reward.errors import ReplyError, RequestError
-from dare_reward.groups import Groups
 from dare_reward.methods import methods
 from dare_reward.reply import Asked, check_fit
 from dare_reward.scoring.diagnostics import leader_probability
@@ -303,5 +303,5 @@ def test_a_reply_whose_selection_does_not_fit_is_refused():
 
 
 def test_arrays_select_too():
-    found = dare_reward.estimate(Groups.of([[*"aabc"]]), method="ttrl", selection="ddrl", advantage="fixed").groups[0]
+    found = dare_reward.estimate(exact([[*"aabc"]]), method="ttrl", selection="ddrl", advantage="fixed").groups[0]
     assert (found.select, found.advantages) == ((0, 3), (1.0, None, None, -1.0))

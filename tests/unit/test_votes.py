@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from exact import exact
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ ANSWERS = st.lists(st.sampled_from(["1", "2", "10", "x", None]), min_size=1, max
 
 
 def rewards(answers, **params):
-    return list(dare_reward.estimate(Groups.of([answers]), **params).groups[0].rewards)
+    return list(dare_reward.estimate(exact([answers]), **params).groups[0].rewards)
 
 
 @given(ANSWERS)
@@ -48,11 +49,11 @@ def test_ttrl_official_ties(answers):
 def test_five_truncated_traces_win_the_official_vote():
     """The trap of the released code, reproduced on request and never by default."""
     answers = [None] * 5 + ["3"] * 3
-    official = dare_reward.estimate(Groups.of([answers]), method="ttrl", no_answer="official").groups[0]
+    official = dare_reward.estimate(exact([answers]), method="ttrl", no_answer="official").groups[0]
     assert official.rewards == (1.0,) * 5 + (0.0,) * 3
     assert "no_answer_label" in official.flags
     assert official.pseudo_label is None
-    clean = dare_reward.estimate(Groups.of([answers]), method="ttrl").groups[0]
+    clean = dare_reward.estimate(exact([answers]), method="ttrl").groups[0]
     assert clean.rewards == (0.0,) * 5 + (1.0,) * 3
     assert clean.pseudo_label == "3"
     assert "no_answer_label" not in clean.flags
@@ -118,7 +119,7 @@ def test_ties_of_two_answers_and_silence(tie, clean, official):
     neighbours = ["0", "z", "z"]
     for no_answer, winners in (("clean", clean), ("official", official)):
         found = dare_reward.estimate(
-            Groups.of([neighbours, answers, neighbours]), method="ttrl", tie=tie, no_answer=no_answer
+            exact([neighbours, answers, neighbours]), method="ttrl", tie=tie, no_answer=no_answer
         ).groups
         assert found[1].rewards == tuple(float(a in winners) for a in answers)
         assert found[0].rewards == found[2].rewards == (0.0, 1.0, 1.0)
@@ -127,7 +128,7 @@ def test_ties_of_two_answers_and_silence(tie, clean, official):
 
 def test_the_least_string_is_the_least_by_code_points():
     """Strings as Python compares them: NumPy's own strings would drop the NUL and see a tie."""
-    found = dare_reward.estimate(Groups.of([["a\0", "a", "b"]]), method="ttrl", tie="lexicographic").groups[0]
+    found = dare_reward.estimate(exact([["a\0", "a", "b"]]), method="ttrl", tie="lexicographic").groups[0]
     assert found.rewards == (0.0, 1.0, 0.0)
 
 

@@ -193,7 +193,6 @@ def prepare(
             trained_R=None if trained is None else np.array(trained, bool),
             views={name: _view(groups, name, silent_R, reading) for name in seconds},
             columns_P={f.name: _column_P(f, groups) for f in inputs},
-            checked=True,
         ),
         group_ids=tuple([g.get("group_id", str(p)) for p, g in enumerate(groups)]),
         keys_A=tuple([key.kind for classes in read.classes for key in classes.keys]),
@@ -221,28 +220,6 @@ def fault_of(
     except RequestError as error:
         return error
     return None
-
-
-def of_arrays(groups: Groups) -> Prepared:
-    """Prepared arrays as if a request had brought them."""
-    count = len(groups.sizes_P)
-    exact: Kind = "exact"
-    return Prepared(
-        groups=groups,
-        group_ids=tuple(map(str, range(count))),
-        keys_A=("exact",) * len(groups.text_A),
-        sources=("exact",) * count,
-        kinds=(exact,) * count,
-        options=(None,) * count,
-        labels=(None,) * count,
-        correct_R=np.full(len(groups.answer_R), np.nan),
-        guessed_P=np.zeros(count, bool),
-        apart_P=np.zeros(count, bool),
-        conflict_P=np.zeros(count, bool),
-        partial_P=np.zeros(count, bool),
-        neutral_P=np.zeros(count, bool),
-        unread=({},) * count,
-    )
 
 
 def flat_spans(groups: Sequence[JSON], effort: Effort, params: Mapping[str, Any]) -> list[Span | None]:
@@ -547,4 +524,4 @@ def _view(groups: Sequence[JSON], name: str, silent_R: Bools, reading: _Reading)
     if "answer" in table.columns:
         columns = {**table.columns, "answer": [*map(text_of, table.columns["answer"])]}
         table = replace(table, columns=columns)
-    return View(Groups(sizes_P, *reading.classes(pooled, table, silent).arrays(sizes_P), checked=True), own_R)
+    return View(Groups(sizes_P, *reading.classes(pooled, table, silent).arrays(sizes_P)), own_R)

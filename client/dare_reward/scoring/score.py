@@ -26,7 +26,7 @@ from ..segments import Bools, Floats
 from .array_inputs import Columns
 from .diagnostics import correctness, describe_groups
 from .reply_writer import Judged, graded, with_spans, write
-from .request import LIMITS, Effort, Limits, Prepared, of_arrays, prepare
+from .request import LIMITS, Effort, Limits, Prepared, prepare
 from .update import AS_THEY_ARE, Labelled, Update, second_sizes
 
 JSON = Mapping[str, Any]
@@ -51,7 +51,7 @@ class ScoredGroups:
 
 
 def estimate(
-    groups: Sequence[Group] | Groups,
+    groups: Sequence[Group],
     *,
     method: str = "dare",
     columns: Columns = NO_COLUMNS,
@@ -66,7 +66,7 @@ def estimate(
 
     Args:
         groups: what the HTTP body has as `groups` (docs/api.md): dictionaries, whose keys a type checker knows from
-            `Group` and `Rollout`, or what json.loads returns; or `Groups` with prepared arrays
+            `Group` and `Rollout`, or what json.loads returns
         columns: array inputs beside the JSON: float64 [R] or [R, D], or `Ragged`
         advantage: also return advantages by this estimator (docs/advantages.md)
         labelled: gt: a group that has a label gets the rewards of `gt`, all others the method's
@@ -97,7 +97,7 @@ def estimate(
 
 
 def score(
-    groups: Sequence[JSON] | Groups,
+    groups: Sequence[JSON],
     params: Mapping[str, Any],
     *,
     method: str,
@@ -120,15 +120,11 @@ def score(
     effort = effort or Effort(limits.steps)
     base = settle(method, params, shadow=shadow, seed=seed)
     if update is not AS_THEY_ARE:
-        update.check(base.method, base.values, groups=_count(groups))
+        count = len(groups) if isinstance(groups, Sequence) else 0  # what is no list is refused when it is read
+        update.check(base.method, base.values, groups=count)
     if labelled == "gt" and base.method.name != "gt" and (words := other_scale(base.method, base.values)):
         raise RequestError(words, loc=("labelled",), code="scale")
-    if isinstance(groups, Groups):
-        prepared = _of_arrays(groups, base, params)
-    else:
-        prepared = prepare(
-            groups, columns=columns, limits=limits, params=base.reading, effort=effort, readings=readings
-        )
+    prepared = prepare(groups, columns=columns, limits=limits, params=base.reading, effort=effort, readings=readings)
     correct_R = correctness(prepared, effort)
     candidates = [base, *(Configured(find(name), _defaults(name, seed)) for name in shadow)]
     for one in candidates:
@@ -140,23 +136,9 @@ def score(
     shadows = dict(zip(shadow, others, strict=True))
     reply = write(prepared, main, shadows, correct_R, update=update)
     if update.spans:
-        if isinstance(groups, Groups):
-            raise RequestError("spans are of texts; prepared arrays hold none", loc=("spans",), code="parameter")
         silent_R, watch = prepared.groups.column("num_tokens") == 0, partial(effort.check, ("groups",))
         reply = with_spans(reply, read_spans(groups, silent_R, watch, {k: base.reading[k] for k in READING}))
     return ScoredGroups(prepared, correct_R, reply, time.perf_counter() - begun)
-
-
-def _count(groups: Sequence[JSON] | Groups) -> int:
-    if isinstance(groups, Groups):
-        return len(groups.sizes_P)
-    return len(groups) if isinstance(groups, Sequence) else 0  # what is no list is refused when it is read
-
-
-def _of_arrays(groups: Groups, base: Configured, params: Mapping[str, Any]) -> Prepared:
-    if idle := base.reading.keys() & params.keys():
-        raise RequestError(f"{min(idle)} reads answers; prepared arrays hold none", loc=("params",), code="parameter")
-    return of_arrays(groups)
 
 
 def _defaults(name: str, seed: int | None) -> dict[str, Any]:
