@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import blake2b
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -35,7 +34,6 @@ logger = logging.getLogger("dare_reward")
 WAITING: Final = 64 << 20  # bytes of records that wait for the thread; more are dropped and counted
 MEMBER: Final = 256 << 10  # bytes of lines in one gzip member
 PAUSE: Final = 0.25  # seconds that lines are gathered for a member
-OPEN: Final = 256  # segments open at once; of further runs they are opened again
 RUNS: Final = 1 << 12  # runs whose segments are written on: one that comes back later gets a new file
 SHARE: Final = 8  # a segment holds at most this part of the bounds, so that the oldest can go
 BLOCK: Final = 4096  # bytes that the smallest file takes
@@ -92,54 +90,36 @@ def _make_folder(folder: Path) -> None:
 
 @dataclass(slots=True, eq=False)
 class _Segment:
-    """A file that this process made. `fd` is -1 while it is closed."""
+    """A file that this process made. It is open only while it is written to: there may be as many as runs."""
 
     path: Path
-    fd: int
     began: float
     wrote: float
     size: int = 0
 
     @classmethod
     def create(cls, path: Path, now: float) -> _Segment:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
         for _ in range(TRIES):
             with suppress(FileNotFoundError):  # another process has just found the folder empty, and deleted it
                 _make_folder(path.parent)
-                return cls(path, os.open(path, flags, 0o600), now, now)
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+                return cls(path, now, now)
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
     def write(self, data: bytes, now: float) -> None:
         """All of it or nothing; OSError."""
-        unwritten = memoryview(data)
+        unwritten, fd = memoryview(data), os.open(self.path, os.O_WRONLY)
         try:
             while unwritten:
-                unwritten = unwritten[os.pwrite(self.fd, unwritten, self.size + len(data) - len(unwritten)) :]
+                unwritten = unwritten[os.pwrite(fd, unwritten, self.size + len(data) - len(unwritten)) :]
         except OSError:
-            self.cut()
+            with suppress(OSError):
+                os.ftruncate(fd, self.size)  # without what was begun and not finished
             raise
+        finally:
+            os.close(fd)
         self.size += len(data)
         self.wrote = now
-
-    def cut(self) -> None:
-        """Without what was begun and not finished."""
-        with suppress(OSError):
-            os.ftruncate(self.fd, self.size)
-
-    def gone(self) -> bool:
-        """Somebody has deleted the file, or it cannot be opened again. Opens it if it is closed."""
-        if self.fd < 0:
-            with suppress(OSError):
-                self.fd = os.open(self.path, os.O_WRONLY | getattr(os, "O_CLOEXEC", 0))
-        return self.fd < 0 or os.fstat(self.fd).st_nlink == 0
-
-    def close(self) -> None:
-        if self.fd >= 0:
-            with suppress(OSError):
-                os.fsync(self.fd)
-            with suppress(OSError):
-                os.close(self.fd)
-            self.fd = -1
 
 
 @dataclass(slots=True)
@@ -186,7 +166,7 @@ class RunLog:
     _number: int = 0
     _stopping: bool = False
     _told: set[str] = field(default_factory=set)
-    _open: OrderedDict[str, _Segment] = field(default_factory=OrderedDict)  # by run, the last written ones at the end
+    _latest: OrderedDict[str, _Segment] = field(default_factory=OrderedDict)  # by run, the last written ones at the end
     _own: deque[_Segment] = field(default_factory=deque)
 
     def add(self, record: RunRecord, when: float | None = None) -> None:
@@ -249,7 +229,7 @@ class RunLog:
         self._more = threading.Condition()
         with self._more:
             self._number, self._waiting, self._idle, self._stopping = 0, 0, True, False
-            self._queue, self._open, self._own, self.counts = deque(), OrderedDict(), deque(), _Counts()
+            self._queue, self._latest, self._own, self.counts = deque(), OrderedDict(), deque(), _Counts()
             now = datetime.fromtimestamp(self.clock(), UTC)
             self._name = f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1000:03d}Z-{os.getpid()}-{secrets.token_hex(4)}"
             self._thread = threading.Thread(target=self._work, name="run-log", daemon=True)
@@ -278,9 +258,6 @@ class RunLog:
                 self._more.notify_all()
                 if self._stopping and self._idle:
                     break
-        for segment in self._open.values():
-            segment.close()
-        self._open.clear()
 
     def _drain(self) -> None:
         """Write what waits now, run by run, a member at a time."""
@@ -322,24 +299,21 @@ class RunLog:
 
     def _segment(self, run: str, now: float) -> _Segment:
         """The run's segment, a new one if the old one is full, too old, or was deleted."""
-        segment = self._open.pop(run, None)
+        segment = self._latest.pop(run, None)
         if segment is not None and (
             segment.size >= min(LARGEST, self.max_bytes // SHARE)
             or (self.max_age and now - segment.began > self.max_age / SHARE)
-            or segment.gone()
+            or not segment.path.exists()
         ):
-            segment.close()
             segment = None
         if segment is None:
             path = self.folder / run / f"{self._name}-{self._number:06d}.jsonl.gz"
             segment = _Segment.create(path, now)
             self._number += 1
             self._own.append(segment)
-        self._open[run] = segment
-        if len(self._open) > OPEN:
-            next(islice(reversed(self._open.values()), OPEN, None)).close()
-        if len(self._open) > RUNS:
-            self._open.popitem(last=False)[1].close()
+        self._latest[run] = segment
+        if len(self._latest) > RUNS:
+            self._latest.popitem(last=False)
         return segment
 
     def _bound(self, now: float) -> None:
@@ -348,9 +322,8 @@ class RunLog:
         total = sum(max(s.size, BLOCK) for s in self._own)
         while self._own and (total > self.max_bytes or 0 < self.max_age < now - self._own[0].wrote):
             oldest = self._own.popleft()
-            for run in [name for name, s in self._open.items() if s is oldest]:
-                del self._open[run]
-            oldest.close()
+            for run in [name for name, s in self._latest.items() if s is oldest]:
+                del self._latest[run]
             total -= max(oldest.size, BLOCK)
             with suppress(OSError):
                 oldest.path.unlink()

@@ -280,13 +280,12 @@ def test_a_folder_that_another_process_deletes_meanwhile_is_made_again(make_log,
     assert told == []
 
 
-def test_many_runs_hold_few_files_open(make_log, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "OPEN", 3)
+def test_many_runs_hold_no_file_open(make_log, tmp_path):
     log, _ = make_log()
     before = len(list(OPEN_FILES.iterdir()))
-    for step in range(4):  # each with more runs than files may be open: their segments are written on
+    for step in range(4):
         add(log, *(record(f"r{i}", step=step) for i in range(20)))
-        assert len(list(OPEN_FILES.iterdir())) <= before + 3
+        assert len(list(OPEN_FILES.iterdir())) <= before
         assert len(segments(tmp_path)) == 20
     assert log.status["flushed"] == 80
     assert len(list(read_run(tmp_path))) == 80
@@ -299,7 +298,6 @@ def test_many_runs_hold_few_files_open(make_log, tmp_path, monkeypatch):
 
 
 def test_of_too_many_runs_the_one_that_comes_back_last_gets_a_new_file(make_log, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "OPEN", 2)
     monkeypatch.setattr(module, "RUNS", 3)
     log, _ = make_log()
     for _ in range(2):
