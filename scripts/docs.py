@@ -17,7 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
@@ -60,7 +60,7 @@ def output(command: str, address: str) -> str:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("DARE_")} | own
     real = ["bash", "-c", f"exec 2>&1\n{command.replace(ADDRESS, address)}"]
     found = subprocess.run(real, cwd=ROOT, env=environment, check=False, text=True, stdout=subprocess.PIPE)
-    if found.returncode and ("--table" in command or "--markdown" in command):
+    if found.returncode and "--table" in command:
         raise SystemExit(f"{command} failed:\n{found.stdout}")
     return CLOSING.sub("", found.stdout).rstrip().replace(address, ADDRESS)
 
@@ -192,6 +192,53 @@ def commands_table() -> Iterator[tuple[str, ...]]:
     yield from ((f"`dare-reward {name}`", c.summary, c.group) for name, c in commands if name not in STUDIES)
 
 
+def methods_table() -> Iterator[Sequence[str]]:
+    """What each method that is offered needs, costs and returns."""
+    from dare_reward.commands.methods import CHOICE_HEAD, choice  # noqa: PLC0415
+    from dare_reward.methods import methods  # noqa: PLC0415
+
+    yield CHOICE_HEAD
+    yield from (choice(m) for m in methods().values() if m.offered)
+
+
+def parameters_table(*, answers: bool) -> Iterator[Sequence[str]]:
+    """The parameters of dare, or (`answers`) those that say how answers are read and compared."""
+    from dare_reward.answers.rollouts import ANSWER_SPECS  # noqa: PLC0415
+    from dare_reward.commands.methods import PARAMETER_HEAD, parameter  # noqa: PLC0415
+    from dare_reward.methods import find  # noqa: PLC0415
+
+    yield PARAMETER_HEAD
+    yield from map(parameter, ANSWER_SPECS if answers else find("dare").specs)
+
+
+def inputs_table(*, group: bool) -> Iterator[Sequence[str]]:
+    """The inputs of a rollout, or of a `group`, and the methods that need them."""
+    from dare_reward.inputs import GROUP_FIELDS, ROLLOUT_FIELDS  # noqa: PLC0415
+    from dare_reward.methods import methods  # noqa: PLC0415
+
+    fields = GROUP_FIELDS if group else ROLLOUT_FIELDS
+    yield "input", *(() if group else ("one per",)), "accepts", "meaning", "methods"
+    for f in fields.values():
+        if f.doc:
+            needing = (m.name for m in methods().values() if f.name in m.inputs and not (m.defaults or m.experimental))
+            meaning = f.doc + (f"; gives {f.gives[0]}" if f.gives else "")
+            yield f.name, *(() if group else (f.unit,)), f.rule, meaning, ", ".join(needing) or "-"
+
+
+def advantages_table() -> Iterator[Sequence[str]]:
+    """The advantage estimators, with their names in the stacks."""
+    from dare_reward.advantages import ADVANTAGES  # noqa: PLC0415
+    from dare_reward.methods import methods  # noqa: PLC0415
+
+    yield "name", "formula", "OpenRLHF", "verl", "over"
+    yield from ((a.name, a.formula, a.openrlhf, a.verl, a.over) for a in ADVANTAGES.values())
+    yield "pass@K", "A+ or A- of pass@K, from rewards of 0 and 1", "-", "-", "group"
+    for m in methods().values():
+        if m.advantages:
+            over = "group" if m.whole_batch is None else "request"
+            yield m.name, f"{m.name}'s own: `method={m.name}` only", "-", "-", over
+
+
 def group_inputs_table() -> Iterator[tuple[str, ...]]:
     """The inputs of methods that belong to a group, not to a rollout."""
     from dare_reward.inputs import GROUP_FIELDS  # noqa: PLC0415
@@ -288,7 +335,7 @@ def schemas() -> str:
     return "\n".join(parts).rstrip()
 
 
-TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
+TABLES: dict[str, Callable[[], Iterator[Sequence[str]]]] = {
     "settings": settings_table,
     "adapter": adapter_table,
     "logs": partial(logs_table, "url"),
@@ -303,6 +350,12 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "line": line_table,
     "commands": commands_table,
     "group-inputs": group_inputs_table,
+    "methods": methods_table,
+    "parameters": partial(parameters_table, answers=False),
+    "answer-parameters": partial(parameters_table, answers=True),
+    "inputs": partial(inputs_table, group=False),
+    "inputs-of-group": partial(inputs_table, group=True),
+    "advantages": advantages_table,
     "waves": waves_table,
     "routes": routes_table,
     "numbers": numbers_table,
@@ -327,7 +380,8 @@ def table(name: str) -> str:
     if name == "schemas":
         return schemas()
     head, *rows = TABLES[name]()
-    lines = [" | ".join(head), "---|" * len(head), *(" | ".join(row) for row in rows)]
+    cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
+    lines = [" | ".join(head), "---|" * len(head), *(" | ".join(row) for row in cells)]
     return "\n".join(f"|{line}" if line.startswith("---") else f"| {line} |" for line in lines)
 
 

@@ -33,7 +33,7 @@ from dare_reward.stacks import adapter as common
 from dare_reward.stacks import report, rollout, slime, verl
 from dare_reward.stacks.report import say_once
 from dare_reward.stacks.rollout import outside_answer
-from dare_reward.stacks.trl import AsyncDareReward, DareReward
+from dare_reward.stacks.trl import DareReward
 from dare_reward.stacks.trl_rollout import VoteRollout, text_of
 
 pytestmark = pytest.mark.usefixtures("plugins")
@@ -63,7 +63,6 @@ def test_everything_pickles(service, monkeypatch):
     monkeypatch.setenv("DARE_URL", URL)
     for thing in (
         DareReward(URL),
-        AsyncDareReward(URL),
         VoteRollout(1),
         swift.DareORM(),
         common.Scorer.of(URL),

@@ -69,20 +69,18 @@ def differ(calls):
     return any(len(set(c["rewards"])) > 1 for c in calls)
 
 
-@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize(("trainer", "chat"), [("grpo", True), ("grpo", False), ("rloo", True)])
-def test_rewards_are_those_of_the_logged_completions(train, service, trainer, chat, asynchronous):
-    result = train(service.url, trainer=trainer, chat=chat, asynchronous=asynchronous, steps=3, evaluate=True)
+def test_rewards_are_those_of_the_logged_completions(train, service, trainer, chat):
+    result = train(service.url, trainer=trainer, chat=chat, steps=3, evaluate=True)
     assert result["step"] == 3
     calls = result["calls"]
     assert [c["training"] for c in calls] == [True, True, True, False]
     assert differ(calls)
     for call in calls:
         assert call["rewards"] == pytest.approx(offline(call), abs=2e-4)
-    name = "Async" if asynchronous else "Sync"
     for call, entry in zip(calls, result["log"], strict=False):
         if call["training"]:
-            assert entry[f"rewards/{name}/mean"] == pytest.approx(sum(call["rewards"]) / len(call["rewards"]), abs=1e-6)
+            assert entry["rewards/Sync/mean"] == pytest.approx(sum(call["rewards"]) / len(call["rewards"]), abs=1e-6)
             assert entry["dare/abstained"] == 0
             assert 0 <= entry["dare/label_accuracy"] <= 1
     assert any("eval_dare/majority_ratio" in entry for entry in result["log"])
@@ -349,7 +347,7 @@ def two_ranks(tiny, out, url, *runs):
 
 def test_groups_split_over_two_ranks(tiny, service, tmp_path):
     """Both trainers, one after the other in the same two processes: starting these takes longer than the runs."""
-    runs = ({"trainer": "grpo"}, {"trainer": "rloo", "asynchronous": True})
+    runs = ({"trainer": "grpo"}, {"trainer": "rloo"})
     done = two_ranks(tiny, tmp_path, service.url, *runs)
     assert done.returncode == 0, done.stderr[-20000:]  # what the rank said stands above torchrun's own summary
     ranks = [json.loads((tmp_path / f"rank{r}.json").read_text()) for r in (0, 1)]
@@ -380,10 +378,9 @@ def nowhere():
 
 
 @pytest.mark.parametrize("trainer", ["grpo", "rloo"])
-@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-def test_service_down_abstains(train, trainer, asynchronous):
+def test_service_down_abstains(train, trainer):
     """No reward is None, never 0.0: the step has no gradient and the reward is not logged as a number."""
-    result = train(nowhere(), trainer=trainer, asynchronous=asynchronous, steps=2, reward=QUICK)
+    result = train(nowhere(), trainer=trainer, steps=2, reward=QUICK)
     assert result["step"] == 2
     assert all(r is None for c in result["calls"] for r in c["rewards"])
     for entry in result["log"][:2]:

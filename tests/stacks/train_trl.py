@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dare_reward.stacks.trl import AsyncDareReward, DareReward
+from dare_reward.stacks.trl import DareReward
 from dare_reward.stacks.trl_rollout import VoteRollout
 
 M = 4
@@ -63,15 +63,8 @@ class Sync(Recording, DareReward):
         return rewards
 
 
-class Async(Recording, AsyncDareReward):
-    async def __call__(self, prompts, completions, **columns):
-        rewards = await super().__call__(prompts, completions, **columns)
-        self.record(prompts, completions, columns, rewards)
-        return rewards
-
-
 def train(
-    model: Path, url: str, *, trainer: str = "grpo", asynchronous: bool = False, steps: int = 3, batch: int = 8, evaluate: bool = False,
+    model: Path, url: str, *, trainer: str = "grpo", steps: int = 3, batch: int = 8, evaluate: bool = False,
     chat: bool = True, votes: int | VoteRollout | None = None, prepare: Callable[[Any], None] = lambda trainer: None, on_step: Callable[[int], None] | None = None, out: Path, reward: dict[str, Any] | None = None, data: Any = None, **settings: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """Train; return the calls, the log and the final step. `prepare` gets the trainer before it starts; `data` are rows
@@ -90,7 +83,7 @@ def train(
     ]
     data, label = (Dataset.from_list(rows), "gold") if data is None else (data, "label")
     config, kind = {"grpo": (GRPOConfig, GRPOTrainer), "rloo": (RLOOConfig, RLOOTrainer)}[trainer]
-    function = (Async if asynchronous else Sync)(url, label=label, **(reward or {}))
+    function = Sync(url, label=label, **(reward or {}))
     function.calls = []
 
     class OnStep(TrainerCallback):

@@ -17,7 +17,7 @@ from .kinds import Kind
 from .spans import Span, answer_span
 
 JSON = Mapping[str, Any]
-# Parts of a reply's content by their type, as OpenAI's two APIs, engines and inspect_ai write them.
+# Parts of a reply's content by their type, as OpenAI's two APIs and engines write them.
 SPOKEN: Final = frozenset({"text", "output_text"})
 UNSPOKEN: Final = frozenset({"reasoning", "thinking", "redacted_thinking", "refusal", "image"})
 MOST: Final = 32_000_000  # characters of texts

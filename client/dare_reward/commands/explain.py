@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -21,7 +21,17 @@ from dare_reward.answers.rollouts import (
     option_tuple,
     read_answers,
 )
-from dare_reward.commands.tables import Screen, add_wide, group_table, number, screen_of, short_answer, table, wrapped
+from dare_reward.commands.tables import (
+    PAPER,
+    Screen,
+    add_wide,
+    group_table,
+    number,
+    screen_of,
+    short_answer,
+    table,
+    wrapped,
+)
 from dare_reward.errors import DareError, RequestError, printable
 from dare_reward.files.reader import Reader
 from dare_reward.ledger import Ledger
@@ -338,8 +348,8 @@ def _rollouts(rows: Sequence[_Row], reply: GroupReply, screen: Screen) -> str:
         END: [r.end for r in rows],
     }
     known = {name: cells for name, cells in columns.items() if {*cells} - {"-", ""}}
-    whole = _table(known, replace(screen, width=None))
-    if screen.width is None or max(map(len, whole.splitlines())) <= screen.width or END not in known:
+    whole = _table(known, PAPER)
+    if screen is None or max(map(len, whole.splitlines())) <= screen or END not in known:
         return _table(known, screen)
     ends = {"rollout": known["rollout"], END: known.pop(END)}
     return f"{_table(known, screen)}\n\n{_table(ends, screen)}"

@@ -1,15 +1,13 @@
-"""Replies as text for people: aligned tables that fit the terminal, and colour where it helps."""
+"""Replies as text for people: aligned tables that fit the terminal."""
 
 from __future__ import annotations
 
 import argparse
 import math
-import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Final
 
@@ -20,20 +18,8 @@ from ..reply import GroupReply, Support
 COLUMNS = ("answer", "votes", "u", "p-hat", "kept", "p", "bonus", "reward")
 WIDTH = 32
 NARROWEST = 24  # a column is not wrapped below this; the last columns are left out instead
-# Colours of a terminal (SGR codes) for the cells of some columns.
-COLOURED: Final = frozenset({"kept", "right"})
-COLOURS: Final[Mapping[str, int]] = {"yes": 32, "no": 31, "pruned": 31}
-
-
-@dataclass(frozen=True, slots=True)
-class Screen:
-    """What a table is written on: `width` None is as wide as the table wants to be."""
-
-    width: int | None = None
-    colour: bool = False
-
-
-PAPER: Final = Screen()  # a file or a pipe
+Screen = int | None  # the columns of what a table is written on; None: as many as the table wants
+PAPER: Final[Screen] = None  # a file or a pipe
 
 
 def add_wide(parser: argparse.ArgumentParser) -> None:
@@ -41,11 +27,8 @@ def add_wide(parser: argparse.ArgumentParser) -> None:
 
 
 def screen_of(arguments: argparse.Namespace) -> Screen:
-    """What standard output can show. The colours heed NO_COLOR (no-color.org)."""
-    if not sys.stdout.isatty():
-        return PAPER
-    colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return Screen(None if arguments.wide else shutil.get_terminal_size().columns, colour)
+    """What standard output can show."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() and not arguments.wide else PAPER
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = False, on: Screen = PAPER) -> str:
@@ -56,12 +39,10 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = F
     """
     head, *rows = [[printable(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    if on.width is not None:
-        widths = _fitted(widths, on.width)
+    if on is not None:
+        widths = _fitted(widths, on)
     shown = head[: len(widths)]
-    lines = [
-        line for row in (shown, ["-" * w for w in widths], *rows) for line in _lines(row, shown, widths, right, on)
-    ]
+    lines = [line for row in (shown, ["-" * w for w in widths], *rows) for line in _lines(row, widths, right=right)]
     if left := head[len(widths) :]:
         lines.append(f"(--wide shows {', '.join(left)} too)")
     return "\n".join(line.rstrip() for line in lines)
@@ -70,9 +51,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = F
 def wrapped(text: str, on: Screen, *, indent: str = "") -> str:
     """Prose that fits the screen, of one paragraph."""
     text = printable(text)
-    if on.width is None:
+    if on is None:
         return text
-    return textwrap.fill(text, on.width, subsequent_indent=indent, break_on_hyphens=False)
+    return textwrap.fill(text, on, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def group_table(group: GroupReply, *, top: int | None = None, on: Screen = PAPER) -> str:
@@ -133,18 +114,10 @@ def _fitted(widths: Sequence[int], limit: int) -> list[int]:
     return fitted
 
 
-def _lines(cells: Sequence[str], head: Sequence[str], widths: Sequence[int], right: bool, on: Screen) -> list[str]:
+def _lines(cells: Sequence[str], widths: Sequence[int], *, right: bool) -> list[str]:
     """A row as one line, or as many as its longest cell takes."""
     parts = [textwrap.wrap(c, w) if len(c) > w else [c] for c, w in zip(cells, widths, strict=False)]
     return [
-        "  ".join(
-            _painted(c.rjust(w) if right and i else c.ljust(w), name, on)
-            for i, (c, w, name) in enumerate(zip(line, widths, head, strict=True))
-        )
+        "  ".join(c.rjust(w) if right and i else c.ljust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True)))
         for line in zip_longest(*parts, fillvalue="")
     ]
-
-
-def _painted(cell: str, column: str, on: Screen) -> str:
-    code = COLOURS.get(cell.strip()) if on.colour and column in COLOURED else None
-    return cell if code is None else f"\x1b[{code}m{cell}\x1b[0m"

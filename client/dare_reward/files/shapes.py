@@ -9,8 +9,6 @@ verl                 a rollout dump: {"input", "output", "gts", "step", ...}, on
                      "responses" and {"reward_model": {"ground_truth"}}
 lm-eval              a logged sample: {"doc_id", "target", "resps": [[text, ...]], "filter", ...}, a line a filter
 Qwen2.5-Math         a line of its evaluation: {"idx", "gt", "code": [text, ...], "score": [bool, ...], ...}
-inspect_ai           a sample of a log: {"id", "epoch", "input", "target", "output", "scores"}, an epoch a rollout; or
-                     the log as JSON (`inspect log convert --to json`): {"eval", "samples": [...]}
 a rollout            any object with a text or an answer
 """
 
@@ -114,15 +112,13 @@ def groups_in(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> I
 
 
 def _contents(value: Any, notes: Notes) -> Iterator[Any]:
-    """The groups of a request, the samples of a log of inspect_ai, or the value itself."""
+    """The groups of a request, or the value itself."""
     if isinstance(value, Mapping) and isinstance(value.get("groups"), list):
         place = {k: value[k] for k in value.keys() & set(PLACE)}
         notes.ignored.update(f"{k} of the request" for k in value if k not in {"groups", "meta", *PLACE})
         for group in value["groups"]:
             placed = isinstance(group, Mapping) and {**({} if group.keys() & set(PLACE) else place), **group}
             yield placed or group
-    elif isinstance(value, Mapping) and isinstance(value.get("samples"), list) and isinstance(value.get("eval"), dict):
-        yield from value["samples"]
     else:
         yield value
 
@@ -241,8 +237,6 @@ def _evaluated(value: JSON, notes: Notes) -> JSON | None:
             return None
         notes.samples.add(sample)
         return _lm_eval(value)
-    if isinstance(value.get("output"), Mapping) and value.keys() >= {"id", "epoch", "target"}:
-        return _inspect(value)
     if isinstance(value.get("code"), list) and "gt" in value:  # elsewhere `score` is a reward, and no truth
         names = {"code": "responses", "score": "correct"}
         return {names.get(k, k): v for k, v in value.items() if k not in {"answer", "pred", "report"}}
@@ -266,33 +260,6 @@ def _lm_eval(value: JSON) -> dict[str, Any]:
         call = call[0] if isinstance(call, list) else next(iter(call.values()))
     group = {"group_id": f"{value['doc_id']}", "label": value.get("target"), "rollouts": [{"text": t} for t in texts]}
     return {**group, "prompt": call} if isinstance(call, str) else group
-
-
-def _inspect(value: JSON) -> dict[str, Any]:
-    """A sample of inspect_ai: one rollout of its id. Whether it is right is what the first scorer says, if C or I."""
-    output = value["output"]
-    choice = next(iter(output.get("choices") or ()), None)
-    if not isinstance(choice, Mapping):
-        raise RequestError(
-            f"sample {value['id']}, epoch {value['epoch']} failed and has no completion. Run `inspect eval-retry`.",
-            code="engine",
-        )
-    content = (choice.get("message") or {}).get("content")
-    cut = choice.get("stop_reason") in {"max_tokens", "model_length"}
-    reply = {"message": {"content": content}, "logprobs": choice.get("logprobs")}
-    rollout = _choice(reply | {"finish_reason": "length" if cut else "stop"}, key="topk_logprobs", rows=None)
-    if not all(rollout.get("topk_logprobs") or (None,)):
-        rollout.pop("topk_logprobs", None)
-    score = next(iter((value.get("scores") or {}).values()), None) or {}
-    right = {"C": True, "I": False}.get(str(score.get("value")))
-    facts = {
-        "id": f"{value['epoch']}",
-        "correct": right,
-        "num_tokens": (output.get("usage") or {}).get("output_tokens"),
-    }
-    options = {"kind": "choice", "options": len(value["choices"])} if value.get("choices") else {}
-    group = {"group_id": value["id"], "prompt": value.get("input"), "label": value["target"], **options}
-    return {**group, **rollout, **{name: known for name, known in facts.items() if known is not None}}
 
 
 # --- groups and rollouts ----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""TRL: `reward_funcs=DareReward("http://127.0.0.1:8000")` for GRPOTrainer and RLOOTrainer; also AsyncDareReward.
+"""TRL: `reward_funcs=DareReward("http://127.0.0.1:8000")` for GRPOTrainer and RLOOTrainer.
 
 TRL passes a rank's rows and not how many of them are a group, and a group may be split over ranks. So rows are gathered
 from all ranks, scored at one place, and each rank gets its own rewards back.
@@ -70,10 +70,7 @@ class DareReward:
         trainer = self._checked(_trainer(columns))
         rows = self._rows(trainer, prompts, completions, columns)
         scored = scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
-        return self._rewards_of(trainer, scored, columns)
-
-    def _rewards_of(self, trainer: Any, scored: Sequence[_Result], columns: Mapping[str, Any]) -> list[float | None]:
-        """The rewards. Every rank learns of a collapse in the same call, so all of them end after the same step."""
+        # Every rank learns of a collapse in the same call, so all of them end after the same step.
         if self.scorer.on_collapse == "stop" and scored and scored[0].shared.get("dare/collapsed"):
             _stop(trainer)
         return _logged(scored, columns)
@@ -182,16 +179,11 @@ class DareReward:
         return int(trainer.num_generations if _trains(trainer) else trainer.num_generations_eval)
 
     def _score(self, trainer: Any, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> list[_Result]:
-        groups = self._groups(trainer, rows)
-        scored = self.scorer.score(groups, step=_step(columns))
-        return self._watched(trainer, groups, *scored, columns)
-
-    def _watched(
-        self, trainer: Any, groups: Sequence[Any], rewards: Rewards, reply: Any, columns: Mapping[str, Any]
-    ) -> list[_Result]:
         """With the state of the run, if it is asked for and this is no evaluation."""
+        groups, step = self._groups(trainer, rows), _step(columns)
+        rewards, reply = self.scorer.score(groups, step=step)
         scored = self._results(trainer, groups, rewards, reply)
-        watch = self.scorer.watch(reply, _step(columns), trainer) if _trains(trainer) else None
+        watch = self.scorer.watch(reply, step, trainer) if _trains(trainer) else None
         if watch is None:
             return scored
         state = {f"dare/{name}": value for name, value in watch.numbers.items()}
@@ -207,23 +199,6 @@ class DareReward:
                 out.append(_Result(reward, {name: column[i] for name, column in beside.items()}, shared))
             at += len(of_group)
         return out
-
-
-class AsyncDareReward(DareReward):
-    """The same as a coroutine: it runs beside other asynchronous reward functions. On several ranks it does not yield,
-    because two functions that gather between awaits would wait for each other."""
-
-    async def __call__(  # type: ignore[override]
-        self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any
-    ) -> list[float | None]:
-        trainer = self._checked(_trainer(columns))
-        rows = self._rows(trainer, prompts, completions, columns)
-        if _place(trainer)["ranks"] > 1:
-            every = scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
-            return self._rewards_of(trainer, every, columns)
-        groups = self._groups(trainer, rows)
-        scored = await self.scorer.score_async(groups, step=_step(columns))
-        return self._rewards_of(trainer, self._watched(trainer, groups, *scored, columns), columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,11 +136,9 @@ def score_batch(
     Returns diagnostics, and what else becomes of the sessions.
     """
     import torch
-    import transfer_queue as tq
-    from verl.utils import tensordict_utils as tu
 
     filters(trainer.config)
-    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=FIELDS)
+    data = columns_of(batch.keys, batch.partition_id, FIELDS)
     last = final_rows(batch.keys, padding_of(batch, data["response_mask"].unbind()))
     members = groups_by(data["uid"][i] for i in last.values())
     asked = prompts_of(trainer, batch.keys, data)
@@ -152,8 +150,7 @@ def score_batch(
     for key, response in zip(batch.keys, data["responses"].unbind(), strict=True):
         scores.append(torch.zeros(len(response), dtype=torch.float32))
         scores[-1][-1] = of_session.get(session_of(key), 0.0)
-    fields = tu.get_tensordict({"rm_scores": torch.nested.as_nested_tensor(scores, layout=torch.jagged)})
-    tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+    put_columns(batch, {"rm_scores": scores})
     watch = scorer.watch(reply, step, trainer)
     state = {} if watch is None else watch.numbers
     logged = {f"dare/{name}": value for name, value in {**numbers(reply, groups), **state}.items()}
@@ -170,31 +167,24 @@ def _stop(scorer: Scorer, trainer: Any, logged: Mapping[str, float]) -> None:
 def put_advantages(batch: Any, gains: Mapping[str, float]) -> Any:
     """Write advantages of sessions to the tokens that the policy generated; those of other sessions stay verl's."""
     import torch
-    import transfer_queue as tq
-    from verl.utils import tensordict_utils as tu
 
     names = ("advantages", "returns")
-    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask", *names])
-    masks, fields = data["response_mask"].unbind(), {}
+    data = columns_of(batch.keys, batch.partition_id, ["response_mask", *names])
+    masks, columns = data["response_mask"].unbind(), {}
     for name in names:
-        rows = [
+        columns[name] = [
             mask.to(torch.float32) * gains[session_of(key)] if session_of(key) in gains else row.to(torch.float32)
             for key, mask, row in zip(batch.keys, masks, data[name].unbind(), strict=True)
         ]
-        fields[name] = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
-    return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=tu.get_tensordict(fields))
+    return put_columns(batch, columns)
 
 
 def mask_answers(scorer: Scorer, trainer: Any, batch: Any, metrics: dict[str, Any]) -> Any:
     """Take the tokens of the final answers out of the masks that verl's losses read, after the advantages are made: an
     estimator that sums rewards backwards would stop at them."""
     import torch
-    import transfer_queue as tq
-    from verl.utils import tensordict_utils as tu
 
-    data = tq.kv_batch_get(
-        keys=batch.keys, partition_id=batch.partition_id, select_fields=["prompts", "responses", "response_mask"]
-    )
+    data = columns_of(batch.keys, batch.partition_id, ["prompts", "responses", "response_mask"])
     responses, masks = data["responses"].unbind(), list(data["response_mask"].unbind())
     asked, lost = prompts_of(trainer, batch.keys, data), []
     for session, i in final_rows(batch.keys, padding_of(batch, masks)).items():
@@ -209,8 +199,7 @@ def mask_answers(scorer: Scorer, trainer: Any, batch: Any, metrics: dict[str, An
         masks[i][own] *= torch.tensor(keep, dtype=masks[i].dtype, device=masks[i].device)
         lost.append(untold)
     metrics["dare/no_span"] = sum(lost) / max(len(lost), 1)
-    fields = dict.fromkeys(("response_mask", "loss_mask"), torch.nested.as_nested_tensor(masks, layout=torch.jagged))
-    return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=tu.get_tensordict(fields))
+    return put_columns(batch, {"response_mask": masks, "loss_mask": masks})
 
 
 def _check_masks(scorer: Scorer, trainer: Any) -> None:
@@ -254,6 +243,23 @@ def drop_votes(trainer: Any, batch: Any, metrics: dict[str, Any], trained: froze
         kept += spare[:lacking]
     tq.kv_clear(keys=sorted({*batch.keys} - {*kept}), partition_id=batch.partition_id)
     return trainer._balance_batch(batch.select_keys(kept), metrics)  # noqa: SLF001
+
+
+def columns_of(keys: Sequence[str], partition: str, names: Sequence[str]) -> Any:
+    """What verl's queue holds of these rows."""
+    import transfer_queue as tq
+
+    return tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=names)
+
+
+def put_columns(batch: Any, columns: Mapping[str, Sequence[Any]]) -> Any:
+    """Write columns, a tensor of its own length for each row of the batch."""
+    import torch
+    import transfer_queue as tq
+    from verl.utils import tensordict_utils as tu
+
+    fields = {name: torch.nested.as_nested_tensor(rows, layout=torch.jagged) for name, rows in columns.items()}
+    return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=tu.get_tensordict(fields))
 
 
 # --- rows: keys are {uid}_{session}_{index} ---------------------------------------------------------------------------
@@ -401,11 +407,7 @@ def filter_groups(scorer: Scorer, trainer: Any, buffer: Any, trained: int | None
 def _verdicts(
     scorer: Scorer, trainer: Any, keys: list[str], partition: str, trained: int | None
 ) -> dict[str, float | None]:
-    import transfer_queue as tq
-
-    data = tq.kv_batch_get(
-        keys=keys, partition_id=partition, select_fields=["prompts", "responses", "response_mask", "reward_model"]
-    )
+    data = columns_of(keys, partition, ["prompts", "responses", "response_mask", "reward_model"])
     last = final_rows(keys, [False] * len(keys))
     members = groups_by(map(uid_of, last))
     asked = prompts_of(trainer, keys, data)

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import dare_reward
 from dare_reward.analysis.calibrate import bars, calibrate, evidence, tables
 from dare_reward.analysis.certainty import ENTROPY, GRID, KNOWN, available
 from dare_reward.analysis.group_size import by_size, dealt, sizes_of
@@ -15,7 +14,8 @@ from dare_reward.analysis.power import power
 from dare_reward.analysis.verdict import LINE, _best, _right, judge
 from dare_reward.cli import main
 from dare_reward.groups import Groups
-from dare_reward.methods import read_line
+from dare_reward.methods import find, read_line
+from dare_reward.scoring.score import pseudo_label
 
 
 def drawn(prompts=40, size=16, *, gap=0.3, right=0.4, seed=0, logprobs=False, answers_only=False):
@@ -118,9 +118,8 @@ def test_a_file_s_certainties_are_those_it_has_the_inputs_of():
 def test_a_certainty_with_exponent_1_labels_as_its_method_does(certainty):
     groups, _ = drawn(gap=0.05, right=0.3, logprobs=True)
     method, params = read_line(certainty.line(1.0))
-    reply = dare_reward.estimate(groups, method=method, **params)
     wins_A = tables(groups, certainty).winners(groups, 1.0)
-    assert [g.pseudo_label for g in reply.groups] == [groups.text_A[a] for a in np.flatnonzero(wins_A)]
+    assert pseudo_label(groups, find(method)(groups, **params)).tolist() == wins_A.tolist()
 
 
 def test_entropy_of_the_answer_is_used_where_only_it_tells():
@@ -225,9 +224,9 @@ def test_methods_stand_side_by_side_by_rollouts(tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)["methods"]
     assert found["sizes"] == [4, 8, 16]
     for row in found["rows"]:
-        reply = dare_reward.estimate(groups, method=row["name"])
-        right = [g.pseudo_label == "7" for g in reply.groups]
-        assert row["share"][-1] == np.mean(right), row["name"]
+        label_A = pseudo_label(groups, find(row["name"])(groups))
+        right = [text == "7" for text, on in zip(groups.text_A, label_A, strict=True) if on]
+        assert row["share"][-1] == sum(right) / len(groups.sizes_P), row["name"]
     assert main(["calibrate", path, "--methods", "ttrl,empo"]) in {0, 1}
     assert "\nempo " in capsys.readouterr().out
     assert main(["calibrate", path, "--methods", "ttrl,gt"]) == 2

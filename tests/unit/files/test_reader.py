@@ -124,29 +124,7 @@ HARNESSES = {
          "responses": [r["text"] for r in g["rollouts"]]}
         for i, g in enumerate(GROUPS)
     ).encode(),
-    "a log of inspect_ai as JSON, an epoch a rollout": lambda: json.dumps(
-        {"version": 2, "status": "success", "eval": {"task": "task", "model": "mockllm/model"}, "samples": [
-            inspected(g["prompt"], g["label"], i, k, r) for k in range(64) for i, g in enumerate(GROUPS) for r in [g["rollouts"][k]]]}
-    ).encode(),
 }  # fmt: skip
-
-
-def inspected(prompt, label, place, epoch, rollout):
-    """A sample of inspect_ai 0.3.285."""
-    said = {
-        "id": "QajX",
-        "content": rollout["text"],
-        "source": "generate",
-        "role": "assistant",
-        "model": "mockllm/model",
-    }
-    usage = {"input_tokens": 4, "output_tokens": 15, "total_tokens": 19}
-    output = {"model": "mockllm/model", "choices": [{"message": said, "stop_reason": "stop"}], "usage": usage}
-    score = {"value": "C" if rollout["correct"] else "I", "answer": rollout["text"], "history": []}
-    return {
-        "id": place + 1, "epoch": epoch + 1, "input": prompt, "target": label, "messages": [said],
-        "output": output | {"completion": rollout["text"]}, "scores": {"match": score}, "store": {}, "events": [],
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize("form", HARNESSES)
@@ -160,7 +138,7 @@ def test_evaluations_and_data_sets_give_texts_labels_and_prompts(form, tmp_path)
     plain = [{"rollouts": [{"text": r["text"]} for r in g["rollouts"]]} for g in GROUPS]
     assert rewards(groups, method="ttrl") == rewards(plain, method="ttrl")
     assert reader.notes.filtered == (len(GROUPS) if "filter" in form else 0)
-    marked = "Qwen" in form or "inspect_ai" in form
+    marked = "Qwen" in form
     assert [[r.get("correct") for r in g["rollouts"]] for g in groups] == [
         [r["correct"] if marked else None for r in g["rollouts"]] for g in GROUPS
     ]
@@ -621,15 +599,6 @@ def test_samples_of_lm_eval_are_dropped_as_the_same_only_if_they_are(tmp_path):
     assert found == ["1", "2", "1"]
     assert ledger["dropped"] == 1
     assert told[-1] == "lines: 3 read, 1 dropped (samples that stood here before, as under another filter)"
-
-
-def test_samples_of_inspect_ai_are_one_group_by_their_question_and_once_an_epoch(tmp_path):
-    first = inspected("q", "4", 0, 0, {"text": "\\boxed{1}", "correct": True})
-    again = inspected("q", "4", 0, 0, {"text": "\\boxed{2}", "correct": False})
-    other = inspected("r", "4", 0, 1, {"text": "\\boxed{2}", "correct": False})
-    assert read(tmp_path, [first, first, {**again, "epoch": 2}])[0] == ["12"]
-    assert read(tmp_path, [first, again])[0] == ["index_conflict"]
-    assert read(tmp_path, [first, other])[0] == ["prompt_conflict"]
 
 
 def test_replies_with_one_completion_are_siblings_by_their_prompt_or_their_custom_id(tmp_path):
