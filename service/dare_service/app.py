@@ -193,9 +193,9 @@ async def reward(request: Request) -> Response:
         received = time.perf_counter() - started
         if kind.name == "frame" or not is_openrlhf(body):
             return await _grouped(request, state, body, kind, received)
-        answer = await _openrlhf(request, state, body)
+        question = await state.openrlhf.read(request, body)
     del body  # whoever waits for siblings holds none
-    return await answer
+    return await state.openrlhf.answer(request, question)
 
 
 async def _grouped(request: Request, state: State, body: bytearray, kind: Form, received: float) -> Response:
@@ -233,14 +233,9 @@ async def get_reward(request: Request) -> Response:
     _admit(request, state)
     with Lease(state.admission) as lease:
         body = await _body(request, state, form(request.headers, state.settings, frames=False), lease)
-        answer = await _openrlhf(request, state, body)
+        question = await state.openrlhf.read(request, body)
     del body
-    return await answer
-
-
-async def _openrlhf(request: Request, state: State, body: bytearray) -> Awaitable[Response]:
-    """What is left to wait for once the body is read."""
-    return state.openrlhf.answer(request, await state.openrlhf.read(request, body))
+    return await state.openrlhf.answer(request, question)
 
 
 async def _body(request: Request, state: State, kind: Form, lease: Lease) -> bytearray:

@@ -88,7 +88,6 @@ def test_groups_inside_the_release(released, live, version):
     assert set(keys_of("actor")) <= set(e["keys"])
     assert e["same_keys"]
     assert e["finite"]
-    assert e["real_advantages"] < 1e-5
 
 
 SCRIPTS = sorted((HERE.parents[1] / "examples" / "openrlhf").glob("*.sh"))

@@ -83,25 +83,10 @@ async def test_the_recorded_requests_are_what_the_release_sends(release, execute
     assert seen == [{"media": golden["media"], "body": c["body"]} for c in golden["requests"]]
 
 
-async def test_a_service_that_is_killed_and_restarted_within_the_clients_patience(live, step):
-    service = live()
-    job = asyncio.ensure_future(step(f"{service.url}?group_size=8&run=r", [("p\n", "")], 8, say=lambda p: ("\\boxed{1}", 1.0) if slow.pop() else ("\\boxed{1}", 0.0)))  # fmt: skip
-    slow = [False] * 5 + [True] * 3
-    while service.waiting < 5:
-        assert not job.done(), job
-        await asyncio.sleep(0.01)
-    await asyncio.to_thread(service.kill)
-    await asyncio.sleep(0.5)
-    service.start()
-    (responses,) = await asyncio.wait_for(job, 30)
-    is_right(responses)
-    assert {r["extra_logs"]["votes"][0] for r in responses} == {8.0}
-
-
 MISTAKES = {  # in the URL, and what the log then says
     "/reward?token=hush&run=r": "message='query.group_size: add group_size, your --rollout.n_samples_per_prompt",
     "/reward?token=hush&group_size=8": "message='query.run: run= must hold nine digits or a UUID",
-    "/reward?token=hush&group_size=8&run=r&alhpa=0.1": "unknown parameter of the URL 'alhpa'. Did you mean alpha",
+    "/reward?token=hush&group_size=8&run=r&alhpa=0.1": "unknown parameter of the reward URL 'alhpa'. Did you mean alpha",
     "/reward?token=wrong&group_size=8&run=r": "the token is wrong: it is not the service's DARE_TOKEN",
     "/reward/?token=hush&group_size=8&run=r": "rewards are at POST /reward, without a slash at the end",
 }
@@ -229,6 +214,13 @@ def _advantages(torch, release, responses, estimator="group_norm") -> list[float
     own.get_cumulative_returns = types.MethodType(maker.get_cumulative_returns, own)
     done = maker.compute_advantages_and_returns(own, experiences)
     return [e.advantages[e.action_mask.bool()][0].item() for e in done]
+
+
+def test_a_model_is_saved_after_its_training_only(release):
+    """Why there is no `on_collapse=stop`: an error of a rollout ends the training without a save, as nothing catches it."""
+    source = (release.tree / "openrlhf" / "cli" / "train_ppo_ray.py").read_text()
+    assert source.index("ray.get(ppo_trainer.fit.remote())") < source.index("ray.get(actor_model.async_save_model())")
+    assert "finally" not in source
 
 
 class _Args:

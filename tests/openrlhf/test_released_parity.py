@@ -21,11 +21,9 @@ pytestmark = [
     pytest.mark.anyio,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # torch's own
 ]
-CASES = parity.cases()
-KINDS = sorted({c.name.partition("-")[0] for c in CASES})
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", parity.KINDS)
 async def test_a_group_means_the_same_with_and_without_the_package(live, release, monkeypatch, kind):
     monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
     released = release.agent.SingleTurnAgentExecutor
@@ -36,24 +34,17 @@ async def test_a_group_means_the_same_with_and_without_the_package(live, release
         info = (await client.get(service.url.removesuffix("reward") + "info")).json()
     monkeypatch.setattr(group, "service_info", lambda *_: info)  # what is asked at a start is other tests' business
     monkeypatch.setattr(group, "handshake", lambda *_: None)
-    wrong = []
-    for case in (c for c in CASES if c.name.startswith(f"{kind}-")):
+
+    async def ours(case):
         url = f"{service.url}?{case.query}"
-        ours = more([url if case.sends else f"{url}&entropy=none"])
-        other = parity.alone(case) if case.sends else await parity.group(released([url]), case)
-        wrong += parity.differences(case, await parity.group(ours, case), other)
-        await vars(ours)[patch.ROUTE]._scorer.close()
+        executor = more([url if case.sends else f"{url}&entropy=none"])
+        try:
+            return await parity.group(executor, case)
+        finally:
+            await vars(executor)[patch.ROUTE]._scorer.close()
+
+    async def without(case):
+        return await parity.group(released([f"{service.url}?{case.query}"]), case)
+
+    wrong = await parity.wrong(kind, ours, without)
     assert not wrong, "\n".join(wrong[:40])
-
-
-async def test_one_object_for_two_prompts_is_two_groups(live, release, monkeypatch):
-    """It cannot happen through Ray, which unpickles a fresh one for each call; where it does, prompts tell them apart."""
-    monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
-    more = type("SingleTurnAgentExecutor", (release.agent.SingleTurnAgentExecutor,), {})
-    assert patch.patch_class(more)
-    shared, executor = parity.SamplingParams(max_tokens=64), more([live().url])
-    one, two = (next(c for c in CASES if c.name.startswith(kind)) for kind in ("tied-", "pruned-"))
-    found = await parity.asyncio.gather(*(parity.group(executor, case, shared) for case in (one, two)))
-    await vars(executor)[patch.ROUTE]._scorer.close()
-    for case, rows in zip((one, two), found, strict=True):
-        assert {parity.flat(row)["extra_logs"]["votes"] for row in rows} == {float(len(case.texts))}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import SimpleNamespace
@@ -229,6 +230,9 @@ class Engine:
         return SimpleNamespace(outputs=[done])
 
 
+Route = Callable[[Case], Awaitable[list[dict[str, Any]]]]
+
+
 def calls(executor: Any, case: Case, shared: Any, engine: Any) -> list[Any]:
     """As RolloutRayActor has it: n executions with one sampling_params object."""
     given = {"prompt": case.prompt, "label": case.label, "sampling_params": shared, "max_length": 4096}
@@ -246,6 +250,19 @@ def request_bytes(body: dict[str, Any]) -> bytes:
 
 
 # --- what must be equal ----------------------------------------------------------------------------------------------
+
+CASES = cases()
+KINDS = sorted({c.name.partition("-")[0] for c in CASES})
+
+
+async def wrong(kind: str, ours: Route, without: Route) -> list[str]:
+    """Where a group of this kind means another thing with the package than without; where entropies count, which only
+    the package has, than the estimator in process."""
+    out: list[str] = []
+    for case in (c for c in CASES if c.name.startswith(f"{kind}-")):
+        other = alone(case) if case.sends else await without(case)
+        out += differences(case, await ours(case), other)
+    return out
 
 
 def alone(case: Case) -> list[dict[str, Any]]:

@@ -7,9 +7,7 @@ import httpx
 import pytest
 from fakes import Engine, SamplingParams, close, generate_responses, go, patched, route, run
 
-from dare_reward.errors import ConfigError
 from dare_reward.votes import Waves, votes_suffice
-from dare_trainer.openrlhf.settings import RewardUrls
 
 SAME = "\\boxed{7}"
 
@@ -84,26 +82,7 @@ def test_the_rewards_are_those_of_the_votes_that_were_cast(make):
     assert sorted(r["reward"] for r in out) == [0, 0, 0, 1]
 
 
-def test_an_evaluation_has_no_votes(make):
-    engine = Engine(split, delay=0)
-    out = go(make(), engine, n=3, label='{"answer": "5", "split": "eval"}')
-    assert len(engine.asked) == 3
-    assert logs(out, "evaluation") == [{1.0}]
-
-
 # --- faults ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_lost_vote_is_a_vote_less(make):
-    def sometimes(number):
-        if number == 6:
-            raise RuntimeError("engine")
-        return split(number)
-
-    engine = Engine(sometimes, delay=0)
-    out = go(make(adaptive="wave=4"), engine, n=4)
-    assert logs(out, "votes") == [{15.0}]
-    assert len(engine.asked) == 16
 
 
 def test_a_rule_that_fails_costs_votes_and_no_reward(make, monkeypatch):
@@ -167,20 +146,3 @@ def test_a_member_that_is_cancelled_stops_the_wave(make, who):
         assert {r[0]["extra_logs"]["reward_fallback"] for i, r in enumerate(out) if i != who} == {2.0}
 
     run(main())
-
-
-# --- settings --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"adaptive": "auto"}, "votes_per_prompt, which is not set"),
-        ({"adaptive": "auto", "votes_per_prompt": 8}, "dare may pay another one.*that pays it: ttrl"),
-        ({"adaptive": "rule=rewards", "votes_per_prompt": 8}, "unknown setting"),
-        ({"adaptive": "wave=4&speed=2", "votes_per_prompt": 8}, "unknown setting"),
-    ],
-)
-def test_settings_that_do_not_go_together(settings, words):
-    with pytest.raises(ConfigError, match=words):
-        RewardUrls.of([f"http://h?{urlencode(settings)}"]).settings()

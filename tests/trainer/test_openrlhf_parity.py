@@ -5,6 +5,7 @@ Here with a class of OpenRLHF's shape; tests/openrlhf/test_released_parity.py ha
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 
 import fakes
@@ -18,8 +19,6 @@ from dare_service.settings import Settings
 from dare_trainer.openrlhf import group
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden/openrlhf_requests.json").read_text())
-CASES = parity.cases()
-KINDS = sorted({c.name.partition("-")[0] for c in CASES})
 
 
 @pytest.fixture(scope="module")
@@ -57,24 +56,15 @@ async def with_package(case, url):
         await fakes.close(executor)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", parity.KINDS)
 def test_a_group_means_the_same_with_and_without_the_package(service, app, monkeypatch, kind):
     """Where entropies count, which only the package has, by the estimator in process."""
     monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
     info = httpx.get(f"{service}/info").json()
     monkeypatch.setattr(group, "service_info", lambda *_: info)  # what is asked at a start is other tests' business
     monkeypatch.setattr(group, "handshake", lambda *_: None)
-    chosen = [c for c in CASES if c.name.startswith(f"{kind}-")]
-    assert len(chosen) >= 20
-
-    async def main():
-        out = []
-        for case in chosen:
-            other = parity.alone(case) if case.sends else await without_package(case, app)
-            out += parity.differences(case, await with_package(case, service), other)
-        return out
-
-    wrong = asyncio.run(main())
+    ours, without = partial(with_package, url=service), partial(without_package, app=app)
+    wrong = asyncio.run(parity.wrong(kind, ours, without))
     assert not wrong, "\n".join(wrong[:40])
 
 

@@ -176,6 +176,11 @@ class ActorSettings(RunSettings):
             require_ballots(method)
 
     @property
+    def request(self) -> dict[str, Any]:
+        """The options of every `POST /reward` of the run."""
+        return {"method": self.method, "shadow": self.shadow, "labelled": self.labelled, **self.params}
+
+    @property
     def waves(self) -> Waves | None:
         """How votes are asked for; None: all at once."""
         return Waves.read(self.adaptive, votes=self.votes_per_prompt) if self.adaptive else None

@@ -129,7 +129,12 @@ class OpenRLHF:
             if len(rollouts) == 1 and rollouts[0].label.split == "train":
                 content = await self._joined(request, question, rollouts[0])
             else:
-                work: Callable[[Watch], bytes] = lambda watch: self._step(question, Effort(limit, watch))  # noqa: E731
+
+                def work(watch: Watch) -> bytes:
+                    effort, size = Effort(limit, watch), question.run.group_size
+                    found = self._outcomes(question, rollouts, effort, size=size, logged=question.recorded)
+                    return _dump(question.run, found)
+
                 content = await unless_gone(self._workers.groups, work, request.receive)
         warning = self._runs.warning(question.name)
         return Response(content, media_type="application/json", headers={"Dare-Warning": warning} if warning else None)
@@ -246,45 +251,25 @@ class OpenRLHF:
             self._runs.warn(question.name, "prompt_repeated", why)
         end = "full" if full else "neutral" if few else "partial"
         self._metrics.join_groups.labels(end).inc()
-        if not full:
-            self._runs.line(
-                question.name, "join_deadline", "a group closed without all of its rollouts",
-                arrived=len(rollouts), group_size=group.size,
-            )  # fmt: skip
         wanted = all(q.recorded for q, _ in waiting) and (full or not few)
 
         def work() -> tuple[list[bytes], bytes]:
             told = {**known, "wait_seconds": waits}
-            found = self._placed(question, rollouts, Effort(), size=None, known=told, logged=wanted)
-            ordered = [found[i] for i in range(len(rollouts))]
-            return [_dump(question.run, [o]) for o in ordered], _dump(question.run, [late(ordered)])
+            found = self._outcomes(question, rollouts, Effort(), size=None, known=told, logged=wanted)
+            return [_dump(question.run, [o]) for o in found], _dump(question.run, [late(found)])
 
         begun = time.perf_counter()
         replies = await run(self._workers.joins, work)
-        if logger.isEnabledFor(logging.INFO):  # one line for the group, instead of one for each rollout
+        level = logging.INFO if full else logging.WARNING
+        if logger.isEnabledFor(level):  # one line for the group, instead of one for each rollout
             said = {"run": question.name, "rollouts": len(rollouts), "group_size": group.size, "end": end}
             said |= {"waited_s": round(max(waits), 3), "ms": round(1e3 * (time.perf_counter() - begun), 3)}
-            logger.info("group", extra={"fields": said})
+            logger.log(level, "group", extra={"fields": said})
         return replies
 
     # --- scoring -----------------------------------------------------------------------------------------------------
 
-    def _step(self, question: Question, effort: Effort) -> bytes:
-        """A whole step, or evaluations: siblings are those with the same prompt, wherever they stand."""
-        out: dict[int, RolloutOutcome] = {}
-        asked, rollouts = question.run, question.rollouts
-        for i, rollout in enumerate(rollouts):
-            if rollout.label.split == "eval":
-                out[i] = evaluation(asked.rules, rollout.entry, rollout.label, route="url", shadow=asked.shadow)
-                effort.check(("query", i))
-        places = [i for i in range(len(rollouts)) if i not in out]
-        found = self._placed(
-            question, [rollouts[i] for i in places], effort, size=asked.group_size, logged=question.recorded
-        )
-        out.update({places[at]: outcome for at, outcome in found.items()})
-        return _dump(asked, [out[i] for i in range(len(rollouts))])
-
-    def _placed(
+    def _outcomes(
         self,
         question: Question,
         rollouts: Sequence[PostedRollout],
@@ -293,50 +278,42 @@ class OpenRLHF:
         size: int | None,
         known: Mapping[str, Any] = NOTHING,
         logged: bool,
-    ) -> dict[int, RolloutOutcome]:
-        """The outcome of each rollout, by its place. A group that is refused gets equal rewards: no run ends over it.
+    ) -> list[RolloutOutcome]:
+        """What each rollout gets: accuracy in an evaluation, else its share of a group, whose members are those with
+        the same prompt, wherever they stand. A group that is refused gets equal rewards: no run ends over it.
 
         size    stated of each group
         known   values of the log that the join knows; `neutral`: all rewards are equal
         logged  run log and page are told
         """
-        asked = question.run
-        members = (self._member(i, rollout, asked, size) for i, rollout in enumerate(rollouts))
-        groups = gather(members, rules=asked.rules.comparing, after_each=partial(effort.check, ("labels",)))
-        out: dict[int, RolloutOutcome] = {}
-        for group in groups:
-            self._note_disagreement(question.name, group)
-            if group.refusal is not None:
-                own = _of_group(known, group)
-                out.update(zip(group.items, _neutral(asked, len(group.items), own), strict=True))
-        agreed = [group for group in groups if group.refusal is None]
-        limits, params = self._settings.limits, asked.params
+        asked, limits, out, members = question.run, self._settings.limits, dict[int, RolloutOutcome](), []
+        for i, rollout in enumerate(rollouts):
+            if rollout.label.split == "eval":
+                out[i] = evaluation(asked.rules, rollout.entry, rollout.label, route="url", shadow=asked.shadow)
+                effort.check(("query", i))
+            else:
+                said = asked.rules.group(rollout.label)
+                members.append(Member(i, None, rollout.prompt, size=size, content=rollout.content, **said))
+        agreed = []
+        for group in gather(members, rules=asked.rules.comparing, after_each=partial(effort.check, ("labels",))):
+            if group.label_conflict:
+                self._runs.warn(question.name, "label_conflict", LABEL_CONFLICT.message)
+            if group.refusal is None:
+                agreed.append(group)
+            else:
+                why = f"{group.refusal.message}; until then the group's rewards are equal"
+                self._runs.warn(question.name, group.refusal.code, why)
+                out |= _rewarded(asked, group, None, known)
         for at in range(0, len(agreed), limits.groups):
             part = agreed[at : at + limits.groups]
             bodies = [_body(place, group, rollouts) for place, group in enumerate(part, at)]
-            scored = score(bodies, params, method=asked.method, limits=limits, shadow=asked.shadow, effort=effort)
+            scored = score(bodies, asked.params, method=asked.method, limits=limits, shadow=asked.shadow, effort=effort)
             self._metrics.observe_groups(scored.reply)
             if logged:
                 self._recorder.record(scored, bodies, run=question.name, step=None)
             for group, reply in zip(part, scored.reply.groups, strict=True):
-                found = _outcomes(asked, len(group.items), reply, _of_group(known, group))
-                out.update(zip(group.items, found, strict=True))
-        return out
-
-    def _member(self, i: int, rollout: PostedRollout, asked: RunSettings, size: int | None) -> Member[int]:
-        said = asked.rules.group(rollout.label)
-        return Member(
-            i, None, rollout.prompt, kind=said["kind"], options=said["options"], label=said["label"], size=size,
-            content=rollout.content,
-        )  # fmt: skip
-
-    def _note_disagreement(self, name: str, group: FormedGroup[int]) -> None:
-        """What members of one group disagree about, by its name."""
-        if group.refusal is not None:
-            why = f"{group.refusal.message}; until then the group's rewards are equal"
-            self._runs.warn(name, group.refusal.code, why)
-        if group.label_conflict:
-            self._runs.warn(name, "label_conflict", LABEL_CONFLICT.message)
+                out |= _rewarded(asked, group, reply, known)
+        return [out[i] for i in range(len(rollouts))]
 
 
 def _host(request: Request) -> str:
@@ -389,30 +366,30 @@ def _body(place: int, group: FormedGroup[int], rollouts: Sequence[PostedRollout]
     }
 
 
-def _outcomes(asked: RunSettings, count: int, group: GroupReply, known: Mapping[str, Any]) -> list[RolloutOutcome]:
-    flags, equal = group.flags or (), known.get("neutral", 0.0) > 0
-    part = max(float("partial" in flags), known.get("partial", 0.0))
-    known = {**known, "partial": part, "neutral": float(equal or "neutral" in flags)}
-    unlabelled = group.error is not None and group.error.code in {"label_conflict", "missing_input"}
-    if unlabelled and "label" in find(asked.method).requires:
-        return _neutral(asked, count, known)  # a label never ends a run, and this method is made of labels
-    if group.error is not None:
-        hint = f"; {INSTALL}, with entropies" if group.error.code == "missing_entropy" else ""
-        raise RequestError(group.error.message + hint, loc=("query",), code=group.error.code)
-    pruned, nothing = asked.params.get("pruned", "zero"), [None] * count
-    return outcomes(
-        group, route="url", entropies=nothing, pruned=pruned, shadow=asked.shadow, known=known, unscored=equal
-    )
-
-
-def _neutral(asked: RunSettings, count: int, known: Mapping[str, Any]) -> list[RolloutOutcome]:
-    return neutral(count, votes=count, route="url", shadow=asked.shadow, known={**known, "neutral": 1.0})
-
-
-def _of_group(known: Mapping[str, Any], group: FormedGroup[int]) -> dict[str, Any]:
-    """What the join knows, of the group's rollouts in their order."""
-    own = {name: [v[i] for i in group.items] if isinstance(v, Sequence) else v for name, v in known.items()}
-    return own | ({"repeated": 1.0} if group.repeated else {})
+def _rewarded(
+    asked: RunSettings, group: FormedGroup[int], reply: GroupReply | None, known: Mapping[str, Any]
+) -> dict[int, RolloutOutcome]:
+    """The outcome of each of a group's rollouts, by its place; equal rewards without a reply, and where a method is
+    made of labels that are not there: a label never ends a run."""
+    known = {name: [v[i] for i in group.items] if isinstance(v, Sequence) else v for name, v in known.items()}
+    known |= {"repeated": 1.0} if group.repeated else {}
+    error = None if reply is None else reply.error
+    unlabelled = error is not None and error.code in {"label_conflict", "missing_input"}
+    if reply is None or (unlabelled and "label" in find(asked.method).requires):
+        known, count = {**known, "neutral": 1.0}, len(group.items)
+        found = neutral(count, votes=count, route="url", shadow=asked.shadow, known=known)
+    elif error is not None:
+        hint = f"; {INSTALL}, with entropies" if error.code == "missing_entropy" else ""
+        raise RequestError(error.message + hint, loc=("query",), code=error.code)
+    else:
+        flags, equal = reply.flags or (), known.get("neutral", 0.0) > 0
+        known["partial"] = max(float("partial" in flags), known.get("partial", 0.0))
+        known["neutral"] = float(equal or "neutral" in flags)
+        pruned, entropies = asked.params.get("pruned", "zero"), [None] * len(group.items)
+        found = outcomes(
+            reply, route="url", entropies=entropies, pruned=pruned, shadow=asked.shadow, known=known, unscored=equal
+        )
+    return dict(zip(group.items, found, strict=True))
 
 
 _log_names = lru_cache(maxsize=64)(partial(keys_of, "url"))

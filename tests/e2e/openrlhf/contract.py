@@ -121,72 +121,13 @@ def experience(responses):
     made = [convert(self, r, max_len=256) for r in responses]
     rewards = torch.cat([m.rewards for m in made]).reshape(-1, SAMPLES).float()
     advantages = (rewards - rewards.mean(-1, keepdim=True)) / (rewards.std(-1, keepdim=True) + 1e-9)
-    out = {
+    return {
         "keys": sorted(made[0].info),
         "same_keys": all(m.info.keys() == made[0].info.keys() for m in made),
         "finite": bool(torch.isfinite(advantages).all()),
         "dtype": str(rewards.dtype),
         "actions": [int(m.action_mask.sum()) for m in made[:4]],
     }
-    out["real_advantages"] = real_advantages(made, advantages)
-    return out
-
-
-def real_advantages(made, wanted):
-    """`compute_advantages_and_returns` of the release; None where it wants more than a CPU has."""
-    import torch
-    from openrlhf.trainer.ppo_utils import experience_maker
-
-    maker = getattr(experience_maker, "RemoteExperienceMaker", None)
-    args = namespace(
-        {
-            "algo.advantage.estimator": "group_norm",
-            "algo.advantage.gamma": 1.0,
-            "algo.advantage.lambd": 1.0,
-            "algo.advantage.no_std_norm": False,
-            "rollout.n_samples_per_prompt": SAMPLES,
-            "reward.clip_range": (-10, 10),
-            "reward.overlong_buffer_len": None,
-            "reward.overlong_penalty_factor": 1.0,
-            "reward.stop_properly_penalty_coef": None,
-            "rollout.max_new_tokens": 64,
-            "data.max_len": 256,
-        }
-    )
-    self = types.SimpleNamespace(
-        args=args,
-        strategy=types.SimpleNamespace(args=args),
-        kl_ctl=types.SimpleNamespace(value=0.0),
-        advantage_estimator="group_norm",
-    )
-    self.get_cumulative_returns = maker.get_cumulative_returns.__get__(self)
-    for i, m in enumerate(made):
-        m.index = [i]
-        m.kl = torch.zeros_like(m.action_mask, dtype=torch.float32)
-        m.info.setdefault("return", None)
-    maker.compute_advantages_and_returns.__get__(self)(made)
-    found = torch.stack([m.advantages[m.action_mask.bool()][0] for m in made]).reshape(-1, SAMPLES)
-    return float((found - wanted).abs().max())
-
-
-def namespace(values):
-    """Both dialects: `args.rollout.n_samples_per_prompt` and `args.n_samples_per_prompt`."""
-    flat = {
-        "algo.advantage.estimator": "advantage_estimator",
-        "algo.advantage.no_std_norm": "no_advantage_std_norm",
-        "reward.clip_range": "reward_clip_range",
-    }
-    root = types.SimpleNamespace()
-    for name, value in values.items():
-        at = root
-        *path, last = name.split(".")
-        for part in path:
-            if not hasattr(at, part):
-                setattr(at, part, types.SimpleNamespace())
-            at = getattr(at, part)
-        setattr(at, last, value)
-        setattr(root, flat.get(name, last), value)
-    return root
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ import random
 import re
 import signal
 import socket
-import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -56,16 +54,6 @@ async def test_two_thousand_waiters(live, until):
     assert service.state.openrlhf.join.waiting == 0
 
 
-async def test_eight_prompts_of_sixty_four_with_duplicates(live):
-    service = live()
-    url = f"{service.url}/reward?group_size=64&run=r"
-    names = ["same", "same", *"abcdef"]
-    texts = [body(i % 3, f"{name}\n") for name in names for i in range(64)]
-    replies = await asyncio.gather(*(client(url, t, start=(i * 31 % 512) / 1024) for i, t in enumerate(texts)))
-    assert Counter(r["extra_logs"]["votes"][0] for r in replies) == {64.0: 512}
-    assert {r["extra_logs"]["partial"][0] for r in replies} == {0.0}
-
-
 async def test_broken_connections_keep_their_votes(live, until):
     service = live()
     url = f"{service.url}/reward?group_size=4&run=r"
@@ -79,14 +67,6 @@ async def test_broken_connections_keep_their_votes(live, until):
     assert not any(t.done() for t in tasks), "a vote was counted twice"
     replies = [await client(url, body(2)), *(await asyncio.gather(*tasks))]
     assert [r["extra_logs"]["votes"][0] for r in replies] == [4.0] * 4
-
-
-async def test_a_reward_waits_for_a_client_whose_connection_broke(live, until):
-    service = live()
-    url = f"{service.url}/reward?group_size=2&run=r"
-    await post(url, body(1), drop=until(lambda: service.state.openrlhf.join.waiting == 1))
-    assert (await client(url, body(2)))["extra_logs"]["votes"] == [2.0]
-    assert (await asyncio.wait_for(client(url, body(1)), 60))["extra_logs"]["votes"] == [2.0]
 
 
 async def relay(url: str, losses: int) -> tuple[asyncio.Server, str]:
@@ -146,34 +126,6 @@ async def test_a_reply_that_is_lost_on_its_way_is_given_again(live, lost, by):
     assert found == [(0.774993896484375, 4.0, 0.0)] * 3 + [(0.3249969482421875, 4.0, 0.0)]
 
 
-def just_started(service):
-    service.state.openrlhf.join.began = time.monotonic()
-
-
-async def test_a_leftover_after_a_kill_is_neutral_and_says_so(live):
-    """A new process: it knows nothing of the replies that the last one sent, and the client has tries behind it."""
-    service = live(join_hold=0.5, join_deadline=2.0)
-    just_started(service)
-    reply = await client(f"{service.url}/reward?group_size=4&run=r", body(5))
-    told = reply["extra_logs"]
-    assert (reply["rewards"], told["neutral"], told["partial"], told["votes"]) == ([0.0], [1.0], [1.0], [1.0])
-
-
-async def test_a_retry_beside_its_open_first_try_leaves_no_sibling_scored_alone(live):
-    """The first try hangs: nothing tells its retry from another rollout with the same text."""
-    service = live(join_hold=0.5, join_deadline=1.0)
-    url = f"{service.url}/reward?group_size=4&run=r"
-    texts = [body(f"4{'.' if i else ''}{'0' * i}") for i in range(3)] + [body(5)]
-    hanging = asyncio.ensure_future(post(url, texts[0]))
-    while service.state.openrlhf.join.waiting < 1:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
-    same = await asyncio.gather(*(client(url, t) for t in texts[:3]))
-    late = await client(url, texts[3], gap=0.1)
-    await hanging
-    assert [r["rewards"] for r in same] == [[1.0]] * 3
-    assert (late["rewards"], late["extra_logs"]["neutral"]) == ([1.0], [1.0]), "the middle of its group, and flagged"
-
-
 async def test_a_client_that_half_closes_is_gone(live):
     """HTTP clients do not do this; an answer of any kind would count as a failure of the service."""
     service = live(join_hold=1.0, join_deadline=2.0)
@@ -214,18 +166,6 @@ async def test_small_storms_across_the_filling_of_groups(live):
         ]
         assert [r["rewards"][0] for r in replies] == wanted
         assert {r["extra_logs"]["votes"][0] for r in replies} == {8.0}
-
-
-async def test_held_clients_come_back_and_a_lost_member_is_not_waited_for_longer_than_the_deadline(live, monkeypatch):
-    """Everything at a hundredth of its time: hold 1.7 s, gap 0.01 s, deadline 4 s."""
-    monkeypatch.setattr("dare_service.joins.join.AWAY", 0.3)
-    service = live(join_hold=1.7, join_deadline=4.0)
-    url = f"{service.url}/reward?group_size=5&run=r"
-    lost = asyncio.ensure_future(post(url, body(9), drop=asyncio.sleep(0.5)))
-    replies = await asyncio.gather(*(client(url, body(a), gap=0.01) for a in (1, 1, 2)))
-    await lost
-    assert [r["extra_logs"]["votes"][0] for r in replies] == [3.0] * 3
-    assert [r["extra_logs"]["partial"][0] for r in replies] == [1.0] * 3
 
 
 async def test_sigterm_sends_held_requests_away_at_once_and_the_exit_is_clean():

@@ -14,7 +14,6 @@ import pytest
 from dare_reward import estimate
 from dare_reward.openrlhf import UNKNOWN, keys_of
 from dare_reward.scoring.shadow_methods import LOGS as SHADOW_LOGS
-from dare_service.problems import STOPPING
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("plugins")]
 PROMPT = "<|im_start|>user\nWhat is 2+2? Put it in \\boxed{}.<|im_end|>\n<|im_start|>assistant\n"
@@ -63,9 +62,10 @@ async def test_the_prompt_tells_which_question_a_text_answers(asgi):
 
 @pytest.mark.parametrize("path", ["/reward", "/v1/reward", "/get_reward"])
 async def test_single_rollouts_get_the_rewards_of_their_group(asgi, path):
-    answers = [4, 4, 5, 4, 6, 5, 4, 4]
+    answers = [4, 4, 5, 4, 6, 5, 4, None]
     async with asgi() as (client, state):
         found = await together(client, f"{path}?group_size=8&run=r", [one(a) for a in answers])
+        assert {f["extra_logs"]["invalid"][0] for f in found} == {1 / 8}
         assert [f["rewards"] for f in found] == [[r] for r in expected(answers)]
         assert [f["scores"] for f in found] == [[float(a == 4)] for a in answers]
         assert state.openrlhf.join.waiting == 0
@@ -80,33 +80,6 @@ async def test_a_step_in_one_request_is_grouped_by_prompt_wherever_siblings_stan
         at = [i for i, r in enumerate(rows) if r[0] == prompt]
         assert [found["rewards"][i] for i in at] == expected([rows[i][1] for i in at])
     assert {len(v) for v in (found["rewards"], found["scores"], *found["extra_logs"].values())} == {8}
-
-
-async def test_the_shape_is_the_same_for_one_for_many_and_for_none(asgi):
-    async with asgi() as (client, _):
-        many = (await together(client, "/reward", [step([("p", a, "7") for a in (1, 1, None)])]))[0]
-        single = (await together(client, "/reward?group_size=1", [one(1)]))[0]
-        graded = (await together(client, "/reward", [one(7, label={"answer": "7", "split": "eval"})]))[0]
-        none = (await together(client, "/reward", [{"query": [], "prompts": [], "labels": []}]))[0]
-    for reply, count in ((many, 3), (single, 1), (graded, 1), (none, 0)):
-        assert list(reply) == ["rewards", "scores", "extra_logs"]
-        assert list(reply["extra_logs"]) == list(keys_of("url"))
-        for values in (reply["rewards"], reply["scores"], *reply["extra_logs"].values()):
-            assert len(values) == count
-            assert all(type(v) is float and abs(v) < 1e9 for v in values)
-    assert not RESERVED & set(keys_of("url"))
-
-
-async def test_integers_never_appear_in_the_text(asgi):
-    """`1.0` must stay `1.0`: all-integer rewards crash torch's std in most releases."""
-    async with asgi() as (client, _):
-        text = (await client.post("/reward?group_size=1&method=ttrl", json=one(4))).text
-    assert '"rewards":[1.0],"scores":[1.0]' in text
-
-
-async def test_extra_logs_can_be_switched_off(asgi):
-    async with asgi() as (client, _):
-        assert "extra_logs" not in (await together(client, "/reward?extra_logs=off", [step([("p", 1, "")] * 2)]))[0]
 
 
 @pytest.mark.parametrize("form", ["plain", "object", "string"])
@@ -226,22 +199,6 @@ async def test_a_demand_for_entropies_that_do_not_come_names_the_remedy(asgi):
     assert all("install dare-reward on the rollout nodes" in r.json()["detail"] for r in replies)
 
 
-async def test_a_rollout_without_an_answer_does_not_vote(asgi):
-    async with asgi() as (client, _):
-        found = await together(client, "/reward?group_size=3&run=r", [one(None), one(2), one(None)])
-    assert [f["extra_logs"]["invalid"] for f in found] == [[pytest.approx(2 / 3)]] * 3
-
-
-async def test_two_runs_do_not_meet(asgi, until):
-    async with asgi() as (client, state):
-        first = asyncio.ensure_future(client.post("/reward?group_size=2&run=a", json=one(1)))
-        await until(lambda: state.openrlhf.join.waiting == 1)
-        both = await together(client, "/reward?group_size=2&run=b", [one(2), one(2)])
-        assert both[0]["extra_logs"]["majority_ratio"] == [1.0]
-        assert state.openrlhf.join.waiting == 1
-        first.cancel()
-
-
 @pytest.mark.parametrize(("there", "neutral"), [(1, 1.0), (2, 1.0), (3, 0.0)])
 async def test_a_group_that_closes_early_is_scored_above_half_only(asgi, caplog, there, neutral):
     async with asgi(join_hold=0.2, join_deadline=0.3) as (client, _):
@@ -260,16 +217,8 @@ async def test_a_group_that_closes_early_is_scored_above_half_only(asgi, caplog,
     logs = [f["extra_logs"] for f in found]
     assert {(x["partial"][0], x["neutral"][0], x["votes"][0]) for x in logs} == {(1.0, neutral, float(there))}
     assert f'dare_join_groups_total{{end="{"neutral" if neutral else "partial"}"}} 1.0' in text
-    assert next(r for r in caplog.records if r.message == "join_deadline").fields["arrived"] == there
-
-
-async def test_labels_that_are_equal_make_one_group(asgi):
-    labels = [{"answer": "1", "kind": "text"}, {"kind": "text", "answer": "1"}]
-    async with asgi() as (client, _):
-        found = await together(client, "/reward?group_size=2&run=r", [one(a, label=x) for a, x in enumerate(labels)])
-        batch = step([(PROMPT, a, x) for a, x in enumerate(labels)])
-        (whole,) = await together(client, "/reward?run=r", [batch])
-    assert [f["rewards"][0] for f in found] == expected([0, 1]) == whole["rewards"]
+    (line,) = [r for r in caplog.records if r.message == "group"]
+    assert (line.levelname, line.fields["rollouts"], line.fields["group_size"]) == ("WARNING", there, 4)
 
 
 async def test_rollouts_that_wait_are_bounded_and_told(asgi):
@@ -287,15 +236,6 @@ async def test_rollouts_that_wait_are_bounded_and_told(asgi):
     assert "the memory for waiting rollouts is full" in refused.json()["detail"]
 
 
-async def test_a_held_rollout_is_sent_back_and_keeps_its_place(asgi):
-    async with asgi(join_hold=1.0, join_deadline=4.9) as (client, _):
-        first = await client.post("/reward?group_size=2&run=r", json=one(1))
-        assert (first.status_code, first.headers["retry-after"]) == (503, "1")
-        assert "1 of 2 rollouts have come" in first.json()["detail"]
-        found = await together(client, "/reward?group_size=2&run=r", [one(1), one(1)])
-    assert found[0]["extra_logs"]["votes"] == [2.0]
-
-
 async def test_a_group_that_does_not_fill_is_explained_after_its_first_hold(asgi, caplog):
     async with asgi(join_hold=0.3, join_deadline=1.4) as (client, _):
         bodies = [one(a) for a in (1, 2, 3)]
@@ -304,6 +244,7 @@ async def test_a_group_that_does_not_fill_is_explained_after_its_first_hold(asgi
     for reply in replies:
         assert reply.status_code == 503
         assert "3 of 6 rollouts have come of group_size=6 after 0.3 s" in reply.json()["detail"]
+        assert reply.headers["retry-after"] == "1"
     (line,) = [r for r in caplog.records if r.message == "group_unfilled"]
     assert line.fields["run"] == "r"
     (warning,) = info["warnings"]
@@ -335,55 +276,6 @@ async def test_the_same_prompt_in_the_next_step_is_not_flagged(asgi, caplog, mon
     assert "prompt_repeated" not in {r.message for r in caplog.records}
 
 
-async def test_held_rollouts_get_503_at_once_when_the_service_stops(asgi, until):
-    async with asgi() as (client, state):
-        task = asyncio.ensure_future(client.post("/reward?group_size=2&run=r", json=one(1)))
-        await until(lambda: state.openrlhf.join.waiting == 1)
-        state.draining = True
-        state.stop_joins()
-        reply = await asyncio.wait_for(task, 10)
-        assert (reply.status_code, reply.json()["detail"]) == (503, STOPPING)
-
-
-async def test_the_log_says_once_per_run_that_there_are_no_entropies(asgi, caplog):
-    async with asgi() as (client, _):
-        for _ in range(3):
-            await together(client, "/reward?group_size=2&run=one", [one(1), one(2)])
-        await together(client, "/reward?group_size=2&run=two", [one(1), one(2)])
-        await together(client, "/reward?group_size=2&run=three&method=ttrl", [one(1), one(2)])
-    said = [r.fields["run"] for r in caplog.records if r.message == "entropy_source=none"]
-    assert said == ["one", "two"]
-
-
-async def test_the_log_says_once_per_run_that_the_trainer_must_not_divide(asgi, caplog):
-    """OpenRLHF sends no estimator, and its replies have no place for the flag `centre_only`."""
-    gmae = "/reward?method=gmae&calibration=none&gmae.group_size=2&group_size=4&run="
-    async with asgi() as (client, _):
-        for _ in range(2):
-            await together(client, f"{gmae}one", [one(a) for a in (1, 1, 2, 3)])
-        await client.post(f"{gmae}two", json=step([("p", a, "") for a in (1, 1, 2, 3)]))
-        await together(client, "/reward?group_size=4&run=three&method=ttrl", [one(a) for a in (1, 1, 2, 3)])
-    said = [r for r in caplog.records if r.message == "centre_only"]
-    assert [r.fields["run"] for r in said] == ["one", "two"]
-    assert "--algo.advantage.estimator dr_grpo, not group_norm" in said[0].fields["why"]
-
-
-async def test_single_rollouts_of_a_job_without_a_name_are_refused_with_the_fix(asgi):
-    """Two jobs on one machine with the same prompts filled each other's groups: 216 of 512 rewards were wrong."""
-    async with asgi(method="ttrl") as (client, state):
-        for url in ("/reward?group_size=2", "/get_reward?group_size=2&run="):
-            reply = await client.post(url, json=one(1))
-            assert reply.status_code == 422
-            assert reply.json()["errors"][0]["loc"] == "query.run"
-            assert 'curl -sS "http://test/openrlhf?group_size=2"' in reply.json()["detail"]
-            assert "install dare-reward on the rollout nodes" in reply.json()["detail"]
-        assert not state.openrlhf.join.open
-        # What cannot mix needs no name: a group of one, a whole step.
-        whole = step([("p", 1, ""), ("p", 2, "")])
-        sent = [client.post("/reward?group_size=1", json=one(1)), client.post("/reward", json=whole)]
-        assert [r.status_code for r in await asyncio.gather(*sent)] == [200] * 2
-
-
 async def test_two_jobs_that_copied_a_name_get_no_reward_of_each_other(asgi):
     """Two trainers on one machine with the same prompts, as released clients post: 186 of 512 rewards were wrong."""
 
@@ -393,12 +285,21 @@ async def test_two_jobs_that_copied_a_name_get_no_reward_of_each_other(asgi):
         replies = await asyncio.gather(*posts)
         return {(r.status_code, *r.json().get("rewards", ())) for r in replies}
 
-    async with asgi(join_runs="distinct") as (client, _):
+    async with asgi(join_runs="distinct") as (client, state):
         for name in ("", "&run=", "&run=same", "&run=qwen-7b-s42"):
             assert await asyncio.gather(job(client, name, 1), job(client, name, 2)) == [{(422,)}, {(422,)}]
+        assert not state.openrlhf.join.open
         reply = await client.post("/get_reward?group_size=8&run=same", json=one(1))
         assert reply.json()["errors"][0]["loc"] == "query.run"
-        assert "nine digits or a UUID" in reply.json()["detail"]
+        ways = (
+            "nine digits or a UUID",
+            'curl -sS "http://test/openrlhf?group_size=8"',
+            "install dare-reward on the rollout",
+        )
+        assert all(way in reply.json()["detail"] for way in ways)
+        # What cannot mix needs no name: a group of one, a whole step.
+        sent = [client.post("/reward?group_size=1", json=one(1)), client.post("/reward", json=step([("p", 1, "")] * 2))]
+        assert [r.status_code for r in await asyncio.gather(*sent)] == [200] * 2
         names = ("&run=same-1763971200-11", "&run=same-1763971200-12", "&run=f81d4fae-7dec-11d0-a765-00a0c91e6bf6")
         found = await asyncio.gather(*(job(client, name, i) for i, name in enumerate(names)))
         assert found == [{(200, 1.0)}] * 3
@@ -442,8 +343,47 @@ async def test_nothing_of_the_caller_is_in_the_log(asgi, caplog):
 
 
 @pytest.mark.parametrize(
+    ("query", "event", "words"),
+    [
+        ("", "entropy_source=none", "without entropies dare goes by vote shares"),
+        (
+            "&method=gmae&calibration=none&gmae.group_size=2",
+            "centre_only",
+            "--algo.advantage.estimator dr_grpo, not group_norm",
+        ),
+    ],
+)
+async def test_the_log_says_once_per_run_what_the_reply_has_no_place_for(asgi, caplog, query, event, words):
+    bodies = [one(a) for a in (1, 1, 2, 3)]
+    async with asgi() as (client, _):
+        for run in ("one", "one", "two"):
+            await together(client, f"/reward?group_size=4&run={run}{query}", bodies)
+        await together(client, f"/reward?group_size=4&run=three{query}", [body(bodies)])
+        await together(client, "/reward?group_size=4&run=four&method=ttrl", bodies)
+    said = [r for r in caplog.records if r.message == event]
+    assert [r.fields["run"] for r in said] == ["one", "two", "three"]
+    assert words in said[0].fields["why"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "workers", "event", "words"),
+    [({}, "4", "join_refused", "unset WEB_CONCURRENCY"), ({"join": "off"}, "1", None, "DARE_JOIN=off")],
+)
+async def test_who_must_not_join_still_scores_whole_steps(asgi, monkeypatch, caplog, settings, workers, event, words):
+    """One of several workers, and a replica that is told so."""
+    monkeypatch.setenv("WEB_CONCURRENCY", workers)
+    async with asgi(**settings) as (client, _):
+        assert [r.message for r in caplog.records] == [event] * bool(event)
+        single = await client.post("/reward?group_size=2", json=one(1))
+        whole = await client.post("/reward", json=step([("p", 1, "")] * 2))
+    assert [single.status_code, whole.status_code] == [503, 200]
+    assert words in single.json()["detail"]
+
+
+@pytest.mark.parametrize(
     ("body", "where"),
     [
+        ('{"query": [', "400"),
         ({"query": ["a"]}, "must be an object"),
         ({"query": "a", "prompts": ["p"]}, "query: must be a list"),
         ({"query": ["a"], "prompts": ["p", "q"]}, "prompts: 2 entries for 1 queries"),
@@ -452,18 +392,14 @@ async def test_nothing_of_the_caller_is_in_the_log(asgi, caplog):
     ],
 )
 async def test_a_wrong_body_is_told_where(asgi, body, where):
+    content = body if isinstance(body, str) else json.dumps(body)
     async with asgi() as (client, _):
-        reply = await client.post("/get_reward?group_size=2", json=body)
-    assert reply.status_code == 422
-    assert where in reply.json()["detail"]
-
-
-async def test_what_is_not_json_is_400_and_a_frame_is_415(asgi):
-    async with asgi() as (client, _):
-        headers = {"content-type": "application/json"}
-        assert (await client.post("/get_reward", content=b'{"query": [', headers=headers)).status_code == 400
-        headers = {"content-type": "application/vnd.safetensors"}
-        assert (await client.post("/get_reward", content=b"x", headers=headers)).status_code == 415
+        reply = await client.post(
+            "/get_reward?group_size=2", content=content, headers={"content-type": "application/json"}
+        )
+        frame = await client.post("/get_reward", headers={"content-type": "application/vnd.safetensors"})
+    assert (reply.status_code, frame.status_code) == (400 if where == "400" else 422, 415)
+    assert where == "400" or where in reply.json()["detail"]
 
 
 async def test_keys_that_a_later_release_may_add_are_ignored_and_logged(asgi, caplog):
@@ -481,25 +417,6 @@ async def test_a_refusal_is_in_the_log_because_the_client_shows_no_more_than_its
     assert "openrlhf?group_size=8" in lines[0].fields["why"]
 
 
-async def test_more_than_one_worker_refuses_to_join_but_not_to_score(asgi, monkeypatch, caplog):
-    monkeypatch.setenv("WEB_CONCURRENCY", "4")
-    async with asgi() as (client, _):
-        assert [r.message for r in caplog.records] == ["join_refused"]
-        single = await client.post("/reward?group_size=2", json=one(1))
-        whole = await client.post("/reward", json=step([("p", 1, "")] * 2))
-    assert [single.status_code, whole.status_code] == [503, 200]
-    assert "unset WEB_CONCURRENCY" in single.json()["detail"]
-
-
-async def test_a_replica_of_several_refuses_to_join_if_it_is_told_to(asgi, caplog):
-    async with asgi(join="off") as (client, _):
-        single = await client.post("/reward?group_size=2", json=one(1))
-        whole = await client.post("/reward", json=step([("p", 1, "")] * 2))
-    assert [single.status_code, whole.status_code] == [503, 200]
-    assert "DARE_JOIN=off" in single.json()["detail"]
-    assert "join_refused" not in {r.message for r in caplog.records}
-
-
 def test_serve_is_one_process_and_joins_whatever_other_servers_are_asked_for(start_server):
     with start_server(WEB_CONCURRENCY="2") as (url, _):
         joined = httpx.post(f"{url}/reward?group_size=1&method=ttrl", json=one(1))
@@ -507,6 +424,39 @@ def test_serve_is_one_process_and_joins_whatever_other_servers_are_asked_for(sta
 
 
 SHADOW = "&shadow=ttrl+scrl+dare"
+
+
+@pytest.mark.parametrize("shadow", ["", SHADOW])
+async def test_every_reply_has_the_same_keys_and_finite_floats(asgi, shadow):
+    """For one, for many and for none; also where a group has no answer, no difference, or no label."""
+    evaluated = {"answer": "7", "split": "eval"}
+    async with asgi() as (client, _):
+        url = f"/reward?group_size=2&run=r{shadow}"
+        replies = [
+            *await together(client, url, [one(1, label="1"), one(2, label="1")]),
+            *await together(client, url, [one(1, prompt="unanimous"), one(1, prompt="unanimous")]),
+            *await together(client, url, [one(None, prompt="silent"), one(None, prompt="silent")]),
+            *await together(client, url, [one(7, label=evaluated)]),
+            *await together(client, url, [step([("p", 1, ""), ("q", 2, evaluated), ("p", 3, "")])]),
+            *await together(client, url, [{"query": [], "prompts": [], "labels": []}]),
+        ]
+        alone = await client.post("/reward?group_size=1&method=ttrl", json=one(4))
+        (without,) = await together(client, "/reward?extra_logs=off", [step([("p", 1, "")] * 2)])
+    keys = [f"shadow_{m}_{k}" for m in ("ttrl", "scrl", "dare") if shadow for k in SHADOW_LOGS]
+    for reply in replies:
+        assert list(reply) == ["rewards", "scores", "extra_logs"]
+        assert list(reply["extra_logs"]) == [*keys_of("url"), *keys]
+        for values in (reply["rewards"], reply["scores"], *reply["extra_logs"].values()):
+            assert len(values) == len(reply["rewards"])
+            assert all(type(v) is float and abs(v) < 1e9 for v in values)
+    assert [len(reply["rewards"]) for reply in replies] == [1] * 7 + [3, 0]
+    assert not RESERVED & {*keys_of("url"), *keys}
+    assert '"rewards":[1.0],"scores":[1.0]' in alone.text, "integers crash torch's std in most releases"
+    assert list(without) == ["rewards", "scores"]
+    if shadow:
+        unanimous = replies[2]["extra_logs"]
+        assert (unanimous["shadow_ttrl_cosine"], unanimous["shadow_ttrl_cosine_known"]) == ([UNKNOWN], [0.0])
+        assert (unanimous["shadow_ttrl_flipped"], unanimous["shadow_ttrl_label_accuracy"]) == ([0.0], [UNKNOWN])
 
 
 async def test_shadow_methods_are_told_in_the_logs_and_change_no_reward(asgi):
@@ -533,30 +483,6 @@ async def test_shadow_methods_are_told_in_the_logs_and_change_no_reward(asgi):
     assert found[0]["extra_logs"]["shadow_ttrl_label_accuracy"] == [0.0]
     assert found[0]["extra_logs"]["shadow_ttrl_cosine_known"] == [1.0]
     assert 0.0 < found[0]["extra_logs"]["shadow_ttrl_cosine"][0] <= 1.0
-
-
-async def test_the_keys_of_shadow_methods_are_constant_and_their_values_finite(asgi):
-    evaluated = {"answer": "7", "split": "eval"}
-    async with asgi() as (client, _):
-        url = f"/reward?group_size=2&run=r{SHADOW}"
-        replies = [
-            *await together(client, url, [one(1, label="1"), one(2, label="1")]),
-            *await together(client, url, [one(1, prompt="unanimous"), one(1, prompt="unanimous")]),
-            *await together(client, url, [one(None, prompt="silent"), one(None, prompt="silent")]),
-            *await together(client, url, [one(7, label=evaluated)]),
-            *await together(client, url, [step([("p", 1, ""), ("q", 2, evaluated), ("p", 3, "")])]),
-            *await together(client, url, [{"query": [], "prompts": [], "labels": []}]),
-        ]
-    keys = [f"shadow_{m}_{k}" for m in ("ttrl", "scrl", "dare") for k in SHADOW_LOGS]
-    for reply in replies:
-        assert list(reply["extra_logs"]) == [*keys_of("url"), *keys]
-        for values in reply["extra_logs"].values():
-            assert len(values) == len(reply["rewards"])
-            assert all(type(v) is float and abs(v) < 1e9 for v in values)
-    unanimous = replies[2]["extra_logs"]
-    assert (unanimous["shadow_ttrl_cosine"], unanimous["shadow_ttrl_cosine_known"]) == ([UNKNOWN], [0.0])
-    assert (unanimous["shadow_ttrl_flipped"], unanimous["shadow_ttrl_label_accuracy"]) == ([0.0], [UNKNOWN])
-    assert not RESERVED & set(keys)
 
 
 # --- which rollouts are one group (`tests/unit/test_membership.py` has the rule) ---------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from dare_reward.errors import RequestError
 from dare_reward.methods import methods
-from dare_reward.openrlhf.url import RunSettings
+from dare_reward.openrlhf.url import ActorSettings, RunSettings
 from dare_service.joins import join_refusal
 from dare_service.joins.url_options import minted, run_of, size_of_group
 from dare_service.settings import Settings, SettingsError, from_environment
@@ -18,14 +18,10 @@ pytestmark = pytest.mark.usefixtures("plugins")
 SETTINGS = Settings()
 
 
-def test_nothing_said_is_the_defaults():
-    config = run_of("", SETTINGS)
-    assert (config.method, config.group_size, config.run, config.kind) == ("dare", None, "", "math")
-    assert config.extra_logs == "on"
-    assert dict(config.params)["missing_entropy"] == "frequency"
-
-
 def test_everything_can_be_said():
+    nothing = run_of("", SETTINGS)
+    assert (nothing.method, nothing.group_size, nothing.run, nothing.kind) == ("dare", None, "", "math")
+    assert (nothing.extra_logs, nothing.params["missing_entropy"]) == ("on", "frequency")
     config = run_of(
         "group_size=32&run=aime%2F1&method=dare_sqrt&alpha=0.2&tau=0&pruned=neutral&missing_entropy=error&kind=choice"
         "&options=ABCDE&extra_logs=off&label_policy=eval&token=x",
@@ -57,35 +53,86 @@ def test_the_token_is_no_part_of_the_configuration():
     assert "secret" not in repr(run_of("run=a&token=secret", SETTINGS))
 
 
+@pytest.mark.parametrize("options", ["ABCD", "4", "A,B,C,D", "A+B+C+D"])
+@pytest.mark.parametrize("settings", [RunSettings, ActorSettings])
+def test_the_letters_of_a_choice_are_written_alike(settings, options):
+    assert settings.read(f"kind=choice&options={options}").letters == tuple("ABCD")
+
+
+@pytest.mark.parametrize("query", ["shadow=ttrl,scrl", "shadow=ttrl%2Cscrl", "shadow=ttrl+scrl", "shadow=ttrl%20scrl"])
+def test_shadow_methods(query):
+    """Without a comma too: OpenRLHF makes two URLs of a flag with one."""
+    assert run_of(query, SETTINGS).shadow == ("ttrl", "scrl")
+    assert run_of("", SETTINGS).shadow == run_of("shadow=", SETTINGS).shadow == ()
+
+
+BOTH = [
+    ("alhpa=0.2", "unknown parameter of the reward URL 'alhpa'. Did you mean alpha"),
+    ("grup_size=8", "'grup_size'. Did you mean group_size"),
+    ("shadoww=ttrl", "Did you mean shadow"),
+    ("detail=full", "unknown parameter of the reward URL 'detail'"),
+    ("run=a&run=b", "'run' is given twice"),
+    ("run=" + "a" * 257, "query.run: run must be a string of at most 256 characters"),
+    ("group_size=8.5", "group_size must be an integer >= 1"),
+    ("group_size=0", "group_size must be an integer >= 1"),
+    ("alpha=2", "alpha must be a finite number >= 0 and <= 1"),
+    ("alpha=many", "alpha must be a finite number"),
+    ("weight=cube", "weight must be one of linear, sqrt, exp, log, none"),
+    ("kind=poem", "kind must be one of math, choice, text, exact"),
+    ("options=AB", "query.options: is for kind=choice"),
+    ("kind=choice&options=", "options must be different capital letters"),
+    ("kind=choice&options=" + "9" * 5000, "options must be different capital letters"),
+    ("extra_logs=maybe", "extra_logs must be one of on, off"),
+    ("method=nosuch", "unknown method. Known: dare"),
+    ("method=ddrl", "ddrl trains on a selection of rollouts.*such as ttrl"),
+    ("method=cocov", "^method: cocov returns advantages and .*OpenRLHF would normalise"),
+    ("method=evol_rl", "query.method: evol_rl needs embedding, which OpenRLHF's rollouts do not carry"),
+    ("method=deepconf", r"query.method: deepconf needs confidence\|topk_logprobs"),
+    ("shadow=ttrl,nosuch", "query.shadow: unknown method. Known: dare"),
+    ("shadow=ttrl,ttrl", "shadow must be different names"),
+    ("shadow=calibrated_vote", "shadow: .*without a default"),
+    ("shadow=evol_rl", "query.shadow: evol_rl needs embedding"),
+]
+PLAIN = [
+    ("votes_per_prompt=64", "is done in the rollout actor, .*install dare-reward on the rollout nodes"),
+    ("method=evol_rl", "install dare-reward on the rollout nodes"),
+]
+ACTOR = [
+    ("votes_per_promt=64", "Did you mean votes_per_prompt"),
+    ("pruned=gone", "pruned must be one of zero, neutral, mask"),
+    ("labelled=gt", "labelled=gt: dare rewards by shares, where gt rewards by 0 and 1: choose calibrated_vote"),
+    ("adaptive=auto", "votes_per_prompt, which is not set"),
+    ("adaptive=auto&votes_per_prompt=8", "dare may pay another one.*that pays it: ttrl"),
+    ("adaptive=rule%3Drewards&votes_per_prompt=8", "unknown setting"),
+    ("adaptive=wave%3D4%26speed%3D2&votes_per_prompt=8", "unknown setting"),
+]
+
+
 @pytest.mark.parametrize(
-    ("query", "words"),
+    ("settings", "query", "words"),
     [
-        (
-            "grup_size=8",
-            ["'grup_size'", "Did you mean group_size"],
-        ),
-        ("group_size=8.5", ["group_size must be an integer >= 1"]),
-        ("group_size=0", ["group_size must be an integer >= 1"]),
-        ("group_size=4096", ["at most 1024", "DARE_MAX_ROLLOUTS"]),
-        ("alpha=2", ["alpha must be a finite number >= 0 and <= 1"]),
-        ("alpha=x", ["alpha must be a finite number"]),
-        ("weight=cube", ["weight must be one of linear, sqrt, exp, log, none"]),
-        ("kind=poem", ["kind must be one of math, choice, text, exact"]),
-        ("options=AB", ["is for kind=choice"]),
-        ("kind=choice&options=" + "9" * 5000, ["options must be different capital letters"]),
-        ("extra_logs=maybe", ["extra_logs must be one of on, off"]),
-        ("method=none", ["unknown method. Known: dare"]),
-        ("run=" + "a" * 257, ["query.run: run must be a string of at most 256 characters"]),
-        ("votes_per_prompt=64", ["is done in the rollout actor", "install dare-reward on the rollout nodes"]),
-        ("run=a&run=b", ["'run' is given twice"]),
-        ("detail=full", ["unknown parameter of the reward URL 'detail'"]),
+        *((settings, *row) for settings in (RunSettings, ActorSettings) for row in BOTH),
+        *((RunSettings, *row) for row in PLAIN),
+        *((ActorSettings, *row) for row in ACTOR),
     ],
 )
-def test_what_is_wrong_is_named_with_what_is_accepted(query, words):
-    with pytest.raises(RequestError) as caught:
-        run_of(query, SETTINGS)
-    assert all(w in str(caught.value) for w in words), str(caught.value)
-    assert str(caught.value).startswith(("query", "method"))
+def test_what_is_wrong_is_named_with_what_is_accepted(settings, query, words):
+    with pytest.raises(RequestError, match=words) as caught:
+        settings.read(query)
+    assert str(caught.value).startswith(("query", "method", "shadow", "labelled", "adaptive", "params"))
+
+
+def test_what_the_server_sets_is_checked_too():
+    with pytest.raises(RequestError, match=r"at most 1024 \(DARE_MAX_ROLLOUTS\)"):
+        run_of("group_size=4096", SETTINGS)
+    with pytest.raises(RequestError, match=r"^method: cocov returns advantages"):
+        run_of("", Settings(method="cocov"))
+
+
+def test_another_name_of_a_method_is_that_method():
+    for settings in (RunSettings, ActorSettings):
+        assert settings.read("method=majority").method == "ttrl"
+        assert settings.read("", method="majority", params={"tie": "none"}).params["tie"] == "none"
 
 
 def test_methods_that_need_more_than_single_rollouts_carry_are_refused_by_name(needed_params):
@@ -98,12 +145,6 @@ def test_methods_that_need_more_than_single_rollouts_carry_are_refused_by_name(n
         else:
             with pytest.raises(RequestError, match=method.name):
                 run_of(f"method={method.name}", SETTINGS)
-
-
-def test_a_method_with_a_selection_that_nobody_follows_is_refused():
-    with pytest.raises(RequestError, match=r"ddrl trains on a selection.*such as ttrl") as caught:
-        run_of("method=ddrl", SETTINGS)
-    assert caught.value.code == "selection"
 
 
 def test_a_parameter_of_the_urls_own_name_is_the_methods_by_its_name():
@@ -171,33 +212,3 @@ def test_a_hold_that_would_lose_rewards_is_refused():
 def test_more_than_one_worker_is_seen(environment, argv, refused):
     found = join_refusal(environment, argv)
     assert (refused in found) if refused else found == ""
-
-
-@pytest.mark.parametrize("query", ["shadow=ttrl,scrl", "shadow=ttrl%2Cscrl", "shadow=ttrl+scrl", "shadow=ttrl%20scrl"])
-def test_shadow_methods(query):
-    """Without a comma too: OpenRLHF makes two URLs of a flag with one."""
-    assert run_of(query, SETTINGS).shadow == ("ttrl", "scrl")
-    assert run_of("", SETTINGS).shadow == run_of("shadow=", SETTINGS).shadow == ()
-
-
-@pytest.mark.parametrize(
-    ("query", "words"),
-    [
-        ("shadow=ttrl,nosuch", ["query.shadow", "unknown method. Known: dare"]),
-        ("shadow=ttrl,ttrl", ["shadow", "different names"]),
-        ("shadow=calibrated_vote", ["shadow", "without a default"]),
-        ("shadow=evol_rl", ["query.shadow", "evol_rl needs embedding", "which OpenRLHF's rollouts do not carry"]),
-        ("shadow=deepconf", ["query.shadow", "deepconf needs"]),
-        ("shadoww=ttrl", ["Did you mean shadow"]),
-    ],
-)
-def test_shadow_methods_that_are_none_are_refused(query, words):
-    with pytest.raises(RequestError) as caught:
-        run_of(query, SETTINGS)
-    assert all(w in str(caught.value) for w in words), str(caught.value)
-
-
-def test_advantages_are_refused_because_they_would_be_normalised_again():
-    for query, settings in (("method=cocov", SETTINGS), ("", Settings(method="cocov"))):
-        with pytest.raises(RequestError, match=r"^method: cocov returns advantages and .*OpenRLHF would normalise"):
-            run_of(query, settings)

@@ -104,12 +104,6 @@ def service_info(services: Sequence[str], patience: float) -> Mapping[str, Any] 
         time.sleep(1)
 
 
-def asked_of_service(settings: ActorSettings) -> dict[str, Any]:
-    """The options of every request of the run."""
-    options: dict[str, Any] = {"method": settings.method, "shadow": settings.shadow, **settings.params}
-    return options if settings.labelled == "method" else {**options, "labelled": settings.labelled}
-
-
 def handshake(url: str, token: str, settings: ActorSettings) -> None:
     """ConfigError where the service would score otherwise than this process, which stands in for it in an outage; and
     where it is another server, which is then sent neither the token nor a group."""
@@ -118,17 +112,16 @@ def handshake(url: str, token: str, settings: ActorSettings) -> None:
         Client(url, token="").wait_ready(0)  # raises, with the likeliest reason
     if not info:
         raise ConfigError(f"{url} does not answer as a dare-reward service")
-    options = asked_of_service(settings)
     with Client(url, token=token or None, timeout=TRY, retries=RETRIES, record=False) as client:
         client.wait_ready(settings.start_timeout)
-        there = client.reward([MADE_UP], **options)
+        there = client.reward([MADE_UP], **settings.request)
     here = config_id(settings.method, settings.params)
     if (there.config_id, there.version) != (here, __version__):
         raise ConfigError(
             f"{url} runs dare-reward {there.version} and scores by {there.config_id[:12]}; this process is "
             f"{__version__} and would stand in for it by {here[:12]}. Install the same version on both sides"
         )
-    theirs, ours = there.groups[0], estimate([MADE_UP], **options).groups[0]
+    theirs, ours = there.groups[0], estimate([MADE_UP], **settings.request).groups[0]
     if not np.allclose(theirs.rewards or [math.nan], ours.rewards or [math.nan], 1e-9, 1e-12, equal_nan=True):
         raise ConfigError(f"{url} and this process score the same group as {theirs} and {ours}")
 
@@ -156,7 +149,7 @@ class GroupScorer:
 
     def __init__(self, urls: RewardUrls, settings: ActorSettings, run: str) -> None:
         self._settings = settings
-        self._options = asked_of_service(settings)
+        self._options = settings.request
         self._pinned = (config_id(settings.method, settings.params), __version__)
         self._run = run
         tokens = settings.send == "tokens"
@@ -375,11 +368,14 @@ class GroupReward:
             **spent,
             "reward_fallback": fallback,
             "reward_wait_ms": 1e3 * (time.perf_counter() - began),
-            "no_span": [float(self._unmasked(d.rollouts[0])) for d in deliveries],
+            "no_span": [float(d.rollouts[0].lost) for d in deliveries],
         }
+        # The setting; else the method's parameter of the same name.
+        pruned: Pruned = self.settings.params.get("pruned", "zero")
+        pruned = pruned if self.settings.pruned == "zero" else self.settings.pruned
         return outcomes(
             reply, route="actor", entropies=[r.entropy for r in votes], trained=range(len(deliveries)),
-            pruned=self._pruned, shadow=self.settings.shadow, known=known,
+            pruned=pruned, shadow=self.settings.shadow, known=known,
         )  # fmt: skip
 
     def _group(self, of: Delivery, votes: Sequence[ReadRollout], *, trained: int) -> Group:
@@ -399,17 +395,6 @@ class GroupReward:
         rollout, rules, shadow = delivery.rollouts[0], self.settings.rules, self.settings.shadow
         entry = {**rollout.entry, "prompt": delivery.prompt}
         return evaluation(rules, entry, delivery.label, route="actor", entropy=rollout.entropy, shadow=shadow)
-
-    def _unmasked(self, rollout: ReadRollout) -> bool:
-        """Its answer's tokens should not train, and do, because they could not be told."""
-        answered = rollout.entry.get("answer") is not None or "text" in rollout.entry
-        return self.settings.train_on == "reasoning" and answered and rollout.answer is None
-
-    @property
-    def _pruned(self) -> Pruned:
-        """The setting; else the method's parameter of the same name."""
-        asked: Pruned = self.settings.params.get("pruned", "zero")
-        return asked if self.settings.pruned == "zero" else self.settings.pruned
 
     def _say_once(self, what: str, words: str, *values: object) -> None:
         if what not in self._said:

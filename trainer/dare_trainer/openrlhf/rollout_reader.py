@@ -31,11 +31,13 @@ class ReadRollout:
     """A rollout as the service gets it (`entry`), and its mean entropy in nats, None if unknown.
 
     answer   the places of the final answer's tokens, where they were asked for and stand in the text
+    lost     they should not train, and do, because they could not be told
     """
 
     entropy: float | None
     entry: dict[str, Any]
     answer: tuple[int, int] | None = None
+    lost: bool = False
 
 
 class RolloutReader:
@@ -73,7 +75,8 @@ class RolloutReader:
             return ReadRollout(None, {"num_tokens": len(completion.token_ids), "answer": None})
 
     def _read(self, completion: Any, prompt: str, label: Label, tokenizer: Any, actor: Any) -> ReadRollout:
-        rules, text, answer, mean = self._settings.rules, _text(tokenizer, completion), None, None
+        rules, text = self._settings.rules, _text(tokenizer, completion)
+        answer, lost, mean = None, False, None
         entropies = self._entropies(completion, actor)
         entry: dict[str, Any] = {"num_tokens": len(completion.token_ids)}
         if completion.finish_reason:
@@ -81,7 +84,7 @@ class RolloutReader:
         response = entry | {"text": text, "prompt": prompt}
         if self._finds_answers and label.split != "eval":
             ids = list(completion.token_ids)
-            answer = answer_tokens(response, ids, tokenizer=tokenizer, rules=rules, label=label)[0]
+            answer, lost = answer_tokens(response, ids, tokenizer=tokenizer, rules=rules, label=label)
         # Where the service has to see how an answer was found, it gets the text, as from any client.
         entry |= {"text": text} if rules.needs_text else {"answer": rules.read(response, label)}
         if tokens := token_arrays(completion, entropies):
@@ -89,7 +92,7 @@ class RolloutReader:
             numbers = without_tokens(tokens)
             mean = numbers.get("mean_entropy")
             entry |= tokens if self._sends_tokens else numbers
-        return ReadRollout(mean, entry, answer)
+        return ReadRollout(mean, entry, answer, lost and self._settings.train_on == "reasoning")
 
     def _entropies(self, completion: Any, actor: Any) -> Any:
         """The entropy of each generated token; None where they are not asked for, or missing in a run that had them."""
