@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from .._pattern import pattern
 from .algebra.numbers import BUDGET, start_budget, work
-from .algebra.tokens import ALIASES, FUNCTIONS, Token, spell, tokenise
+from .algebra.tokens import CALLED, Token, spell, tokenise
 from .choices import choice_letter
 from .cleanup import MAX_CHARS, clean, fold, peel, raised
 from .derivations import conclusion, is_derivation
@@ -274,7 +274,7 @@ def _plain_words(s: str) -> Reading | None:
         and max(map(len, set(lower.split()) - {"and", "or"}), default=9) == 1
     ):
         return None
-    if " " in s and all(len(w) == 1 or w in FUNCTIONS or w in ALIASES or w == "pi" for w in s.split()):
+    if " " in s and all(len(w) == 1 or w in CALLED or w == "pi" for w in s.split()):
         return None
     longest = max(len(w) for w in re.split(r"[ '-]+", s))
     if (

@@ -21,6 +21,7 @@ from .numbers import (
 )
 
 _UNSEEN = 40  # bits of what is left that have to be seen before it is called zero
+_ROOTS = 1_000  # the largest power of a square root that is not taken by its logarithm
 _FAINT = 100  # bits below one and below the other summand, where the digits of a key end
 
 
@@ -41,7 +42,7 @@ def add2(a: Value, b: Value) -> Value:
             re = ctx.zero
         if abs(im) <= noise * max(abs(ctx.im(a)), abs(ctx.im(b))):
             im = ctx.zero
-        return ctx.mpc(re, im) if im else zero(re)
+        return ctx.mpc(re, im) if im else re or 0
     if abs(out) > noise * max(abs(a), abs(b)):
         sizes = ctx.mag(a), ctx.mag(b)
         if -math.inf < min(sizes) < min(0, max(sizes)) - _FAINT:
@@ -50,10 +51,6 @@ def add2(a: Value, b: Value) -> Value:
     if max(ctx.mag(a), ctx.mag(b)) > ctx.prec - _UNSEEN:
         raise Unreadable("a difference of large numbers")
     return 0
-
-
-def zero(x: Value) -> Value:
-    return x or 0
 
 
 def product(*args: Value) -> Value:
@@ -85,19 +82,10 @@ def power(a: Value, b: Value) -> Value:
         if hasattr(b, "_mpc_") or b < 0:
             raise Unreadable("a power of zero")
         return 0
-    if is_exact(a, b):
-        if isinstance(b, int):
-            return _int_pow(a, b)
-        return _rational_pow(a, b)
     if isinstance(b, int):
-        if abs(b) > MAX_BITS:
-            raise Unreadable("too large")
-        base = computed(a)
-        check_log(abs(b) * abs(context().log(abs(base))))
-        return base**b
-    if isinstance(b, Fraction) and not hasattr(a, "_mpc_") and a < 0 and b.denominator % 2:
-        out = power(-a, b)
-        return -out if b.numerator % 2 else out
+        return _int_pow(a, b)
+    if isinstance(b, Fraction) and (root := _root_pow(a, b)) is not None:
+        return root
     ctx = context()
     exponent = ctx.log(computed(a)) * computed(b)
     check_log(abs(ctx.re(exponent)))
@@ -105,36 +93,32 @@ def power(a: Value, b: Value) -> Value:
     return ctx.exp(exponent)
 
 
-def _int_pow(a: int | Fraction, b: int) -> Value:
+def _root_pow(a: Value, b: Fraction) -> Value | None:
+    """A power of a root that is real, rational or square."""
+    p, q = b.numerator, b.denominator
+    if not hasattr(a, "_mpc_") and a < 0 and q % 2:
+        return power(-a, b) * (-1 if p % 2 else 1)
+    if is_exact(a) and a > 0:
+        top, bottom = _iroot(a.numerator, q), _iroot(a.denominator, q)
+        if top is not None and bottom is not None:
+            return _int_pow(Fraction(top, bottom), p)
+    if q == 2 and abs(p) <= _ROOTS:
+        return context().sqrt(computed(a)) ** p
+    if q == 2 and is_exact(a) and a < 0:
+        raise Unreadable("too large")
+    return None
+
+
+def _int_pow(a: Value, b: int) -> Value:
+    if not is_exact(a):
+        check_log(abs(b) * abs(context().log(abs(a))))
+        return a**b
     if a in {1, -1}:
         return 1 if a == 1 or b % 2 == 0 else -1
     bits = max(abs(a.numerator).bit_length(), a.denominator.bit_length())
     if (bits - 1) * abs(b) > MAX_BITS:
         raise Unreadable("too large")
     return Fraction(a) ** b if b < 0 else a**b
-
-
-def _rational_pow(a: int | Fraction, b: Fraction) -> Value:
-    p, q = b.numerator, b.denominator
-    sign = 1
-    if a < 0:
-        if q % 2 == 0:
-            if q == 2:
-                if abs(p) > 1_000:
-                    raise Unreadable("too large")
-                return (context().mpc(0, 1) * computed(_rational_pow(-a, Fraction(1, 2)))) ** p
-            return context().exp(context().log(computed(a)) * computed(b))
-        sign = -1 if p % 2 else 1
-        a = -a
-    top, bottom = _iroot(a.numerator, q), _iroot(a.denominator, q)
-    if top is not None and bottom is not None:
-        return sign * Fraction(_int_pow(Fraction(top, bottom), p))
-    ctx = context()
-    exponent = ctx.log(computed(a)) * computed(b)
-    check_log(abs(exponent))
-    if q == 2 and abs(p) < 64:
-        return sign * ctx.sqrt(computed(a)) ** p
-    return sign * ctx.exp(exponent)
 
 
 def _iroot(n: int, q: int) -> int | None:
@@ -156,23 +140,11 @@ def _iroot(n: int, q: int) -> int | None:
     return root if root**q == n else None
 
 
-def root(a: Value, n: Value) -> Value:
-    if not isinstance(n, int) or n == 0:
-        if isinstance(n, Fraction) or n != 0:
-            return power(a, div(1, n))
-        raise Unreadable("no such root")
-    return power(a, Fraction(1, n))
-
-
 def sqrt(a: Value) -> Value:
-    if is_exact(a):
-        return 0 if a == 0 else _rational_pow(a, Fraction(1, 2))
-    return context().sqrt(a)
+    return power(a, Fraction(1, 2))
 
 
 def exp(a: Value) -> Value:
-    if a == 0:
-        return 1
     x = computed(a)
     check_log(abs(context().re(x)))
     check_angle(context().im(x))
@@ -183,14 +155,9 @@ def ln(a: Value) -> Value:
     if a == 0:
         raise Unreadable("logarithm of zero")
     ctx = context()
-    if is_exact(a):
-        if a == 1:
-            return 0
-        if a > 0:
-            # Exact numbers may be larger than a computed value may be.
-            return ctx.log(ctx.mpf(a.numerator)) - ctx.log(ctx.mpf(a.denominator))
-    x = computed(a)
-    out = ctx.log(x)
+    if is_exact(a) and a > 0:  # exact numbers may be larger than a computed value may be
+        return ctx.log(ctx.mpf(a.numerator)) - ctx.log(ctx.mpf(a.denominator))
+    out = ctx.log(computed(a))
     return 0 if abs(out) <= ctx.noise else out
 
 

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from ..hashes import seed
 from ..kinds import Unreadable
-from .functions import COSTS, RULES
-from .nodes import Constant, Node, Number, Op, Variable, variables
+from .functions import RULES
+from .nodes import Constant, Node, Number, Op, Variable, operations, variables
 from .numbers import Value, bounded, charge, context, digits, lock
 
 
@@ -20,6 +20,14 @@ def evaluate(node: Node, env: Mapping[str, Value]) -> Value:
             return _value(node, env)
         except (ArithmeticError, ValueError, TypeError) as error:
             raise Unreadable("no value") from error
+
+
+def tried(node: Node, env: Mapping[str, Value]) -> Value | None:
+    """The value there, None where it has none: 2^n far away."""
+    try:
+        return evaluate(node, env)
+    except Unreadable:
+        return None
 
 
 def _value(node: Node, env: Mapping[str, Value]) -> Value:
@@ -38,11 +46,10 @@ def _value(node: Node, env: Mapping[str, Value]) -> Value:
         return _unknown(name, args)
     if name in _SIZES and _undecided(node):
         return _unknown(name, sorted(args, key=digits))
-    charge(COSTS.get(name, 2))
-    rule = RULES.get(name)
-    if rule is None:
+    if name not in RULES:
         raise Unreadable("no such function")
-    arity, function = rule
+    arity, cost, function = RULES[name]
+    charge(cost)
     if arity and len(args) != arity:
         raise Unreadable("a wrong number of arguments")
     return bounded(function(*args))
@@ -51,13 +58,9 @@ def _value(node: Node, env: Mapping[str, Value]) -> Value:
 _SIZES = frozenset({"abs", "floor", "ceil", "max", "min"})
 
 
-def _undecided(node: Node) -> bool:
+def _undecided(node: Op) -> bool:
     """Whether nobody knows which of two variables is larger, or the sign of a function that is not defined."""
-    if not isinstance(node, Op):
-        return False
-    if node.name in {"max", "min"} and variables(node):
-        return True
-    return node.name.startswith("call ") or any(_undecided(arg) for arg in node.args)
+    return any(op.name.startswith("call ") or (op.name in {"max", "min"} and variables(op)) for op in operations(node))
 
 
 def _unknown(name: str, args: list[Value]) -> Fraction:

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 from ..hashes import hashed, short
 from ..kinds import KeyKind, Unreadable
-from .evaluate import evaluate
-from .nodes import Node, Op, variables
+from .evaluate import evaluate, tried
+from .nodes import Node, operations, variables
 from .numbers import Value, as_fraction, charge, context, digits, rational, work
 from .points import POINTS, WHOLE, hidden, jumps, point, step_points
 
@@ -19,31 +19,17 @@ def values_at(node: Node) -> list[Value]:
     names = sorted(variables(node))
     if not names:
         return [evaluate(node, {})]
-    steps = [value for env in step_points(names) if (value := _tried(node, env)) is not None] if jumps(node) else []
+    steps = [value for env in step_points(names) if (value := tried(node, env)) is not None] if jumps(node) else []
     if len(steps) > 1 and all(name in WHOLE for name in names):
         return steps  # floor((n+1)/2) is ceil(n/2), of integers
-    complex_ = [name for name in names if name in _COMPLEX and _in_bars(node, name)]
+    # Where an absolute value is taken of z, |z|^2 is not z^2.
+    complex_ = {name for op in operations(node) if op.name == "abs" for name in _COMPLEX & variables(op)}
     values = [
         evaluate(node, {name: _beside(name, j) if name in complex_ else point(name, j) for name in names})
         for j in range(POINTS)
     ]
     further = [] if complex_ else hidden(node, names)
-    return values + [value for env in further if (value := _tried(node, env)) is not None] + steps
-
-
-def _tried(node: Node, env: dict[str, Value]) -> Value | None:
-    """The value there, None where it is too large: 2^n far away."""
-    try:
-        return evaluate(node, env)
-    except Unreadable:
-        return None
-
-
-def _in_bars(node: Node, name: str) -> bool:
-    """Whether the absolute value of an expression with the variable is taken: |z|^2 is not z^2."""
-    if not isinstance(node, Op):
-        return False
-    return (node.name == "abs" and name in variables(node)) or any(_in_bars(arg, name) for arg in node.args)
+    return values + [value for env in further if (value := tried(node, env)) is not None] + steps
 
 
 def _beside(name: str, index: int) -> Value:
@@ -67,11 +53,10 @@ def expression_key(node: Node, significant: int = 0) -> tuple[KeyKind, str]:
 
 def values_key(values: list[Value], significant: int = 0) -> tuple[KeyKind, str]:
     """(kind, value) of an expression with these values at the points."""
-    constant = _constant(values)
-    if constant is not None:
-        return constant_key(constant, significant)
-    text = ";".join(digits(v) for v in values)
-    return "fingerprint", "f:" + hashed(text)
+    said = [digits(v) for v in values] if len(values) > 1 else [""]
+    if len({*said}) == 1:  # one value, that depends on no variable
+        return constant_key(values[0], significant)
+    return "fingerprint", "f:" + hashed(";".join(said))
 
 
 def constant_key(value: Value, significant: int = 0) -> tuple[KeyKind, str]:
@@ -82,15 +67,6 @@ def constant_key(value: Value, significant: int = 0) -> tuple[KeyKind, str]:
     if exact is not None:
         return "exact", short(_spelled(exact))
     return "fingerprint", short("~" + digits(value))
-
-
-def _constant(values: list[Value]) -> Value | None:
-    """The one value of an expression that does not depend on its variables."""
-    if len(values) == 1:
-        return values[0]
-    if len({digits(v) for v in values}) == 1:
-        return values[0]
-    return None
 
 
 def _spelled(value: int | Fraction) -> str:

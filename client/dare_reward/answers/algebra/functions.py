@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from ..kinds import Unreadable
 from ..tables import words
-from .arithmetic import add, add2, div, exp, ln, log, mul, power, product, root, sqrt, zero
+from .arithmetic import add, add2, div, exp, ln, log, mul, power, product, sqrt
 from .numbers import (
     Value,
     bounded,
@@ -25,32 +25,30 @@ MAX_FACTORIAL = 2_100
 MAX_BINOMIAL = 5_000
 
 
-def _trig(name: str) -> Callable[[Value], Value]:
+def _wave(name: str, *, turned: bool = False) -> Callable[[Value], Value]:
+    """A sine or cosine, which turns with its argument's real part and grows with the other; `turned`: hyperbolic."""
+
     def f(a: Value) -> Value:
         ctx, x = context(), computed(a)
-        check_angle(ctx.re(x))
-        check_log(abs(ctx.im(x)))
+        turns, grows = (ctx.im(x), ctx.re(x)) if turned else (ctx.re(x), ctx.im(x))
+        check_angle(turns)
+        check_log(abs(grows))
         out = getattr(ctx, name)(x)
         return 0 if abs(out) <= ctx.noise * max(1, abs(x)) and abs(x) >= 0.001 else out  # a small sine is its value
 
     return f
 
 
-_sin, _cos = _trig("sin"), _trig("cos")
+_sin, _cos = _wave("sin"), _wave("cos")
+_sinh, _cosh = _wave("sinh", turned=True), _wave("cosh", turned=True)
+
+
+def _one(_: Value) -> Value:
+    return 1
 
 
 def _inverse(name: str) -> Callable[[Value], Value]:
-    return lambda a: zero(getattr(context(), name)(computed(a)))
-
-
-def _hyperbolic(name: str) -> Callable[[Value], Value]:
-    def f(a: Value) -> Value:
-        x = computed(a)
-        check_log(abs(context().re(x)))
-        check_angle(context().im(x))
-        return zero(getattr(context(), name)(x))
-
-    return f
+    return lambda a: getattr(context(), name)(computed(a))
 
 
 def _factorial(a: Value) -> Value:
@@ -124,53 +122,46 @@ def _zeta(a: Value) -> Value:
     return context().zeta(computed(a))
 
 
-# Steps beside those for the size of the result.
-COSTS = dict.fromkeys(
-    words("exp cis ln lg log sin cos tan cot sec csc sinh cosh tanh coth sech csch sqrt root cbrt pow"), 30
-) | {
-    **dict.fromkeys(words("arcsin arccos arctan arccot arcsec arccsc arsinh arcosh artanh factorial Gamma binom"), 60),
-    "zeta": 400,
-}
-RULES: dict[str, tuple[int, Callable[..., Value]]] = {
-    "add": (0, add),
-    "mul": (0, product),
-    "div": (2, div),
-    "neg": (1, lambda a: -a),
-    "pow": (2, power),
-    "root": (2, root),
-    "sqrt": (1, sqrt),
-    "cbrt": (1, lambda a: root(a, 3)),
-    "abs": (1, abs),
-    "mod": (2, _mod),
-    "deg": (1, lambda a: mul(mul(a, Fraction(1, 180)), context().pi * 1)),
-    "factorial": (1, _factorial),
-    "factorial2": (1, _factorial2),
-    "Gamma": (1, lambda a: _factorial(add2(a, -1))),
-    "zeta": (1, _zeta),
-    "binom": (2, _binom),
-    "floor": (1, _round_to("floor")),
-    "ceil": (1, _round_to("ceil")),
-    "gcd": (0, lambda *a: math.gcd(*_integers(a))),
-    "lcm": (0, lambda *a: math.lcm(*_integers(a))),
-    "max": (0, _extreme(max)),
-    "min": (0, _extreme(min)),
-    "exp": (1, exp),
-    "cis": (1, lambda a: exp(mul(context().j * 1, a))),
-    "ln": (1, ln),
-    "lg": (1, log),
-    "log": (0, log),
-    "sin": (1, _sin),
-    "cos": (1, _cos),
-    "tan": (1, lambda a: div(_sin(a), _cos(a))),
-    "cot": (1, lambda a: div(_cos(a), _sin(a))),
-    "sec": (1, lambda a: div(1, _cos(a))),
-    "csc": (1, lambda a: div(1, _sin(a))),
-    "coth": (1, lambda a: div(1, _hyperbolic("tanh")(a))),
-    "sech": (1, lambda a: div(1, _hyperbolic("cosh")(a))),
-    "csch": (1, lambda a: div(1, _hyperbolic("sinh")(a))),
+# How many arguments a function takes, 0 for any number; its steps beside those for the size of the result.
+RULES: dict[str, tuple[int, int, Callable[..., Value]]] = {
+    "add": (0, 2, add),
+    "mul": (0, 2, product),
+    "div": (2, 2, div),
+    "neg": (1, 2, lambda a: -a),
+    "pow": (2, 30, power),
+    "root": (2, 30, lambda a, n: power(a, div(1, n))),
+    "sqrt": (1, 30, sqrt),
+    "cbrt": (1, 30, lambda a: power(a, Fraction(1, 3))),
+    "abs": (1, 2, abs),
+    "mod": (2, 2, _mod),
+    "deg": (1, 2, lambda a: mul(mul(a, Fraction(1, 180)), context().pi * 1)),
+    "factorial": (1, 60, _factorial),
+    "factorial2": (1, 2, _factorial2),
+    "Gamma": (1, 60, lambda a: _factorial(add2(a, -1))),
+    "zeta": (1, 400, _zeta),
+    "binom": (2, 60, _binom),
+    "floor": (1, 2, _round_to("floor")),
+    "ceil": (1, 2, _round_to("ceil")),
+    "gcd": (0, 2, lambda *a: math.gcd(*_integers(a))),
+    "lcm": (0, 2, lambda *a: math.lcm(*_integers(a))),
+    "max": (0, 2, _extreme(max)),
+    "min": (0, 2, _extreme(min)),
+    "exp": (1, 30, exp),
+    "cis": (1, 30, lambda a: exp(mul(context().j * 1, a))),
+    "ln": (1, 30, ln),
+    "lg": (1, 30, log),
+    "log": (0, 30, log),
+    "sin": (1, 30, _sin),
+    "cos": (1, 30, _cos),
+    "sinh": (1, 30, _sinh),
+    "cosh": (1, 30, _cosh),
     **{
-        ("ar" if "h" in name else "arc") + name: (1, _inverse("a" + name))
+        name + h: (1, 30, lambda a, top=top, bottom=bottom: div(top(a), bottom(a)))
+        for h, sin, cos in (("", _sin, _cos), ("h", _sinh, _cosh))
+        for name, top, bottom in (("tan", sin, cos), ("cot", cos, sin), ("sec", _one, cos), ("csc", _one, sin))
+    },
+    **{
+        ("ar" if "h" in name else "arc") + name: (1, 60, _inverse("a" + name))
         for name in words("sin cos tan cot sec csc sinh cosh tanh")
     },
-    **{name: (1, _hyperbolic(name)) for name in words("sinh cosh tanh")},
 }

@@ -30,21 +30,15 @@ def number(text: str) -> int | Fraction:
     if text.startswith("0" * MAX_ZEROS):
         raise Unreadable("too many zeros")
     mantissa, _, exponent = text.lower().partition("e")
-    if len(exponent) > 9 or (exponent and abs(int(exponent)) > MAX_DIGITS):
+    power = int(exponent or "0") if len(exponent) < 10 else MAX_DIGITS + 1
+    if abs(power) > MAX_DIGITS:
         raise Unreadable("too large an exponent")
-    if "(" in mantissa:
-        whole, cycle = mantissa.rstrip(")").split("(")
-        places = len(whole.partition(".")[2])
-        value = Fraction(
-            int(whole.replace(".", "") + cycle) - int(whole.replace(".", "")), (10 ** len(cycle) - 1) * 10**places
-        )
-    elif "." in mantissa:
-        whole, decimals = mantissa.split(".")
-        value = Fraction(int(whole + decimals or "0"), 10 ** len(decimals))
-    else:
-        value = Fraction(int(mantissa))
-    if exponent:
-        value *= Fraction(10) ** int(exponent)
+    start, _, cycle = mantissa.rstrip(")").partition("(")
+    whole, _, decimals = start.partition(".")
+    value = Fraction(int(whole + decimals))
+    if cycle:
+        value += Fraction(int(cycle), 10 ** len(cycle) - 1)
+    value *= Fraction(10) ** (power - len(decimals))
     return value.numerator if value.denominator == 1 else value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -39,3 +40,11 @@ def variables(node: Node, into: set[str] | None = None) -> set[str]:
         for arg in node.args:
             variables(arg, found)
     return found
+
+
+def operations(node: Node) -> Iterator[Op]:
+    """`node` and all in it that has arguments."""
+    if isinstance(node, Op):
+        yield node
+        for arg in node.args:
+            yield from operations(arg)

@@ -1,4 +1,4 @@
-"""Recursive descent from tokens to an expression tree. No evaluation happens here."""
+"""From tokens to an expression tree, by recursive descent. No evaluation happens here."""
 
 from __future__ import annotations
 
@@ -15,62 +15,65 @@ MAX_DEPTH = 60
 MAX_POSTFIX = 5
 MAX_SIGNS = 3
 MAX_BARS = 2
-_CLOSERS = {"(": ")", "[": "]", "{": "}", "\\{": "\\}", "lfloor": "rfloor", "lceil": "rceil"}
+_CLOSERS = {"(": ")", "[": "]", "{": "}", "\\{": "\\}", "lfloor": "rfloor", "lceil": "rceil", "|": "|"}
+_WRAPS = {"lfloor": "floor", "lceil": "ceil", "|": "abs"}  # what a bracket makes of what it holds
+_COMMANDS = {"frac": "div", "binom": "binom"}
+_OPENS = frozenset({*_CLOSERS, *_COMMANDS}) - {"|"}
 _PRODUCT_FUNCTIONS = frozenset("fghFGHJYK")
-
-
-def parse(tokens: Sequence[Token]) -> Node:
-    """The tree of a whole expression."""
-    refuse(tokens)
-    parser = _Parser(letters(tokens))
-    node = parser.sum(0)
-    if parser.take("choose"):
-        node = Op("binom", (node, parser.sum(0)))
-    if parser.i != len(parser.tokens):
-        raise Unreadable("something follows the expression")
-    return node
-
-
 _AFTER_NUMBER = frozenset("+-*^)}]")
 _PART = pattern(
     r"(?P<brace>\{ )?frac (?:\{ (\d{1,11}) \} \{ (\d{1,11}) \}|(\d)(\d))(?!\S)(?(brace) \})"
     r"|(\d{1,11}) / (\d{1,11})(?!\S)"
 )
+_END = Token("end", "")
 
 
-class _Cursor:
-    """The place in the list of tokens that the parser has reached, and how far it looks ahead."""
+def parse(tokens: Sequence[Token]) -> Node:
+    """The tree of a whole expression."""
+    refuse(tokens)
+    parser = _Parser([*letters(tokens), _END])
+    node = parser.choice(0)
+    if parser.here.kind != "end":
+        raise Unreadable("something follows the expression")
+    return node
+
+
+class _Parser:
+    """The place in the list of tokens; each method reads what its name says, from there on."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self.tokens = tokens
+        self.here = tokens[0]
         self.i = 0
         self.after_command = -1  # where the last \frac or \binom ended: a number may follow it
-        self.stops: list[str] = []
+        self.bars = 0  # how many | are open, within the innermost bracket
 
-    def peek(self, ahead: int = 0) -> Token | None:
-        i = self.i + ahead
-        return self.tokens[i] if i < len(self.tokens) else None
+    def next(self) -> Token:
+        token = self.here
+        if token.kind == "end":
+            raise Unreadable("an operand is missing")
+        self.i += 1
+        self.here = self.tokens[self.i]
+        return token
 
-    def at(self, *texts: str, ahead: int = 0) -> bool:
-        i = self.i + ahead
-        return i < len(self.tokens) and (t := self.tokens[i]).kind == "op" and t.text in texts
+    def at(self, *texts: str) -> bool:
+        return self.here.kind == "op" and self.here.text in texts
 
-    def take(self, *texts: str) -> bool:
-        if self.at(*texts):
-            self.i += 1
-            return True
-        return False
+    def take(self, text: str) -> bool:
+        if self.here.kind != "op" or self.here.text != text:
+            return False
+        self.i += 1
+        self.here = self.tokens[self.i]
+        return True
 
-    def expect(self, text: str) -> None:
-        if not self.take(text):
-            raise Unreadable(f"{text} is missing")
+    def choice(self, depth: int) -> Node:
+        node = self.sum(depth)
+        return Op("binom", (node, self.sum(depth))) if self.take("choose") else node
 
-
-class _Parser(_Cursor):
     def sum(self, depth: int) -> Node:
         terms = [self.term(depth)]
         while self.at("+", "-"):
-            minus = self.take("-") or not self.take("+")
+            minus = self.next().text == "-"
             node = self.term(depth)
             terms.append(Op("neg", (node,)) if minus else node)
         return terms[0] if len(terms) == 1 else Op("add", tuple(terms))
@@ -82,53 +85,48 @@ class _Parser(_Cursor):
             if self.take("*"):
                 factors.append(self.signed(depth))
             elif self.at("/", "mod"):
-                name = "div" if self.take("/") else "mod"
-                self.i += name == "mod"
+                name = "div" if self.next().text == "/" else "mod"
                 quotients += 1
                 if depth + quotients > MAX_DEPTH:
                     raise Unreadable("too deep")
                 factors = [Op(name, (_product(factors), self.signed(depth)))]
             elif self.starts_factor():
-                before = self.tokens[self.i - 1]
-                here = self.tokens[self.i]
-                apart = self.i == self.after_command or (here.space and _is_power(factors[-1]))  # 2^6 3^5
-                if here.kind == "num" and before.kind == "num" and not apart:
-                    raise Unreadable("two numbers side by side")
-                if here.kind == "num" and before.kind == "let" and not here.space and self.i != self.after_command:
-                    raise Unreadable("an index or a power that lost its sign")  # x1 is not x, x2 not 2x
+                before, here = self.tokens[self.i - 1], self.here
+                if here.kind == "num" and self.i != self.after_command:
+                    apart = here.space and isinstance(factors[-1], Op) and factors[-1].name == "pow"  # 2^6 3^5
+                    if before.kind == "num" and not apart:
+                        raise Unreadable("two numbers side by side")
+                    if before.kind == "let" and not here.space:
+                        raise Unreadable("an index or a power that lost its sign")  # x1 is not x, x2 not 2x
                 factors.append(self.power(depth))
             else:
                 return _product(factors)
 
     def starts_factor(self) -> bool:
-        t = self.peek()
-        if t is None:
-            return False
-        if t.kind in {"num", "let", "fn"}:
-            return True
-        if t.text == "|":
-            return "|" not in self.stops
-        return t.kind == "op" and t.text in {"(", "[", "{", "\\{", "lfloor", "lceil", "frac", "binom"}
+        t = self.here
+        if t.kind == "op":
+            return t.text in _OPENS or (t.text == "|" and not self.bars)
+        return t.kind in {"num", "let", "fn"}
 
     def signed(self, depth: int) -> Node:
         minus = False
         for _ in range(MAX_SIGNS):
-            if self.take("-"):
-                minus = not minus
-            elif not self.take("+"):
+            if not self.at("+", "-"):
                 break
+            minus ^= self.next().text == "-"
         node = self.power(depth)
         return Op("neg", (node,)) if minus else node
 
-    def power(self, depth: int) -> Node:
-        node = self.primary(depth)
+    def power(self, depth: int, *, exponent: bool = False) -> Node:
+        """A factor with what stands behind it; an exponent takes no mixed number and no degrees."""
+        node = self.primary(depth, mixed=not exponent)
         for _ in range(MAX_POSTFIX):
-            if (t := self.peek()) is None or t.kind != "op":
+            if self.here.kind != "op":
                 return node
             if self.take("!"):
-                double = self.at("!") and not self.tokens[self.i].space and self.take("!")
+                double = self.at("!") and not self.here.space and self.take("!")
                 node = Op("factorial2" if double else "factorial", (node,))
-            elif self.take("deg"):
+            elif not exponent and self.take("deg"):
                 node = Op("deg", (node,))
             elif self.take("^"):
                 return Op("pow", (node, self.exponent(depth + 1)))
@@ -141,178 +139,131 @@ class _Parser(_Cursor):
             raise Unreadable("too deep")
         if self.take("-"):
             return Op("neg", (self.exponent(depth + 1),))
-        if self.take("+"):
-            return self.exponent(depth + 1)
-        base = self.primary(depth, mixed=False)
-        if self.take("^"):
-            return Op("pow", (base, self.exponent(depth + 1)))
-        if self.take("!"):
-            return Op("factorial", (base,))
-        return base
+        return self.exponent(depth + 1) if self.take("+") else self.power(depth, exponent=True)
 
-    def primary(self, depth: int, *, mixed: bool = True) -> Node:
+    def primary(self, depth: int, *, mixed: bool = False) -> Node:
         if depth > MAX_DEPTH:
             raise Unreadable("too deep")
-        t = self.peek()
-        if t is None:
-            raise Unreadable("an operand is missing")
-        self.i += 1
+        t = self.next()
         if t.kind == "num":
             return self.mixed(t) if mixed else Number(number(t.text))
         if t.kind == "let":
             return self.letter(t, depth)
         if t.kind == "fn":
             return self.function(t.text, depth)
-        if t.kind == "op":
-            if t.text in _CLOSERS:
-                return self.group(t.text, depth)
-            if t.text == "|" and len(self.stops) < MAX_BARS:
-                self.stops.append("|")
-                node = self.sum(depth + 1)
-                self.stops.pop()
-                self.expect("|")
-                return Op("abs", (node,))
-            if t.text in {"frac", "binom"}:
-                args = (self.argument(depth + 1), self.argument(depth + 1))
-                self.after_command = self.i
-                return Op("div" if t.text == "frac" else "binom", args)
-        raise Unreadable("no operand")
+        if t.kind != "op":
+            raise Unreadable("no operand")
+        if t.text in _COMMANDS:
+            first, second = self.argument(depth + 1), self.argument(depth + 1)
+            self.after_command = self.i
+            return Op(_COMMANDS[t.text], (first, second))
+        bars = self.bars + 1 if t.text == "|" else 0
+        if t.text not in _CLOSERS or bars > MAX_BARS:
+            raise Unreadable("no operand")
+        args = self.enclosed(t.text, depth + 1, bars)
+        if len(args) > 1:
+            raise Unreadable("a tuple in an expression")
+        return Op(_WRAPS[t.text], args) if t.text in _WRAPS else args[0]
 
-    def group(self, opener: str, depth: int) -> Node:
-        stops, self.stops = self.stops, []
-        node = self.sum(depth + 1)
-        if opener == "{" and self.take("choose"):
-            node = Op("binom", (node, self.sum(depth + 1)))
-        self.expect(_CLOSERS[opener])
-        self.stops = stops
-        return Op({"lfloor": "floor", "lceil": "ceil"}[opener], (node,)) if opener in {"lfloor", "lceil"} else node
+    def enclosed(self, opener: str, depth: int, bars: int = 0) -> tuple[Node, ...]:
+        """What stands between commas up to the bracket that closes the one before."""
+        outside, self.bars = self.bars, bars
+        args = [self.choice(depth)]
+        while self.take(","):
+            args.append(self.choice(depth))
+        if not self.take(_CLOSERS[opener]):
+            raise Unreadable("an open bracket")
+        self.bars = outside
+        return tuple(args)
 
     def mixed(self, t: Token) -> Node:
         """`1 1/2` and `1\\frac{1}{2}` are one and a half; `2\\frac{3}{2}` is a product."""
         whole = Number(number(t.text))
-        following = self.peek()
-        if following is None or following.text in _AFTER_NUMBER or not t.text.isdigit():
+        following = self.here
+        if following.kind == "end" or following.text in _AFTER_NUMBER or not t.text.isdigit():
             return whole
         m = _PART.match(" ".join([t.text for t in self.tokens[self.i : self.i + 9]]))
         top, bottom = (int(digits) for digits in m.groups()[1:] if digits) if m else (0, 0)
         if m is None or not 0 < top < bottom or not (following.space or following.kind == "op"):
             return whole
         self.i += m[0].count(" ") + 1
+        self.here = self.tokens[self.i]
         return Number(whole.value + Fraction(top, bottom))
 
     def argument(self, depth: int) -> Node:
         """What \\frac or \\binom takes: a group or one character, so that \\frac12 is a half."""
-        t = self.peek()
-        if t is None:
-            raise Unreadable("an argument is missing")
-        if t.kind == "num" and len(t.text) > 1:
-            if not t.text.isdigit():
-                raise Unreadable("an argument without braces")
-            self.tokens[self.i] = Token("num", t.text[1:])
-            return Number(int(t.text[0]))
-        return self.primary(depth, mixed=False)
+        t = self.here
+        if t.kind != "num" or len(t.text) == 1:
+            return self.primary(depth)
+        if not t.text.isdigit():
+            raise Unreadable("an argument without braces")
+        self.here = self.tokens[self.i] = Token("num", t.text[1:])
+        return Number(int(t.text[0]))
 
     def letter(self, t: Token, depth: int) -> Node:
         name = t.text
-        if self.at("_"):
+        if self.take("_"):
             name += "_" + self.subscript()
         while self.take("'"):
             name += "'"
         if self.at("(", "[") and self.is_call(name):
-            closer = _CLOSERS[self.tokens[self.i].text]
-            self.i += 1
-            args = self.arguments(depth + 1, closer)
-            if name == "C" and len(args) == 2:
-                return Op("binom", args)
-            return Op("call " + name, args)
-        if name in {"pi", "e", "i"}:
-            return Constant(name)
-        return Variable(name)
+            args = self.enclosed(self.next().text, depth + 1)
+            return Op("binom" if name == "C" and len(args) == 2 else "call " + name, args)
+        return Constant(name) if name in {"pi", "e", "i"} else Variable(name)
+
+    def subscript(self) -> str:
+        t = self.next()
+        if t.text != "{":
+            return t.text
+        start, depth = self.i, 1
+        while depth:
+            t = self.next()
+            depth += (t.text == "{") - (t.text == "}")
+        return "".join(t.text for t in self.tokens[start : self.i - 1])
 
     def is_call(self, name: str) -> bool:
         """f(x) is a value of f, x(x+1) is a product; J_0(2x) is not 2 J_0(x)."""
-        if self.peek() is None or (t := self.peek()) is None or t.space:
+        if self.here.space:
             return False
         if name[0] in _PRODUCT_FUNCTIONS or "'" in name:
             return True
-        inner: list[Token] = []
-        for t in self.tokens[self.i + 1 :]:
-            if t.text in {")", "]"}:
-                break
-            inner.append(t)
-        if any(t.text == "," for t in inner):
-            return True
-        return name[0].isupper() and len(name) < 4 and not any(t.text in {"+", "-", "("} for t in inner)
-
-    def arguments(self, depth: int, closer: str) -> tuple[Node, ...]:
-        stops, self.stops = self.stops, []
-        args = [self.sum(depth)]
-        while self.take(","):
-            args.append(self.sum(depth))
-        self.expect(closer)
-        self.stops = stops
-        return tuple(args)
-
-    def subscript(self) -> str:
-        self.expect("_")
-        t = self.peek()
-        if t is None:
-            raise Unreadable("a subscript is missing")
-        self.i += 1
-        if t.text != "{":
-            return t.text
-        parts: list[str] = []
-        depth = 1
-        while True:
-            t = self.peek()
-            if t is None:
-                raise Unreadable("open brace")
-            self.i += 1
-            depth += (t.text == "{") - (t.text == "}")
-            if depth == 0:
-                return "".join(parts)
-            parts.append(t.text)
+        rest = [t.text for t in self.tokens[self.i + 1 :]]
+        inner = frozenset(rest[: next((n for n, text in enumerate(rest) if text in {")", "]"}), None)])
+        return "," in inner or (name[0].isupper() and len(name) < 4 and inner.isdisjoint("+-("))
 
     def function(self, name: str, depth: int) -> Node:
+        index = self.enclosed("[", depth + 1) if name == "sqrt" and self.take("[") else ()
         base: Node | None = None
-        index: Node | None = None
         exponent: Node | None = None
-        if name == "sqrt" and self.take("["):
-            index = self.sum(depth + 1)
-            self.expect("]")
         while self.at("_", "^"):
-            if self.take("_"):
-                base = self.primary(depth + 1, mixed=False)
-            elif self.take("^"):
+            if self.next().text == "_":
+                base = self.primary(depth + 1)
+            else:
                 exponent = self.exponent(depth + 1)
         args = self.function_arguments(name, depth)
-        if index is not None:
-            node: Node = Op("root", (args[0], index))
+        if index:
+            node: Node = Op("root", (args[0], *index))
         elif base is not None:
             if name != "log" or len(args) != 1:
                 raise Unreadable("a function with a subscript")
             node = Op("div", (Op("ln", args), Op("ln", (base,))))
         else:
             node = Op(name, args)
-        if exponent is None:
-            return node
         if exponent == Op("neg", (Number(1),)):
             return Op("arc" + name, args)  # of a function that has none: no such function
-        return Op("pow", (node, exponent))
+        return node if exponent is None else Op("pow", (node, exponent))
 
     def function_arguments(self, name: str, depth: int) -> tuple[Node, ...]:
         if self.take("("):
-            return self.arguments(depth + 1, ")")
+            return self.enclosed("(", depth + 1)
         if name in {"sqrt", "cbrt"}:
-            return (self.primary(depth + 1, mixed=False),)
+            return (self.primary(depth + 1),)
         if self.take("\\{"):
-            return self.arguments(depth + 1, "\\}")
-        if self.take("{"):
-            args = self.arguments(depth + 1, "}")
-            if not self.at("^", "/", "*") and not self.starts_factor():
-                return args
-            return (self.loose(depth + 1, args[0]),)
-        return (self.loose(depth + 1, None),)
+            return self.enclosed("\\{", depth + 1)
+        if not self.take("{"):
+            return (self.loose(depth + 1, None),)
+        args = self.enclosed("{", depth + 1)
+        return (self.loose(depth + 1, args[0]),) if self.at("^", "/", "*") or self.starts_factor() else args
 
     def loose(self, depth: int, first: Node | None) -> Node:
         """The argument of `\\sin 2x`: the factors up to the next function, sign or written product."""
@@ -323,25 +274,14 @@ class _Parser(_Cursor):
         if first is not None and self.take("^"):
             first = Op("pow", (first, self.exponent(depth + 1)))
         factors = [self.power(depth) if first is None else first]
-        while True:
-            t = self.peek()
-            if t is not None and t.kind != "fn" and self.starts_factor() and not self.at("(", "|", "[", "\\{"):
-                factors.append(self.power(depth))
-            elif (
-                t is not None
-                and t.text == "/"
-                and self.tokens[self.i - 1].kind in {"num", "let"}
-                and (n := self.peek(1))
-                and n.kind == "num"
-            ):
-                self.i += 1
-                return Op("div", (_product(factors), self.power(depth)))
-            else:
-                return _product(factors)
-
-
-def _is_power(node: Node) -> bool:
-    return isinstance(node, Op) and node.name == "pow"
+        while self.here.kind != "fn" and self.starts_factor() and not self.at("(", "|", "[", "\\{"):
+            factors.append(self.power(depth))
+        node = _product(factors)
+        plain = self.tokens[self.i - 1].kind in {"num", "let"}
+        if plain and self.at("/") and self.tokens[self.i + 1].kind == "num":
+            self.next()
+            node = Op("div", (node, self.power(depth)))
+        return node
 
 
 def _product(factors: Sequence[Node]) -> Node:

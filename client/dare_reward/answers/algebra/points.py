@@ -11,9 +11,8 @@ from functools import lru_cache
 from itertools import permutations
 
 from ..hashes import seed
-from ..kinds import Unreadable
-from .evaluate import evaluate
-from .nodes import Node, Number, Op, variables
+from .evaluate import tried
+from .nodes import Node, Number, Op, operations, variables
 from .numbers import Value
 
 POINTS = 3
@@ -84,9 +83,7 @@ def _small(name: str, j: int) -> Fraction:
 
 def jumps(node: Node) -> bool:
     """Whether the floor or the ceiling of something with a variable is taken."""
-    if not isinstance(node, Op):
-        return False
-    return (node.name in {"floor", "ceil"} and bool(variables(node))) or any(jumps(arg) for arg in node.args)
+    return any(op.name in {"floor", "ceil"} and variables(op) for op in operations(node))
 
 
 def hidden(node: Node, names: Sequence[str]) -> list[dict[str, Value]]:
@@ -104,14 +101,8 @@ def hidden(node: Node, names: Sequence[str]) -> list[dict[str, Value]]:
 
 def _signs(nodes: Sequence[Node], env: Mapping[str, Value]) -> tuple[bool | None, ...]:
     """Whether each is positive; None where it has no real value."""
-    found: list[bool | None] = []
-    for node in nodes:
-        try:
-            value = evaluate(node, env)
-        except Unreadable:
-            value = None
-        found.append(None if value is None or hasattr(value, "_mpc_") else bool(value > 0))
-    return tuple(found)
+    values = [tried(node, env) for node in nodes]
+    return tuple([None if value is None or hasattr(value, "_mpc_") else bool(value > 0) for value in values])
 
 
 def _insides(node: Node) -> Iterator[Node]:
@@ -124,27 +115,24 @@ def _insides(node: Node) -> Iterator[Node]:
         return
     if node.name == "abs" and variables(node):
         yield node.args[0]
-    elif node.name == "sqrt":
+    elif node.name == "sqrt" or (node.name == "pow" and node.args[1] == _HALF):
         yield from _squared(node.args[0], 2)
     elif node.name == "root" and node.args[1] in _EVEN:
-        yield from _squared(node.args[0], 2 * (1 + _EVEN.index(node.args[1])))
-    elif node.name == "pow" and node.args[1] == Op("div", (Number(1), Number(2))):
-        yield from _squared(node.args[0], 2)
+        yield from _squared(node.args[0], _EVEN[node.args[1]])
     for arg in node.args:
         yield from _insides(arg)
 
 
-_EVEN = (Number(2), Number(4), Number(6))
+_EVEN: dict[Node, int] = {Number(n): n for n in (2, 4, 6)}
+_HALF = Op("div", (Number(1), Number(2)))
 
 
 def _squared(node: Node, degree: int) -> Iterator[Node]:
     """The bases of the factors of `node` whose roots of this degree may have either sign: x of x^2 y, not of x^4."""
-    if not isinstance(node, Op):
-        return
-    if node.name == "pow":
-        power = node.args[1]
-        if isinstance(power, Number) and power.value % (2 * degree) == degree and variables(node.args[0]):
-            yield node.args[0]
-    elif node.name in {"mul", "div"}:
+    if isinstance(node, Op) and node.name == "pow":
+        base, power = node.args
+        if isinstance(power, Number) and power.value % (2 * degree) == degree and variables(base):
+            yield base
+    elif isinstance(node, Op) and node.name in {"mul", "div"}:
         for arg in node.args:
             yield from _squared(arg, degree)

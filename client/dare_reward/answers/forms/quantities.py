@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 
 from ..._pattern import pattern
@@ -14,70 +15,41 @@ from ..hashes import short
 from ..kinds import Unreadable
 from ..rules import Rules
 from ..tables import words
-from .intervals import PLUS_INFINITY, REALS, Endpoint, infinity, interval
+from .intervals import PLUS_INFINITY, REALS, Endpoint, interval
 from .reading import Reading, interval_reading
 
 _BASES = {w: n for n, w in enumerate(words("two three four five six seven eight nine ten eleven twelve"), 2)} | {
     "sixteen": 16
 }
-_DIGITS = pattern(r"[0-9A-Za-z]{1,64}")
+_NUMERAL = r"-?\d{1,64}|\d[\dA-Za-z]{1,64}"
+_BASED = pattern(rf"(?:({_NUMERAL})|\(({_NUMERAL})\))(?:_[{{(]*|(?=base))(?:base)? *(?P<base>\w+)[)}}]*", re.ASCII)
+# Sets of numbers (their names are marked "set "), the empty set, infinity, an ellipsis.
+_FIXED = {end: Reading("structured", end.lstrip("+")) for end in ("oo", "+oo", "-oo", "...")}
+_FIXED |= {f"set {name}": Reading("structured", f"set {name}") for name in "ZNQC"}
+_FIXED |= {"empty": interval_reading([]), "set R": interval_reading([REALS])}
+_POSITIVE = interval_reading([interval(Endpoint(Fraction(0), "0"), PLUS_INFINITY)])
+_FIXED |= dict.fromkeys(("set R^+", "set R^{+}", "set R_+", "set R_{+}"), _POSITIVE)
 
 
-def read_infinity(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
-    if (end := infinity(tokens)) is not None:
-        return Reading("structured", end.key)
-    if [t.text for t in tokens] == ["empty"]:
-        return interval_reading([])
-    return Reading("structured", "...") if [t.text for t in tokens] == ["..."] else None
-
-
-def read_number_set(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
-    if tokens[0].kind != "set":
+def read_fixed(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+    """What a few signs name as a whole."""
+    if len(tokens) > 5:
         return None
-    if "".join(t.text for t in tokens) in {"R^+", "R^{+}", "R_+", "R_{+}"}:
-        return interval_reading([interval(Endpoint(Fraction(0), "0"), PLUS_INFINITY)])
-    if len(tokens) != 1:
-        return None
-    return interval_reading([REALS]) if tokens[0].text == "R" else Reading("structured", "set " + tokens[0].text)
+    return _FIXED.get("".join([f"set {t.text}" if t.kind == "set" else t.text for t in tokens]))
 
 
 def read_base(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
     """`204_5`: the digits, with the base as their tag."""
-    at = next(
-        (
-            n
-            for n, t in enumerate(tokens)
-            if t.text == "_" or (t.kind in {"word", "text"} and t.text.startswith("base"))
-        ),
-        None,
+    m = _BASED.fullmatch("".join([t.text for t in tokens]))
+    said = m["base"].lower() if m else ""
+    base = int(said[:4]) if said.isdigit() else _BASES.get(said, 0)
+    if m is None or not 1 < base < 37:
+        return None
+    digits = m[1] or m[2]
+    kind, value = (
+        ("exact", str(int(digits))) if digits.lstrip("-").isdigit() else ("structured", digits.upper().lstrip("0"))
     )
-    if at is None or at == 0:
-        return None
-    head, tail = tokens[:at], tokens[at:]
-    if head[0].text == "(" and head[-1].text == ")":
-        head = head[1:-1]
-    base = _base_of(" ".join(t.text for t in tail if t.text not in {"_", "{", "}", "(", ")"}))
-    word = "".join(t.text for t in head)
-    if base is None or not _is_numeral(head):
-        return None
-    if word.lstrip("-").isdigit():
-        return Reading("exact", str(int(word)), frozenset({f"unit=base {base}"}))
-    return Reading("structured", word.upper().lstrip("0"), frozenset({f"unit=base {base}"}))
-
-
-def _is_numeral(head: list[Token]) -> bool:
-    """Digits, letters after the first, and a sign before a plain number."""
-    if head and head[0].text == "-":
-        return len(head) == 2 and head[1].kind == "num"
-    digits = all(t.kind in {"num", "let", "word", "text"} and _DIGITS.fullmatch(t.text) for t in head)
-    return bool(head) and digits and head[0].kind == "num"
-
-
-def _base_of(text: str) -> int | None:
-    word = text.lower().removeprefix("base").strip()
-    if word.isdigit() and 2 <= int(word[:4]) <= 36:
-        return int(word)
-    return _BASES.get(word)
+    return Reading(kind, value, frozenset({f"unit=base {base}"}))
 
 
 def read_ratio(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
+from types import MappingProxyType
 
-from ..algebra.evaluate import evaluate
-from ..algebra.fingerprint import expression_key, values_at, values_key
+from ..algebra.evaluate import evaluate, tried
+from ..algebra.fingerprint import constant_key, expression_key, values_at, values_key
 from ..algebra.nodes import Node, Number, Op, Variable, variables
 from ..algebra.numbers import Value, as_fraction, charge, digits, real
 from ..algebra.parse import parse
@@ -36,9 +37,10 @@ from .units import split_unit
 RELATIONS = ("=", "~", "<", ">", "<=", ">=", "!=", "in")
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _PREFERRED = ("z", "y", "x")  # a line or a plane is solved for the last coordinate that it determines
+Zeros = tuple[list[Value], bool]
 _CONSTANTS = frozenset({"pi", "e", "i"})
-_PROBES = (Fraction(0), Fraction(1), Fraction(-7, 3), Fraction(19, 5))
-_NOISE = 40
+_PROBES = (Fraction(0), Fraction(1), Fraction(-1), Fraction(7, 3), Fraction(-19, 5))
+_NOISE = 40  # digits below the largest value at which a coefficient is rounding error
 
 
 def read_relation(tokens: list[Token], rules: Rules, depth: int, read: Reader) -> Reading:
@@ -148,7 +150,7 @@ def _is_plane_curve(left: Sequence[Token], right: Sequence[Token]) -> bool:
 
 def _implicit(left: Node, right: Node, rules: Rules) -> Reading:
     """`L = R` with variables on both sides: solved for a variable in which it is linear, else L - R up to a factor."""
-    difference = Op("add", (left, Op("neg", (right,))))
+    difference = _minus(left, right)
     names = sorted(variables(difference))
     if not names:
         if expression_key(difference) != ("exact", "0"):
@@ -165,10 +167,21 @@ def _implicit(left: Node, right: Node, rules: Rules) -> Reading:
         if solved is not None and (len(names) == 1 or len({digits(v) for v in solved}) > 1):
             kind, value = values_key(solved, rules.significant)
             return Reading(kind, value, frozenset({"name=" + name}))
-    if len(names) == 1 and (roots := _roots(difference, names[0], rules)) is not None:
-        return roots
-    values = [evaluate(difference, _at(names, j)) for j in range(POINTS)]
-    return Reading("structured", "eq:" + short(_ratios(values, signed=False)))
+    if len(names) == 1 and (found := _zeros(difference, names[0])) is not None:
+        return _solutions_of(names[0], [Reading(*constant_key(zero, rules.significant)) for zero in found[0]])
+    return Reading("structured", "eq:" + short(_ratios(_values(difference, names), signed=False)))
+
+
+def _solutions_of(name: str, zeros: Sequence[Reading]) -> Reading:
+    """Both solutions of a quadratic equation, as a list of them reads; a double one is one solution."""
+    tags = frozenset({"name=" + name})
+    if zeros[0] == zeros[1]:
+        return tagged(zeros[0], *tags)
+    return Reading("structured", listing(zeros, ordered=False, distinct=True), tags, items=tuple(zeros))
+
+
+def _minus(left: Node, right: Node) -> Node:
+    return Op("add", (left, Op("neg", (right,))))
 
 
 def _stated(left: Node, right: Node, names: Sequence[str], rules: Rules) -> Reading | None:
@@ -188,48 +201,59 @@ def _at(names: Sequence[str], j: int) -> dict[str, Value]:
     return {name: point(name, j) for name in names}
 
 
+def _values(node: Node, names: Sequence[str]) -> list[Value]:
+    return [evaluate(node, _at(names, j)) for j in range(POINTS)]
+
+
+def _exact(value: Value) -> Fraction:
+    return Fraction(value) if isinstance(value, int | Fraction) else as_fraction(value)
+
+
 def _solved(difference: Node, name: str, names: Sequence[str]) -> list[Value] | None:
     """The values of `name` at the points of the other variables, where the equation is linear in it."""
     others = [n for n in names if n != name]
-    roots = [_root(difference, name, _at(others, j)) for j in range(POINTS if others else 1)]
-    return None if None in roots else [r[0] for r in roots if r is not None]
-
-
-def _root(difference: Node, name: str, env: Mapping[str, Value]) -> tuple[Value, bool] | None:
-    """Where a linear function of `name` is zero and whether it rises; None where it bends, is constant or undefined."""
-    charge(30)
-    try:
-        values = [evaluate(difference, {**env, name: probe}) for probe in _PROBES]
-    except Unreadable:
-        return None
-    if any(hasattr(v, "_mpc_") for v in values):
-        return None
-    exact = [v if isinstance(v, int | Fraction) else as_fraction(v) for v in values]
-    offset = exact[0]
-    slope = exact[1] - offset
-    scale = max(abs(Fraction(v)) for v in exact)
-    if abs(slope) * 10**_NOISE <= scale:
-        return None
-    for probe, v in zip(_PROBES[2:], exact[2:], strict=True):
-        if abs(offset + slope * probe - v) * 10**_NOISE > scale:
+    solved: list[Value] = []
+    for j in range(POINTS if others else 1):
+        found = _zeros(difference, name, _at(others, j))
+        if found is None or len(found[0]) > 1:
             return None
-    root = -Fraction(offset) / slope
-    if all(isinstance(v, int | Fraction) for v in values):
-        return root, slope > 0
-    return real(root), slope > 0
+        solved += found[0]
+    return solved
+
+
+def _zeros(difference: Node, name: str, env: Mapping[str, Value] = MappingProxyType({})) -> Zeros | None:
+    """The zeros of a function of `name`, in order, and whether it ends above zero; None where it is no polynomial.
+
+    It is one if it is linear, or quadratic with rational coefficients. The two zeros may be one, or no real ones.
+    """
+    charge(30)
+    values = [tried(difference, {**env, name: probe}) for probe in _PROBES]
+    if any(v is None or hasattr(v, "_mpc_") for v in values):
+        return None
+    rational = all(isinstance(v, int | Fraction) for v in values)
+    at = [_exact(v) for v in values]
+    noise = 0 if rational else max(map(abs, at)) / 10**_NOISE
+    a, b, c = (at[1] + at[2]) / 2 - at[0], (at[1] - at[2]) / 2, at[0]
+    if abs(a) <= noise:
+        a = Fraction(0)
+    if any(abs(a * x * x + b * x + c - v) > noise for x, v in zip(_PROBES, at, strict=True)):
+        return None
+    if not a:
+        zero = None if abs(b) <= noise else -c / b
+        return None if zero is None else ([zero if rational else real(zero)], b > 0)
+    if not rational:
+        return None
+    spread, middle = Op("sqrt", (Number((b * b / 4 - a * c) / (a * a)),)), Number(-b / (2 * a))
+    return [evaluate(Op("add", (middle, side)), {}) for side in (Op("neg", (spread,)), spread)], a > 0
 
 
 def _ratios(values: Sequence[Value], *, signed: bool) -> str:
     """Values up to one factor (up to a positive one where `signed`)."""
-    first = values[0]
-    if first == 0 or any(hasattr(v, "_mpc_") for v in values[:1]):
-        raise Unreadable("no scale")
-    exact = [None if hasattr(v, "_mpc_") else v if isinstance(v, int | Fraction) else as_fraction(v) for v in values]
-    if any(v is None for v in exact):
-        raise Unreadable("not real everywhere")
-    numbers = [Fraction(v) for v in exact if v is not None]
-    head = ("+" if numbers[0] > 0 else "-") if signed else ""
-    return head + ";".join(digits(v / numbers[0]) for v in numbers[1:])
+    if values[0] == 0 or any(hasattr(v, "_mpc_") for v in values):
+        raise Unreadable("no scale, or not real everywhere")
+    first, *others = map(_exact, values)
+    head = ("+" if first > 0 else "-") if signed else ""
+    return head + ";".join(digits(v / first) for v in others)
 
 
 def _membership(parts: list[list[Token]], rules: Rules, depth: int, read: Reader) -> Reading:
@@ -260,113 +284,49 @@ def _scalar_endpoint(tokens: list[Token], rules: Rules) -> Endpoint:
 
 
 def _inequalities(parts: list[list[Token]], ops: list[str], rules: Rules) -> Reading:
-    sides = [_side(p) for p in parts]
-    nodes = [s for s in sides if not isinstance(s, Endpoint)]
-    names = sorted(set().union(*(variables(n) for n in nodes)))
-    if not names:
-        raise Unreadable("an inequality of numbers")
-    links = list(zip(sides[:-1], ops, sides[1:], strict=True))
+    sides = [None if infinity(p) else parse(p) for p in parts]  # an infinite one bounds nothing
+    names = sorted(set().union(*(variables(s) for s in sides if s is not None)))
+    links = [
+        (left, op, right)
+        for left, op, right in zip(sides[:-1], ops, sides[1:], strict=True)
+        if left is not None and right is not None
+    ]
+    if not names or (len(names) > 1 and None in sides):
+        raise Unreadable("an inequality of numbers, or an infinite bound")
     if len(names) == 1:
         pieces = [REALS]
-        for left, op, right in links:
-            solutions = _solutions(left, op, right, names[0], rules)
+        for link in links:
+            solutions = _solutions(*link, names[0], rules)
             if solutions is None:
                 break
             pieces = intersect(pieces, solutions)
         else:
             return tagged(interval_reading(pieces), "name=" + names[0])
-    values = sorted(_curved(left, op, right, names) for left, op, right in links)
-    return Reading("structured", short("ineq:" + "&".join(values)))
+    return Reading("structured", short("ineq:" + "&".join(sorted(_curved(*link, names) for link in links))))
 
 
-def _side(tokens: list[Token]) -> Node | Endpoint:
-    return infinity(tokens) or parse(tokens)
-
-
-def _solutions(
-    left: Node | Endpoint, op: str, right: Node | Endpoint, name: str, rules: Rules
-) -> list[RealInterval] | None:
+def _solutions(left: Node, op: str, right: Node, name: str, rules: Rules) -> list[RealInterval] | None:
     """The solutions of an inequality that is linear or quadratic in `name`, or bounds one absolute value."""
-    if isinstance(left, Endpoint) or isinstance(right, Endpoint):
-        return [REALS]
     if isinstance(right, Op) and right.name == "abs":
         left, op, right = right, _FLIPPED[op], left
     if isinstance(left, Op) and left.name == "abs" and not variables(right):
-        inside = left.args[0]
-        first = _solutions(inside, op, right, name, rules)
-        second = _solutions(inside, _FLIPPED[op], Op("neg", (right,)), name, rules)
+        first = _solutions(left.args[0], op, right, name, rules)
+        second = _solutions(left.args[0], _FLIPPED[op], Op("neg", (right,)), name, rules)
         if first is None or second is None:
             return None
         return intersect(first, second) if op[0] == "<" else union([*first, *second])
-    difference = Op("add", (left, Op("neg", (right,))))
-    return _between_roots(difference, op, name, rules)
-
-
-def _roots(difference: Node, name: str, rules: Rules) -> Reading | None:
-    """Both solutions of a quadratic equation, as a list of them reads; a double one is one solution."""
-    found = _coefficients(difference, name)
-    if found is None:
+    if (found := _zeros(_minus(left, right), name)) is None:
         return None
-    tags = frozenset({"name=" + name})
-    ends = [expression_key(end, rules.significant) for end in _ends(*found)]
-    if ends[0] == ends[1]:
-        return Reading(*ends[0], tags)
-    items = tuple(Reading(*end) for end in ends)
-    return Reading("structured", listing(items, ordered=False, distinct=True), tags, items=items)
-
-
-def _ends(a: Fraction, b: Fraction, c: Fraction) -> tuple[Node, Node]:
-    """The two roots of a quadratic."""
-    spread = Op("sqrt", (Number(b * b - 4 * a * c),))
-    low, high = (Op("div", (Op("add", (Number(-b), side)), Number(2 * a))) for side in (Op("neg", (spread,)), spread))
-    return low, high
-
-
-def _coefficients(difference: Node, name: str) -> tuple[Fraction, Fraction, Fraction] | None:
-    """a, b, c of a quadratic a x^2 + b x + c with rational coefficients, which a polynomial of no other degree is."""
-    charge(30)
-    try:
-        values = [evaluate(difference, {name: probe}) for probe in (0, 1, -1, Fraction(7, 3), Fraction(-19, 5))]
-    except Unreadable:
-        return None
-    if not all(isinstance(v, int | Fraction) for v in values):
-        return None
-    c, plus, minus = (Fraction(v) for v in values[:3])
-    a, b = (plus + minus) / 2 - c, (plus - minus) / 2
-    if a == 0 or any(
-        a * x * x + b * x + c != v for x, v in ((Fraction(7, 3), values[3]), (Fraction(-19, 5), values[4]))
-    ):
-        return None
-    return a, b, c
-
-
-def _between_roots(difference: Node, op: str, name: str, rules: Rules) -> list[RealInterval] | None:
-    """Where a linear or quadratic function is on the wanted side of zero: by its sign between its roots."""
-    if (found := _root(difference, name, {})) is not None:
-        roots, rising = [endpoint(found[0], rules.significant)], [found[1]]
-    elif (quadratic := _coefficients(difference, name)) is not None:
-        a, b, c = quadratic
-        ends = _ends(*quadratic) if b * b >= 4 * a * c else ()
-        roots = [endpoint(evaluate(end, {}), rules.significant) for end in (ends if a > 0 else ends[::-1])]
-        rising = [a < 0, a > 0] if roots else [a > 0]
-    else:
-        return None
-    cuts = [MINUS_INFINITY, *roots, PLUS_INFINITY]
-    positive = [not rising[0], *rising] if roots else rising
+    zeros = [endpoint(zero, rules.significant) for zero in found[0] if not hasattr(zero, "_mpc_")]
     closed = "[]" if op.endswith("=") else ""
-    wanted = [
-        interval(*ends, closed=closed)
-        for ends, sign in zip(pairwise(cuts), positive, strict=True)
-        if sign == (op[0] == ">")
-    ]
-    return union([*wanted, *(interval(at, at, closed=closed) for at in roots)])
+    # From the right, the function changes its sign at each zero.
+    between = [*pairwise([MINUS_INFINITY, *zeros, PLUS_INFINITY])][::-1]
+    wanted = between[0 if found[1] == (op[0] == ">") else 1 :: 2]
+    pieces = [interval(*ends, closed=closed) for ends in wanted]
+    return union([*pieces, *(interval(at, at, closed=closed) for at in zeros)])
 
 
-def _curved(left: Node | Endpoint, op: str, right: Node | Endpoint, names: Sequence[str]) -> str:
-    if isinstance(left, Endpoint) or isinstance(right, Endpoint):
-        raise Unreadable("an infinite bound")
+def _curved(left: Node, op: str, right: Node, names: Sequence[str]) -> str:
     if op[0] == "<":
         left, right, op = right, left, _FLIPPED[op]
-    difference = Op("add", (left, Op("neg", (right,))))
-    values = [evaluate(difference, _at(names, j)) for j in range(POINTS)]
-    return op + _ratios(values, signed=True)
+    return op + _ratios(_values(_minus(left, right), names), signed=True)

@@ -15,7 +15,7 @@ from .intervals import INFINITE, Endpoint, RealInterval, endpoint, infinity, int
 from .lists import MAX_ITEMS, items_of, read_list
 from .names import name_of
 from .prose import text_value
-from .quantities import read_base, read_infinity, read_number_set, read_ratio
+from .quantities import read_base, read_fixed, read_ratio
 from .reading import Reading, encoded, interval_reading, listing, tagged
 from .relations import RELATIONS, read_relation
 from .units import split_unit
@@ -49,8 +49,7 @@ def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
         _related,
         _set_algebra,
         _bracketed,
-        read_infinity,
-        read_number_set,
+        read_fixed,
         read_base,
         read_ratio,
     ):

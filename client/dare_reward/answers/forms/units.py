@@ -44,19 +44,19 @@ def is_unit(word: str) -> bool:
 
 def split_unit(tokens: list[Token]) -> Suffix | None:
     """The number, the scale word and the unit of `5 million cm^2`; None where there is neither scale nor unit."""
-    signs = [t for t in tokens[:1] if t.text == "-"]
-    amount = tokens[1:] if signs or [t.text for t in tokens[:2]] == ["US", "$"] else tokens
-    if len(amount) > 1 and amount[0].kind == "op" and amount[0].text in CURRENCIES:
-        return _money([*signs, *amount[1:]], CURRENCIES[amount[0].text])
-    if len(tokens) > 1 and tokens[0].kind == "word" and _UNITS.get(tokens[0].text) in _MONEY_WORDS:
-        return _money(tokens[1:], _UNITS[tokens[0].text])
-    if len(tokens) > 1 and tokens[-1].kind == "op" and tokens[-1].text in CURRENCIES:
-        return _money(tokens[:-1], CURRENCIES[tokens[-1].text])
-    for start in _suffix_starts(tokens):
-        found = _split_at(tokens, start)
-        if found is not None:
-            return found
-    return None
+    sign = [t for t in tokens[:1] if t.text == "-"]
+    amount = tokens[1:] if sign or [t.text for t in tokens[:2]] == ["US", "$"] else tokens
+    if len(amount) > 1 and (currency := _currency(amount[0])):
+        return _money([*sign, *amount[1:]], currency)
+    if len(tokens) > 1 and tokens[-1].kind == "op" and (currency := _currency(tokens[-1])):
+        return _money(tokens[:-1], currency)
+    return next((found for start in _suffix_starts(tokens) if (found := _split_at(tokens, start)) is not None), None)
+
+
+def _currency(t: Token) -> str:
+    """The currency of a sign, or of a word as USD; nothing for anything else."""
+    name = CURRENCIES.get(t.text) if t.kind == "op" else _UNITS.get(t.text) if t.kind == "word" else None
+    return name if name in _MONEY_WORDS else ""
 
 
 def _split_at(tokens: list[Token], start: int) -> Suffix | None:
@@ -87,39 +87,22 @@ def _money(tokens: list[Token], currency: str) -> Suffix | None:
 
 def _suffix_starts(tokens: list[Token]) -> list[int]:
     """Where letters and words begin that run to the end: `2 x cm` may begin its unit at x or at cm."""
-    i = len(tokens)
-    while i > 0:
-        t = tokens[i - 1]
-        exponent = (
-            t.kind == "num"
-            and i > 1
-            and (
-                tokens[i - 2].text in {"^", "-"} or (tokens[i - 2].text == "{" and i > 2 and tokens[i - 3].text == "^")
-            )
-        )
-        if (
-            _is_word(t)
-            or t.kind in {"word", "text"}
-            or _is_letter(t)
-            or exponent
-            or (t.kind == "op" and t.text in _SUFFIX_OPS)
-        ):
-            i -= 1
-        else:
-            break
-    starts: list[int] = []
-    for k in range(max(i, 1), len(tokens)):
-        t = tokens[k]
-        if _is_word(t) or t.kind in {"word", "text"} or _is_letter(t) or t.text in {"deg", "%", "¢"}:
-            starts.append(k)
-        if len(starts) == MAX_STARTS:
-            break
+    first = len(tokens)
+    while first > 0 and _is_suffix(tokens[first - 1], tokens[first - 2].text if first > 1 else ""):
+        first -= 1
+    starts = [k for k in range(max(first, 1), len(tokens)) if _begins_unit(tokens[k])][:MAX_STARTS]
     return [k for k in starts if not sum((t.text == "{") - (t.text == "}") for t in tokens[k:])]
 
 
-def _is_letter(t: Token) -> bool:
-    """Letters of units; of the Greek ones only the ohm's."""
-    return t.kind == "let" and (len(t.text) == 1 or t.text == "Omega")
+def _is_suffix(t: Token, before: str) -> bool:
+    exponent = t.kind == "num" and before in {"^", "-", "{"}
+    return _begins_unit(t) or exponent or (t.kind == "op" and t.text in _SUFFIX_OPS)
+
+
+def _begins_unit(t: Token) -> bool:
+    """Words, letters (of the Greek ones only the ohm's) and signs."""
+    letter = t.kind == "let" and (len(t.text) == 1 or t.text == "Omega")
+    return letter or t.kind in {"word", "text"} or _is_word(t) or t.text in {"deg", "%", "¢"}
 
 
 def _is_word(t: Token) -> bool:
