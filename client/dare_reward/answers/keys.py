@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Sequence
 from fractions import Fraction
@@ -52,8 +51,13 @@ _ABROAD = pattern(
 )
 _PAIR = pattern("[b-df-hj-np-tv-z]{2}|[b-df-hj-np-tv-xz]{3}")  # mn is a product, a word has a vowel
 _READABLE_WORDS = frozenset({"pi", "infinity", "inf", "e", "i"})
-_REALS = frozenset({"all real numbers", "all reals", "real numbers", "the set of all real numbers", "all real values"})
-_EMPTY = frozenset({"empty set", "the empty set", "null set"})
+_AMONG = frozenset({"pi", "and", "or"})
+_JOINT = pattern("[ '-]+")
+_SETS = dict.fromkeys(("empty set", "the empty set", "null set"), Token("op", "empty")) | dict.fromkeys(
+    ("all real numbers", "all reals", "real numbers", "the set of all real numbers", "all real values"),
+    Token("set", "R"),
+)
+_LOG = ("fn", "log")
 _HEXADECIMAL = pattern(r"0x([0-9A-Fa-f]{1,40})|0b([01]{1,40})")
 
 
@@ -206,7 +210,12 @@ def _read(s: str, rules: Rules) -> Reading:
     if (formula := read_formula(s)) is not None:
         return Reading("text", "t:" + short(formula))
     tokens = tokenise(_MERIDIEM.sub(lambda m: f" {m[1].lower()}m", s))
-    return read(tokens if rules.log == "decimal" else _natural(tokens), rules)
+    if rules.log == "natural":  # a logarithm that names no base
+        after = [*(t.text for t in tokens[1:]), ""]
+        tokens = [
+            t._replace(text="ln") if t[:2] == _LOG and n != "_" else t for t, n in zip(tokens, after, strict=True)
+        ]
+    return read(tokens, rules)
 
 
 def _counted_abroad(s: str, rules: Rules) -> Reading | None:
@@ -237,15 +246,6 @@ def _is_foreign(unit: str) -> bool:
     return bool(scripts) and scripts.isdisjoint({"LATIN", "GREEK", "MATHEMATICAL", "FULLWIDTH", "DOUBLE-STRUCK"})
 
 
-def _natural(tokens: list[Token]) -> list[Token]:
-    r"""`\log` as `\ln`, where it names no base."""
-    after = [*(t.text for t in tokens[1:]), ""]
-    return [
-        Token("fn", "ln", t.space) if t.kind == "fn" and t.text == "log" and next_ != "_" else t
-        for t, next_ in zip(tokens, after, strict=True)
-    ]
-
-
 def _written_out(s: str) -> Reading | None:
     """Dates, durations, ordinals, hexadecimal numbers: what would be read as arithmetic or a product of letters."""
     if len(s) > 80 or ("\\" in s and "text" not in s and "rm" not in s):
@@ -258,33 +258,25 @@ def _written_out(s: str) -> Reading | None:
 
 def _plain_words(s: str) -> Reading | None:
     """Words alone are text: an anagram is not a product in another order."""
-    lower = " ".join(s.lower().split())
     if m := _OPTION.fullmatch(s):
         return read(tokenise(m[1]), DEFAULT)
+    lower = " ".join(s.lower().split())
+    if lower in _SETS:
+        return read([_SETS[lower]], DEFAULT)
     amount, _, unit = lower.rpartition(" ")
     if is_unit(unit) and unit != "second" and (value := spoken_number(amount)) is not None:
         return Reading("exact", str(value), frozenset({f"unit={unit_of(unit)}"}))
-    if lower in _EMPTY:
-        return read([Token("op", "empty")], DEFAULT)
-    if lower in _REALS:
-        return read([Token("set", "R")], DEFAULT)
-    if (
-        " " in s
-        and {"and", "or"} & set(lower.split())
-        and max(map(len, set(lower.split()) - {"and", "or"}), default=9) == 1
-    ):
-        return None
-    if " " in s and all(len(w) == 1 or w in CALLED or w == "pi" for w in s.split()):
-        return None
-    longest = max(len(w) for w in re.split(r"[ '-]+", s))
-    if (
-        longest == 1
-        or lower in _READABLE_WORDS
-        or (len(s) <= 3 and set(s) <= _LETTERS)
-        or (_PAIR.fullmatch(s) and not is_unit(s))
-    ):
-        return None
-    return Reading("text", text_value(s))
+    return None if _is_formula(s) else Reading("text", text_value(s))
+
+
+def _is_formula(s: str) -> bool:
+    """Whether letters are variables and functions: `x and y`, `sin x`, `abc`, `mn`; not `cat and dog`, `sin`, `cm`."""
+    said = s.split()
+    if len(said) > 1 and all(len(word) == 1 or word in CALLED or word.lower() in _AMONG for word in said):
+        return True
+    letters = len(s) <= 3 and set(s) <= _LETTERS
+    product = _PAIR.fullmatch(s) is not None and not is_unit(s)
+    return letters or product or s.lower() in _READABLE_WORDS or all(len(word) == 1 for word in _JOINT.split(s))
 
 
 def _concluded(s: str, rules: Rules) -> Key | None:

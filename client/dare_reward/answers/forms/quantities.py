@@ -23,6 +23,7 @@ _BASES = {w: n for n, w in enumerate(words("two three four five six seven eight 
 }
 _NUMERAL = r"-?\d{1,64}|\d[\dA-Za-z]{1,64}"
 _BASED = pattern(rf"(?:({_NUMERAL})|\(({_NUMERAL})\))(?:_[{{(]*|(?=base))(?:base)? *(?P<base>\w+)[)}}]*", re.ASCII)
+_TIME = pattern(r"(?P<hour>[01]?\d|2[0-4])(?P<rest>(?::[0-5]\d){1,2})", re.ASCII)
 # Sets of numbers (their names are marked "set "), the empty set, infinity, an ellipsis.
 _FIXED = {end: Reading("structured", end.lstrip("+")) for end in ("oo", "+oo", "-oo", "...")}
 _FIXED |= {f"set {name}": Reading("structured", f"set {name}") for name in "ZNQC"}
@@ -45,36 +46,27 @@ def read_base(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
     base = int(said[:4]) if said.isdigit() else _BASES.get(said, 0)
     if m is None or not 1 < base < 37:
         return None
-    digits = m[1] or m[2]
-    kind, value = (
-        ("exact", str(int(digits))) if digits.lstrip("-").isdigit() else ("structured", digits.upper().lstrip("0"))
-    )
-    return Reading(kind, value, frozenset({f"unit=base {base}"}))
+    digits, tags = m[1] or m[2], frozenset({f"unit=base {base}"})
+    if digits.lstrip("-").isdigit():
+        return Reading("exact", str(int(digits)), tags)
+    return Reading("structured", digits.upper().lstrip("0"), tags)
 
 
 def read_ratio(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
     """`3:4` is a ratio, `3:45` may be a time and is left as it is."""
+    half = tokens[-1].text.lower().replace(".", "")
+    if half in {"am", "pm"}:
+        tokens = tokens[:-1]
+    else:
+        half = ""
     parts, colons = split(tokens, [":"])
     if not colons:
         return None
-    tag = ""
-    last = parts[-1]
-    if (
-        len(last) > 1
-        and last[-1].kind in {"word", "text"}
-        and (half := last[-1].text.lower().replace(".", "")) in {"am", "pm"}
-    ):
-        tag, parts[-1] = half, last[:-1]
-    if all(len(p) == 1 and p[0].text.isdigit() for p in parts) and (tag or _is_time([p[0].text for p in parts])):
-        value = ":".join([str(int(parts[0][0].text)), *(p[0].text for p in parts[1:])])
-        return Reading("structured", value, frozenset({"unit=" + tag} if tag else ()))
+    if m := _TIME.fullmatch("".join([t.text for t in tokens])):
+        return Reading("structured", f"{int(m['hour'])}{m['rest']}", frozenset({"unit=" + half} if half else ()))
     terms = [evaluate(parse(p), {}) for p in parts]
-    if tag or not all(isinstance(t, int | Fraction) and t > 0 for t in terms):
+    if half or not all(isinstance(t, int | Fraction) and t > 0 for t in terms):
         raise Unreadable("no ratio")
     if len(terms) == 2:
         return Reading(*expression_key(Number(Fraction(terms[0]) / terms[1])), frozenset({"unit=ratio"}))
     return Reading("structured", short(":".join(str(Fraction(t) / terms[0]) for t in terms)))
-
-
-def _is_time(parts: list[str]) -> bool:
-    return len(parts) <= 3 and int(parts[0][:4]) < 25 and all(len(p) == 2 and int(p) < 60 for p in parts[1:])

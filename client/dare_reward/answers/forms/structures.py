@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from ..algebra.evaluate import evaluate
 from ..algebra.fingerprint import expression_key
-from ..algebra.nodes import Node, Number, Op, variables
+from ..algebra.nodes import Number, Op, variables
 from ..algebra.numbers import charge
 from ..algebra.parse import parse
 from ..algebra.tokens import Token, closes_at_end, split
@@ -107,7 +109,7 @@ def _environment(tokens: list[Token], rules: Rules, depth: int) -> Reading | Non
         return None
     body = tokens[1:-1]
     if name in _MATRICES:
-        return _matrix(name, body, rules, depth, None)
+        return _matrix(name, body, [], rules, depth)
     if name in _ROWS:
         if name == "cases" and (pieces := _piecewise(body)) is not None:
             read_pieces = [
@@ -138,7 +140,7 @@ def _trimmed(part: list[Token]) -> list[Token]:
     return part[1:] if part and part[0].text.lower() in _IF else part
 
 
-def _matrix(name: str, body: list[Token], rules: Rules, depth: int, factor: Node | None) -> Reading:
+def _matrix(name: str, body: list[Token], factor: list[Token], rules: Rules, depth: int) -> Reading:
     if name == "array" and body and body[0].text == "{":
         end = next((n for n, t in enumerate(body) if t.text == "}"), None)
         if end is None:
@@ -149,15 +151,10 @@ def _matrix(name: str, body: list[Token], rules: Rules, depth: int, factor: Node
         rows.pop()
     if len({len(row) for row in rows}) != 1 or len(rows) * len(rows[0]) > MAX_CELLS:
         raise Unreadable("no matrix")
-    cells = [[_cell(cell, rules, depth, factor) for cell in row] for row in rows]
-    text = "/".join(",".join(row) for row in cells)
+    if factor:
+        rows = [[[*factor, Token("op", "("), *cell, Token("op", ")")] for cell in row] for row in rows]
+    text = "/".join(",".join(encoded(read(cell, rules, depth + 1)) for cell in row) for row in rows)
     return Reading("structured", short(("det" if name in {"vmatrix", "Vmatrix"} else "matrix") + f"[{text}]"))
-
-
-def _cell(tokens: list[Token], rules: Rules, depth: int, factor: Node | None) -> str:
-    if factor is not None:
-        return expression_key(Op("mul", (factor, parse(tokens))), rules.significant)[1]
-    return encoded(read(tokens, rules, depth + 1))
 
 
 def _signs(tokens: list[Token], rules: Rules, depth: int) -> Reading:
@@ -167,11 +164,11 @@ def _signs(tokens: list[Token], rules: Rules, depth: int) -> Reading:
         raise Unreadable("too many signs")
     linked = any(tokens[n].text == "-+" for n in places)
     values: list[Reading] = []
-    for choice in range(2 if linked else 2 ** len(places)):
+    for signs in [("+", "-"), ("-", "+")] if linked else product("+-", repeat=len(places)):
         chosen = list(tokens)
         for k, n in enumerate(places):
-            minus = (choice == 1) != (tokens[n].text == "-+") if linked else bool(choice >> k & 1)
-            chosen[n] = Token("op", "-" if minus else "+", tokens[n].space)
+            sign = signs[tokens[n].text == "-+"] if linked else signs[-1 - k]
+            chosen[n] = Token("op", sign, tokens[n].space)
         values.append(read(chosen, rules, depth + 1))
     if len({encoded(v) for v in values}) == 1:
         return values[0]
@@ -291,11 +288,10 @@ def _quantity(tokens: list[Token], rules: Rules, depth: int) -> Reading:
     at = next((n for n, t in enumerate(tokens) if t.text.startswith("begin ")), None)
     if at is not None:
         end = tokens[-1].text.removeprefix("end ")
-        if end not in _MATRICES or not closes_at_end(tokens[at:]):
+        if not at or end not in _MATRICES or not closes_at_end(tokens[at:]):
             raise Unreadable("an environment inside an expression")
-        head = tokens[:at][:-1] if tokens[at - 1].text == "*" else tokens[:at]
-        factor = Number(-1) if [t.text for t in head] == ["-"] else parse(head)
-        return _matrix(end, tokens[at + 1 : -1], rules, depth, factor)
+        factor = tokens[: at - (tokens[at - 1].text == "*")]
+        return _matrix(end, tokens[at + 1 : -1], factor, rules, depth)
     found = split_unit(tokens)
     if found is None:
         return Reading(*expression_key(parse(tokens), rules.significant))
