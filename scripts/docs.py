@@ -278,7 +278,7 @@ def metrics_table() -> Iterator[tuple[str, ...]]:
 def sentence(file: Path) -> str:
     """The first line of a file's docstring."""
     text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "-"
-    return text.partition("\n")[0].replace("|", "\\|")
+    return text.partition("\n")[0]
 
 
 def scripts_table() -> Iterator[tuple[str, ...]]:
