@@ -185,11 +185,11 @@ def line_table() -> Iterator[tuple[str, ...]]:
 def commands_table() -> Iterator[tuple[str, ...]]:
     """The commands of the package; research brings more."""
     from dare_reward.cli import STUDIES, command_line  # noqa: PLC0415
-    from dare_reward.commands.command import GROUPS  # noqa: PLC0415
 
-    commands = sorted(command_line()[1].items(), key=lambda item: (GROUPS.index(item[1].group), item[0]))
-    yield "command", "what it does", "group"
-    yield from ((f"`dare-reward {name}`", c.summary, c.group) for name, c in commands if name not in STUDIES)
+    yield "command", "what it does"
+    yield from (
+        (f"`dare-reward {name}`", c.summary) for name, c in sorted(command_line()[1].items()) if name not in STUDIES
+    )
 
 
 def methods_table() -> Iterator[Sequence[str]]:

@@ -78,7 +78,7 @@ def command_line(only: str | None = None) -> tuple[argparse.ArgumentParser, dict
                     raise
     commands: dict[str, Command] = subparsers.choices
     listed = {name: HELP_INDEX[name] for name in HELP_INDEX.keys() & entries.keys()}
-    listed |= {name: (command.group, command.summary) for name, command in commands.items()}
+    listed |= {name: command.summary for name, command in commands.items()}
     parser.epilog = f"{listing(listed)}\n\n`dare-reward help COMMAND` explains a command and shows examples."
     return parser, commands
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dare_reward.commands.command import AUTHORS, add_command
+from dare_reward.commands.command import add_command
 from dare_reward.errors import RequestError
 
 from .records import RESULTS, append, pack, read_added
@@ -18,7 +18,6 @@ def register(subparsers: Any) -> None:
         subparsers,
         "study",
         "Keep records of training runs in research/results.",
-        group=AUTHORS,
         notes="A record has an id, or form, size, arm and seed; one of the same key replaces an earlier one.",
         examples=(
             "dare-reward study append real-model-runs FOLDER/runs",
@@ -30,14 +29,12 @@ def register(subparsers: Any) -> None:
         actions,
         "append",
         "Add the records of files to those of a study.",
-        group=AUTHORS,
         examples=("dare-reward study append real-model-runs FOLDER/runs",),
     )
     packed = add_command(
         actions,
         "pack",
         "Compress what was appended, with what was packed before, and renew the checksums.",
-        group=AUTHORS,
         examples=("dare-reward study pack real-model-runs",),
     )
     for action, run in ((added, run_append), (packed, run_pack)):

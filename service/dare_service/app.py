@@ -11,12 +11,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
-from typing import Any, cast
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, cast
 
-from fastapi import FastAPI, Request, Response
-from fastapi.openapi.docs import get_swagger_ui_html
-from fastapi.staticfiles import StaticFiles
 from pydantic_core import to_json
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dare_reward import __version__, methods
@@ -93,36 +97,27 @@ class State:
         self.openrlhf.join.stop()
 
 
-class Application(FastAPI):
-    """FastAPI, which describes the posts that score and does not route them: that costs a tenth of a joined rollout.
+class Application(Starlette):
+    """The token leaves the scope before anything looks at it, so that no trace and no log holds it."""
 
-    They take its usual way where somebody has added a middleware or FastAPI traces; the token leaves the scope before.
-    """
-
-    _posts: ASGIApp | None = None
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         hide_token(scope)
-        if self._posts is not None and scope["type"] == "http" and scope["method"] == "POST" and scope["path"] in POSTS:
-            scope["app"] = self
-            await self._posts(scope, receive, send)
-        else:
-            await super().__call__(scope, receive, send)
-
-    def build_middleware_stack(self) -> ASGIApp:
-        # Whether spans are wanted is asked once, at the start: FastAPI asks the environment at every request.
-        telemetry = getattr(self, "_native_telemetry", None)
-        if len(self.user_middleware) == 1 and not (telemetry and telemetry.enabled()):
-            self._posts = Observe(_post, **cast("Any", self.user_middleware[0].kwargs))
-        return super().build_middleware_stack()
+        await super().__call__(scope, receive, send)
 
 
-async def _post(scope: Scope, receive: Receive, send: Send) -> None:
-    answer = await POSTS[scope["path"]](Request(scope, receive))
-    await answer(scope, receive, send)
+class Posts:
+    """What scores is called before the router, whose work would be a tenth of a small request."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        handler = POSTS.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        answer = self._app if handler is None else await handler(Request(scope, receive))
+        await answer(scope, receive, send)
 
 
-def create_app(settings: Settings | None = None, *, alone: bool = False) -> FastAPI:
+def create_app(settings: Settings | None = None, *, alone: bool = False) -> Starlette:
     """The application; its state is `app.state.dare`.
 
     alone   the caller serves it by one process: workers that the environment asks for are not started
@@ -131,37 +126,32 @@ def create_app(settings: Settings | None = None, *, alone: bool = False) -> Fast
     _check_defaults(settings)
     state = State(settings, alone)
     app = Application(
-        title="dare-reward",
-        version=__version__,
-        openapi_url=None,  # the description is a file: its models would be a tenth of every start
-        docs_url=None,  # ours asks no other host
-        redoc_url=None,
+        routes=[*(of("POST", *item) for item in POSTS.items()), *(of("GET", *item) for item in GETS.items())],
+        exception_handlers={404: _no_route, 405: _no_route},
         lifespan=_lifespan,
-        redirect_slashes=False,  # a redirect would repeat the query, token included
     )
+    app.router.redirect_slashes = False  # a redirect would repeat the query, token included
     app.state.dare = state
-    for verb, handlers in (("POST", POSTS), ("GET", GETS)):
-        for path, handler in handlers.items():
-            app.add_api_route(path, handler, methods=[verb], response_class=Response, response_model=None)
-    for path in ("/health", "/ready"):  # what monitors ask
-        app.add_api_route(path, GETS[path], methods=["HEAD"], response_model=None, include_in_schema=False)
-    app.add_api_route("/docs", docs, methods=["GET"], response_model=None, include_in_schema=False)
-    app.add_route("/openapi.json", openapi, include_in_schema=False)
-    static = files("fastapi_offline").joinpath("static")
-    app.mount("/docs/assets", StaticFiles(directory=str(static)), name="docs")
-    app.add_exception_handler(404, _no_route)
-    app.add_exception_handler(405, _no_route)
+    app.mount("/docs/assets", StaticFiles(directory=_swagger()), name="docs")
     if settings.page == "on" and settings.run_log != "off":
         from .page import routes  # noqa: PLC0415
 
         routes.install(app)
     paths = frozenset(r.path for r in app.routes if hasattr(r, "path"))
+    app.add_middleware(Posts)
     app.add_middleware(Observe, metrics=state.metrics, routes=paths, hosts=Hosts(settings))
     return app
 
 
+def of(verb: str, path: str, handler: Callable[[Request], Awaitable[Response]]) -> Route:
+    """A route of this verb alone; of what monitors ask, HEAD too."""
+    route = Route(path, handler)
+    route.methods = {verb, "HEAD"} if path in PROBES else {verb}
+    return route
+
+
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     """At its end the run log is written, whatever serves the application."""
     yield
     await asyncio.to_thread(app.state.dare.recorder.close)
@@ -290,7 +280,7 @@ def _named(source: object, *names: str) -> dict[str, Any]:
     return {name: getattr(source, name) for name in names}
 
 
-async def health() -> Response:
+async def health(request: Request) -> Response:
     """200 while the process runs, also while it stops."""
     return Response(b'{"status":"ok"}', media_type="application/json")
 
@@ -354,9 +344,11 @@ async def docs(request: Request) -> Response:
 
     Addresses are relative, so the page also works behind a proxy that adds a prefix.
     """
+    from fastapi.openapi.docs import get_swagger_ui_html  # noqa: PLC0415  half of a start, for whoever asks
+
     return get_swagger_ui_html(
         openapi_url="openapi.json",
-        title=f"{request.app.title} {request.app.version}",
+        title=f"dare-reward {__version__}",
         swagger_js_url="docs/assets/swagger-ui-bundle.js",
         swagger_css_url="docs/assets/swagger-ui.css",
         swagger_favicon_url="data:,",
@@ -364,7 +356,16 @@ async def docs(request: Request) -> Response:
     )
 
 
+def _swagger() -> str:
+    """Where the scripts and styles of that page are; the package around them, which loads FastAPI, is not loaded."""
+    package = find_spec("fastapi_offline")
+    return str(Path(cast("str", package and package.origin)).with_name("static"))
+
+
+PROBES: Final = frozenset({"/health", "/ready"})
 GETS: Handlers = {
+    "/docs": docs,
+    "/openapi.json": openapi,
     "/openrlhf": openrlhf_url,
     "/methods": list_methods,
     "/health": health,

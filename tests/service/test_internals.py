@@ -26,12 +26,10 @@ READ = {
     "httpcore:NetworkStream.read": {"4c9fa2b402fa": "1.0.9", "19d6ad6052c5": "1.0.0"},
     "httpcore:NetworkStream.write": {"eb382e94e6bc": "1.0.9", "0ce9f02d8cc1": "1.0.0"},
     "httpcore:NetworkStream.start_tls": {"0dea71649a11": "1.0.9", "3d7e7d921a06": "1.0.0"},
-    "fastapi:FastAPI.__call__": {"0795712e5427": "0.165.0", "751d6592f91f": "0.115.0"},
 }
 ONE_MODULE = {
     r"uvicorn\.protocols": {"service/dare_service/uvicorn_connection.py"},
     r"\._(?:pool|network_backend|mounts)\b": {"client/dare_reward/client.py"},
-    r"_native_telemetry": {"service/dare_service/app.py"},
 }
 
 

@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -169,37 +168,21 @@ async def test_a_client_that_leaves_ends_the_reading_of_a_single_group(monkeypat
     assert len(read) < 1000
 
 
-def test_posts_take_the_usual_way_where_somebody_has_added_a_middleware(make_service):
-    service, seen = make_service(), []
+def test_a_middleware_that_somebody_adds_sees_the_posts_and_no_token(make_service):
+    service, seen = make_service(token="hush"), []
 
     class Seeing:
         def __init__(self, app):
             self.app = app
 
         async def __call__(self, scope, receive, send):
-            seen.append(scope["path"])
+            seen.append((scope["path"], scope["query_string"]))
             await self.app(scope, receive, send)
 
-    url, body = REQUESTS["whole groups"]
-    direct = service.post(body, url)
-    assert seen == []
-    service = make_service()
     service.app.add_middleware(Seeing)
-    routed = service.post(body, url)
-    assert seen == ["/reward"]
-    assert routed.json()["groups"] == direct.json()["groups"]
-
-
-def test_posts_take_the_usual_way_where_fastapi_traces(make_service, monkeypatch):
-    """FastAPI wraps its own spans around what it routes."""
-    telemetry = SimpleNamespace(enabled=lambda: True)
-    service = make_service()
-    monkeypatch.setattr(service.app, "_native_telemetry", telemetry, raising=False)
-    service.app.build_middleware_stack()
-    assert service.app._posts is None
-    telemetry.enabled = lambda: False
-    service.app.build_middleware_stack()
-    assert service.app._posts is not None
+    url, body = REQUESTS["whole groups"]
+    assert service.post(body, f"{url}&token=hush").status_code == 200
+    assert seen == [("/reward", FREQUENCY.encode())]
 
 
 def test_single_rollouts_have_a_line_a_group(make_service, caplog):

@@ -419,11 +419,13 @@ def test_calls_are_of_so_many_sequences_whatever_the_rollouts(vllm, source, tmp_
 
 
 def test_the_engine_lives_and_ends_with_the_command(vllm, source, tmp_path, monkeypatch):
-    """Its core runs in this process, which SIGTERM ends as Ctrl-C does: nothing is left that would burn a core."""
+    """Its core runs in this process, which SIGTERM ends in order: nothing is left that would burn a core."""
     monkeypatch.delenv("VLLM_ENABLE_V1_MULTIPROCESSING", raising=False)
     monkeypatch.setattr(vllm, "output", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     before = signal.getsignal(signal.SIGTERM)
-    assert main(arguments(source, tmp_path / "r.jsonl", "--prompts", "1")) == 130
+    with pytest.raises(SystemExit) as ended:
+        main(arguments(source, tmp_path / "r.jsonl", "--prompts", "1"))
+    assert ended.value.code == 128 + signal.SIGTERM
     assert os.environ.pop("VLLM_ENABLE_V1_MULTIPROCESSING") == "0"
     assert vllm.made[0]["distributed_executor_backend"] == "uni"
     assert signal.getsignal(signal.SIGTERM) is before

@@ -38,10 +38,9 @@ STAGES = {
         {"torch", "trl", "verl", "swift", "slime", "accelerate", "httpx", "transfer_queue"},
     ),
     "the clients": ("import dare_reward; dare_reward.Client", set()),
-    # FastAPI loads pydantic's first version for a handler with declared parameters: half of create_app.
     "a service": (
         "from dare_service.server import serve; from dare_service.app import create_app; create_app(alone=True)",
-        {"pydantic.v1"},
+        {"fastapi", "pydantic.v1"},
     ),
 }
 PROGRAM = """

@@ -1,4 +1,4 @@
-"""How a subcommand is declared: a sentence, its place in `dare-reward --help`, examples and exit codes."""
+"""How a subcommand is declared: a sentence, examples and exit codes."""
 
 from __future__ import annotations
 
@@ -12,31 +12,25 @@ from typing import Any, Final, NoReturn
 from dare_reward.errors import RequestError, unknown_name
 from dare_reward.params import Spec
 
-ROLLOUTS: Final = "Score rollouts and understand the rewards"
-TRAINING: Final = "Serve rewards and train with them"
-LOOKUP: Final = "Look things up"
-AUTHORS: Final = "For authors of methods and studies"
-GROUPS: Final = (ROLLOUTS, TRAINING, LOOKUP, AUTHORS)
-
 # Of the commands that this project brings: so help and a wrong name load no command, and a command no other.
-HELP_INDEX: Final[Mapping[str, tuple[str, str]]] = {
-    "score": (ROLLOUTS, "Score groups of rollouts from a file."),
-    "explain": (ROLLOUTS, "Explain how a group got its rewards, or find suspicious groups in a file."),
-    "calibrate": (ROLLOUTS, "Decide from labelled rollouts whether to use entropy or the plain vote."),
-    "label": (ROLLOUTS, "Label some of the prompts on a page."),
-    "report": (ROLLOUTS, "Show a run as one HTML file."),
-    "serve": (TRAINING, "Start the reward service."),
-    "doctor": (TRAINING, "Check this node before a run: service, versions, plugin, limits, labels."),
-    "data": (TRAINING, "Prepare prompts for OpenRLHF: a benchmark, or your own."),
-    "methods": (LOOKUP, "List the estimators, or the parameters of one."),
-    "measure": (ROLLOUTS, "Sample a model and measure whether its entropy, or a vote, is worth having."),
+HELP_INDEX: Final[Mapping[str, str]] = {
+    "score": "Score groups of rollouts from a file.",
+    "explain": "Explain how a group got its rewards, or find suspicious groups in a file.",
+    "calibrate": "Decide from labelled rollouts whether to use entropy or the plain vote.",
+    "label": "Label some of the prompts on a page.",
+    "report": "Show a run as one HTML file.",
+    "serve": "Start the reward service.",
+    "doctor": "Check this node before a run: service, versions, plugin, limits, labels.",
+    "data": "Prepare prompts for OpenRLHF: a benchmark, or your own.",
+    "methods": "List the estimators, or the parameters of one.",
+    "measure": "Sample a model and measure whether its entropy, or a vote, is worth having.",
 }
 
 
 class Command(argparse.ArgumentParser):
-    """A parser that knows where `dare-reward --help` lists it, and how it is called."""
+    """A parser that knows how it is called."""
 
-    def __init__(self, *, group: str = ROLLOUTS, examples: Sequence[str] = (), exits: str = "", **options: Any) -> None:
+    def __init__(self, *, examples: Sequence[str] = (), exits: str = "", **options: Any) -> None:
         ends = ["Examples:\n" + textwrap.indent("\n".join(examples), "  ")] if examples else []
         ends += [paragraph(f"Exit codes: {exits}")] if exits else []
         options.setdefault("epilog", "\n\n".join(ends) or None)
@@ -44,7 +38,6 @@ class Command(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, add_help=False, **options)
         self.add_argument("-h", "--help", action="help", help="Show this help.")
         self.set_defaults(parser=self)  # the innermost one, where commands nest
-        self.group = group
         self.examples = tuple(examples)
 
     @property
@@ -68,24 +61,20 @@ def add_command(
     summary: str = "",
     *,
     examples: Sequence[str],
-    group: str = ROLLOUTS,
     notes: str = "",
     exits: str = "",
 ) -> Command:
     """Declare a subcommand.
 
     summary    one sentence: the line of `dare-reward --help`, and the first of the command's own. `HELP_INDEX` has
-               those of this project's commands, with their groups
+               those of this project's commands
     examples   command lines that work as they stand
     notes      what else a user has to know before the first use
     exits      the exit codes, if they mean more than success or wrong use
     """
-    if not summary:
-        group, summary = HELP_INDEX[name]
+    summary = summary or HELP_INDEX[name]
     description = "\n\n".join(paragraph(text) for text in (summary, notes) if text)
-    made: Command = subparsers.add_parser(
-        name, help=summary, description=description, group=group, examples=examples, exits=exits
-    )
+    made: Command = subparsers.add_parser(name, help=summary, description=description, examples=examples, exits=exits)
     return made
 
 
@@ -121,20 +110,13 @@ def _seed(text: str) -> int:
     return int(text)
 
 
-def listing(commands: Mapping[str, tuple[str, str]]) -> str:
-    """All commands, each with its group and sentence, under the headings of their groups."""
+def listing(commands: Mapping[str, str]) -> str:
+    """All commands, each with its sentence."""
     width = max(map(len, commands), default=0) + 4
-    parts = []
-    for group in GROUPS:
-        lines = [
-            textwrap.fill(
-                f"{name:{width - 4}}  {sentence}", _columns(), initial_indent="  ", subsequent_indent=" " * width
-            )
-            for name, (heading, sentence) in sorted(commands.items())
-            if heading == group
-        ]
-        parts += ["\n".join([f"{group}:", *lines])] if lines else []
-    return "\n\n".join(parts)
+    return "\n".join(
+        textwrap.fill(f"{name:{width - 4}}  {sentence}", _columns(), initial_indent="  ", subsequent_indent=" " * width)
+        for name, sentence in sorted(commands.items())
+    )
 
 
 def paragraph(text: str) -> str:

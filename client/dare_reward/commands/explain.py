@@ -44,7 +44,7 @@ from dare_reward.scoring.score import ScoredGroups, score
 
 from .command import add_command
 from .score import in_process, score_all
-from .shared_arguments import MISSING, add_file, add_method, chosen_params, read_groups, say_remedy, warn
+from .shared_arguments import add_file, add_method, chosen_params, read_groups, say_remedy, warn
 from .summary import ReadSummary
 
 SCATTERED = 0.2  # the most voted answer has a smaller share of the rollouts
@@ -183,8 +183,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("\n\n".join(_report(group, scored, configured, params, arguments)))
     summary.say()
-    if group_reply.error is not None:
-        say_remedy(arguments, [group] if group_reply.error.code == MISSING else [], reader)
+    say_remedy(arguments, summary.lacking, reader)
     return summary.exit_code()
 
 
@@ -385,5 +384,5 @@ def _suspicious(arguments: argparse.Namespace, params: JSON, reader: Reader) -> 
     if not chosen:
         warn("no group is suspicious: in each a clear majority gave one answer")
     summary.say()
-    say_remedy(arguments, [g for g, r in seen if r.error is not None and r.error.code == MISSING], reader)
+    say_remedy(arguments, summary.lacking, reader)
     return summary.exit_code()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from dare_reward.files.output import text_file
 from dare_reward.files.reader import Reader
 from dare_reward.files.shapes import is_logged
 from dare_reward.ledger import Fate, Ledger
-from dare_reward.methods import find, specs
 from dare_reward.options import OPTIONS
 from dare_reward.reply import Problem
 from dare_reward.report.book import RunBook
@@ -42,7 +40,7 @@ from .shared_arguments import (
     chosen_params,
     read_groups,
     read_labels,
-    remedies,
+    say_remedy,
     unscored,
     warn,
     watched,
@@ -142,7 +140,9 @@ def book_of(arguments: argparse.Namespace, ledger: Ledger, reader: Reader | None
         lost = f" ({ledger.sentence})" if ledger.lost else ""
         raise RequestError(f"{arguments.file}: no groups{only}{lost}", code="empty")
     if failed:
-        _refuse(arguments, ledger, failed, count, remedy=not is_log)
+        warn(f"{len(failed):,} of {count:,} groups not scored: {unscored(failed[0])}")
+        ledger.count("read", records=-len(failed))
+        ledger.count("refused", f"not scored: {failed[0].code}", len(failed))
         if len(failed) == count and not is_log:
             return None
     warn(*notes.sentences)
@@ -168,36 +168,26 @@ class _Notes:
         return [said for said in (labels, silent) if said]
 
 
-def _refuse(
-    arguments: argparse.Namespace, ledger: Ledger, failed: Sequence[Problem], count: int, *, remedy: bool
-) -> None:
-    """Say that groups of the file could not be scored, and what would score them."""
-    warn(f"{len(failed):,} of {count:,} groups not scored: {unscored(failed[0])}")
-    ledger.count("read", records=-len(failed))
-    ledger.count("refused", f"not scored: {failed[0].code}", len(failed))
-    if remedy and any(problem.code == MISSING for problem in failed):
-        has_param = any(s.name == MISSING for s in specs(find(arguments.method)))
-        groups, candidates = _first_groups(arguments.file)
-        warn(*remedies(arguments.words, groups, candidates=candidates, param=has_param))
-
-
 def _scored(arguments: argparse.Namespace, ledger: Ledger, reader: Reader) -> Iterator[Mapping[str, Any]]:
     """The lines of a file whose groups are scored here."""
     params: Mapping[str, Any] = chosen_params(arguments)[arguments.method]
     named = OPTIONS["shadow"].parse(arguments.shadow)
     shadow = named if arguments.method == VOTE or VOTE in named else (VOTE, *named)
     how: dict[str, Any] = {"shadow": shadow, "limits": UNLIMITED, "readings": reader.readings}
-    summary = ReadSummary(reader.unit, reader.ledger)
+    summary, lacking = ReadSummary(reader.unit, reader.ledger), list[Any]()
     for number, group, reply in score_all(reader, in_process(arguments.method, params, **how)):
         if isinstance(reply, DareError):
             summary.refuse(number, group, reply)
             continue
+        if reply.error is not None and reply.error.code == MISSING:
+            lacking.append(group)
         scored = line(group, reply, asked=frozenset(ASKED))
         if scored["step"] is not None:  # of a run there is no verdict
             reader.forget()
         yield scored
     summary.say_refused()
     reader.say(warn)
+    say_remedy(arguments, lacking, reader)
     ledger.add(reader.ledger)
 
 
@@ -210,15 +200,6 @@ def _calibration(arguments: argparse.Namespace, book: RunBook, reader: Reader) -
     weight = {name: params[name] for name in WEIGHT if name in params}
     reading = {s.name: params[s.name] for s in ANSWER_SPECS if s.name in params}
     return shown_verdict(arguments, read_labels(arguments), reader=reader, reading=reading, **weight)
-
-
-def _first_groups(path: str) -> tuple[list[Mapping[str, Any]], int]:
-    """Enough of the file to tell what its rollouts have; standard input is read once only. The count is `remedies`'."""
-    if path == "-":
-        return [], 0
-    reader = Reader(path)
-    groups: list[Mapping[str, Any]] = [g for _, g in islice(reader, 64) if not isinstance(g, RequestError)]
-    return groups, reader.notes.candidates
 
 
 # --- run logs: of a folder, of one of its files, or under another name ----------------------------------------------

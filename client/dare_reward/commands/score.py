@@ -23,7 +23,6 @@ from dare_reward.scoring.score import score
 
 from .command import add_command
 from .shared_arguments import (
-    MISSING,
     add_file,
     add_method,
     check_out,
@@ -86,14 +85,11 @@ def run(arguments: argparse.Namespace) -> int:
             out = stack.enter_context(text_file(arguments.out, force=arguments.force))
         reader = read_groups(arguments)
         summary, done = ReadSummary(reader.unit, reader.ledger), 0
-        lacking: list[Any] = []
         results = score_all(reader, ask)
         for number, group, reply in results if tables and out.isatty() else watched(results, arguments.file):
             if isinstance(reply, DareError):
                 summary.refuse(number, group, reply)
                 continue
-            if reply.error is not None and reply.error.code == MISSING:
-                lacking.append(group)
             summary.add_scored(number, group, reply)
             done += 1
             if tables:
@@ -106,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
             nothing = f"; {arguments.out} was not written" if arguments.out else ""
             raise RequestError(f"{arguments.file}: nothing could be scored{nothing}", code="empty")
     summary.say()
-    say_remedy(arguments, lacking, reader)
+    say_remedy(arguments, summary.lacking, reader)
     return summary.exit_code()
 
 

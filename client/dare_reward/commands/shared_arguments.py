@@ -171,32 +171,19 @@ def unscored(error: Problem) -> RequestError:
     return RequestError(text, code=error.code)
 
 
-def remedies(
-    words: Sequence[str], groups: Sequence[Mapping[str, Any]], *, candidates: int = 0, param: bool = True
-) -> list[str]:
-    """What scores groups whose entropies are missing, line by line: each way, and under it the command to copy.
-
-    words        of the command that did not score them
-    candidates   how many groups of the file list candidates of each token that were not read
-    """
-    command = shlex.join(["dare-reward", *words])
-    ways = [("by votes alone", "-p missing_entropy=frequency")] if param else []
-    if groups and all(r.get("token_logprobs") for g in groups for r in g["rollouts"]):
-        ways.append(("with entropies estimated from the log-probabilities", "--entropy logprob"))
-    if groups and (candidates >= len(groups) or all(r.get("topk_logprobs") for g in groups for r in g["rollouts"])):
-        ways.append(("with entropies estimated from the k largest", "--entropy topk --vocab-size N"))
-    lines: list[str] = []
-    for how, flags in ways:
-        start = "or" if lines else "These rollouts have no entropies. Score them"
-        lines += [f"{start} {how}:", f"  {command} {flags}"]
-    return lines
-
-
 def say_remedy(arguments: argparse.Namespace, lacking: Sequence[Mapping[str, Any]], reader: Reader) -> None:
-    """The same on standard error, for the groups of a command with one method that were not scored for that."""
-    if lacking:
-        has_param = any(s.name == MISSING for s in specs(find(arguments.method)))
-        warn(*remedies(arguments.words, lacking, candidates=reader.notes.candidates, param=has_param))
+    """Say what scores a command's groups that lack entropies: each way, and the command to copy."""
+    if not lacking:
+        return
+    command, rollouts = shlex.join(["dare-reward", *arguments.words]), [r for g in lacking for r in g["rollouts"]]
+    has_param = any(s.name == MISSING for s in specs(find(arguments.method)))
+    ways = [("by votes alone", "-p missing_entropy=frequency")] if has_param else []
+    if all(r.get("token_logprobs") for r in rollouts):
+        ways.append(("with entropies estimated from the log-probabilities", "--entropy logprob"))
+    if reader.notes.candidates >= len(lacking) or all(r.get("topk_logprobs") for r in rollouts):
+        ways.append(("with entropies estimated from the k largest", "--entropy topk --vocab-size N"))
+    for n, (how, flags) in enumerate(ways):
+        warn(f"{'or' if n else 'These rollouts have no entropies. Score them'} {how}:", f"  {command} {flags}")
 
 
 def warn(*lines: str) -> None:

@@ -14,7 +14,7 @@ from ..errors import RequestError
 from ..files.reader import fault_message
 from ..ledger import Fate, Ledger
 from ..reply import GroupReply
-from .shared_arguments import unscored, warn
+from .shared_arguments import MISSING, unscored, warn
 from .tables import short_answer
 
 KINDS = 10  # of mistakes, after which a file is given up
@@ -35,6 +35,7 @@ class ReadSummary:
         self._seen, self._groups = Unanswered(), 0
         self._done = done
         self._missed = 0
+        self.lacking: list[Mapping[str, Any]] = []  # groups that were not scored for want of entropies
 
     def add(self, group: Mapping[str, Any], no_answer: Mapping[str, int] | None) -> None:
         """Count a group that was read, with the reasons of its rollouts without an answer."""
@@ -44,6 +45,7 @@ class ReadSummary:
     def add_scored(self, place: int, group: Mapping[str, Any], reply: GroupReply) -> None:
         """Count a group with its reply, which may be that it cannot be scored."""
         if reply.error is not None:
+            self.lacking += [group] if reply.error.code == MISSING else []
             self.refuse(place, group, unscored(reply.error))
         else:
             self.add(group, reply.no_answer)

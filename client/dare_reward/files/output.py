@@ -90,7 +90,7 @@ def whole_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
         return
     part = target.with_name(f".{target.stem[:64]}.{secrets.token_hex(4)}.part{target.suffix}")
     try:
-        with _terminable():
+        with terminable():
             yield part
             check_free(path, force=force)  # somebody may have made it meanwhile, or the block has opened it
             if target.exists():
@@ -105,7 +105,7 @@ def whole_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
+def terminable() -> Iterator[None]:
     """SIGTERM ends the block as an exception does, where nobody else handles it."""
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:

@@ -18,7 +18,7 @@ from dare_reward.analysis.bootstrap import Interval, mean_interval
 from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval, powers
 from dare_reward.analysis.truth import known_groups, right_answers
 from dare_reward.answers.rollouts import ANSWER_SPECS
-from dare_reward.commands.command import AUTHORS, add_command, add_seed
+from dare_reward.commands.command import add_command, add_seed
 from dare_reward.commands.labelled import interval, read_labelled
 from dare_reward.commands.shared_arguments import (
     add_file,
@@ -62,7 +62,6 @@ def register(subparsers: Any) -> None:
         subparsers,
         "analyse",
         "Measure rewards against the truth on labelled rollouts.",
-        group=AUTHORS,
         notes="research/docs/analysis.md explains every figure.",
         examples=(
             "dare-reward analyse rollouts.jsonl",

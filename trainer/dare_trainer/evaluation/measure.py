@@ -12,11 +12,9 @@ import json
 import math
 import os
 import random
-import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +29,7 @@ from dare_reward.commands.command import add_command, add_flags, add_seed
 from dare_reward.commands.labelled import Labelled, read_labelled, refuse_repeats
 from dare_reward.commands.tables import PAPER, counted
 from dare_reward.errors import ConfigError, RequestError
+from dare_reward.files.output import terminable
 from dare_reward.params import parameters
 from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import UNLIMITED, Prepared, prepare
@@ -111,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
         for p in chosen
     ]
     try:
-        with ended_by_a_signal():
+        with terminable():  # what vLLM started ends with this process
             _sample(file, [w for w in wants if w.sequences], plan, engine, arguments)
     finally:
         file.join()  # a line that a cut run left torn is no refused group
@@ -233,20 +232,6 @@ class Progress:
         if left:
             parts.append(f"about {math.ceil(seconds / (self._sequences - left) * left / 60)} min left")
         return ", ".join(parts)
-
-
-@contextmanager
-def ended_by_a_signal() -> Iterator[None]:
-    """SIGTERM ends this process as Ctrl-C does, so that what vLLM started ends with it."""
-
-    def end(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 # --- the control ------------------------------------------------------------------------------------------------------

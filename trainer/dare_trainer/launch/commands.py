@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from dare_reward.answers import Kind
-from dare_reward.commands.command import TRAINING, add_command
+from dare_reward.commands.command import add_command
 from dare_reward.errors import ConfigError, DareError
 from dare_reward.ledger import Ledger
 
@@ -54,7 +54,6 @@ def register_data(subparsers: Any) -> None:
         actions,
         "prepare",
         "Write a file of prompts as OpenRLHF's JSON lines.",
-        group=TRAINING,
         notes="""A name that is no benchmark of the recipes is a set of your own. Its prompts stand in `question`,
         `problem`, `prompt`, `query` or `input`, in any case. An answer is optional. With one you get
         an evaluation set too.""",
