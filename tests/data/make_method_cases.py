@@ -15,7 +15,7 @@ import statistics
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -306,27 +306,6 @@ def cocov(group: Group, k: int = 4, tau_high: float = 0.6, lam: float = 0.05, ca
     return [max(v, plus) if a == label else v for v, a in zip(scaled, answers, strict=True)]
 
 
-def contexts(answers: Answers, i: int, size: int) -> Iterable[list[str]]:
-    """The answers of each group of `size` rollouts that holds rollout i; all different seats, hence all combinations."""
-    others = [j for j in range(len(answers)) if j != i]
-    for chosen in combinations(others, size - 1):
-        yield [a for j in (i, *chosen) if (a := answers[j]) is not None]
-
-
-def gmae(group: Group, group_size: int = 3, tie: str = "split") -> list[float]:
-    answers = answers_of(group)
-    out = []
-    for i, answer in enumerate(answers):
-        won = []
-        for votes in contexts(answers, i, min(group_size, len(answers))):
-            most = max((votes.count(a) for a in votes), default=0)
-            leaders = {a for a in votes if votes.count(a) == most}
-            paid = {"split": 1 / max(len(leaders), 1), "all": 1.0, "none": float(len(leaders) == 1)}[tie]
-            won.append(paid if answer is not None and answer in leaders else 0.0)
-        out.append(mean(won))
-    return out
-
-
 def ddrl(group: Group) -> list[float]:
     return ttrl(group)
 
@@ -433,10 +412,6 @@ VARIANTS: list[tuple[Any, dict[str, Any]]] = [
     (deepconf, {"trace": "min_window", "window": 4, "keep": 1.0}),
     (deepconf, {"trace": "bottom_window", "window": 3, "bottom": 0.4, "keep": 0.6}),
     (cocov, {"k": 2, "tau_high": 0.3}),
-    (gmae, {"group_size": 3}),
-    (gmae, {"group_size": 5}),
-    (gmae, {"group_size": 4, "tie": "all"}),
-    (gmae, {"group_size": 4, "tie": "none"}),
     (ddrl, {}),
     *[(calibrated_vote, {"exponent": b}) for b in (-4.0, -0.5, 0.0, 1.0, 2.5, 4.0)],
     (weighted_vote, {"exponent": 3.0, "eps_scale": 0.5}),

@@ -54,6 +54,12 @@ def test_methods_lists_what_people_choose_by(plugin, service):
         assert entry["cost"], name
         consent = [p for p in entry["parameters"] if p["name"] == "allow_experimental"]
         assert bool(consent) == (entry["evidence"] == "experimental")
+    assert {name: listed[name]["offered"] for name in ("gmae", "rlpr")} == {"gmae": True, "rlpr": False}
+    assert listed["gmae"]["advantages"]
+    alpha = next(p for p in listed["dare"]["parameters"] if p["name"] == "alpha")
+    assert (alpha["default"], alpha["accepts"]) == (0.1, "a finite number >= 0 and <= 1")
+    assert "Eq. 13" in alpha["source"]
+    assert listed["dare"]["requires"] == ["answer", "mean_entropy"]
     assert {"input": "format", "when": "format_coefficient > 0"} in listed["rlpr"]["requires_when"]
 
 

@@ -77,17 +77,6 @@ def test_info_says_whose_entropy_nobody_has_measured(make_service):
     assert make_service(method="ttrl").get("/info").json()["entropy"]["note"] is None
 
 
-def test_methods_route(service):
-    body = service.get("/methods").json()
-    dare = next(m for m in body["methods"] if m["name"] == "dare")
-    alpha = next(p for p in dare["parameters"] if p["name"] == "alpha")
-    assert alpha["default"] == 0.1
-    assert alpha["accepts"] == "a finite number >= 0 and <= 1"
-    assert "Eq. 13" in alpha["source"]
-    assert dare["requires"] == ["answer", "mean_entropy"]
-    assert {"dare", "ttrl", "empo", "dare_sqrt"} <= {m["name"] for m in body["methods"]}
-
-
 def test_metrics(make_service):
     service = make_service()
     service.post(GOOD)

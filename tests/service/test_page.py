@@ -65,16 +65,6 @@ def test_what_the_page_tries_is_not_part_of_the_run(page):
     assert shown(page) == []
 
 
-def test_texts_and_prompts_stay_away(page):
-    secret = {
-        "rollouts": [{"text": r"secret \boxed{4}", "mean_entropy": 0.1}],
-        "prompt": "secret",
-        "meta": {"a": "secret"},
-    }
-    assert page.post({"groups": [secret]}).status_code == 200
-    assert "secret" not in json.dumps(shown(page))
-
-
 def test_off(make_service):
     page = make_service(page="off")
     assert page.post(BODY).status_code == 200

@@ -89,11 +89,6 @@ def test_the_head_of_a_reply(service):
     assert (times, len(body["config_id"])) == ({"recv", "decode", "estimate"}, 64)
 
 
-def test_detail_rewards(service):
-    body = service.post({"groups": groups(1)}, "/reward?detail=rewards").json()
-    assert body["groups"][0].keys() == {"group_id", "rewards", "valid", "error"}
-
-
 def test_groups_fail_alone(service):
     good = {"group_id": "good", "rollouts": [{"answer": "1", "mean_entropy": 0.2}]}
     bad = {"group_id": "bad", "rollouts": [{"answer": "1"}]}

@@ -108,11 +108,3 @@ def test_the_document_has_the_options(service):
     for spec in update_specs():
         assert spec.name in body
         assert spec.name in query
-
-
-def test_every_method_is_listed_and_says_whether_it_is_offered(service):
-    listed = {m["name"]: m for m in service.get("/methods").json()["methods"]}
-    assert listed.keys() == dare_reward.methods().keys()
-    assert listed["gmae"]["offered"]
-    assert listed["gmae"]["advantages"]
-    assert not listed["rlpr"]["offered"]

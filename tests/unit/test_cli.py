@@ -127,10 +127,6 @@ def test_wrong_use_is_2_and_names_what_is_wrong_in_one_line(tmp_path, capsys, co
     assert names in line
 
 
-def test_where_no_line_can_be_scored_it_is_2(tmp_path):
-    assert main(["score", write(tmp_path, "{", "[")]) == 2
-
-
 def test_a_service_that_is_away_is_2(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("dare_reward.client._pause", lambda *_: 0.0)
     assert main(["score", write(tmp_path, GOOD), "--url", "http://127.0.0.1:1"]) == 2
@@ -234,13 +230,6 @@ def test_a_run_log_has_a_bar_too(tmp_path, capsys, monkeypatch, words):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     assert main([words[0], "log", *words[1:]]) in {0, 1}
     assert "200/200" in capsys.readouterr().err
-
-
-def test_real_samples_score_without_a_server(capsys):
-    assert main(["score", str(EXAMPLES / "arithmetic_m64.jsonl")]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 16
-    for name in ("game24_sample", "gsm8k_sample"):
-        assert main(["score", str(EXAMPLES / f"{name}.jsonl"), "-p", "missing_entropy=frequency"]) == 0
 
 
 def test_study_says_where_it_comes_from_if_it_is_not_installed(monkeypatch, capsys):

@@ -162,12 +162,6 @@ def test_zero_entropy_and_zero_eps_share_the_mass_by_votes():
     assert [group[a].p_hat for a in "abc"] == pytest.approx([2 / 3, 1 / 3, 0])
 
 
-def test_the_limit_is_approached():
-    rollouts = [("a", 0.0), ("a", 0.0), ("b", 0.0), ("c", 0.4)]
-    limit, near = score(rollouts, eps=0.0, tau=0.0), score(rollouts, eps=1e-13, tau=0.0)
-    np.testing.assert_allclose(near.rewards, limit.rewards, atol=1e-9)
-
-
 def test_denormal_entropies_do_not_overflow():
     group = by_answer(score([("a", 5e-324), ("b", 1e-320), ("b", 1e-320)], eps=0.0, tau=0.0))
     assert group["a"].p_hat == pytest.approx(5e-324 and 1 / (1 + 2 * 5e-324 / 1e-320), rel=1e-3)
@@ -324,18 +318,6 @@ def test_a_group_that_lacks_entropies_is_not_called_sure_or_unsure():
     assert [s.uncertainty for s in group.support] == [None] * 3
 
 
-def test_missing_entropy_group_mean():
-    groups = [
-        {"rollouts": [{"answer": "1", "mean_entropy": 0.2}, {"answer": "2"}, {"answer": "2", "mean_entropy": 0.6}]},
-        {"rollouts": [{"answer": "1"}, {"answer": "2"}]},
-    ]
-    some, none = dare_reward.estimate(groups, missing_entropy="group_mean").groups
-    assert by_answer(some)["2"].uncertainty == pytest.approx((0.4 + 0.6) / 2)
-    assert "missing_entropy_imputed" in some.flags
-    assert some.entropy_source == "exact"
-    assert none.error.code == "missing_entropy"
-
-
 def test_a_rollout_without_answer_needs_no_entropy():
     assert (
         dare_reward.estimate([{"rollouts": [{"answer": "1", "mean_entropy": 0.1}, {"answer": ""}]}]).groups[0].error
@@ -475,12 +457,6 @@ def test_a_pruned_rollout_gets_a_lonely_survivor_s_reward():
     assert with_neighbour.groups[1].rewards == (1.0, 1.0)
 
 
-def test_renorm_over_rollouts():
-    """Eq. 14 read literally: the sum over rollouts counts each answer n times."""
-    group = by_answer(score([("a", 0.5)] * 3 + [("b", 0.5)], renorm="rollouts", weight="none", tau=0.0))
-    assert [group[a].p for a in "ab"] == pytest.approx([0.75 / (3 * 0.75 + 0.25), 0.25 / (3 * 0.75 + 0.25)])
-
-
 def test_the_bonus_is_never_negative_for_its_frequency():
     """n > M happens when survivors are none, or M counts less than n: the factor stops at 0."""
     n, m, q = np.array([3.0]), np.array([2.0]), np.array([0.25])
@@ -498,16 +474,6 @@ def test_presets_are_parameters():
 def test_parameters_override_a_preset():
     rollouts = [("a", 0.4)] * 3 + [("b", 0.1)] * 2
     assert score(rollouts, method="dare_dist", alpha=0.1, tau=0.05).rewards == score(rollouts).rewards
-
-
-def test_the_presets_of_the_ablation():
-    defaults = {n: {s.name: s.default for s in find(n).specs} for n in methods() if n.startswith("dare")}
-    assert (defaults["dare"]["alpha"], defaults["dare"]["tau"], defaults["dare"]["eps"]) == (0.1, 0.05, 0.05)
-    assert (defaults["dare_dist"]["alpha"], defaults["dare_dist"]["tau"]) == (0, 0)
-    assert (defaults["dare_dist_bonus"]["alpha"], defaults["dare_dist_bonus"]["tau"]) == (0.1, 0)
-    assert (defaults["dare_dist_prune"]["alpha"], defaults["dare_dist_prune"]["tau"]) == (0, 0.05)
-    assert defaults["dare_literal"]["eps"] == 1e-6
-    assert defaults["dare_sqrt"]["weight"] == defaults["dare_robust"]["weight"] == "sqrt"
 
 
 CORNERS = {

@@ -238,13 +238,8 @@ def test_a_certain_impossibility_is_zero():
 
 @pytest.mark.parametrize("method", ["dare", "ttrl", "empo", "scrl"])
 def test_flags_about_entropies_are_the_same_for_every_method(method):
-    params = {"allow_experimental": True} if method == "t3rl" else {}
-    rollouts = said("112", mean_entropy=[0.001, 0.002, 1.5], verified=[0, 0, 0])
-    flags = scored(rollouts, method, **params).flags
-    assert {"low_entropy", "u_gt_1"} <= set(flags)
-    assert not {"low_entropy", "u_gt_1"} & set(
-        scored(said("11", mean_entropy=[0.1, 0.9], verified=[0, 0]), method, **params).flags
-    )
+    assert {"low_entropy", "u_gt_1"} <= {*scored(said("112", mean_entropy=[0.001, 0.002, 1.5]), method).flags}
+    assert not {"low_entropy", "u_gt_1"} & {*scored(said("11", mean_entropy=[0.1, 0.9]), method).flags}
 
 
 def test_explain_shows_advantages(tmp_path, capsys):

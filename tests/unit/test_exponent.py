@@ -71,11 +71,6 @@ def test_exponent_0_of_dare_is_votes_alone(full_groups):
         assert {g.entropy_source for g in found} == {"none"}
 
 
-def test_a_group_without_entropies_is_still_an_error_elsewhere(full_groups):
-    found = score("calibrated_vote", bare(full_groups(seed=1, count=1)), exponent=2)[0]
-    assert found.error.code == "missing_entropy"
-
-
 def test_eps_scale_makes_the_weight_free_of_the_scale_of_entropies(full_groups):
     sent = full_groups(seed=14, count=20, size=16)
     scaled = [
@@ -113,17 +108,8 @@ def test_an_exponent_with_another_weight_is_refused(method, full_groups):
     assert score(method, full_groups(), weight="sqrt", exponent=1)
 
 
-def test_calibrated_vote_is_weighted_vote_with_an_exponent_that_must_be_given(full_groups):
-    sent = full_groups(seed=15, count=20)
-    for exponent in GRID:
-        one, other = (score(m, sent, exponent=exponent) for m in ("calibrated_vote", "weighted_vote"))
-        assert [(g.rewards, g.support) for g in one] == [(g.rewards, g.support) for g in other]
+def test_the_exponent_of_calibrated_vote_must_be_given(full_groups):
+    """Its values: test_method_cases.py."""
     with pytest.raises(RequestError, match=r"missing: exponent .*dare-reward calibrate") as caught:
-        score("calibrated_vote", sent)
+        score("calibrated_vote", full_groups())
     assert caught.value.code == "missing_parameter"
-
-
-@pytest.mark.parametrize("exponent", ["nan", "inf", "-inf", "four"])
-def test_the_exponent_is_a_finite_number(exponent, full_groups):
-    with pytest.raises(RequestError, match="exponent must be a finite number"):
-        score("calibrated_vote", full_groups(), exponent=float(exponent) if exponent != "four" else exponent)

@@ -11,13 +11,13 @@ from dare_reward.methods import methods
 
 DATA = json.loads((Path(__file__).parents[1] / "data" / "method_cases.json").read_text())
 PRESETS = {"dare", "dare_literal", "dare_dist", "dare_dist_bonus", "dare_dist_prune", "dare_sqrt", "dare_robust"}
-GOLDEN = {"rpc", "perplexity_consistency"}
+GOLDEN = {"rpc", "perplexity_consistency", "gmae"}
 
 pytestmark = pytest.mark.usefixtures("plugins")
 
 
 def test_every_method_has_a_case():
-    """dare and its presets and those of GOLDEN have golden files."""
+    """dare and its presets and those of GOLDEN have golden files, and gmae an enumeration of all draws."""
     assert {c["method"] for c in DATA["cases"]} == set(methods()) - PRESETS - GOLDEN
 
 

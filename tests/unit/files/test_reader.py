@@ -370,19 +370,12 @@ def test_probabilities_are_no_log_probabilities(tmp_path, name, rollout, said):
 
 @pytest.mark.parametrize(("name", "column"), [("topk", "topk_logprobs"), ("logprob", "token_logprobs")])
 @pytest.mark.parametrize(
-    "value", [[-0.1, -0.2], [[-0.1, -2.5]], [[-0.1, -2.5], -0.2], [-0.2, [-0.1, -2.5]], [None], "no"]
+    "value", [[-0.1, -0.2], [[-0.1, -2.5]], [[-0.1]], [[-0.1, -2.5], -0.2], [-0.2, [-0.1, -2.5]], [None], "no"]
 )
 def test_columns_of_another_shape_give_no_entropies(tmp_path, name, column, value):
     ((_, group),) = reader_of(tmp_path, {"rollouts": [{"answer": "1", column: value}]}, missing=estimate_of(name, 50))
     fits = value == ([[-0.1, -2.5]] if name == "topk" else [-0.1, -0.2])
     assert ("mean_entropy" in group["rollouts"][0]) == fits
-
-
-def test_the_sampled_token_alone_is_no_top(tmp_path):
-    ((_, group),) = reader_of(
-        tmp_path, {"rollouts": [{"answer": "1", "topk_logprobs": [[-0.1]]}]}, missing=estimate_of("topk", 50)
-    )
-    assert "mean_entropy" not in group["rollouts"][0]
 
 
 def test_the_answer_of_a_data_set_is_no_rollout_s_answer(tmp_path):
@@ -566,6 +559,8 @@ def test_a_rollout_that_stands_again_is_read_once_and_said(tmp_path):
 
 def test_what_pandas_writes_for_nothing_is_nothing(tmp_path):
     nan = float("nan")
+    ((_, group),) = reader_of(tmp_path, {"group_id": "a", "label": nan, "rollouts": [{"answer": "1"}, {"answer": nan}]})
+    assert ("label" in group, [r["answer"] for r in group["rollouts"]]) == (False, ["1", None])
     known = {"uid": nan, "group_id": None, "prompt": "p", "step": nan}
     rows = [said(a, **known, group_size=size) for a, size in (("1", 3.0), ("2", nan))]
     assert read(tmp_path, rows)[0] == ["12"]
@@ -611,11 +606,6 @@ def test_replies_with_one_completion_are_siblings_by_their_prompt_or_their_custo
     assert read(tmp_path, engine)[0] == ["13", "2"]
     assert read(tmp_path, [reply("1", prompt="p", id="x"), reply("2", prompt="p", id="y")])[0] == ["12"]
     assert read(tmp_path, [reply("1"), reply("2")])[0] == ["1", "2"], "nothing says what they answer"
-
-
-def test_content_parts_of_a_chat_reply_are_joined(tmp_path):
-    parts = [{"type": "text", "text": "so "}, {"type": "image"}, {"type": "text", "text": "\\boxed{1}"}]
-    assert read(tmp_path, [{"prompt": "p", "choices": [{"message": {"content": parts}}] * 2}])[0] == ["11"]
 
 
 @pytest.mark.parametrize(("module", "extra"), [("zstandard", "files"), ("pyarrow.parquet", "parquet")])

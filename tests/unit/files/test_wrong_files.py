@@ -13,7 +13,6 @@ from jsonl import write_lines
 from rows import each
 
 from dare_reward.cli import main
-from dare_reward.files.reader import Reader
 
 GROUP = {"group_id": "g", "rollouts": [{"answer": "1", "mean_entropy": 0.2}, {"answer": "2", "mean_entropy": 0.4}]}
 LINE = json.dumps(GROUP)
@@ -149,17 +148,6 @@ def test_a_run_log_under_another_name_is_read_by_the_same_rules(tmp_path, capsys
     code, said = ends(("report", torn, *report), capsys)
     assert code in {1, 2}
     assert "damaged" in said[-1]
-
-
-def test_nan_is_nothing(tmp_path):
-    """pandas writes NaN where there is no label and no answer."""
-    file = tmp_path / "in.jsonl"
-    value = {"group_id": "a", "label": float("nan"), "rollouts": [{"answer": "1"}, {"answer": float("nan")}]}
-    file.write_text(json.dumps(value) + "\n")
-    reader = Reader(str(file))
-    ((_, group),) = reader
-    assert "label" not in group
-    assert [r["answer"] for r in group["rollouts"]] == ["1", None]
 
 
 @pytest.mark.parametrize("command", READERS)
