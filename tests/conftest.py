@@ -3,6 +3,7 @@
 import importlib
 import os
 import tomllib
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
@@ -17,7 +18,6 @@ settings.register_profile("default", deadline=None)
 settings.load_profile("default")
 
 registry = importlib.import_module("dare_reward.methods")  # the package has a function of this name
-rpc = importlib.import_module("dare_reward.estimators.rpc")
 
 
 # What takes long for its number of tests: first, so that no process is left alone with one of these at the end.
@@ -90,17 +90,11 @@ def needed_params():
 
 
 @pytest.fixture(scope="module")
-def one_fit_for_the_same_numbers():
-    """RPC's fit takes a tenth of a second: in tests over all methods, numbers that come again are not fitted again."""
-    known, fit = {}, rpc._probable
-
-    def probable(numbers):
-        if (key := numbers.tobytes()) not in known:
-            known[key] = fit(numbers)
-        return known[key]
-
+def short_fits():
+    """RPC's fit takes a tenth of a second: in tests over all methods, which need any fit, it ends after a few steps."""
+    optimize = importlib.import_module("scipy.optimize")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rpc, "_probable", probable)
+        patch.setattr(optimize, "minimize", partial(optimize.minimize, options={"maxiter": 2}))
         yield
 
 

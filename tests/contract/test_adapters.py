@@ -10,14 +10,13 @@ import pickle
 import re
 import sys
 import types
-from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+import byte_level
 import pytest
-import tokenizers
 from rows import each
 from stack_samples import Sample, trl_trainer
 
@@ -564,56 +563,27 @@ def test_slime_filters_groups_that_carry_nothing(service):
 # --- masks of answers ------------------------------------------------------------------------------------------------
 
 
-class ByteLevel:
-    """A fast tokenizer as transformers has them, with an end token that decoding skips."""
-
-    is_fast, all_special_ids = True, (0,)
-
-    def __init__(self, texts, size=300):
-        self.inner = tokenizers.Tokenizer(tokenizers.models.BPE())
-        self.inner.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-        self.inner.decoder = tokenizers.decoders.ByteLevel()
-        alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
-        trainer = tokenizers.trainers.BpeTrainer(
-            vocab_size=size, initial_alphabet=alphabet, special_tokens=["<end>"], show_progress=False
-        )
-        self.inner.train_from_iterator(texts, trainer)
-
-    def __call__(self, text, *, add_special_tokens, return_offsets_mapping, verbose):
-        encoded = self.inner.encode(text)
-        return {"input_ids": encoded.ids, "offset_mapping": encoded.offsets}
-
-    def decode(self, ids, *, skip_special_tokens):
-        return self.inner.decode(list(ids), skip_special_tokens=skip_special_tokens)
-
-
-def outside_bytes(text, answer, tokens):
-    """Which tokens share no byte with the answer: in a byte-level vocabulary each letter of a token is a byte."""
-    ends = list(accumulate(map(len, tokens)))
-    assert ends[-1] == len(text.encode())
-    low = len(text[: text.index(answer or "")].encode())
-    high = low + len((answer or "").encode())
-    return [not (end - len(t) < high and end > low) for t, end in zip(tokens, ends, strict=True)]
-
-
-SAID = ["ответ: \\boxed{§π½}🙂", "nothing", "so \\boxed{12}, 12"]
-
-
 @pytest.mark.parametrize("generated", ["as the tokenizer writes it", "byte by byte"])
 def test_the_answers_tokens_are_masked(generated):
     """A policy may write its text in other tokens than the tokenizer would; no character is cut in two."""
-    tokenizer, rules = ByteLevel(SAID), AnswerRules({})
-    writer = tokenizer if generated == "as the tokenizer writes it" else ByteLevel(SAID, size=257)
-    for text, answer in zip(SAID, ["§π½", None, "12"], strict=True):
-        ids = writer.inner.encode(text).ids
+    tokenizer, rules = byte_level.Fast(), AnswerRules({})
+    scorer = common.Scorer.of(f"{URL}?method=dare&over=answer&unmarked=none")
+    writer = tokenizer.inner if generated == "as the tokenizer writes it" else byte_level.trained(257)
+    for text, answer in byte_level.MIXED + byte_level.AGREED:
+        ids = writer.encode(text).ids
         mask, lost = outside_answer({"text": text}, [*ids, 0], tokenizer=tokenizer, rules=rules)
-        assert mask == [*outside_bytes(text, answer, [tokenizer.inner.id_to_token(i) for i in ids]), True]
+        expected = byte_level.outside([tokenizer.inner.id_to_token(i) for i in ids], text, answer)
+        assert mask == [*expected, True]
         assert all(mask) == (answer is None)
         assert not lost
+        row = {"token_ids": [*ids, 0], "token_entropies": [0.1] * (len(ids) + 1)}
+        (found,) = scorer.group("g", [row], tokenizer=tokenizer)["rollouts"]
+        inside = [k for k, out in enumerate(expected) if not out]
+        assert found.get("answer_tokens") == ([inside[0], inside[-1] + 1] if answer else None), text
 
 
 def test_an_answer_without_a_place_is_trained_and_told():
-    tokenizer = ByteLevel(SAID)
+    tokenizer = byte_level.Fast()
     rules = AnswerRules({}, kind="text")
     text = "Answer: five"
     said = {"text": text}

@@ -308,23 +308,6 @@ def test_the_methods_and_the_selections_advantages(said, service):
     assert any(gains.ravel())
 
 
-def test_the_answers_tokens_are_found_by_a_real_tokenizer():
-    """What TRL, verl and slime send as `answer_tokens`, with a byte-level tokenizer of transformers."""
-    import byte_level
-
-    from dare_reward.stacks.adapter import Scorer
-
-    tokenizer, scorer = byte_level.tokenizer(), Scorer.of("http://t/reward?method=dare&over=answer&unmarked=none")
-    for text, answer in byte_level.MIXED + byte_level.AGREED:
-        ids = tokenizer(text)["input_ids"]
-        tokens = tokenizer.convert_ids_to_tokens(ids)
-        row = {"token_ids": [*ids, tokenizer.eos_token_id], "token_entropies": [0.1] * (len(ids) + 1)}
-        (found,) = scorer.group("g", [row], tokenizer=tokenizer)["rollouts"]
-        outside = byte_level.outside(tokens, text, answer)
-        inside = [k for k, out in enumerate(outside) if not out]
-        assert found.get("answer_tokens") == ([inside[0], inside[-1] + 1] if answer else None), text
-
-
 # --- two ranks -------------------------------------------------------------------------------------------------------
 
 

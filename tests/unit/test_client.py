@@ -33,7 +33,7 @@ from dare_reward.wire import unpack
 from dare_service.app import create_app
 from dare_service.settings import Settings
 
-pytestmark = pytest.mark.usefixtures("plugins", "one_fit_for_the_same_numbers")
+pytestmark = pytest.mark.usefixtures("plugins", "short_fits")
 
 RNG = np.random.default_rng(3)
 

@@ -74,11 +74,6 @@ def test_random_prompts_are_the_same_ones_each_time_and_no_choice(file, capsys):
     assert drawn("--budget", "2") == everything[:2]
 
 
-def test_a_budget_is_kept(file, capsys):
-    assert main(["label", file, "--list", "--for", "reward", "--budget", "1"]) == 0
-    assert capsys.readouterr().out.split() == ["contested"]
-
-
 def test_a_group_without_a_name_is_named_by_its_place(tmp_path, capsys):
     bare = group("", ["1", "2"], [0.1, 3.0])
     del bare["group_id"]

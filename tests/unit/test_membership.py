@@ -97,15 +97,6 @@ def test_a_step_gives_the_same_rewards_in_one_request_and_split_between_its_grou
     assert scored(gather(step), method) == apart
 
 
-@pytest.mark.parametrize(("one", "other"), list(itertools.combinations(range(len(FOUR)), 2)))
-def test_siblings_whose_label_is_spelt_in_two_ways_are_one_group_that_has_it(one, other):
-    labels = [FOUR[one]] * 3 + [FOUR[other]] * 4
-    (group,) = gather(members(labels=labels))
-    bare = scored(gather(members()), "ttrl")
-    assert scored([group], "ttrl") == bare
-    assert not group.label_conflict
-
-
 @pytest.mark.parametrize("labels", [("4", "5"), ("4", ["4", "5"]), ("5 cm", "5 m"), ("", "4", None, "5")])
 def test_labels_that_contradict_each_other_are_none_and_gt_says_so(labels):
     for order in itertools.permutations(labels):

@@ -19,7 +19,7 @@ from dare_reward.groups import Groups
 from dare_reward.methods import find, methods, require_rewards, specs
 from dare_service.reward_request import URL_KEYS as REWARD_KEYS
 
-pytestmark = pytest.mark.usefixtures("plugins", "one_fit_for_the_same_numbers")
+pytestmark = pytest.mark.usefixtures("plugins", "short_fits")
 
 NAMES = [*methods(), "cocov", "gmae", "jury_rl", "t3rl"]  # those of examples/plugins too
 CONSENT = "allow_experimental"

@@ -102,12 +102,6 @@ def test_a_shadow_is_a_list_of_different_names(shadow):
         dare_reward.estimate(GROUPS, shadow=shadow)
 
 
-def test_unknown_shadows_are_refused():
-    with pytest.raises(RequestError, match="Known: dare") as caught:
-        dare_reward.estimate(GROUPS, shadow=["nosuch"])
-    assert caught.value.loc == ("shadow",)
-
-
 def test_the_seed_reaches_methods_that_draw(full_groups):
     sent = full_groups(count=12, size=16)
     one = [g.rewards for g in dare_reward.estimate(sent, method="scope", seed=1).groups]

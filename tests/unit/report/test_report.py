@@ -117,7 +117,7 @@ def test_many_steps_are_put_together_and_nothing_is_lost(monkeypatch):
     assert len(list(run.picks.cards())) <= 16 + 64
 
 
-@pytest.mark.parametrize("count", [30_000, 1_000_000])
+@pytest.mark.parametrize("count", [30_000, 200_000])
 def test_a_long_run_is_blocks_of_one_width_after_its_first_steps(count):
     steps = Steps()
     for step in range(count):
@@ -207,15 +207,16 @@ def test_a_view_costs_what_changed():
     assert large <= 1.2 * small
 
 
-def test_what_is_sent_in_parts_is_the_view_as_a_whole():
+def test_what_is_sent_in_parts_is_the_view_as_a_whole(monkeypatch):
     """Whatever the order of steps, through blocks that become twice as wide, the parts make up the whole."""
+    monkeypatch.setattr(step_totals, "STEPS", 64)
     parts, version, shown = grown(1), -1, {}
-    for turn in range(300):
+    for turn in range(60):
         for run in parts.since(version)["runs"]:
             for name, column in run["columns"].items():
                 shown.setdefault(name, [])[run["from"] :] = column
         version = parts.book.version
-        if turn % 50 == 49:  # a step that comes late, and one that is named by nobody before
+        if turn % 10 == 9:  # a step that comes late, and one that is named by nobody before
             parts.book.add(line(turn // 2, "late", correct=[True] * 3 + [False]))
             parts.book.add(line(turn * 2, "early", diagnostics={"shadow": {"scrl": {"label_agreement": 1.0}}}))
         grown(7, before=parts)
@@ -225,20 +226,6 @@ def test_what_is_sent_in_parts_is_the_view_as_a_whole():
     (whole,) = view(parts.book)["runs"]
     assert shown == whole["columns"]
     assert parts.since(-1)["runs"][0]["states"] == whole["states"] == rules_by_step(whole["columns"])
-
-
-@pytest.mark.parametrize("what", ["steps", "groups", "runs"])
-def test_a_report_is_linear_in_steps_groups_and_runs(what):
-    """8 times as many cost at most 12 times as many calls."""
-
-    def drawn(count):
-        step, run = (int(what == name) for name in ("steps", "runs"))
-        told = [
-            line(step * i, f"g{i % 50}", run=f"r{run * i}", correct=[True, True, False, False]) for i in range(count)
-        ]
-        return calls(lambda: view(book_of(told)))
-
-    assert drawn(1600) <= 12 * drawn(200)
 
 
 def test_groups_without_a_step_count_in_blocks():

@@ -158,15 +158,6 @@ def test_a_full_disk(make_log, tmp_path, monkeypatch):
     assert told == [("run_log_failed", "groups are missing in the run log: No space left on device")]
 
 
-def test_a_folder_that_cannot_be_made(make_log, tmp_path):
-    (tmp_path / "file").write_text("mine")
-    log, told = make_log(tmp_path / "file")
-    add(log, record(), record())
-    assert log.status["failed"] == 2
-    assert len(told) == 1
-    assert (tmp_path / "file").read_text() == "mine"
-
-
 def test_a_record_that_cannot_be_made_or_encoded(make_log, tmp_path):
     def broken(line):
         raise TypeError("no")

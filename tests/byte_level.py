@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import accumulate
+from typing import Any
 
 SPECIAL = ("<|endoftext|>", "<|im_end|>")
 # What a policy says and its answer. The groups of four differ; in the second all agree, so that no advantage is left.
@@ -15,20 +17,41 @@ MIXED = (
 AGREED = tuple((f"{word}, {word} \\boxed{{€5¥}} {word}", "€5¥") for word in ("да", "yes", "はい", "oui"))
 
 
-def tokenizer():
-    """A byte-level BPE whose merges do not follow the edges of the answers."""
+def trained(size: int = 290) -> Any:
+    """A byte-level BPE whose merges do not follow the edges of the answers; of 257 tokens it has no merges."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
 
     inner = Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
-        vocab_size=290, initial_alphabet=alphabet, special_tokens=list(SPECIAL), show_progress=False
+        vocab_size=size, initial_alphabet=alphabet, special_tokens=list(SPECIAL), show_progress=False
     )
     inner.train_from_iterator([text for text, _ in MIXED + AGREED], trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=inner, pad_token=SPECIAL[0], eos_token=SPECIAL[1])
+    return inner
+
+
+def tokenizer() -> Any:
+    from transformers import PreTrainedTokenizerFast
+
+    return PreTrainedTokenizerFast(tokenizer_object=trained(), pad_token=SPECIAL[0], eos_token=SPECIAL[1])
+
+
+class Fast:
+    """The same where transformers is not installed: what is called of its fast tokenizers."""
+
+    is_fast, all_special_ids = True, (0, 1)
+
+    def __init__(self) -> None:
+        self.inner = trained()
+
+    def __call__(self, text: str, **_: Any) -> dict[str, Any]:
+        encoded = self.inner.encode(text)
+        return {"input_ids": encoded.ids, "offset_mapping": encoded.offsets}
+
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool) -> str:
+        return self.inner.decode(list(ids), skip_special_tokens=skip_special_tokens)
 
 
 def outside(tokens: list[str], text: str, answer: str | None) -> list[bool]:
