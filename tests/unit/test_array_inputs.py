@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import dare_reward
 from dare_reward.errors import RequestError
 from dare_reward.groups import Groups, Ragged
 from dare_reward.inputs import FIELDS
@@ -136,16 +135,3 @@ def test_tensors_are_checked_like_lists(name):
     assert "entries for" in str(refuse({}, **{name: column}))
     wrong = values if field.ragged else Ragged(values, np.array([1, 2]))
     assert "per" in str(refuse(*[{}] * count, **{name: wrong}))
-
-
-def test_second_groups_are_checked():
-    def second(value):
-        with pytest.raises(RequestError) as caught:
-            dare_reward.estimate([{"rollouts": [{"answer": "1"}], "second_group": value}], method="ttrl")
-        return caught.value.loc
-
-    assert second([]) == ("groups", 0, "second_group")
-    assert second("x") == ("groups", 0, "second_group")
-    assert second([1]) == ("groups", 0, "second_group", 0)
-    assert second([{"answer": {}}]) == ("groups", 0, "second_group", 0, "answer")
-    assert second([{"mean_entropy": 1.0}]) == ("groups", 0, "second_group", 0)

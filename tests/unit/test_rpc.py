@@ -150,16 +150,6 @@ def test_without_pruning_it_costs_at_most_twice_the_vote():
     assert counted["perplexity_consistency", 8][1] == counted["perplexity_consistency", 64][1]
 
 
-def test_the_order_of_rollouts_does_not_matter():
-    random = np.random.default_rng(3)
-    for rollouts in generated(50):
-        order = random.permutation(len(rollouts))
-        one, other = (
-            rpc(arrays(rows), probability="sum", prune=False) for rows in (rollouts, [rollouts[i] for i in order])
-        )
-        assert np.asarray(one.rewards_R)[order] == pytest.approx(other.rewards_R)
-
-
 def request(*rollouts):
     return [
         {"rollouts": [dict(zip(("answer", "sum_logprob", "num_tokens", "path"), r, strict=True)) for r in rollouts]}

@@ -162,11 +162,6 @@ def test_an_option_of_an_option_that_is_not_set_is_refused(options, missing):
     assert (caught.value.loc, caught.value.code) == (tuple(options), "conflict")
 
 
-def test_fixed_needs_rewards_of_zero_and_one():
-    with pytest.raises(RequestError, match="0 and 1"):
-        score([*"aab"], "empo", advantage="fixed")
-
-
 # --- EAR -------------------------------------------------------------------------------------------------------------
 
 
