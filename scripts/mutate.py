@@ -34,11 +34,12 @@ UNTRIED = "not checked"
 ROOMS = {
     "estimators": (
         ("estimators/dare.py", "estimators/ttrl.py", "estimators/empo.py", "segments.py", "groups.py", "wire.py"),
-        [f"test_{n}.py" for n in ("golden", "dare", "votes", "groups", "segments", "wire", "request", "reply")],
+        [f"test_{n}.py" for n in ("golden", "dare", "exponent", "certainty", "votes")]
+        + [f"test_{n}.py" for n in ("groups", "array_inputs", "segments", "wire", "request", "reply")],
     ),
     "answers": (
         ("answers/*",),
-        [f"answers/test_{n}.py" for n in ("tables*", "pairs", "keys", "classes", "choices", "extract", "official")],
+        [f"answers/test_{n}.py" for n in ("answer_rows", "pairs", "keys", "classes", "choices", "extract")],
     ),
 }
 # Always the same examples, few of them, and no search for the smallest: one failure is all that a mutant needs. mutmut

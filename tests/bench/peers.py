@@ -32,8 +32,9 @@ from typing import Any
 import httpx
 import orjson
 
-sys.path.append(str(Path(__file__).parents[1]))  # method_params.py
+sys.path.append(str(Path(__file__).parents[1]))  # by_path.py, method_params.py
 
+from by_path import load
 from measure import (
     FRAME,
     JSON,
@@ -512,12 +513,7 @@ def views(bench: Bench) -> Found:
 
 def _peers() -> Any:
     """The peers' functions, of which importing costs nothing here."""
-    spec = importlib.util.spec_from_file_location("peer_servers", PEERS)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load(Path(PEERS))
 
 
 def main() -> int:

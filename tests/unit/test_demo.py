@@ -1,11 +1,11 @@
 """scripts/demo.py: the address it ends with is one that answers."""
 
-import importlib.util
 import sys
 from pathlib import Path
 
 import httpx
 import pytest
+from by_path import load
 
 ROOT = Path(__file__).parents[2]
 
@@ -13,9 +13,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def demo(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    spec = importlib.util.spec_from_file_location("demo", ROOT / "scripts" / "demo.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load(ROOT / "scripts" / "demo.py")
     monkeypatch.setattr(module._venv, "ensure", lambda *_: Path(sys.executable))
     monkeypatch.delenv("DARE_URL", raising=False)
     return module

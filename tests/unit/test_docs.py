@@ -1,7 +1,7 @@
 """The documents say what happens: their commands are rerun, their Python is executed, their links lead somewhere."""
 
 import doctest
-import importlib.util
+import importlib
 import re
 import tomllib
 from contextlib import ExitStack
@@ -9,19 +9,14 @@ from pathlib import Path
 
 import described  # noqa: F401  (what docs.py imports beside it)
 import pytest
+from by_path import load
 
 from dare_reward.stacks import adapter
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SPEC = importlib.util.spec_from_file_location("docs_script", ROOT / "scripts" / "docs.py")
-docs = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(docs)
-
-
-SITE = importlib.util.spec_from_file_location("site_script", ROOT / "scripts" / "_site.py")
-site = importlib.util.module_from_spec(SITE)
-SITE.loader.exec_module(site)
+docs = load(ROOT / "scripts" / "docs.py", "docs_script")
+site = load(ROOT / "scripts" / "_site.py", "site_script")
 
 
 @pytest.fixture(scope="module")

@@ -119,7 +119,8 @@ def _figures(numbers: Numbers) -> Iterator[tuple[str, Any]]:
         yield from ((f"{name}@{k}", found) for k, found in numbers["accuracy"][section].items())
     yield from numbers["majority"].items()
     yield from ((f"AUROC, {name}", found) for name, found in numbers["entropy"].items())
-    yield from ((f"overlap, {name}", found) for name, found in numbers.get("overlap", {}).items())
+    if "overlap" in numbers:
+        yield "overlap", numbers["overlap"]
 
 
 def _shown(value: Any) -> str:
@@ -169,7 +170,7 @@ def summarise(
             name: summarise_method(groups, correct_R, name, seed=seed, params=params) for name, params in chosen.items()
         },
     }
-    if overlap := mean_overlap(token_ids):
+    if not math.isnan(overlap := mean_overlap(token_ids)):
         out["overlap"] = overlap
     return out
 

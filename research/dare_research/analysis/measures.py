@@ -17,7 +17,6 @@ from dare_reward.groups import Groups
 from dare_reward.segments import Bools, Floats, Ints, offsets
 
 ROUNDING = 1e-12
-KINDS = ("jaccard", "multiset", "positional", "prefix")
 Curve = Sequence[tuple[int, float]]
 
 
@@ -235,50 +234,28 @@ def token_ids(groups: Groups) -> tuple[tuple[NDArray[Any], ...], ...]:
     return tuple(tuple(parts[low:high]) for low, high in pairwise(offsets(groups.sizes_P).tolist()))
 
 
-def mean_overlap(prompts: Sequence[Sequence[NDArray[Any] | Sequence[int]]]) -> dict[str, float]:
-    """Every kind, averaged over the prompts that have two rollouts; empty if none has."""
+def mean_overlap(prompts: Sequence[Sequence[NDArray[Any] | Sequence[int]]]) -> float:
+    """Averaged over the prompts that have two rollouts; NaN if none has."""
     found = [rollout_overlap(rollouts) for rollouts in prompts if len(rollouts) > 1]
-    return {kind: float(np.mean([f[kind] for f in found])) for kind in KINDS} if found else {}
+    return float(np.mean(found)) if found else np.nan
 
 
-def rollout_overlap(rollouts: Sequence[NDArray[Any] | Sequence[int]]) -> dict[str, float]:
-    """Overlap of token ids, mean over the M(M-1)/2 pairs; empty for fewer than two rollouts, 1 for two empty ones.
+def rollout_overlap(rollouts: Sequence[NDArray[Any] | Sequence[int]]) -> float:
+    """Token ids in common with their multiplicity / length of the longer rollout, mean over the M(M-1)/2 pairs.
 
-        jaccard      distinct tokens in common / distinct tokens of both
-        multiset     tokens in common with multiplicity / length of the longer one
-        positional   equal tokens at equal positions / length of the longer one
-        prefix       length of the common prefix / length of the longer one
-
-    Leave out the prompt and the end token, which all rollouts share. `multiset` is the one to report: jaccard saturates
-    on long texts, positional collapses after one insertion.
+    1 for two empty ones, NaN for fewer than two. Leave out the prompt and the end token, which all rollouts share. Of
+    distinct tokens alone the share saturates on long texts; of equal positions it collapses after one insertion.
     """
     if len(rollouts) < 2:
-        return {}
+        return np.nan
     ids = [np.asarray(r, np.int64) for r in rollouts]
     lengths = np.array([len(r) for r in ids])
     _, column = np.unique(np.concatenate(ids), return_inverse=True)
     counts_MV = np.zeros((len(ids), int(column.max(initial=-1)) + 1), np.int64)
     np.add.at(counts_MV, (np.repeat(np.arange(len(ids)), lengths), column), 1)
-    placed_MT = np.full((len(ids), int(lengths.max()) + 1), -1)
-    for row, own in zip(placed_MT, ids, strict=True):
-        row[: len(own)] = own
-    out: dict[str, list[Floats]] = {kind: [] for kind in KINDS}
-    for i in range(len(ids) - 1):
-        longer = np.maximum(lengths[i], lengths[i + 1 :])
-        common = np.minimum(counts_MV[i], counts_MV[i + 1 :])
-        united = ((counts_MV[i] > 0) | (counts_MV[i + 1 :] > 0)).sum(axis=1)
-        equal = (placed_MT[i] == placed_MT[i + 1 :]) & (placed_MT[i] >= 0)
-        out["jaccard"].append(_ratio((common > 0).sum(axis=1), united))
-        out["multiset"].append(_ratio(common.sum(axis=1), longer))
-        out["positional"].append(_ratio(equal.sum(axis=1), longer))
-        out["prefix"].append(_ratio(np.argmin(equal, axis=1), longer))  # the last column is equal for nobody
-    return {kind: float(np.concatenate(parts).mean()) for kind, parts in out.items()}
-
-
-def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
-    """1 where both are empty."""
-    out: Floats = np.divide(part, whole, out=np.ones(len(part)), where=whole > 0)
-    return out
+    one, other = np.triu_indices(len(ids), 1)
+    common, longer = np.minimum(counts_MV[one], counts_MV[other]).sum(axis=1), np.maximum(lengths[one], lengths[other])
+    return float(np.divide(common, longer, out=np.ones(len(one)), where=longer > 0).mean())
 
 
 # --- convergence ------------------------------------------------------------------------------------------------------

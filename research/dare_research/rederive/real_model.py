@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from dare_reward.analysis.learnt import Visit, learnt
 from dare_reward.segments import Floats
 
 from ..real_model.derive import CERTAINTIES, SIZES, bars, derive
 from ..real_model.sample import SampledQuestion, read
-from ..real_model.training import COMPARED, SEEDS, learnt, majority
+from ..real_model.training import COMPARED, SEEDS, majority
+from ..real_model.training import learnt as trained_runs
 from ..real_model.weights import label_right
 from ..records import RESULTS, records
 from ..records import read as unpacked
@@ -171,7 +173,7 @@ def labels_row(found: Found, said: dict[str, str]) -> dict[str, str]:
 def trained(questions: Questions) -> dict[str, Any]:
     """What the training runs learnt, and by question what they taught, sharpened and lost."""
     runs = records("real-model-runs")
-    found = learnt(runs, questions)
+    found = trained_runs(runs, questions)
     ledger = {(f, arm): transitions(runs, questions[f], f, size, arm)
               for f, size, arms in (("bare", 16, ("ttrl", "dare", "gt_quarter")), ("reasoned", 8, ("ttrl", "dare")))
               for arm in arms}  # fmt: skip
@@ -191,11 +193,13 @@ def transitions(
         answers = run.get("answers") or same[seed]["answers"]
         assert "answers" in run or same[seed]["after"] == run["after"]
         adapted = [q for q in questions if q.id not in set(run["unseen"])]
-        before = np.array([label_right(q, "vote", len(q.answer_M)) for q in adapted]) > 0.5
-        after = np.array([majority(answers[q.id], q) for q in adapted]) > 0.5
-        gains = np.array([(run["after"][q.id] - run["before"][q.id]) / run["evaluated"] for q in adapted])
-        kept = before & after
-        out.append([kept.mean(), (after & ~before).mean(), (before & ~after).mean(), (gains * kept).mean()])
+        shares = [np.array([run[when][q.id] / run["evaluated"] for q in adapted]) for when in ("before", "after")]
+        votes = [
+            [label_right(q, "vote", len(q.answer_M)) for q in adapted],
+            [majority(answers[q.id], q) for q in adapted],
+        ]
+        found = learnt(*(Visit(own, np.array(vote)) for own, vote in zip(shares, votes, strict=True))).parts
+        out.append([*(found[part].share for part in ("sharpened", "learnt", "lost")), found["sharpened"].gain])
     return dict(zip(("kept", "learnt", "lost", "points"), np.mean(out, axis=0).tolist(), strict=True))
 
 

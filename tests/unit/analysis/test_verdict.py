@@ -1,6 +1,5 @@
 """One verdict, one figure: every surface shows the same object, and no surface computes one."""
 
-import importlib.util
 import json
 import re
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from by_path import load
 
 from dare_reward import estimate
 from dare_reward.cli import main
@@ -74,9 +74,7 @@ def test_every_surface_shows_one_verdict_to_the_letter(tmp_path, capsys, gap):
 
 def test_the_demo_says_the_same(tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    spec = importlib.util.spec_from_file_location("demo", ROOT / "scripts" / "demo.py")
-    demo = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(demo)
+    demo = load(ROOT / "scripts" / "demo.py")
     file = str(ROOT / "examples" / "smollm2_m64.jsonl")
     main(["calibrate", file, "--json"])
     shown = json.loads(capsys.readouterr().out)["shown"]
