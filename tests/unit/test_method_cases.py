@@ -1,4 +1,4 @@
-"""Every method against an independent implementation on random groups: tests/data/make_method_cases.py made the data."""
+"""Every method against an independent implementation on random groups: tests/data/README.md."""
 
 import json
 from pathlib import Path
