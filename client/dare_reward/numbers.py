@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
@@ -75,50 +76,44 @@ def columns_of(lines: Sequence[Line]) -> Columns:
     names = [frozenset[str]().union(*of_group) for of_group in rollouts]
     sizes = [len(reply.get("valid") or ()) for reply in replies]
 
-    def said(name: str) -> list[Any]:
-        rows = zip((reply.get(name) or () for reply in replies), sizes, strict=True)
-        return [x for row, size in rows for x in (row if len(row) == size else (None,) * size)]
+    def column(rows: Sequence[Sequence[Any]]) -> Floats:
+        whole = [row if len(row) == size else (None,) * size for row, size in zip(rows, sizes, strict=True)]
+        return np.array([*chain.from_iterable(whole)], np.float64) if any(rows) else np.full(sum(sizes), np.nan)
 
-    def sent(name: str) -> list[Any]:
-        whole = [len(row) == size and name in told for row, size, told in zip(rollouts, sizes, names, strict=True)]
-        rows = zip(rollouts, sizes, whole, strict=True)
-        return [x for row, size, on in rows for x in ([r.get(name) for r in row] if on else (None,) * size)]
+    def said(name: str) -> Floats:
+        return column([reply.get(name) or () for reply in replies])
+
+    def sent(name: str) -> list[list[Any]]:
+        pairs = zip(rollouts, names, strict=True)
+        return [[r.get(name) for r in of_group] if name in told else [] for of_group, told in pairs]
 
     return Columns(
         sizes_P=np.array(sizes, np.int64),
         group_R=np.repeat(np.arange(len(sizes)), sizes),
-        valid_R=np.array(said("valid"), np.float64) > 0,
-        keep_R=np.array(said("keep"), np.float64),
-        trained_R=np.array(sent("trained"), np.float64) != 0,  # by default it trains
-        rewards_R=np.array(said("rewards"), np.float64),
-        entropy_R=np.array(sent("mean_entropy"), np.float64),
-        num_tokens_R=np.array(sent("num_tokens"), np.float64),
-        truncated_R=np.array(
-            [x for line, size in zip(rollouts, sizes, strict=True) for x in _cut_off(line, size)], float
-        ),
-        correct_R=np.array(sent("correct"), np.float64),
-        agrees_R=np.array([x for r, size in zip(replies, sizes, strict=True) for x in _agreement(r, size)], np.float64),
+        valid_R=said("valid") > 0,
+        keep_R=said("keep"),
+        trained_R=column(sent("trained")) != 0,  # by default it trains
+        rewards_R=said("rewards"),
+        entropy_R=column(sent("mean_entropy")),
+        num_tokens_R=column(sent("num_tokens")),
+        truncated_R=column([_cut_off(ends) for ends in sent("finish_reason")]),
+        correct_R=column(sent("correct")),
+        agrees_R=column([_agreement(reply) for reply in replies]),
         distinct_P=np.array([None if (s := r.get("support")) is None else len(s) for r in replies], np.float64),
         dropped_P=np.array([float(reply.get("drop") is not None) for reply in replies], np.float64),
         diagnostics_P=[reply.get("diagnostics") or NOTHING for reply in replies],
     )
 
 
-def _agreement(reply: Line, size: int) -> list[bool | None]:
+def _agreement(reply: Line) -> Sequence[bool | None]:
+    """Whether each has the pseudo-label; nothing where there is none."""
     answers, label = reply.get("answers") or (), reply.get("pseudo_label")
-    if label is None or len(answers) != size:
-        return [None] * size
-    return [None if answer is None else answer == label for answer in answers]
+    return () if label is None else [None if answer is None else answer == label for answer in answers]
 
 
-def _cut_off(rollouts: Sequence[Line], size: int) -> list[bool | None]:
-    """Whether the length limit cut each off; not known where no rollout of the group says how it ended."""
-    if len(rollouts) != size or not any("finish_reason" in r for r in rollouts):
-        return [None] * size
-    ends = [r.get("finish_reason") for r in rollouts]
-    if ends.count(None) == size:
-        return [None] * size
-    return [end == "length" for end in ends]
+def _cut_off(ends: Sequence[Any]) -> Sequence[bool]:
+    """Whether the length limit cut each off; nothing where no rollout of the group says how it ended."""
+    return () if ends.count(None) == len(ends) else [end == "length" for end in ends]
 
 
 # --- formulas --------------------------------------------------------------------------------------------------------

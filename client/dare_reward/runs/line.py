@@ -6,11 +6,10 @@ entropies are there on request alone; without its text a rollout has the answer 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -77,6 +76,7 @@ class RunRecord:
     correct_R   1 right, 0 wrong, NaN unknown; None: nobody has graded them yet
     tokens      entropies of the generated tokens, if asked for
     encoded     the replies as JSON objects, where they have been written already, without token masks
+    keys        what each rollout has and none more, so that nobody looks at all of them; empty where they differ
     """
 
     run: str | None
@@ -90,6 +90,7 @@ class RunRecord:
     asked: frozenset[str] = frozenset()
     tokens: Ragged | None = None
     encoded: Sequence[bytes] | None = None
+    keys: frozenset[str] = frozenset()
 
     @property
     def weight(self) -> int:
@@ -113,12 +114,14 @@ def of_scored(
 ) -> RunRecord:
     """Of groups that were scored in this process."""
     arrays = scored.prepared.groups
-    text_A, replies = (*arrays.text_A, None), scored.reply.groups
+    text_A, replies, keys = (*arrays.text_A, None), scored.reply.groups, scored.prepared.keys
+    # Texts and arrays would wait in memory for nothing.
+    light = keys and "text" not in keys and all(isinstance(c, np.ndarray) for c in arrays.columns.values())
     return RunRecord(
         run,
         step,
         scored.seconds,
-        _light(groups, asked, arrays.columns),
+        groups if light else [_stripped(g, asked, keys) for g in groups],
         replies,
         _numbers(arrays.columns),
         [text_A[a] for a in arrays.answer_R.tolist()],
@@ -126,6 +129,7 @@ def of_scored(
         asked,
         _tokens(arrays.sizes_P.tolist(), arrays.columns, asked) if "token_entropies" in asked else None,
         None if any(g.token_mask is not None for g in replies) else encoded,
+        keys if light else keys & _names(asked),
     )
 
 
@@ -204,7 +208,7 @@ def _groups(record: RunRecord, time: float) -> list[dict[str, Any]]:
     """Each line without its reply."""
     stamp = datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     head = {"v": VERSION, "time": stamp, "run": record.run, "step": record.step, "seconds": round(record.seconds, 6)}
-    columns: dict[str, Sequence[Any]] = {name: _values(name, column) for name, column in record.columns.items()}
+    columns = {name: _values(name, column) for name, column in record.columns.items()}
     graded, pairs = record.correct_R, zip(record.groups, record.replies, strict=True)
     columns["correct"] = (
         [right for group, reply in pairs for right in _graded(group, reply)]
@@ -217,24 +221,29 @@ def _groups(record: RunRecord, time: float) -> list[dict[str, Any]]:
     if answers is None:
         answers = [a for g, r in zip(record.groups, record.replies, strict=True)
                    for a in r.answers or (None,) * len(g["rollouts"])]  # fmt: skip
-    out, end = [], 0
+    columns = {name: column for name, column in columns.items() if column.count(None) < len(column)}
+    out, end, told = [], 0, record.keys & _names(record.asked)
     for group in record.groups:
-        kept = _stripped(group, record.asked)
+        kept = _stripped(group, record.asked, record.keys)
         begin, end = end, end + len(kept["rollouts"])
         own = {name: column[begin:end] for name, column in columns.items()}
-        out.append({**head, **kept, "rollouts": _filled(kept["rollouts"], own, answers[begin:end])})
+        out.append({**head, **kept, "rollouts": _filled(kept["rollouts"], own, answers[begin:end], told)})
     return out
 
 
 def _filled(
-    rollouts: Sequence[JSON], columns: Mapping[str, Sequence[Any]], answers: Sequence[str | None]
+    rollouts: Sequence[JSON],
+    columns: Mapping[str, Sequence[Any]],
+    answers: Sequence[str | None],
+    told: frozenset[str],
 ) -> Sequence[JSON]:
-    """The rollouts with what they do not say: numbers, whether they are right, the answers of their texts."""
-    told = Counter(chain.from_iterable(rollouts))
-    missing = [
-        name for name, column in columns.items() if told[name] < len(rollouts) and column.count(None) < len(column)
-    ]
-    silent = told["answer"] + told["text"] < len(rollouts)
+    """The rollouts with what they do not say: numbers, whether they are right, the answers of their texts.
+
+    `told`: what each of them says; if it is not known, they are looked at.
+    """
+    told = told or frozenset(rollouts[0]).intersection(*rollouts[1:])
+    missing = [name for name, column in columns.items() if name not in told and column.count(None) < len(column)]
+    silent = told.isdisjoint({"answer", "text"})
     if not missing and not silent:
         return rollouts
     filled = [dict(r) for r in rollouts]
@@ -249,21 +258,21 @@ def _filled(
     return filled
 
 
-def _light(groups: Sequence[JSON], asked: frozenset[str], columns: Mapping[str, Any]) -> Sequence[JSON]:
-    """The groups, without texts and arrays that would wait in memory for nothing."""
-    heavy = any(not isinstance(c, np.ndarray) for c in columns.values())
-    if heavy or any("text" in r for g in groups for r in g["rollouts"]):
-        return [_stripped(g, asked) for g in groups]
-    return groups
+def _names(asked: frozenset[str]) -> frozenset[str]:
+    """What a line holds of a rollout."""
+    return OF_ROLLOUT | {"text"} if "texts" in asked else OF_ROLLOUT
 
 
-def _stripped(group: JSON, asked: frozenset[str]) -> dict[str, Any]:
-    """What a line holds of a group; its rollouts are the sent ones where a line holds all of them."""
-    names, rollouts = OF_ROLLOUT | {"text"} if "texts" in asked else OF_ROLLOUT, group["rollouts"]
+def _stripped(group: JSON, asked: frozenset[str], keys: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """What a line holds of a group; its rollouts are the sent ones where a line holds all of them.
+
+    `keys`: what each of these has; if it is not known, they are looked at.
+    """
+    names, rollouts = _names(asked), group["rollouts"]
     kept = {k: v for k, v in group.items() if k in OF_GROUP}
     if "prompt" in asked and group.get("prompt") is not None:
         kept["prompt"] = group["prompt"]
-    if not names >= set().union(*rollouts):
+    if not names >= (keys or frozenset[str]().union(*rollouts)):
         rollouts = [{k: v for k, v in r.items() if k in names} for r in rollouts]
     if "texts" in asked:
         rollouts = [r if isinstance(r.get("text", ""), str) else {**r, "text": spoken(r["text"])} for r in rollouts]
@@ -292,6 +301,8 @@ def _values(name: str, column: Floats) -> list[Any]:
     """The entries of a column as JSON has them; None where it has none."""
     kind = bool if name == "correct" else int if FIELDS[name].type == "int" else float
     absent = np.isnan(column)
+    if absent.all():
+        return [None] * len(column)
     if not absent.any():
         return list(column.astype(kind).tolist())
     filled = np.where(absent, 0, column).astype(kind).tolist()

@@ -141,6 +141,7 @@ class Prepared:
     partial_P: Bools  # some of its rollouts did not come
     neutral_P: Bools  # half of them or more did not come
     unread: tuple[Mapping[str, int], ...]  # rollouts without an answer, by the reasons of `WHY_NONE`
+    keys: frozenset[str]  # what each rollout has and none more; empty where they differ
     ends: Sequence[str | None] = ()  # the finish reason of each rollout, where one is told
 
     def labelled_P(self, correct_R: Floats) -> Bools:
@@ -207,6 +208,7 @@ def prepare(
         partial_P=(sizes_P < planned_P) & ~neutral_P,
         neutral_P=neutral_P,
         unread=tuple(read.unread),
+        keys=table.whole if len(table.whole) == len(table.columns) else frozenset(),
         ends=table.columns.get("finish_reason", ()),
     )
 

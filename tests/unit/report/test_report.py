@@ -606,8 +606,8 @@ def test_a_command_reads_each_text_once(tmp_path, monkeypatch, capsys, words, st
     groups = [{"prompt": f"p{n}", "label": "1", **place, "rollouts": rollouts[3 * n : 3 * n + 3]} for n in range(130)]
     bad = {"prompt": "q", "rollouts": [{"text": "7", "mean_entropy": -1.0}]}
     (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, [*groups, bad])))
-    read, own = Counter(), reading.extract
-    monkeypatch.setattr(reading, "extract", lambda text, **how: (read.update([text]), own(text, **how))[1])
+    read, own = Counter(), reading.read
+    monkeypatch.setattr(reading, "read", lambda text, asked: (read.update([text]), own(text, asked))[1])
     out = [str(tmp_path / "out.html")] if "-o" in words else []
     assert main([words[0], str(tmp_path / "in.jsonl"), *words[1:], *out]) == {"calibrate": 3}.get(words[0], 1)
     assert {text: read[text] for text in texts} == dict.fromkeys(texts, 1)
