@@ -64,27 +64,10 @@ def cases(seed: str, *, count: int = PROMPTS, size: int = SIZE, label: Any = "1"
     return out
 
 
-class Engine(parity.Engine):
-    """Each rollout takes a time of up to `slow` seconds; that of the place `dies` ends with an error."""
-
-    def __init__(self, case: parity.Case, slow: float, dies: int | None = None) -> None:
-        super().__init__(case)
-        self.slow, self.dies, self.running, self.rng = slow, dies, 0, random.Random(case.name)
-
-    async def generate(self, prompt_token_ids: Any, sampling_params: Any, **more: Any) -> Any:
-        place, self.running = self.asked, self.running + 1
-        try:
-            output = await super().generate(prompt_token_ids, sampling_params, **more)
-            await asyncio.sleep(self.slow * self.rng.random())
-            if place == self.dies:
-                raise RuntimeError("the engine died")
-            return output
-        finally:
-            self.running -= 1
-
-
 async def step(executor: Any, of: Sequence[parity.Case], slow: float = 0.05) -> list[list[Any]]:
-    return await asyncio.gather(*(parity.group(executor, case, engine=Engine(case, slow)) for case in of))
+    return await asyncio.gather(
+        *(parity.group(executor, case, engine=parity.engine_of(case, slow=slow)) for case in of)
+    )
 
 
 async def begun(*urls: str) -> Any:
@@ -117,7 +100,7 @@ def same() -> str:
 def engine_dies() -> str:
     async def main(url: str) -> str:
         executor, (case,) = await begun(url), cases("a", count=1)
-        engine = Engine(case, 0.3, dies=2)
+        engine = parity.engine_of(case, slow=0.3, dies=2)
         start = time.monotonic()
         rollouts = parity.calls(executor, case, parity.SamplingParams(max_tokens=64), engine)
         found = await asyncio.gather(*rollouts, return_exceptions=True)

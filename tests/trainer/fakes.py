@@ -50,8 +50,8 @@ def completion(text, entropy, *, asked=0, finish="stop", plugin=True):
 class Engine:
     """The rollout actor. `say(n)` gives the n-th request's text, or raises; requests finish in a random order."""
 
-    def __init__(self, say, *, entropy=lambda n: 0.25, plugin=True, seed=0, delay=0.003):
-        self.say, self.entropy, self.plugin, self.delay = say, entropy, plugin, delay
+    def __init__(self, say, *, entropy=lambda n: 0.25, cut=lambda n: False, plugin=True, seed=0, delay=0.003):
+        self.say, self.entropy, self.cut, self.plugin, self.delay = say, entropy, cut, plugin, delay
         self.rng = random.Random(seed)
         self.asked = []
         self.running = 0
@@ -64,9 +64,9 @@ class Engine:
         try:
             await asyncio.sleep(self.rng.random() * self.delay)
             text = self.say(number)
-            return SimpleNamespace(
-                outputs=[completion(text, self.entropy(number), asked=sampling_params.logprobs, plugin=self.plugin)]
-            )
+            finish, logprobs = "length" if self.cut(number) else "stop", sampling_params.logprobs
+            done = completion(text, self.entropy(number), asked=logprobs, finish=finish, plugin=self.plugin)
+            return SimpleNamespace(outputs=[done])
         finally:
             self.running -= 1
 

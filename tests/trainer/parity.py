@@ -12,11 +12,10 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
 
-from fakes import SamplingParams, Tokenizer, completion
+from fakes import Engine, SamplingParams, Tokenizer, completion
 
 from dare_reward import estimate
 from dare_reward.methods import settle
@@ -214,20 +213,16 @@ def _labelled(rng: random.Random, i: int) -> Case:
 # --- the routes ------------------------------------------------------------------------------------------------------
 
 
-class Engine:
-    """The rollout actor: its n-th request gets the group's n-th rollout."""
+def engine_of(case: Case, *, dies: int | None = None, slow: float = 0.0) -> Engine:
+    """Its n-th request gets the group's n-th rollout, after up to `slow` seconds; that of number `dies` fails."""
 
-    def __init__(self, case: Case) -> None:
-        self.case = case
-        self.asked = 0
-        self.llm = SimpleNamespace(model_config=SimpleNamespace(get_vocab_size=lambda: 300))
+    def say(number: int) -> str:
+        if number == dies:
+            raise RuntimeError("the engine died")
+        return case.texts[number]
 
-    async def generate(self, prompt_token_ids: Any, sampling_params: Any, **_: Any) -> Any:
-        i, case = self.asked, self.case
-        self.asked += 1
-        finish = "length" if case.cut[i] else "stop"
-        done = completion(case.texts[i], case.entropies[i], asked=sampling_params.logprobs, finish=finish)
-        return SimpleNamespace(outputs=[done])
+    entropy, cut = case.entropies.__getitem__, case.cut.__getitem__
+    return Engine(say, entropy=entropy, cut=cut, seed=case.name, delay=slow)
 
 
 Route = Callable[[Case], Awaitable[list[dict[str, Any]]]]
@@ -241,7 +236,7 @@ def calls(executor: Any, case: Case, shared: Any, engine: Any) -> list[Any]:
 
 async def group(executor: Any, case: Case, shared: Any = None, engine: Any = None) -> list[dict[str, Any]]:
     shared = shared or SamplingParams(max_tokens=64)
-    return await asyncio.gather(*calls(executor, case, shared, engine or Engine(case)))
+    return await asyncio.gather(*calls(executor, case, shared, engine or engine_of(case)))
 
 
 def request_bytes(body: dict[str, Any]) -> bytes:

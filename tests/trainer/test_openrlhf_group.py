@@ -4,11 +4,9 @@ The executor has the shape of the released one (`fakes.released`); the released 
 """
 
 import asyncio
-import http.server
 import json
 import math
 import sys
-import threading
 import time
 import types
 
@@ -301,12 +299,6 @@ def test_a_rollout_that_cannot_be_read_is_no_vote_and_ends_no_run(make, monkeypa
     assert "a rollout cannot be read" in caplog.text
 
 
-def test_topk_is_said_to_be_an_estimate(make):
-    out = go(make("entropy=topk"), TopK(say), n=4)
-    assert logs(out, "entropy_source") == [{2.0}]
-    assert all(r["extra_logs"]["entropy"] > 0 for r in out)
-
-
 @pytest.mark.parametrize(("first", "others", "sources"), [(1e-6, -30.0, {2.0}), (math.nan, math.nan, {0.0})])
 def test_log_probabilities_that_are_rounded_or_no_numbers_end_no_run(make, first, others, sources):
     """Float32 puts that of a certain token above 0."""
@@ -335,9 +327,11 @@ class TopK(Engine):
         return out
 
 
-def test_without_entropies_votes_decide(make):
-    out = go(make("entropy=none"), Engine(say, plugin=False), n=4)
-    assert logs(out, "entropy_source", "reward_fallback") == [{0.0}, {0.0}]
+@pytest.mark.parametrize(("query", "source"), [("topk", 2.0), ("none", 0.0)])
+def test_without_the_plugin_entropies_are_estimates_or_votes_decide(make, query, source):
+    out = go(make(f"entropy={query}"), TopK(say) if source else Engine(say, plugin=False), n=4)
+    assert logs(out, "entropy_source", "reward_fallback") == [{source}, {0.0}]
+    assert all((r["extra_logs"]["entropy"] > 0) == (source > 0) for r in out)
 
 
 class Workers:
@@ -501,26 +495,20 @@ def test_two_urls_that_say_different_things_end_the_run(live):
 
 
 @pytest.mark.parametrize("status", [200, 404])
-def test_a_second_url_of_another_server_ends_the_run_before_it_is_sent_anything(live, status):
+def test_a_second_url_of_another_server_ends_the_run_before_it_is_sent_anything(live, monkeypatch, status):
     """Neither the token nor a group: only the question whose it is."""
-    seen = []
+    seen, get = [], httpx.get
 
-    class Foreign(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            seen.append((self.path, self.headers.get("authorization")))
-            self.send_response(status)
-            self.end_headers()
+    def asked(url, **more):
+        if url.startswith(live):
+            return get(url, **more)
+        seen.append((url, more))
+        return httpx.Response(status)
 
-        def log_message(self, *_):
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Foreign) as server:
-        threading.Thread(target=server.serve_forever).start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        with pytest.raises(ConfigError, match=f"{url} does not answer as a dare-reward service"):
-            go(patched(f"{live}/reward?token=hush", f"{url}/reward?token=hush"), Engine(say), n=2)
-        server.shutdown()
-    assert seen == [("/info", None)]
+    monkeypatch.setattr(group_module.httpx, "get", asked)
+    with pytest.raises(ConfigError, match="http://other:9 does not answer as a dare-reward service"):
+        go(patched(f"{live}/reward?token=hush", "http://other:9/reward?token=hush"), Engine(say), n=2)
+    assert seen == [("http://other:9/info", {"timeout": 10})]
 
 
 def test_another_version_at_the_start_ends_the_run(make, monkeypatch):

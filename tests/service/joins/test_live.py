@@ -8,13 +8,15 @@ import random
 import re
 import signal
 import socket
+import struct
+import threading
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from serving import service
-from tries import client, post
+from tries import client, get, post
 
 from dare_reward import estimate
 from dare_reward.openrlhf import rounded as on_grid
@@ -69,6 +71,35 @@ async def test_broken_connections_keep_their_votes(live, until):
     assert [r["extra_logs"]["votes"][0] for r in replies] == [4.0] * 4
 
 
+def request(path: str, text: str) -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(text.encode())}\r\n\r\n{text}".encode()
+
+
+async def test_an_end_is_known_before_the_work_on_what_is_read_with_it(live, until):
+    """A proxy cuts a client off and sends its next try over a connection that it kept: a busy loop reads both at once."""
+    service = live()
+    join, sent = service.state.openrlhf.join, request("/reward?group_size=2&run=r", body(1))
+    with (
+        socket.create_connection(service.listener.getsockname()) as kept,
+        socket.create_connection(service.listener.getsockname()) as cut,
+    ):
+        kept.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await asyncio.to_thread(kept.recv, 1 << 16)
+        cut.sendall(sent)
+        await until(lambda: join.waiting == 1)
+        (group,), free = join.open.values(), threading.Event()
+        group.members[0].reply.get_loop().call_soon_threadsafe(free.wait)
+        kept.sendall(sent)
+        cut.close()
+        free.set()
+        await asyncio.to_thread(get, f"{service.url}/health")
+        await until(lambda: join.waiting == 1)
+        assert len(group.members) == 1, "the try took its own place"
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    await until(lambda: join.waiting == 0)  # a reset is an end too
+
+
 async def relay(url: str, losses: int) -> tuple[asyncio.Server, str]:
     """A proxy that reads the service's replies, and loses the first ones: it acknowledges them and resets its client."""
     left = [losses]
@@ -98,10 +129,8 @@ async def unread(url: str, text: str) -> None:
     """A try whose reply arrives and is never read: the client's time is over in that moment."""
     address, _, path = url.removeprefix("http://").partition("/")
     host, port = address.split(":")
-    content = text.encode()
-    head = f"POST /{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
     with socket.create_connection((host, int(port)), timeout=10) as connection:
-        connection.sendall(head.encode() + content)
+        connection.sendall(request(f"/{path}", text))
         await asyncio.to_thread(connection.recv, 1, socket.MSG_PEEK)
 
 
@@ -130,10 +159,8 @@ async def test_a_client_that_half_closes_is_gone(live):
     """HTTP clients do not do this; an answer of any kind would count as a failure of the service."""
     service = live(join_hold=1.0, join_deadline=2.0)
     for size in (1, 2):
-        text = body(size).encode()
-        head = f"POST /reward?group_size={size}&run=r HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         with socket.create_connection(service.listener.getsockname(), timeout=10) as connection:
-            connection.sendall(f"{head}Content-Length: {len(text)}\r\n\r\n".encode() + text)
+            connection.sendall(request(f"/reward?group_size={size}&run=r", body(size)))
             connection.shutdown(socket.SHUT_WR)
             assert await asyncio.to_thread(connection.recv, 1 << 16) == b""
 
