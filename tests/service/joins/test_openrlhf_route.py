@@ -252,6 +252,28 @@ async def test_a_group_that_does_not_fill_is_explained_after_its_first_hold(asgi
     assert 'dare_warnings_total{event="group_unfilled"} 1.0' in text
 
 
+async def test_a_client_that_is_found_gone_with_its_reply_in_hand_gets_it_by_its_next_try(asgi, monkeypatch):
+    """At once: it does not wait like the next try of a client whose reply was lost unseen."""
+    monkeypatch.setattr("dare_service.joins.join.SETTLE", 600.0)
+    url, bodies = "/reward?group_size=2&run=r", [one(1), one(2)]
+    async with asgi() as (client, state):
+        join = state.openrlhf.join
+        reply, tries = join.reply, []
+
+        async def gone(*given, client, **more):
+            found = await reply(*given, client=client, **more)
+            tries.append(client)
+            if len(tries) == 1:
+                client.end()
+            return found
+
+        monkeypatch.setattr(join, "reply", gone)
+        found = await asyncio.gather(*(client.post(url, json=b) for b in bodies), return_exceptions=True)
+        lost = next(i for i, r in enumerate(found) if not isinstance(r, httpx.Response) or r.status_code != 200)
+        again = await asyncio.wait_for(client.post(url, json=bodies[lost]), 60)
+    assert again.json()["extra_logs"]["votes"] == [2.0]
+
+
 async def test_a_prompt_in_two_full_groups_of_a_step_is_flagged(asgi, caplog):
     async with asgi() as (client, _):
         bodies = [one(a, prompt=p) for p in ("p1", "p2") for a in range(8)]
