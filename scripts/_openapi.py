@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Annotated, Any, Final, Literal, NotRequired, Required, get_type_hints
 
-from fastapi import FastAPI, Response
 from fastapi.routing import APIRoute
 from pydantic import FailFast, StringConstraints, TypeAdapter
 from pydantic import Field as Rule
@@ -22,7 +21,7 @@ from dare_reward.params import Spec
 from dare_reward.reply import Reply, Support
 from dare_reward.scoring.request import LIMITS
 from dare_reward.scoring.update import update_specs
-from dare_service.app import GETS, POSTS
+from dare_service.app import create_app
 from dare_service.problems import MAX_ERRORS, MEDIA_TYPE, TITLES
 from dare_service.schema import ENVELOPE_KEYS, strict
 from dare_service.settings import UNMEASURED, UNSAID, Settings
@@ -406,10 +405,8 @@ def components() -> dict[str, Any]:
 
 def document() -> str:
     """The text of openapi.json."""
-    app = FastAPI(title="dare-reward", version=__version__, description=DESCRIPTION, openapi_tags=TAGS)
-    for verb, handlers in (("POST", POSTS), ("GET", GETS)):
-        for path in handlers.keys() & OPERATIONS.keys():
-            app.add_api_route(path, handlers[path], methods=[verb], response_class=Response, response_model=None)
+    app = create_app()
+    app.description, app.openapi_tags = DESCRIPTION, TAGS
     for route in app.routes:
         if isinstance(route, APIRoute) and route.path in OPERATIONS:
             route.operation_id, route.summary, operation = OPERATIONS[route.path]

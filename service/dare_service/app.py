@@ -11,16 +11,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any
 
+from fastapi import FastAPI, Request, Response
+from fastapi.openapi.docs import get_swagger_ui_html
+from fastapi.staticfiles import StaticFiles
 from pydantic_core import to_json
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dare_reward import __version__, methods
@@ -97,7 +93,7 @@ class State:
         self.openrlhf.join.stop()
 
 
-class Application(Starlette):
+class Application(FastAPI):
     """The token leaves the scope before anything looks at it, so that no trace and no log holds it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -117,7 +113,7 @@ class Posts:
         await answer(scope, receive, send)
 
 
-def create_app(settings: Settings | None = None, *, alone: bool = False) -> Starlette:
+def create_app(settings: Settings | None = None, *, alone: bool = False) -> FastAPI:
     """The application; its state is `app.state.dare`.
 
     alone   the caller serves it by one process: workers that the environment asks for are not started
@@ -126,13 +122,26 @@ def create_app(settings: Settings | None = None, *, alone: bool = False) -> Star
     _check_defaults(settings)
     state = State(settings, alone)
     app = Application(
-        routes=[*(of("POST", *item) for item in POSTS.items()), *(of("GET", *item) for item in GETS.items())],
-        exception_handlers={404: _no_route, 405: _no_route},
+        title="dare-reward",
+        version=__version__,
+        openapi_url=None,  # the description is a file: its models would be a tenth of every start
+        docs_url=None,  # ours asks no other host
+        redoc_url=None,
         lifespan=_lifespan,
+        redirect_slashes=False,  # a redirect would repeat the query, token included
     )
-    app.router.redirect_slashes = False  # a redirect would repeat the query, token included
     app.state.dare = state
-    app.mount("/docs/assets", StaticFiles(directory=_swagger()), name="docs")
+    for verb, handlers in (("POST", POSTS), ("GET", GETS)):
+        for path, handler in handlers.items():
+            app.add_api_route(path, handler, methods=[verb], response_class=Response, response_model=None)
+    for path in ("/health", "/ready"):  # what monitors ask
+        app.add_api_route(path, GETS[path], methods=["HEAD"], response_model=None, include_in_schema=False)
+    app.add_api_route("/docs", docs, methods=["GET"], response_model=None, include_in_schema=False)
+    app.add_route("/openapi.json", openapi, include_in_schema=False)
+    static = files("fastapi_offline").joinpath("static")
+    app.mount("/docs/assets", StaticFiles(directory=str(static)), name="docs")
+    app.add_exception_handler(404, _no_route)
+    app.add_exception_handler(405, _no_route)
     if settings.page == "on" and settings.run_log != "off":
         from .page import routes  # noqa: PLC0415
 
@@ -143,15 +152,8 @@ def create_app(settings: Settings | None = None, *, alone: bool = False) -> Star
     return app
 
 
-def of(verb: str, path: str, handler: Callable[[Request], Awaitable[Response]]) -> Route:
-    """A route of this verb alone; of what monitors ask, HEAD too."""
-    route = Route(path, handler)
-    route.methods = {verb, "HEAD"} if path in PROBES else {verb}
-    return route
-
-
 @asynccontextmanager
-async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """At its end the run log is written, whatever serves the application."""
     yield
     await asyncio.to_thread(app.state.dare.recorder.close)
@@ -280,7 +282,7 @@ def _named(source: object, *names: str) -> dict[str, Any]:
     return {name: getattr(source, name) for name in names}
 
 
-async def health(request: Request) -> Response:
+async def health() -> Response:
     """200 while the process runs, also while it stops."""
     return Response(b'{"status":"ok"}', media_type="application/json")
 
@@ -344,11 +346,9 @@ async def docs(request: Request) -> Response:
 
     Addresses are relative, so the page also works behind a proxy that adds a prefix.
     """
-    from fastapi.openapi.docs import get_swagger_ui_html  # noqa: PLC0415  half of a start, for whoever asks
-
     return get_swagger_ui_html(
         openapi_url="openapi.json",
-        title=f"dare-reward {__version__}",
+        title=f"{request.app.title} {request.app.version}",
         swagger_js_url="docs/assets/swagger-ui-bundle.js",
         swagger_css_url="docs/assets/swagger-ui.css",
         swagger_favicon_url="data:,",
@@ -356,16 +356,7 @@ async def docs(request: Request) -> Response:
     )
 
 
-def _swagger() -> str:
-    """Where the scripts and styles of that page are; the package around them, which loads FastAPI, is not loaded."""
-    package = find_spec("fastapi_offline")
-    return str(Path(cast("str", package and package.origin)).with_name("static"))
-
-
-PROBES: Final = frozenset({"/health", "/ready"})
 GETS: Handlers = {
-    "/docs": docs,
-    "/openapi.json": openapi,
     "/openrlhf": openrlhf_url,
     "/methods": list_methods,
     "/health": health,

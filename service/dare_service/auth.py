@@ -9,7 +9,7 @@ import socket
 from functools import lru_cache
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from starlette.requests import Request
+from fastapi import Request
 from starlette.types import Scope
 
 from .problems import RefusalError

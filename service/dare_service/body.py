@@ -15,8 +15,8 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
+from fastapi import Request
 from starlette.datastructures import URL
-from starlette.requests import Request
 
 from dare_reward.errors import DareError, RequestError
 from dare_reward.params import query_texts

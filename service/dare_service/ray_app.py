@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fastapi import FastAPI
 from ray import serve
-from starlette.applications import Starlette
 
 from .app import create_app
 from .server import ready_the_process
 from .settings import from_environment
 
 
-def build() -> Starlette:
+def build() -> FastAPI:
     """The application of one replica, in its process."""
     settings = replace(from_environment(), join="off")
     ready_the_process(settings)

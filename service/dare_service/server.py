@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 
 import uvicorn
-from starlette.applications import Starlette
+from fastapi import FastAPI
 
 from dare_reward import __version__
 
@@ -103,7 +103,7 @@ def serve(settings: Settings, read: Callable[[], Settings] = from_environment) -
     return code
 
 
-def configured(app: Starlette, protocol: type[Connection] = Connection) -> uvicorn.Config:
+def configured(app: FastAPI, protocol: type[Connection] = Connection) -> uvicorn.Config:
     """How uvicorn serves this application."""
     settings: Settings = app.state.dare.settings
     return uvicorn.Config(

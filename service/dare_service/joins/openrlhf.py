@@ -20,9 +20,8 @@ from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any, Final
 
+from fastapi import Request, Response
 from pydantic_core import to_json
-from starlette.requests import Request
-from starlette.responses import Response
 
 from dare_reward.errors import RequestError
 from dare_reward.membership import FormedGroup, Member, gather

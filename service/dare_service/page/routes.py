@@ -10,10 +10,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
+from fastapi import FastAPI, Request, Response
+from starlette.responses import StreamingResponse
 
 from dare_reward import __version__
 from dare_reward.report.document import ASSETS, BARRED, asset, shell
@@ -39,12 +37,10 @@ HEADERS: Final = {
 PARTS: Final = {**ASSETS, "live.js": ASSETS["report.js"]}
 
 
-def install(app: Starlette) -> None:
+def install(app: FastAPI) -> None:
     """Add the routes; they are not part of the API's description."""
     for path, handler in (("/", index), ("/page/data", data), ("/page/events", events), ("/page/{name}", part)):
-        route = Route(path, handler)
-        route.methods = {"GET"}  # an answer to HEAD would be a stream that nobody reads
-        app.router.routes.append(route)
+        app.add_api_route(path, handler, methods=["GET"], response_model=None, include_in_schema=False)
 
 
 async def index(request: Request) -> Response:
@@ -62,7 +58,7 @@ async def index(request: Request) -> Response:
 
 async def part(request: Request) -> Response:
     """A script or a style."""
-    name = request.path_params["name"]
+    name = request.path_params["name"]  # for a declared parameter FastAPI loads pydantic's whole first version
     if name not in PARTS:
         raise RefusalError(404, "no such part of the page", code="route")
     headers = {**HEADERS, "Cache-Control": "no-cache"}
