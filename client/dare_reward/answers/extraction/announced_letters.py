@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 READ = 300  # characters after an announcement in which its letter may stand
 APART = 120  # two announcements farther apart than this do not contradict each other
+UNCLEAR = ""
 EVENTS = 24  # announcements looked at, from the end
 
 # Words that announce a letter, with what must follow them and what must stand before them.
@@ -81,9 +82,7 @@ _STATED = pattern(
     r"(?:\sto be)?\s*+(?::\s*+\**+\s*+|\*\*\s?|(?=\([A-J]\)(?:\s\w|\.?\s*+\Z)))"
     r"(?P<open>\()?(?P<letter>[A-J])(?P<close>[.)])\s?\**+\s?+(?=[^\s*]|\Z)"
 )
-_OPTION_LINE = pattern(r"\n[\s*(]*+[A-J][.)]")
 _LIKELY = pattern(rf"\b(?:{english('likely')})|\bthe\b[^.\n]{{0,120}}\Z", re.IGNORECASE)
-_DOUBT = pattern(rf"\b(?:{english('doubts')})", re.IGNORECASE)
 _FORMULA = pattern(
     r"[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+×·]\s?[\w(]|/\s?(?:[\d(]|[A-Za-z](?![a-z]))|-\s?(?:\d|[A-Za-z](?![a-z]|\s[a-z]{2}))|\\(?:cdot|times|frac|cap|cup|to)"
     r"|_[\w{]|\(\w\))"
@@ -146,7 +145,10 @@ class Said:
 
 
 def announced_letter(text: str, letters: Sequence[str]) -> str | None:
-    """The letter that the last announcement names; else the only option mentioned by name; else None."""
+    """The letter that the last announcement names; else the only option mentioned by name; else None.
+
+    `UNCLEAR` where the last announcement names none or several.
+    """
     near = max(0, len(text) - NEAR)
     said = _said(text, letters, near)
     if near and ((at := _holding(said)) is None or said[at].start < near + APART):
@@ -155,7 +157,9 @@ def announced_letter(text: str, letters: Sequence[str]) -> str | None:
     if not said:
         return _only_mention(text, letters)
     at = _holding(said)
-    return None if at is None or _contradicted(text, said, at) else said[at].letter
+    if at is None:
+        return None
+    return UNCLEAR if _contradicted(text, said, at) else said[at].letter or UNCLEAR
 
 
 def _holding(said: list[Said]) -> int | None:
@@ -228,8 +232,7 @@ def _stated(text: str, letters: Sequence[str], start: int, end: int) -> Iterator
         if names_species(text[match.end("letter") : match.end() + 40]):
             continue
         before = text[max(0, text.rfind("\n", 0, match.start()), match.start() - 160) : match.start()]
-        shown = "\n" in match[0] and _OPTION_LINE.search(text, match.end()) is None  # "is:", and the option below
-        if _LIKELY.search(before) and (shown or not _DOUBT.search(before)):
+        if _LIKELY.search(before):
             yield Said(match.start(), match.end("close"), match["letter"])
 
 
@@ -304,9 +307,6 @@ def _letter_in_line(text: str, start: int, end: int, letters: Sequence[str]) -> 
     if (closing := _AT_END.search(window)) is not None and window.count("(") == 1:
         letter = closing["letter"]
         return Said(start, end + closing.end(), letter if letter in letters else None)
-    mentions = _mentions(window, lowered(window), letters)
-    if len({m.letter for m in mentions}) == 1 and not mentions[0].denied:
-        return Said(start, end + mentions[0].end, mentions[0].letter)
     return None
 
 

@@ -208,11 +208,11 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
             return Extraction(letter, source)
     letter = None if closed_only else announced_letter(text, letters)
     bare = None if closed_only or mark is not None else last_line(text, letters)
-    if bare is not None and letter is not None and not any(announcements(lowered(text))):
+    if bare is not None and letter and not any(announcements(lowered(text))):
         letter = bare  # what prose says about another option does not announce it
     if letter is None and mark is None and not closed_only:
         letter = unannounced_letter(text, letters)
-    if letter is None:
+    if not letter:
         return _LIMITED if closed_only else _UNCLEAR
     return Extraction(letter, "phrase")
 
@@ -230,7 +230,7 @@ def _either(text: str, mark: Mark, letters: tuple[str, ...]) -> bool:
 def _letter_near(text: str, content: str, source: str, letters: tuple[str, ...]) -> str | None:
     """The letter announced inside a tag; or, where the last box holds a value, that of the boxes just before it."""
     if source == "tag":
-        return announced_letter(content, letters)
+        return announced_letter(content, letters) or None
     earlier = (choice_letter(box.content, letters) for box in boxes(text, 3)[1:] if box.content is not None)
     return next((letter for letter in earlier if letter is not None), None)
 
