@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..._pattern import pattern
 from ..languages import alternatives, english
 from ..markup import undecorated
+from .announcements import Phrase
 from .fields import is_placeholder
 from .lines import ABBREVIATION, Span, display, sentence, spans
 from .prose_values import COPULA, UNREAD, last_side, plain_content
@@ -51,14 +51,6 @@ _CONSTRAINT = pattern(
 )
 _WORDED = pattern(r"(?<!\\)[A-Za-z]{2}")
 _SAYS = pattern(r"[^\W_]|[∅∞√]")
-
-
-@dataclass(frozen=True, slots=True)
-class Phrase:
-    """Content of an announcement; `denied`: the text says that this is not the answer."""
-
-    content: str
-    denied: bool = False
 
 
 def math_phrase(text: str, announcement: Announcement) -> Phrase | None:

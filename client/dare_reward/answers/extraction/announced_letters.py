@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from ..._pattern import pattern
-from ..choices import names_species, plain
+from ..choices import ALPHABET, names_species, plain
 from ..languages import PHRASES, alternatives, english, every
-from .announcements import NEAR, announcements, descending, lowered
+from .announcements import NEAR, Announcement, Phrase, Tail, announcements, holding, lowered
 from .unannounced import stands_alone
 
 if TYPE_CHECKING:
@@ -36,29 +35,29 @@ _ES = rf"(?:\s(?:{alternatives('correct')}))?\s*+(?:{alternatives('is')}|[:：�
 _NOUNS, _VERBS, _LEFT = (PHRASES[name] for name in ("nouns", "verbs", "leaves"))
 _OPTIONS = every("option")
 _ABROAD = tuple(stem for stem in _OPTIONS if stem not in _NOUNS)
+_ANYWHERE, _WENT = pattern(r"\Z"), pattern(english("excludes"))
+_WORD = pattern(r"(?<![^\W\d_])\Z")
 _SUBJECT = pattern(
     r"(?:(?<![a-z])(?:i|we)(?:['’](?:ll|d|m|re)|\swould|\swill|\sam|\sare)?+\s|(?:\A|\n|[.!]\s)[\s*_]*+"
     r"(?:(?:so|thus|hence|therefore),?\s)?)\Z"
 )
-# "Eliminating A, C and D leaves B": what is left over, where the text says that the others went.
-_WENT = pattern(english("excludes"))
-_GOOD = pattern(rf"(?<![a-z])(?:{english('good')})\s\Z")
-_TAILS: dict[str, re.Pattern[str]] = (
-    {noun: pattern(r"s?+(?![a-z])" + _IS) for noun in _NOUNS}
-    | {noun: pattern(_ES) for noun in _ABROAD}
-    | {verb: pattern(r"(?:ed)?(?![a-z])") for verb in _VERBS}
-    | {word: pattern(r"(?:\s(?:only|us|just|behind|with|me))*+(?![a-z])") for word in _LEFT}
+_TAILS = (
+    {noun: Tail(pattern(r"s?+(?![a-z])" + _IS), _WORD) for noun in (*_NOUNS, "closest", "response")}
+    | {noun: Tail(pattern(_ES), _ANYWHERE if not noun.isascii() else _WORD) for noun in _ABROAD}
+    | {verb: Tail(pattern(r"(?:ed)?(?![a-z])"), _SUBJECT) for verb in _VERBS}
+    # "Eliminating A, C and D leaves B": what is left over, where the text says that the others went.
+    | {word: Tail(pattern(r"(?:\s(?:only|us|just|behind|with|me))*+(?![a-z])"), _WENT) for word in _LEFT}
+    | {"one ": Tail(pattern(r"(?:is|would be)(?![a-z'’])"), pattern(rf"(?<![a-z])(?:{english('good')})\s\Z"))}
     | {
-        "closest": pattern(_IS),
-        "response": pattern(r"[*_\"']*+[:：]|\s(?:is|would be)(?![a-z'’])"),
-        "one ": pattern(r"(?:is|would be)(?![a-z'’])"),
+        word: Tail(pattern(rf"{_ES}|\s*+[:：]?"), _ANYWHERE if not word.isascii() else _WORD)
+        for word in every("choose")
     }
-    | {word: pattern(rf"{_ES}|\s++" if word[0].islower() else rf"{_ES}|\s*+[:：]?") for word in every("choose")}
 )
-_STEMS = tuple(_TAILS)
-_MENTION = pattern(r"\s*+(?=[*_`\"'$\\({\[]*+[a-zA-Z](?![a-zA-Z]))")
-_BRACKETED = ("matches", "corresponds to")
-_MENTIONED = (*_NOUNS, *_ABROAD, *every("answer"), *_BRACKETED)
+# Options called by name, without a word that announces: "option (E)", "вариант B".
+_MENTION = Tail(pattern(r"\s*+(?=[*_`\"'$\\({\[]*+[a-z](?![a-z]))"), _ANYWHERE)
+_MENTIONED = dict.fromkeys((*_NOUNS, *_ABROAD, *every("answer")), _MENTION) | dict.fromkeys(
+    ("matches", "corresponds to"), Tail(pattern(r"\s*+(?=\([a-z](?![a-z]))"), _ANYWHERE)
+)
 _FILL = (
     rf"(?:(?:{english('fills')}|{alternatives('adverb', 'so', 'answer', 'option', 'choose')}"
     rf"|{'|'.join(word for word in every('article') if len(word) > 1)}"
@@ -93,8 +92,6 @@ _JOINED = pattern(
 )
 _QUESTION = pattern(r"[)\]}*_.\"'\s]{0,6}+[?？]")
 _LIST = pattern(r"[^\n]*+\n[\s*(-]*+B(?:[).:]|[^\S\n]*+(?:\n|\Z))")
-# "statement b)" and "b), i.e. option A": a label inside the question, no option.
-_LABELS = pattern(english("labels"), re.IGNORECASE)
 _CAPITAL = pattern(r"(?:i\.e\.|[^.\n]){0,12}?(?:[Oo]ption|[Cc]hoice|[Aa]nswer)(?: is)?\s\(?[A-Z](?![A-Za-z])")
 _ARTICLE = pattern(rf"\s++(?!{english('goes on')})[a-zà-ÿ]")
 _AT_END = pattern(r"(?<=\s)\((?P<letter>[A-Z])\)\s*+(?=[.!]?\s*+(?:\n|\Z)|\.\s)")
@@ -134,16 +131,6 @@ _JOINERS = pattern(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A letter that the text announces at `start`; `letter` None: several, or one that is no option."""
-
-    start: int
-    end: int
-    letter: str | None
-    denied: bool = False
-
-
 def announced_letter(text: str, letters: Sequence[str]) -> str | None:
     """The letter that the last announcement names; else the only option mentioned by name; else None.
 
@@ -151,26 +138,14 @@ def announced_letter(text: str, letters: Sequence[str]) -> str | None:
     """
     near = max(0, len(text) - NEAR)
     said = _said(text, letters, near)
-    if near and ((at := _holding(said)) is None or said[at].start < near + APART):
+    if near and ((last := holding(said)) is None or last.start < near + APART):
         said = _said(text, letters, 0, None if said else near)
     said = said or _endorsed(text, letters)[::-1]
     if not said:
         return _only_mention(text, letters)
-    at = _holding(said)
-    if at is None:
+    if (last := holding(said)) is None:
         return None
-    return UNCLEAR if _contradicted(text, said, at) else said[at].letter or UNCLEAR
-
-
-def _holding(said: list[Said]) -> int | None:
-    """The place in `said` of the last announcement that nothing after it takes back."""
-    denied: set[str | None] = set()
-    for i, last in enumerate(said):
-        if last.denied:
-            denied.add(last.letter)
-        elif last.letter is None or last.letter not in denied:
-            return i
-    return None
+    return UNCLEAR if _contradicted(text, said, last) else last.content or UNCLEAR
 
 
 def last_letter(text: str, letters: Sequence[str]) -> str | None:
@@ -185,99 +160,64 @@ def last_letter(text: str, letters: Sequence[str]) -> str | None:
 
 def names_several(content: str, letters: Sequence[str]) -> bool:
     """Whether a box says letters and nothing else, but no single option: "A, B", "A or B", "not B", K of A-J."""
-    rest = _JOINERS.sub("", plain(content[:200]))
-    return (
-        bool(rest)
-        and len(rest) <= 26
-        and rest.isascii()
-        and rest.isalpha()
-        and rest.isupper()
-        and _spaced(content, rest, letters)
-    )
+    words = _JOINERS.sub(" ", plain(content[:200])).split()
+    return bool(words) and all((len(w) == 1 and w in ALPHABET) or set(w) <= set(letters) for w in words)
 
 
-def _spaced(content: str, rest: str, letters: Sequence[str]) -> bool:
-    standing = _LONE.findall(plain(content[:200]))
-    return len(standing) == len(rest) or set(rest) <= set(letters)
-
-
-def _said(text: str, letters: Sequence[str], start: int, end: int | None = None) -> list[Said]:
-    """Announcements whose words stand from `start` on and before `end`, from the last to the first."""
+def _said(text: str, letters: Sequence[str], start: int, end: int | None = None) -> list[Phrase]:
+    """What announcements say whose words stand from `start` on and before `end`, from the last to the first."""
     low = lowered(text)
-    found: dict[int, Said] = {}
-    for count, announcement in enumerate(announcements(low, start, end)):
-        if count >= EVENTS:
-            break
-        place = (announcement.start, announcement.end)
-        said = _letter_at(text, *place, letters) or _letter_in_line(text, *place, letters)
+    found: dict[int, Phrase] = {}
+    for place in islice(announcements(low, start, end), EVENTS):
+        said = _letter_at(text, place, letters) or _letter_in_line(text, place, letters)
         if said is not None:
-            found |= _with_instead(text, replace(said, denied=True) if announcement.negated else said, letters)
-    for at, stem in descending(low, _STEMS, EVENTS, start, end):
-        match = _TAILS[stem].match(low, at + len(stem))
-        if match is None or not _introduced(low, at, stem):
-            continue
-        said = _letter_at(text, at, match.end(), letters)
+            found |= _with_instead(text, said, letters)
+    others = (_letter_at(text, place, letters) for place in islice(announcements(low, start, end, _TAILS), EVENTS))
+    for said in chain(others, _stated(text, letters, start, len(text) if end is None else end)):
         if said is not None:
             found.setdefault(said.end, said)
-    for said in _stated(text, letters, start, len(text) if end is None else end):
-        found.setdefault(said.end, said)
     return sorted(found.values(), key=lambda s: (s.end, s.start), reverse=True)
 
 
-def _stated(text: str, letters: Sequence[str], start: int, end: int) -> Iterator[Said]:
+def _stated(text: str, letters: Sequence[str], start: int, end: int) -> Iterator[Phrase]:
     """The letters of options that a sentence states under another noun: "The most likely diagnosis is (D) ..."."""
     for match in islice(_STATED.finditer(text, start, end), EVENTS):
-        if match["letter"] not in letters or (match["close"] == ")" and not match["open"]):
-            continue
-        if names_species(text[match.end("letter") : match.end() + 40]):
-            continue
+        whole = match["letter"] in letters and (match["close"] == "." or match["open"])
         before = text[max(0, text.rfind("\n", 0, match.start()), match.start() - 160) : match.start()]
-        if _LIKELY.search(before):
-            yield Said(match.start(), match.end("close"), match["letter"])
+        if whole and not names_species(text[match.end("letter") : match.end() + 40]) and _LIKELY.search(before):
+            yield Phrase(match["letter"], start=match.start(), end=match.end("close"))
 
 
-def _endorsed(text: str, letters: Sequence[str]) -> list[Said]:
+def _endorsed(text: str, letters: Sequence[str]) -> list[Phrase]:
     """The letters of options that a text calls right, first to last."""
     found = []
     for match in islice(_ENDORSED.finditer(text), 64):
         alone = _NOT_ALONE.search(text, max(0, match.start() - 30), match.start()) is None
         if alone and not (match["open"] and not match["close"]):
             letter = match["letter"].upper()
-            found.append(Said(match.start(), match.end("letter"), letter if letter in letters else None))
+            found.append(Phrase(letter if letter in letters else None, start=match.start(), end=match.end("letter")))
     return found
 
 
-def _introduced(low: str, at: int, stem: str) -> bool:
-    """Whether what must stand before `stem` does: "I choose", "the best one is"."""
-    if stem in _VERBS:
-        return _SUBJECT.search(low, max(0, at - 12), at) is not None
-    if stem == "one ":
-        return _GOOD.search(low, max(0, at - 16), at) is not None
-    if stem in _LEFT:
-        return _WENT.search(low, max(0, at - 160), at) is not None
-    return not (stem.isascii() and at and low[at - 1].isalpha())
-
-
-def _letter_at(text: str, start: int, end: int, letters: Sequence[str]) -> Said | None:
-    """The letter right behind an announcement that ends at `end`."""
-    match = _AT.match(text, end, end + READ)
+def _letter_at(text: str, place: Announcement, letters: Sequence[str]) -> Phrase | None:
+    """The letter right behind an announcement."""
+    match = _AT.match(text, place.end, place.end + READ)
     if match is None:
         return None
-    letter = unicodedata.normalize("NFKC", match["letter"])
-    if letter.islower() and (_LABELS.search(text, max(0, start - 2), end) or _CAPITAL.match(text, match.end())):
+    letter, after = unicodedata.normalize("NFKC", match["letter"]), match.end()
+    if letter.islower() and _CAPITAL.match(text, after):
         return None
-    after = match.end()
     if not _stands(text, after, letter, bracketed=bool(match["close"])) and not (
         letter.islower() and stands_alone(text, match.start("letter"), after)
     ):
         return None
     letter = letter.upper()
-    if match["no"]:
-        return Said(start, after, letter, denied=True)
-    joined = _JOINED.match(text, after, after + 80)
+    joined = None if match["no"] else _JOINED.match(text, after, after + 80)
     second = joined["letter"] if joined else letter
     several = second != letter and (second in letters or len(second) > 1)
-    return Said(start, after, None if several or letter not in letters else letter)
+    denied = place.negated or match["no"] is not None
+    content = letter if match["no"] or (letter in letters and not several) else None
+    return Phrase(content, denied, place.conditional, place.start, after)
 
 
 def _stands(text: str, after: int, letter: str, *, bracketed: bool) -> bool:
@@ -292,29 +232,30 @@ def _stands(text: str, after: int, letter: str, *, bracketed: bool) -> bool:
     return not (_QUESTION.match(following) or (letter == "A" and _LIST.match(text, after, after + READ)))
 
 
-def _with_instead(text: str, said: Said, letters: Sequence[str]) -> dict[int, Said]:
+def _with_instead(text: str, said: Phrase, letters: Sequence[str]) -> dict[int, Phrase]:
     """`said`, and where it denies a letter the one that holds instead: "The answer is not B but C"."""
     match = _INSTEAD.match(text, said.end, said.end + READ) if said.denied else None
-    instead = None if match is None else _letter_at(text, match.end(), match.end(), letters)
+    instead = None if match is None else _letter_at(text, Announcement(match.end(), match.end(), "option"), letters)
     return {said.end: said} if instead is None else {instead.end: instead, said.end: said}
 
 
-def _letter_in_line(text: str, start: int, end: int, letters: Sequence[str]) -> Said | None:
-    """ "The answer is 5 m (C)." and "... 5 m, which is option C"; no option in "not listed" and "either A or D"."""
-    window = text[end : end + READ].partition("\n")[0]
+def _letter_in_line(text: str, place: Announcement, letters: Sequence[str]) -> Phrase | None:
+    """ "The answer is 5 m (C)."; no option in "not listed" and "either A or D"."""
+    window = text[place.end : place.end + READ].partition("\n")[0]
     if _UNLISTED.search(window):
-        return Said(start, end, None)
-    if (closing := _AT_END.search(window)) is not None and window.count("(") == 1:
-        letter = closing["letter"]
-        return Said(start, end + closing.end(), letter if letter in letters else None)
-    return None
+        return Phrase(None, place.negated, place.conditional, place.start, place.end)
+    closing = _AT_END.search(window)
+    if closing is None or window.count("(") != 1:
+        return None
+    letter = closing["letter"] if closing["letter"] in letters else None
+    return Phrase(letter, place.negated, place.conditional, place.start, place.end + closing.end())
 
 
-def _contradicted(text: str, said: list[Said], at: int) -> bool:
-    """Whether the announcement next to it names another letter, and nothing says which one holds."""
-    last = said[at]
-    before = next((s for s in said[at + 1 :] if not s.denied and s.end <= last.start), None)
-    if before is None or before.letter == last.letter:
+def _contradicted(text: str, said: list[Phrase], last: Phrase) -> bool:
+    """Whether the announcement next to the last names another letter, and nothing says which one holds."""
+    earlier = said[said.index(last) + 1 :]
+    before = next((s for s in earlier if not s.denied and s.end <= last.start), None)
+    if before is None or before.content == last.content:
         return False
     between = text[before.end : last.end].lower()
     return len(between) <= APART and _TAKEN_BACK.search(between) is None
@@ -323,21 +264,9 @@ def _contradicted(text: str, said: list[Said], at: int) -> bool:
 def _only_mention(text: str, letters: Sequence[str]) -> str | None:
     """The option that is mentioned by name ("option (E)") if it is the only one, and nothing is said against it."""
     seen: set[str | None] = set()
-    for said in _mentions(text, lowered(text), letters):
-        against = _DENIED_BEFORE.search(text, max(0, said.start - 24), said.start) or _DENIED_AFTER.match(
-            text, said.end
-        )
-        seen.add(None if said.denied or against else said.letter)
+    for place in islice(announcements(lowered(text), tails=_MENTIONED), EVENTS):
+        if (said := _letter_at(text, place, letters)) is not None:
+            near = max(0, said.start - 24)
+            against = _DENIED_BEFORE.search(text, near, said.start) or _DENIED_AFTER.match(text, said.end)
+            seen.add(None if said.denied or against else said.content)
     return seen.pop() if len(seen) == 1 else None
-
-
-def _mentions(text: str, low: str, letters: Sequence[str]) -> list[Said]:
-    """ "option (E)", "вариант B": options called by name, last first."""
-    found = []
-    for at, stem in descending(low, _MENTIONED, EVENTS):
-        match = _MENTION.match(text, at + len(stem))
-        if match is None or (stem in _BRACKETED and text[match.end()] != "("):
-            continue
-        if (said := _letter_at(text, at, match.end(), letters)) is not None:
-            found.append(said)
-    return found

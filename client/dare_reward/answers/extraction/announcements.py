@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ..._pattern import pattern
 from ..languages import JOINED, LANGUAGES, VERB_LAST, alternatives, english, every
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import re
+    from collections.abc import Iterable, Iterator, Mapping
 
-Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line"]
+Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line", "option"]
+BEFORE = 160  # characters before a word in which it is introduced
 TRIES = 48
 NEAR = 500  # characters at the end in which the last announcement mostly stands: searched before the rest
 LONGEST = 16  # no stem is longer
@@ -100,6 +102,13 @@ _LINE = pattern(r"(?:\*\*)?a(?:\*\*)?:(?:\*\*)?[^\S\n]++")
 _LISTED = pattern(r"[^\n]*+\n\s*+(?:\*\*)?b(?:\*\*)?[:.)]")
 
 
+class Tail(NamedTuple):
+    """What must stand before and behind words that announce."""
+
+    after: re.Pattern[str]
+    before: re.Pattern[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Announcement:
     """One announcement: where it starts, where its content starts, how it links, what holds it.
@@ -113,6 +122,33 @@ class Announcement:
     link: Link
     negated: bool = False
     conditional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """What an announcement says; `denied`: that this is not the answer. `content` None: several, or none of the options.
+
+    `start` and `end` are places in the text, where somebody asks for them.
+    """
+
+    content: str | None
+    denied: bool = False
+    conditional: bool = False
+    start: int = 0
+    end: int = 0
+
+
+def holding(said: Iterable[Phrase]) -> Phrase | None:
+    """Of what announcements say, last first, the last that nothing takes back, and that is not conditional if one is."""
+    denied, spare = set[str | None](), None
+    for phrase in said:
+        if phrase.denied:
+            denied.add(phrase.content)
+        elif phrase.content is None or phrase.content not in denied:
+            if not phrase.conditional:
+                return phrase
+            spare = spare or phrase
+    return spare
 
 
 def lowered(text: str) -> str:
@@ -147,16 +183,31 @@ def _ascii(stems: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(stem for stem in stems if stem.isascii())
 
 
-def announcements(low: str, start: int = 0, end: int | None = None) -> Iterator[Announcement]:
-    """The announcements from `start` on and before `end`, last first; `low` is the text, `lowered`."""
-    for at, stem in descending(low, _ALL_STEMS, TRIES, start, end):
-        announcement = (
-            _hash(low, at) if stem == "####" else _line(low, at + 1) if stem[0] == "\n" else _word(low, at, stem)
-        )
-        if announcement is not None:
-            yield announcement
-    if not start and (first := _line(low, 0)) is not None:
+def announcements(
+    low: str, start: int = 0, end: int | None = None, tails: Mapping[str, Tail] | None = None
+) -> Iterator[Announcement]:
+    """The announcements from `start` on and before `end`, last first; `low` is the text, `lowered`.
+
+    `tails`: of other words than those for an answer.
+    """
+    stems = _ALL_STEMS if tails is None else tuple(tails)
+    for at, stem in descending(low, stems, TRIES, start, end):
+        if tails is not None:
+            found = _other(low, at, stem, tails[stem])
+        else:
+            found = (
+                _hash(low, at) if stem == "####" else _line(low, at + 1) if stem[0] == "\n" else _word(low, at, stem)
+            )
+        if found is not None:
+            yield found
+    if not start and tails is None and (first := _line(low, 0)) is not None:
         yield first
+
+
+def _other(low: str, at: int, stem: str, tail: Tail) -> Announcement | None:
+    match = tail.after.match(low, at + len(stem))
+    introduced = match and tail.before.search(low, max(0, at - BEFORE), at)
+    return Announcement(at, match.end(), "option") if match and introduced else None
 
 
 def _word(low: str, at: int, stem: str) -> Announcement | None:

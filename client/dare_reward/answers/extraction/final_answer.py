@@ -19,9 +19,9 @@ from ..cleanup import peel
 from ..languages import alternatives, pointed
 from ..markup import without_html
 from ..number_words import told
-from .announced_content import Phrase, exact_phrase, math_phrase, text_phrase
+from .announced_content import exact_phrase, math_phrase, text_phrase
 from .announced_letters import announced_letter, last_letter, names_several
-from .announcements import NEAR, announcements, lowered
+from .announcements import NEAR, Phrase, announcements, holding, lowered
 from .boxes import boxes, last_mark, listed, plain_box
 from .fields import Mark, is_undecided
 from .frame import before_explanation, final_turn, is_plain, parts
@@ -32,7 +32,7 @@ from .unannounced import last_line, lone_line, unannounced_letter, unannounced_v
 from .values import PLAIN, readable, values
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ..kinds import Kind
 
@@ -236,25 +236,24 @@ def _letter_near(text: str, content: str, source: str, letters: tuple[str, ...])
 
 
 def _phrase(text: str, kind: Kind) -> str | None:
-    """The last unconditional announcement's content, else the last one's; one that is taken back does not count."""
-    read, denied = _READERS[kind], set[str]()
-    spare: str | None = None
+    """What the last announcement that holds says."""
+    said = holding(_phrases(text, kind))
+    return None if said is None else said.content
+
+
+def _phrases(text: str, kind: Kind) -> Iterator[Phrase]:
+    """What the announcements say, last first."""
     low, near = lowered(text), max(0, len(text) - NEAR)
     for announcement in chain(announcements(low, near), announcements(low, 0, near) if near else ()):
-        phrase: Phrase | None = read(text, announcement)
-        if phrase is None:
+        phrase = _READERS[kind](text, announcement)
+        if phrase is None or (content := phrase.content) is None:
             continue
-        if phrase.denied:
-            denied.add(phrase.content)
-        elif phrase.content not in denied:
+        if kind == "math":
             lead = text[announcement.start : announcement.end]
-            content = told(pointed(phrase.content, lead), lead) if kind == "math" else phrase.content
-            if kind == "math" and content == "null":
+            content = told(pointed(content, lead), lead)
+            if content == "null":
                 continue  # of code, where it is no number
-            if not announcement.conditional:
-                return content
-            spare = content if spare is None else spare
-    return spare
+        yield Phrase(content, phrase.denied, announcement.conditional)
 
 
 def _unclosed(rest: str) -> str | None:
