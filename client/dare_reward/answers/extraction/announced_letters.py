@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..._pattern import pattern
 from ..choices import ALPHABET, names_species, plain
 from ..languages import PHRASES, alternatives, english, every
-from .announcements import NEAR, Announcement, Phrase, Tail, announcements, holding, lowered
+from .announcements import ANYWHERE, NEAR, WORD, Announcement, Phrase, Tail, announcements, holding, lowered
 from .unannounced import stands_alone
 
 if TYPE_CHECKING:
@@ -35,28 +35,24 @@ _ES = rf"(?:\s(?:{alternatives('correct')}))?\s*+(?:{alternatives('is')}|[:：�
 _NOUNS, _VERBS, _LEFT = (PHRASES[name] for name in ("nouns", "verbs", "leaves"))
 _OPTIONS = every("option")
 _ABROAD = tuple(stem for stem in _OPTIONS if stem not in _NOUNS)
-_ANYWHERE, _WENT = pattern(r"\Z"), pattern(english("excludes"))
-_WORD = pattern(r"(?<![^\W\d_])\Z")
+_WENT = pattern(english("excludes"))
 _SUBJECT = pattern(
     r"(?:(?<![a-z])(?:i|we)(?:['’](?:ll|d|m|re)|\swould|\swill|\sam|\sare)?+\s|(?:\A|\n|[.!]\s)[\s*_]*+"
     r"(?:(?:so|thus|hence|therefore),?\s)?)\Z"
 )
 _TAILS = (
-    {noun: Tail(pattern(r"s?+(?![a-z])" + _IS), _WORD) for noun in (*_NOUNS, "closest", "response")}
-    | {noun: Tail(pattern(_ES), _ANYWHERE if not noun.isascii() else _WORD) for noun in _ABROAD}
+    {noun: Tail(pattern(r"s?+(?![a-z])" + _IS), WORD) for noun in (*_NOUNS, "closest", "response")}
+    | {noun: Tail(pattern(_ES), ANYWHERE if not noun.isascii() else WORD) for noun in _ABROAD}
     | {verb: Tail(pattern(r"(?:ed)?(?![a-z])"), _SUBJECT) for verb in _VERBS}
     # "Eliminating A, C and D leaves B": what is left over, where the text says that the others went.
     | {word: Tail(pattern(r"(?:\s(?:only|us|just|behind|with|me))*+(?![a-z])"), _WENT) for word in _LEFT}
     | {"one ": Tail(pattern(r"(?:is|would be)(?![a-z'’])"), pattern(rf"(?<![a-z])(?:{english('good')})\s\Z"))}
-    | {
-        word: Tail(pattern(rf"{_ES}|\s*+[:：]?"), _ANYWHERE if not word.isascii() else _WORD)
-        for word in every("choose")
-    }
+    | {word: Tail(pattern(rf"{_ES}|\s*+[:：]?"), ANYWHERE if not word.isascii() else WORD) for word in every("choose")}
 )
 # Options called by name, without a word that announces: "option (E)", "вариант B".
-_MENTION = Tail(pattern(r"\s*+(?=[*_`\"'$\\({\[]*+[a-z](?![a-z]))"), _ANYWHERE)
+_MENTION = Tail(pattern(r"\s*+(?=[*_`\"'$\\({\[]*+[a-z](?![a-z]))"), ANYWHERE)
 _MENTIONED = dict.fromkeys((*_NOUNS, *_ABROAD, *every("answer")), _MENTION) | dict.fromkeys(
-    ("matches", "corresponds to"), Tail(pattern(r"\s*+(?=\([a-z](?![a-z]))"), _ANYWHERE)
+    ("matches", "corresponds to"), Tail(pattern(r"\s*+(?=\([a-z](?![a-z]))"), ANYWHERE)
 )
 _FILL = (
     rf"(?:(?:{english('fills')}|{alternatives('adverb', 'so', 'answer', 'option', 'choose')}"

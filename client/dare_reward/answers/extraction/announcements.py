@@ -6,7 +6,7 @@ quantifiers at one place, and the number of places tried is bounded: time is lin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -18,10 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line", "option"]
-BEFORE = 160  # characters before a word in which it is introduced
+BEFORE, READ = 160, 400  # characters before and behind a word in which it is introduced and linked
 TRIES = 48
 NEAR = 500  # characters at the end in which the last announcement mostly stands: searched before the rest
 LONGEST = 16  # no stem is longer
+WORD, ANYWHERE = pattern(r"(?<![^\W\d_])\Z"), pattern(r"\Z")
+
+
+class Tail(NamedTuple):
+    """What must stand before and behind words that announce."""
+
+    after: re.Pattern[str]
+    before: re.Pattern[str]
+
+
 _EN = (
     r"(?:s|e?d)?+(?![a-z])(?:\s(?:choice|option|letter)(?![a-z]))?+"
     r"[\"'*_`}\])]{0,6}+(?:[^\S\n]*+\((?![A-Za-z]\))[^()\n]{0,60}\))?+"
@@ -69,44 +79,41 @@ _ENGLISH = {
     "答": r"[*_`]{0,3}+[^\S\n]*+(?P<colon>[:：])",
 }
 _STEMS = [w for w in every("answer") if not any(w != shorter and w.startswith(shorter) for shorter in every("answer"))]
-_TAIL = {stem: pattern(tail) for stem, tail in ({stem: _tail(stem) for stem in _STEMS} | _ENGLISH).items()}
-_MARKS = ("####", "\na:", "\n**a")
-_ALL_STEMS = (*_TAIL, *_MARKS)
-_UNSURE = pattern(
-    rf"(?<![a-z])(?:(?:{english('unsure')})\s++(?:that\s++)?+(?:the\s++|my\s++|this\s++|our\s++)?+(?:(?:final|correct)\s++)?+"
-    rf"|(?:{english('of others')})[^\S\n]++)\Z"
+# `A: 26` on a line of its own, unless it is the first of a list of options.
+_LINE = Tail(
+    pattern(r"(?:(?<=:)|(?:\*\*)?:)(?:\*\*)?[^\S\n]++(?![^\n]*+\n\s*+(?:\*\*)?b(?:\*\*)?[:.)])(?P<line>)"), ANYWHERE
+)
+_ANSWERS = (
+    {stem: Tail(pattern(_tail(stem)), WORD if stem.isascii() or stem == "답" else ANYWHERE) for stem in _STEMS}
+    | {stem: Tail(pattern(tail), WORD if stem.isascii() else ANYWHERE) for stem, tail in _ENGLISH.items()}
+    # GSM8K's `#### 42`; a Markdown heading of the fourth level looks the same and is sorted out by its content.
+    | {"####": Tail(pattern(r"(?!#)[^\S\n]*+(?P<hash>)"), pattern(r"(?:\A|[\n ])\Z")), "\na:": _LINE, "\n**a": _LINE}
+)
+_LINKS: dict[str, Link] = dict.fromkeys(("neg", "is", "of", "next"), "is") | {
+    "colon": "colon",
+    "hash": "hash",
+    "line": "line",
+}
+_THE = r"(?:(?:that|the|my|this|our|final|correct|right)\s++){0,4}+"
+# Who is not sure, who cites others, and who says how to answer: `e.g., "answer": "C"`, "The output should be "The answer".
+_NOT_SAID = pattern(
+    rf"(?:(?<![a-z])(?:(?:{english('unsure')})\s++{_THE}|(?:{english('of others')})[^\S\n]++)"
+    r"|(?:\be\.g\.,?|\bfor example,?|\bsuch as|\b(?:format|form|output|response|reply)\s(?:should|must) be"
+    r"|\b(?:end|finish|reply|respond|conclude)\s(?:(?:your|my|the|this)\s)?(?:\w+\s)?with)[:\s]*[\"“'`]{1,2}"
+    rf"{_THE}|\baccording to (?:the|my|your|a) \w{{3,12}},? {_THE}"
+    r"|\b(?:many|some|most|people|students|others)\b[^.\n]{0,24}\b(?:think|say|believe|guess|assume|argue)\s"
+    rf"{_THE})\Z"
 )
 _HEAD = pattern(
     r"(?:[\s#*_>\-=|]|\d++[.)]|step\s++\d++[:.]?+|\\(?:textbf|text|boldsymbol|mathbf|section|subsection)\*?\{"
     r"|\\\["
     rf"|(?:my|short|exact|numerical|{alternatives('article', 'correct', 'so')})[\s,_]*+|【|「)*+"
 )
-# `e.g., "answer": "C"` and "The output should be "The answer is (A)"" say how to answer.
-_QUOTED = pattern(
-    r"(?:\be\.g\.,?|\bfor example,?|\bsuch as|\b(?:format|form|output|response|reply)\s(?:should|must) be"
-    r"|\b(?:end|finish|reply|respond|conclude)\s(?:(?:your|my|the|this)\s)?(?:\w+\s)?with)[:\s]*[\"“'`]{1,2}"
-    r"(?:(?:the|my|final|correct)\s)*\Z"
-)
 # What holds under a condition, "if x were 2", or of a part, in brackets.
 _CONDITION = pattern(
     r"(?:\A|[.!?:\n(]\s*+)(?:(?:note|if|unless|without|suppose|supposing|assuming|had|were|under|for)\s(?![^\n]*\bthen\b)"
     r"[^.!?\n]{1,80}?,?\s|(?<=\())(?:the|our|my)\s(?:final\s|correct\s)?\Z"
 )
-_OTHERS = pattern(
-    r"\baccording to (?:the|my|your|a) \w{3,12},? the\s(?:(?:correct|right|final)\s)?\Z"
-    r"|\b(?:many|some|most|people|students|others)\b[^.\n]{0,24}\b(?:think|say|believe|guess|assume|argue)\s(?:that\s)?"
-    r"(?:the\s)?(?:(?:correct|right|final)\s)?\Z"
-)
-_HASH = pattern(r"####(?!#)[^\S\n]*+")
-_LINE = pattern(r"(?:\*\*)?a(?:\*\*)?:(?:\*\*)?[^\S\n]++")
-_LISTED = pattern(r"[^\n]*+\n\s*+(?:\*\*)?b(?:\*\*)?[:.)]")
-
-
-class Tail(NamedTuple):
-    """What must stand before and behind words that announce."""
-
-    after: re.Pattern[str]
-    before: re.Pattern[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,79 +191,46 @@ def _ascii(stems: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def announcements(
-    low: str, start: int = 0, end: int | None = None, tails: Mapping[str, Tail] | None = None
+    low: str, start: int = 0, end: int | None = None, tails: Mapping[str, Tail] = _ANSWERS
 ) -> Iterator[Announcement]:
     """The announcements from `start` on and before `end`, last first; `low` is the text, `lowered`.
 
     `tails`: of other words than those for an answer.
     """
-    stems = _ALL_STEMS if tails is None else tuple(tails)
-    for at, stem in descending(low, stems, TRIES, start, end):
-        if tails is not None:
-            found = _other(low, at, stem, tails[stem])
-        else:
-            found = (
-                _hash(low, at) if stem == "####" else _line(low, at + 1) if stem[0] == "\n" else _word(low, at, stem)
-            )
-        if found is not None:
+    for at, stem in descending(low, tuple(tails), TRIES, start, end):
+        if (found := _announcement(low, at, stem, tails[stem])) is not None:
             yield found
-    if not start and tails is None and (first := _line(low, 0)) is not None:
-        yield first
+    if not start and tails is _ANSWERS and low.startswith(("a:", "**a")):
+        first = _announcement("\n" + low[:READ], 0, "\na:" if low[0] == "a" else "\n**a", _LINE)
+        if first is not None:
+            yield replace(first, end=first.end - 1)
 
 
-def _other(low: str, at: int, stem: str, tail: Tail) -> Announcement | None:
-    match = tail.after.match(low, at + len(stem))
-    introduced = match and tail.before.search(low, max(0, at - BEFORE), at)
-    return Announcement(at, match.end(), "option") if match and introduced else None
-
-
-def _word(low: str, at: int, stem: str) -> Announcement | None:
-    if at and low[at - 1].isalpha() and (stem.isascii() or stem == "답"):
+def _announcement(low: str, at: int, stem: str, tail: Tail) -> Announcement | None:
+    match = tail.after.match(low, at + len(stem), at + len(stem) + READ)
+    if (
+        match is None
+        or not tail.before.search(low, max(0, at - BEFORE), at)
+        or _NOT_SAID.search(low[max(0, at - 48) : at])
+    ):
         return None
-    match = _TAIL[stem].match(low, at + len(stem), at + len(stem) + 400)
-    before = low[max(0, at - 48) : at]
-    if match is None:
-        return None
-    if _UNSURE.search(before) or _QUOTED.search(before) or _OTHERS.search(before):
-        return None
-    found = {name for name, value in match.groupdict().items() if value is not None}
-    link = _link(low, at, before, found)
-    if link is None:
-        return None
-    conditional = _CONDITION.search(low, max(0, at - 120), at) is not None
-    return Announcement(at, match.end(), link, "neg" in found, conditional)
+    link = _link(low, at, match.lastgroup)
+    conditional = link is not None and _CONDITION.search(low, max(0, at - 120), at) is not None
+    return None if link is None else Announcement(at, match.end(), link, match.lastgroup == "neg", conditional)
 
 
-def _link(low: str, at: int, before: str, found: set[str]) -> Link | None:
+def _link(low: str, at: int, name: str | None) -> Link | None:
     """What links the word at `at` to its content; None where the place says that it announces nothing."""
-    link: Link | None = None
-    if found & {"neg", "is", "of", "next"} or (found & {"bare", "alone"} and before.endswith("[")):
-        link = "is"
-    elif "colon" in found:
-        link = "colon"
-    elif "equals" in found:
+    if name is None or name in _LINKS:
+        return _LINKS[name] if name else "option"
+    if name == "equals":
         code = low.count("```", 0, at) % 2 or low[max(0, at - 5) : at] in {"\n    ", "\n\t"}
-        link = None if code else "equals"  # an assignment in code is no announcement
-    elif found & {"cell", "heading", "dot", "dash", "alone"}:
-        line = low[low.rfind("\n", max(0, at - 200), at) + 1 : at]
-        if "cell" in found:
-            link = "cell" if "|" in line else None
-        elif _HEAD.fullmatch(line) or ("dot" in found and before.endswith("**")):
-            link = "is" if "alone" in found else "heading"
-    return link
-
-
-def _hash(low: str, at: int) -> Announcement | None:
-    """GSM8K's `#### 42`; a Markdown heading of the fourth level looks the same and is sorted out by its content."""
-    match = _HASH.match(low, at)
-    if match is None or (at and low[at - 1] not in "\n "):
+        return None if code else "equals"  # an assignment in code is no announcement
+    if name in {"bare", "alone"} and low[max(0, at - 1) : at] == "[":
+        return "is"
+    line = low[low.rfind("\n", max(0, at - 200), at) + 1 : at]
+    if name == "cell":
+        return "cell" if "|" in line else None
+    if name == "bare" or not (_HEAD.fullmatch(line) or (name == "dot" and line.endswith("**"))):
         return None
-    return Announcement(at, match.end(), "hash")
-
-
-def _line(low: str, at: int) -> Announcement | None:
-    """`A: 26` on a line of its own, unless it is the first of a list of options."""
-    match = _LINE.match(low, at)
-    if match is None or _LISTED.match(low, match.end(), match.end() + 400):
-        return None
-    return Announcement(at, match.end(), "line")
+    return "is" if name == "alone" else "heading"
