@@ -89,13 +89,9 @@ _ANSWERS = (
     # GSM8K's `#### 42`; a Markdown heading of the fourth level looks the same and is sorted out by its content.
     | {"####": Tail(pattern(r"(?!#)[^\S\n]*+(?P<hash>)"), pattern(r"(?:\A|[\n ])\Z")), "\na:": _LINE, "\n**a": _LINE}
 )
-_LINKS: dict[str, Link] = dict.fromkeys(("neg", "is", "of", "next"), "is") | {
-    "colon": "colon",
-    "hash": "hash",
-    "line": "line",
-}
+_LINKS: dict[str, Link] = {"neg": "is", "is": "is", "of": "is", "next": "is", "colon": "colon", "hash": "hash", "line": "line"}  # fmt: skip
 _THE = r"(?:(?:that|the|my|this|our|final|correct|right)\s++){0,4}+"
-# Who is not sure, who cites others, and who says how to answer: `e.g., "answer": "C"`, "The output should be "The answer".
+# Who is not sure, who cites others, and who says how to answer: `e.g., "answer": "C"`, "Reply with "The answer is".
 _NOT_SAID = pattern(
     rf"(?:(?<![a-z])(?:(?:{english('unsure')})\s++{_THE}|(?:{english('of others')})[^\S\n]++)"
     r"|(?:\be\.g\.,?|\bfor example,?|\bsuch as|\b(?:format|form|output|response|reply)\s(?:should|must) be"
@@ -133,9 +129,9 @@ class Announcement:
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """What an announcement says; `denied`: that this is not the answer. `content` None: several, or none of the options.
+    """What an announcement says, None for several options or one that is none; `denied`: that this is not the answer.
 
-    `start` and `end` are places in the text, where somebody asks for them.
+    `start` and `end` are its places in the text, where somebody asks for them.
     """
 
     content: str | None
@@ -146,7 +142,7 @@ class Phrase:
 
 
 def holding(said: Iterable[Phrase]) -> Phrase | None:
-    """Of what announcements say, last first, the last that nothing takes back, and that is not conditional if one is."""
+    """Of what announcements say, last first, the last that nothing takes back, and no conditional one if another is."""
     denied, spare = set[str | None](), None
     for phrase in said:
         if phrase.denied:
