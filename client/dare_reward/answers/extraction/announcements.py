@@ -89,7 +89,8 @@ _ANSWERS = (
     # GSM8K's `#### 42`; a Markdown heading of the fourth level looks the same and is sorted out by its content.
     | {"####": Tail(pattern(r"(?!#)[^\S\n]*+(?P<hash>)"), pattern(r"(?:\A|[\n ])\Z")), "\na:": _LINE, "\n**a": _LINE}
 )
-_LINKS: dict[str, Link] = {"neg": "is", "is": "is", "of": "is", "next": "is", "colon": "colon", "hash": "hash", "line": "line"}  # fmt: skip
+_LINKS: dict[str, Link] = {"neg": "is", "is": "is", "of": "is", "next": "is"}
+_LINKS |= {"colon": "colon", "hash": "hash", "line": "line"}
 _THE = r"(?:(?:that|the|my|this|our|final|correct|right)\s++){0,4}+"
 # Who is not sure, who cites others, and who says how to answer: `e.g., "answer": "C"`, "Reply with "The answer is".
 _NOT_SAID = pattern(

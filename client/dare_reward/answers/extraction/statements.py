@@ -67,19 +67,22 @@ _SO = pattern(
     r"|which (?:is|equals|gives|(?:simplifies|reduces) to|means(?: that)?))\s",
     re.IGNORECASE,
 )
-_WHICH_ARE = pattern(r",\s(?:which|who)\s(?!is\b|equals|gives).*\Z", re.DOTALL)
 _LINK = pattern(
     rf"\b(?:is|are|was|were|be|been)\b[\s*]*+(?:(?:{english('links on')})\s)*+(?:US)?[-\\$€£¥*\s(]*\Z", re.IGNORECASE
 )
+# What says only when, with what or of which: right before a value, and between another value and it.
+_DOING = rf"(?:{english('by doing')})\s\w+ing\s(?:\w+\s){{0,2}}+"
+_BY_DOING = pattern(rf"\b{_DOING}[-\\$€£¥*(]*\Z", re.IGNORECASE)
 _BESIDE = pattern(
-    rf"\b(?:{english('beside')})\s(?:(?:\w+ing|{english('beside too')})\s){{0,3}}+[-\\$€£¥*(]*\Z", re.IGNORECASE
+    rf"\b(?:(?:{english('beside')})\s(?:(?:\w+ing|{english('beside too')})\s){{0,3}}+|{_DOING})[-\\$€£¥*(]*\Z",
+    re.IGNORECASE,
+)
+_BEHIND = pattern(
+    r"\A(?:[ $*\\(-]*|\s?(?:(?!total|average|sum|profit)\w+\s){1,3}of\s[-\\$*(]*)\Z"  # "2 5 dollar toys", "6 rows of 5"
+    r"|\bto\s\w+\s(?:the\s|his\s|her\s|their\s)?[-\\$*(]*\Z"  # "18 ounces to wash 9 pounds"
+    rf"|\b(?i:{english('opens a clause')})\s(?:\w+['’]?\w*\s){{1,6}}+[-\\$€£¥*(]*\Z"
 )
 _AFTER = pattern(r"\bapart (?:after|in|at)\s\Z")
-_GIVEN = pattern(r"\b(?:given|with|since|where|let|if|as|because|from|when)\s\W*\Z", re.IGNORECASE)
-_BY_DOING = pattern(rf"\b(?:{english('by doing')})\s\w+ing\s(?:\w+\s){{0,2}}+[-\\$€£¥*(]*\Z", re.IGNORECASE)
-_CLAUSE = pattern(rf"\b(?:{english('opens a clause')})\s(?:\w+['’]?\w*\s){{1,6}}+[-\\$€£¥*(]*\Z", re.IGNORECASE)
-_OF = pattern(r"\s?(?:(?!total|average|sum|profit)\w+\s){1,3}of\s[-\\$*(]*\Z")
-_TO_DO = pattern(r"\bto\s\w+\s(?:the\s|his\s|her\s|their\s)?[-\\$*(]*\Z")
 _AND = pattern(r"\band\s(?:\w+\s)?[-\\$*(]*\Z")
 _JOINED = pattern(r"\b(?:and|plus|,)\s", re.IGNORECASE)
 _NAME = pattern(r"\\?[A-Za-z](?:_\{?\w{1,3}\}?)?|[A-Z]{2,4}")
@@ -221,9 +224,9 @@ def stated_value(sentence: str) -> str | None:
     said = said[step.end() :] if (step := _STEP.match(said)) else said
     if said.endswith("}") and said.count("}") == said.count("{") + 1:
         said = said[:-1].rstrip(". ")  # of a tag in braces
-    if not said or len(said) > LONGEST or _DENIES.search(_WHICH.split(said)[0]) or said.count("{") != said.count("}"):
+    if not said or len(said) > LONGEST or _DENIES.search(_WHICH.split(said)[0]):
         return None
-    said = _concluding(_WHICH_ARE.sub("", said))
+    said = _concluding(said)
     found = _values(said)
     if not found or len(found) > MOST:
         return None
@@ -270,13 +273,9 @@ def _chosen(said: str, values: list[Value]) -> Value | None:
         apart = any(_AFTER.search(said, 0, v.start) for v in values)  # "will be 60 miles apart after 6 hours"
         return linked[0] if same and not apart and not _several(said, values, linked[-1]) else None
     left = [v for v in values if not _beside(said, values, v)]
-    if (
-        not left
-        and len(values) == 1
-        and (values[0].content or "")[-1:].isdigit()
-        and not _BY_DOING.search(said, 0, values[0].start)
-    ):
-        left = values  # "The bread will last for 4 days": the only number
+    only = values[0] if not left and len(values) == 1 else None
+    if only and (only.content or "")[-1:].isdigit() and not _BY_DOING.search(said, 0, only.start):
+        return only  # "The bread will last for 4 days"
     return left[0] if len(left) == 1 else None
 
 
@@ -290,20 +289,13 @@ def _several(said: str, values: list[Value], value: Value) -> bool:
 
 def _beside(said: str, values: list[Value], value: Value) -> bool:
     """Whether `value` only says when, with what or of which."""
-    before = said[max(0, value.start - 80) : value.start]
-    if "=" in said[value.start : value.end] and _GIVEN.search(before):
-        return True
-    if _BESIDE.search(before) or _BY_DOING.search(before):
+    if _BESIDE.search(said, max(0, value.start - 80), value.start):
         return True
     earlier = [v for v in values if v.end <= value.start]
-    if not earlier:
-        return False
-    between = said[earlier[-1].end : value.start]
-    if not between.strip(" $*-\\(") or _OF.fullmatch(between) or _TO_DO.search(between):
-        return True  # "2 5 dollar toys", "6 rows of 5 pies", "18 ounces to wash 9 pounds"
+    between = said[earlier[-1].end : value.start] if earlier else "-"
     if _AND.search(between) and _beside(said, values, earlier[-1]):
         return True  # "with 13 cookies and 41 more"
-    return _CLAUSE.search(between) is not None
+    return bool(earlier) and _BEHIND.search(between) is not None
 
 
 def _values(said: str) -> list[Value]:
