@@ -47,7 +47,7 @@ _LABEL_TEXT = pattern(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+[.):\]][*_
 # A last sentence that concludes: "Thus, C.", an arrow and a letter, "So B it is.", "Only (B) satisfies both."
 _CONCLUDED = pattern(
     r"(?:(?<![\w,'’])(?i:(?:(?:it is |it's )?(?:definitely|clearly|obviously|certainly)|i'd say|i would say"
-    r"|(?:thus|hence|therefore|so|then|ergo|i\.e\.),?(?:\s(?:it is|it's|it must be|must be|that is|that's|the letter is"
+    r"|(?:thus|hence|therefore|so|ergo|i\.e\.),?(?:\s(?:it is|it's|it must be|must be|that is|that's|the letter is"
     r"|the answer))?|it is|it's|it must be|that is|that's)\s)|(?<!\S)(?:⇒|→|[=-]{1,2}>)\s|(?<!\w)[Oo]nly\s)"
     r"[*_]{0,3}+(?P<open>\()?(?P<letter>[A-Z])(?P<close>\))?[*_]{0,3}+"
     rf"(?:\sit is|\s(?:{english('holds alone')})[^.\n?]*+)?[.!]?[*_]{{0,3}}+\s*+\Z"
