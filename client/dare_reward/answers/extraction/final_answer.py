@@ -19,17 +19,18 @@ from ..cleanup import peel
 from ..languages import alternatives, pointed
 from ..markup import without_html
 from ..number_words import told
-from .announced_content import exact_phrase, math_phrase, text_phrase
+from .announced_content import conclusion, exact_phrase, math_phrase, text_phrase
 from .announced_letters import announced_letter, last_letter, names_several
 from .announcements import NEAR, Phrase, announcements, holding, lowered
 from .boxes import boxes, last_mark, listed, plain_box
 from .fields import Mark, is_undecided
 from .frame import before_explanation, final_turn, is_plain, parts
+from .lines import spans
 from .program_output import announced_literal, marked_literal
 from .prose_values import UNREAD, WORDS
 from .statements import concluding_value, verdict
 from .unannounced import last_line, lone_line, unannounced_letter, unannounced_value
-from .values import PLAIN, readable, values
+from .values import PLAIN, readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,9 +41,7 @@ Source = Literal["box", "tag", "phrase", "sentence", "fallback", "given", "none"
 Unmarked = Literal["none", "sentence", "number"]
 _READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase}
 _NUMBER = pattern(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
-_SPAN = pattern(r"\$\$?+([^$]+)\$\$?+|\\\(((?:[^\\]|\\[^)])*+)\\\)|\\\[((?:[^\\]|\\[^\]])*+)\\\]")
 _WORDS = pattern(r"(?<!\\)[A-Za-z]{3,} ")
-_DONE = pattern(r"\d\s[a-z]+\Z")  # "3 quarters", "7 squared"
 _SENTENCE_ENDS = (".", "!", "$", "**", "\\)", "\\]", "。")
 _OR = pattern(rf"\}}[\s$*.,)]{{0,6}}+(?:{alternatives('or')})[\s$*(]{{0,6}}+\\f?box")
 EMPTY: Final = "empty"
@@ -272,19 +271,17 @@ def _inside(content: str) -> str | None:
         return box.content
     if content.count('"') == 1:
         content = content.strip('" ')  # of JSON that was not written
-    if span := _SPAN.fullmatch(content):
-        return (span[1] or span[2] or span[3] or content).strip()
+    if len(inside := spans(content)) == 1 and inside[0][:2] == (0, len(content)):
+        return inside[0][2]
     if (phrase := _phrase(content, "math")) is not None:
         return phrase or None
-    few, derived = len(content.split()) <= 2, "=" in content and _WORDS.search(content) is not None
-    if few and any(v.content is None for v in values(content)) and _DONE.search(content):
-        return None
-    if few or (not derived and readable(content)):
+    if readable(content) and not ("=" in content and _WORDS.search(content)):
         return content
     if (value := verdict(content) or concluding_value(content, ended=True)) is not None:
         return value
-    few = len(content.split()) <= WORDS
-    return content if few and (not values(content) or readable(content)) else None
+    if "\n" in content or len(content.split()) > WORDS:
+        return None
+    return conclusion(content, strict=False, alone=True) or None
 
 
 def _items(content: str) -> str:
