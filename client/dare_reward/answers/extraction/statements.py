@@ -74,7 +74,7 @@ _LINK = pattern(
 _DOING = rf"(?:{english('by doing')})\s\w+ing\s(?:\w+\s){{0,2}}+"
 _BY_DOING = pattern(rf"\b{_DOING}[-\\$€£¥*(]*\Z", re.IGNORECASE)
 _BESIDE = pattern(
-    rf"\b(?:(?:{english('beside')})\s(?:(?:\w+ing|{english('beside too')})\s){{0,3}}+|{_DOING})[-\\$€£¥*(]*\Z",
+    rf"\b(?:(?:{english('beside')})\s++(?:(?:\w+ing|{english('beside too')})\s){{0,3}}+|{_DOING})[-\\$€£¥*(]*\Z",
     re.IGNORECASE,
 )
 _BEHIND = pattern(
