@@ -81,11 +81,10 @@ def run(arguments: argparse.Namespace) -> int:
     """`--help` says what the exit codes mean."""
     weight, reading = own_params(arguments.param, [s for s in find(ENTROPY.method).specs if s.name in WEIGHT])
     chosen = _label_makers(arguments.methods)
-    labels, missing = read_labels(arguments), missing_entropies(arguments)
     data = read_labelled(
         arguments.file,
-        missing=missing,
-        labels=labels,
+        missing=missing_entropies(arguments, beside=True),
+        labels=read_labels(arguments),
         prompts=read_prompts(arguments),
         reading=reading,
     )
@@ -94,7 +93,6 @@ def run(arguments: argparse.Namespace) -> int:
     found = judged(
         data,
         arguments,
-        labels,
         seed=arguments.seed,
         reading=reading,
         **weight,

@@ -22,7 +22,7 @@ from dare_reward.answers.classes import listed
 from dare_reward.answers.labels import read_label
 from dare_reward.answers.rollouts import Readings
 from dare_reward.errors import RequestError
-from dare_reward.files.entropy_estimates import EntropyEstimate, estimate_of
+from dare_reward.files.entropy_estimates import OTHER, OTHERS, EntropyEstimate
 from dare_reward.files.labels import LabelFile
 from dare_reward.files.prompts import PromptFile
 from dare_reward.files.reader import Reader
@@ -43,6 +43,7 @@ Placed = tuple[int, Mapping[str, Any]]  # a group with the number of its line
 class Labelled:
     """Groups with their truth; `summary` says what was refused.
 
+    other_R  mean entropies by the other estimate, where `--entropy` makes one; None without
     names    what tells the prompt of each group from the others, and the place where the group stands
     controls the group of each greedy rollout that `measure` has sampled
     """
@@ -50,6 +51,7 @@ class Labelled:
     file: str
     groups: Groups
     correct_R: Floats
+    other_R: Floats | None
     prompts: tuple[str | None, ...]
     names: tuple[tuple[str, str], ...]
     summary: ReadSummary
@@ -106,27 +108,30 @@ def read_labelled(
         summary.add(good, no_answer)
     asked = tuple(g.get("prompt") for g in groups)
     controls = tuple(map(_control, groups))
-    return Labelled(file, prepared.groups, correct_R, asked, tuple(names), summary, controls)
+    other_R = _other(groups, prepared.groups)
+    return Labelled(file, prepared.groups, correct_R, other_R, asked, tuple(names), summary, controls)
 
 
-def judged(
-    data: Labelled, arguments: argparse.Namespace, labels: LabelFile | None, **options: Unpack[Options]
-) -> Verdict:
+def _other(groups: Sequence[Mapping[str, Any]], arrays: Groups) -> Floats | None:
+    """The mean entropies by the other estimate; those that are no estimates are what they are."""
+    kept = [r.get("meta") or {} for g in groups for r in g["rollouts"]]
+    if all(meta.get(OTHER) is None for meta in kept):
+        return None  # the file has not what the other estimate is made of
+    own_R = arrays.column("mean_entropy").tolist()
+    return np.array([meta.get(OTHER, own) for meta, own in zip(kept, own_R, strict=True)], np.float64)
+
+
+def judged(data: Labelled, arguments: argparse.Namespace, **options: Unpack[Options]) -> Verdict:
     """The verdict of the command's file. Where another estimate of its entropies would decide otherwise, it says so."""
     found = judge(data.groups, data.correct_R, **options)
-    name = {"topk": "logprob", "logprob": "topk"}.get(arguments.entropy)
-    unreadable = arguments.file == "-" or (name == "topk" and arguments.vocab_size is None)
-    if name is None or unreadable or not found.calibration.prompts:
+    if data.other_R is None or not found.calibration.prompts:
         return found
-    how: dict[str, Any] = {"missing": estimate_of(name, arguments.vocab_size), "labels": labels}
-    how |= {"reading": options.get("reading", {}), "prompts": read_prompts(arguments), "tell": lambda *_: None}
-    with suppress(RequestError):  # the file has not what the other estimate is made of
-        again = read_labelled(arguments.file, **how)
-        than = judge(again.groups, again.correct_R, **options)
-        if than.calibration.prompts and (than.use, than.line) != (found.use, found.line):
-            note = f"With --entropy {name} the verdict is another: {than.headline} ({than.line})."
-            return replace(found, warnings=(*found.warnings, note))
-    return found
+    than = judge(data.groups.with_column("mean_entropy", data.other_R), data.correct_R, **options)
+    if not than.calibration.prompts or (than.use, than.line) == (found.use, found.line):
+        return found
+    name = OTHERS[arguments.entropy]
+    note = f"With --entropy {name} the verdict is another: {than.headline} ({than.line})."
+    return replace(found, warnings=(*found.warnings, note))
 
 
 def shown_verdict(
@@ -140,14 +145,14 @@ def shown_verdict(
 
     reader   of the file, which has read it already
     """
-    missing, reading = missing_entropies(arguments), options.get("reading", {})
+    missing, reading = missing_entropies(arguments, beside=True), options.get("reading", {})
     how: dict[str, Any] = {"missing": missing, "labels": labels, "reading": reading, "tell": lambda *_: None}
     try:
         data = read_labelled(arguments.file, prompts=read_prompts(arguments), reader=reader, **how)
         refuse_repeats(data)
     except RequestError as error:
         return Shown("These labels give no verdict", str(error))
-    return judged(data, arguments, labels, **options).shown()
+    return judged(data, arguments, **options).shown()
 
 
 def evaluated(before: str, after: str) -> Learnt:

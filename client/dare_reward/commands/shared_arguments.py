@@ -6,13 +6,14 @@ import argparse
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.errors import RequestError, printable, unknown_name
 from dare_reward.files.content import line_count
-from dare_reward.files.entropy_estimates import EntropyEstimate, estimate_of
+from dare_reward.files.entropy_estimates import OTHERS, EntropyEstimate, estimate_of
 from dare_reward.files.labels import LabelFile
 from dare_reward.files.output import check_free, opened
 from dare_reward.files.prompts import PromptFile
@@ -127,7 +128,7 @@ def check_out(arguments: argparse.Namespace) -> None:
 
 def read_groups(arguments: argparse.Namespace, *, twice: bool = False) -> Reader:
     """The groups of the command's file, with their labels and prompts; `twice`: for two iterations."""
-    how: dict[str, Any] = {"missing": missing_entropies(arguments), "twice": twice}
+    how: dict[str, Any] = {"missing": missing_entropies(arguments, beside=twice), "twice": twice}
     return Reader(arguments.file, labels=read_labels(arguments), prompts=read_prompts(arguments), **how)
 
 
@@ -141,9 +142,15 @@ def read_prompts(arguments: argparse.Namespace) -> PromptFile | None:
     return None if arguments.prompts is None else PromptFile(arguments.prompts)
 
 
-def missing_entropies(arguments: argparse.Namespace) -> EntropyEstimate | None:
-    """How `--entropy` estimates those that the file does not have."""
-    return estimate_of(arguments.entropy, arguments.vocab_size)
+def missing_entropies(arguments: argparse.Namespace, *, beside: bool = False) -> EntropyEstimate | None:
+    """How `--entropy` estimates those that the file does not have; `beside`: by the other estimate too, where it can.
+
+    Whoever decides by entropies says whether the other ones would decide otherwise.
+    """
+    asked, size = estimate_of(arguments.entropy, arguments.vocab_size), arguments.vocab_size
+    if asked is None or not beside or (asked.source == "logprob" and size is None):
+        return asked
+    return replace(asked, beside=estimate_of(OTHERS[asked.source], size))
 
 
 def watched(items: Iterable[T], path: str) -> Iterable[T]:

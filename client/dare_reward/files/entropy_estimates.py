@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeGuard
@@ -17,17 +18,23 @@ from ..inputs import Source
 from ..topk_entropy import bounds
 
 ROUNDING: Final = 1e-3
+OTHER: Final = "other_entropy"
+OTHERS: Final = {"topk": "logprob", "logprob": "topk"}
 
 
 @dataclass(frozen=True, slots=True)
 class EntropyEstimate:
-    """How a rollout's entropies are made of the input `column`, which has an entry for each token. In nats."""
+    """How a rollout's entropies are made of the input `column`, which has an entry for each token. In nats.
+
+    beside   another estimate, whose mean is kept in the rollout's `meta` as OTHER: None where it cannot be made
+    """
 
     source: Source
     column: str
     fits: Callable[[list[Any]], bool]
     tokens: Callable[[list[Any]], Sequence[float]]
     words: str
+    beside: EntropyEstimate | None = None
 
 
 def estimate_of(name: str, vocab_size: int | None = None) -> EntropyEstimate | None:
@@ -50,23 +57,44 @@ def fill(group: dict[str, Any], how: EntropyEstimate) -> bool:
     rollouts = group["rollouts"]
     if any(not isinstance(r, dict) or r.get("mean_entropy") is not None or r.get("token_entropies") for r in rollouts):
         return False
+    if how.beside is not None:
+        _keep(rollouts, how.beside)
+    if (means := _means(rollouts, how)) is None:
+        return False
+    for rollout, (mean, count) in zip(rollouts, means, strict=True):
+        rollout["mean_entropy"] = mean
+        rollout.setdefault("num_tokens", count)
+        rollout.pop(how.column, None)
+        rollout.pop("token_mask", None)
+    group["entropy_source"] = how.source
+    return True
+
+
+def _keep(rollouts: Sequence[dict[str, Any]], how: EntropyEstimate) -> None:
+    means: Sequence[float | None] = [None] * len(rollouts)
+    with suppress(RequestError):
+        means = [mean for mean, _ in _means(rollouts, how) or ()] or means
+    for rollout, mean in zip(rollouts, means, strict=True):
+        if isinstance(meta := rollout.get("meta") or {}, dict):
+            rollout["meta"] = {**meta, OTHER: mean}
+
+
+def _means(rollouts: Sequence[dict[str, Any]], how: EntropyEstimate) -> list[tuple[float, int]] | None:
+    """The mean over each rollout's generated tokens, and their number; None if one of them lacks the column."""
     columns = [r.get(how.column) or _of_sum(how, r) for r in rollouts]
     if not all(isinstance(c, list) and c and how.fits(c) for c in columns):
-        return False
+        return None
     highest = max(max(entry) if isinstance(entry, list) else entry for column in columns for entry in column)
     if highest > ROUNDING:
         raise RequestError(f"{how.column}: {highest:g} is above 0, and so no log-probability", code="range")
+    found = []
     for rollout, column in zip(rollouts, columns, strict=True):
         entropies = how.tokens(column)
         sent = rollout.get("token_mask")
         mask = sent if isinstance(sent, list) and sent else [True] * len(entropies)
         generated = [x for x, m in zip(entropies, mask, strict=False) if m] or entropies
-        rollout["mean_entropy"] = max(math.fsum(generated) / len(generated), 0.0)
-        rollout.setdefault("num_tokens", len(generated))
-        rollout.pop(how.column, None)
-        rollout.pop("token_mask", None)
-    group["entropy_source"] = how.source
-    return True
+        found.append((max(math.fsum(generated) / len(generated), 0.0), len(generated)))
+    return found
 
 
 def _of_sum(how: EntropyEstimate, rollout: dict[str, Any]) -> list[float]:

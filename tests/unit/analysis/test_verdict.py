@@ -14,6 +14,7 @@ from by_path import load
 from dare_reward import estimate
 from dare_reward.cli import main
 from dare_reward.commands.label_page import LabelServer
+from dare_reward.files import reader as file_reader
 from dare_reward.report.book import RunBook
 from dare_reward.report.view import BookView
 from dare_reward.runs.line import of_groups
@@ -89,8 +90,10 @@ def test_without_labels_the_command_that_makes_them_is_named(tmp_path, capsys):
     assert f"Label 32 prompts: dare-reward label {path}" in capsys.readouterr().err
 
 
-def test_another_estimate_of_entropy_that_would_decide_otherwise_is_said(tmp_path, capsys):
-    """The sampled tokens say nothing here, and the candidates of each token say everything."""
+def test_another_estimate_of_entropy_that_would_decide_otherwise_is_said(tmp_path, capsys, monkeypatch):
+    """The sampled tokens say nothing here, and the candidates of each token say everything. The file is read once."""
+    opened, own = [], file_reader.open_records
+    monkeypatch.setattr(file_reader, "open_records", lambda file: (opened.append(file), own(file))[1])
     rng, path = np.random.default_rng(0), tmp_path / "in.jsonl"
     rows = []
     for p in range(40):
@@ -109,6 +112,7 @@ def test_another_estimate_of_entropy_that_would_decide_otherwise_is_said(tmp_pat
     assert main(["report", str(path), *words]) == 0
     notes = drawn((tmp_path / "page.html").read_text())["calibration"]["notes"]
     assert [note.startswith(said) for note in notes].count(True) == 1
+    assert opened == [str(path)] * 2  # once a command
 
 
 def run_of(path, gaps, *, prompts=40, run="r"):
