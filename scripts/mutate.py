@@ -35,7 +35,7 @@ ROOMS = {
     "estimators": (
         ("estimators/dare.py", "estimators/ttrl.py", "estimators/empo.py", "segments.py", "groups.py", "wire.py"),
         [f"test_{n}.py" for n in ("golden", "dare", "exponent", "certainty", "votes")]
-        + [f"test_{n}.py" for n in ("groups", "array_inputs", "segments", "wire", "request", "reply")],
+        + [f"test_{n}.py" for n in ("groups", "labelled", "array_inputs", "segments", "wire", "request", "reply")],
     ),
     "answers": (
         ("answers/*",),

@@ -44,6 +44,7 @@ def test_overlap_golden():
     np.testing.assert_allclose(found, case["expected_mean_over_pairs"]["multi"], **EXACT)
 
 
+@settings(deadline=None)
 @given(rollouts=st.lists(st.lists(st.integers(0, 3), max_size=12), min_size=2, max_size=6))
 def test_overlap_by_definition(rollouts):
     pairs = combinations(rollouts, 2)
@@ -75,6 +76,7 @@ def test_information_golden():
     np.testing.assert_allclose(error, GOLDEN["majority_bias"]["expected"], **EXACT)
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 1), st.integers(0, 4), st.integers(1, 5)),
@@ -156,7 +158,7 @@ def test_unknown_truth_is_left_out():
     assert np.isnan(mv_bias(groups, nothing).mode.estimate)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=6), st.integers(0, 2**31))
 def test_direction_gain_is_the_derivative_of_accuracy(votes, seed):
     """Against a finite difference of a softmax policy."""

@@ -306,14 +306,3 @@ def test_a_page_that_fails_warns_and_goes_on(tmp_path, monkeypatch):
     write(tmp_path, record(1))
     page.flush()
     assert shown(page)["runs"][0]["groups"] == 1
-
-
-def test_81_runs_in_turn_are_all_shown(tmp_path):
-    page = LivePage(tmp_path, print)
-    for step in range(10):
-        write(tmp_path, *(record(step, run=f"seed{r}") for r in range(81)))
-        page.flush()
-    runs = shown(page)["runs"]
-    assert len(runs) == 81
-    assert {run["groups"] for run in runs} == {10}
-    assert {run["verdict"]["rule"] for run in runs} != {"too-few-steps"}

@@ -80,64 +80,6 @@ def test_the_order_of_rollouts_does_not_matter(rollouts, config, random):
     assert after.keep == tuple(before.keep[i] for i in order)
 
 
-@given(ROLLOUTS, CONFIG)
-def test_equal_answers_get_bit_equal_rewards(rollouts, config):
-    group = score(rollouts, **config)
-    for answer in {a for a, _ in rollouts}:
-        assert len({r for r, a in zip(group.rewards, group.answers) if a == answer}) == 1
-
-
-@given(ROLLOUTS, CONFIG)
-def test_p_hat_and_p_are_distributions(rollouts, config):
-    group = score(rollouts, **{**config, "renorm": "answers"})
-    if not group.support:
-        return
-    assert math.isclose(sum(s.p_hat for s in group.support), 1, rel_tol=1e-12)
-    kept = [s.p for s in group.support if s.kept]
-    assert not kept or math.isclose(sum(kept), 1, rel_tol=1e-12)
-    assert all(s.p == 0 for s in group.support if not s.kept)
-
-
-@given(ROLLOUTS, st.floats(1e-3, 1e3), st.sampled_from([0.0, 1e-6, 0.05]))
-def test_scaling_u_and_eps_together_changes_nothing(rollouts, factor, eps):
-    rollouts = [(a, e if e > 1e-6 else 0.0) for a, e in rollouts]
-    scaled = [(a, min(e, 1.0) * factor) for a, e in rollouts]
-    before, after = score([(a, min(e, 1.0)) for a, e in rollouts], eps=eps), score(scaled, eps=eps * factor)
-    np.testing.assert_allclose(
-        [s.p_hat for s in after.support], [s.p_hat for s in before.support], rtol=1e-9, atol=1e-12
-    )
-
-
-@given(ROLLOUTS, st.floats(0, 0.9))
-def test_pruning_is_idempotent(rollouts, tau):
-    first = score(rollouts, tau=tau)
-    survivors = [r for r, kept in zip(rollouts, first.keep) if kept]
-    if not survivors:
-        return
-    second = score(survivors, tau=tau)
-    assert all(second.keep)
-    np.testing.assert_allclose(second.rewards, [r for r, k in zip(first.rewards, first.keep) if k], rtol=1e-9)
-
-
-@given(ROLLOUTS)
-def test_without_weight_bonus_and_pruning_it_is_the_vote_share(rollouts):
-    share = dare_reward.estimate(sent(rollouts), method="empo", share_of="valid").groups[0]
-    dare = score(rollouts, weight="none", alpha=0.0, tau=0.0)
-    np.testing.assert_allclose(dare.rewards, share.rewards, rtol=1e-14)
-
-
-@given(ROLLOUTS)
-def test_frequency_is_the_vote_share_with_the_bonus_of_rarity(rollouts):
-    without = exact([[a for a, _ in rollouts]])
-    group = dare_reward.estimate(without, missing_entropy="frequency", tau=0.0).groups[0]
-    valid = sum(a is not None for a, _ in rollouts)
-    for s in group.support:
-        assert math.isclose(s.reward, s.count / valid + 0.1 * (1 - s.count / valid), rel_tol=1e-12)
-        assert s.uncertainty is None
-    assert group.entropy_source == "none"
-    assert "missing_entropy_frequency" in group.flags or valid == 0
-
-
 @settings(max_examples=30)
 @given(st.lists(ROLLOUTS, min_size=1, max_size=6), CONFIG)
 def test_a_group_does_not_see_its_neighbours(groups, config):

@@ -128,16 +128,6 @@ def test_answers_of_both_groups_are_compared_as_answers():
 KNOWN = {"k": 1.0, "sigma": 0.5, "kappa": 2.0, "delta": 0.7, "allow_experimental": True}
 
 
-def test_compass_sign_decides_who_is_sure():
-    steady, shaky = np.log([[0.6, 0.1]] * 4).tolist(), np.log([[0.9, 0.05], [0.4, 0.3]] * 2).tolist()
-    rollouts = said("ab", topk_logprobs=[steady, shaky], token_entropies=[[1.0] * 4] * 2)
-    assert scored(rollouts, "compass", allow_experimental=True).pseudo_label == "a"
-    assert scored(rollouts, "compass", allow_experimental=True, conf_sign=1).pseudo_label == "b"
-    path = scored(rollouts, "compass", allow_experimental=True).rewards
-    assert path[0] == pytest.approx(1 + 0.5)
-    assert path[1] == pytest.approx((0.85 + 0.1) / 2)
-
-
 def marked(rollouts, **params):
     return scored(rollouts, "spine", allow_experimental=True, **params)
 

@@ -127,13 +127,6 @@ def test_what_counts_as_a_label(label, flags, by):
     assert (found.method, found.error) == (by, None)
 
 
-def test_labels_that_contradict_each_other_are_an_error_of_their_group():
-    sent = [{"rollouts": [{"answer": a} for a in "112"], "label_conflict": at} for at in (True, False)]
-    one, other = dare_reward.estimate(sent, method="ttrl", labelled="gt").groups
-    assert one.error.code == "label_conflict"
-    assert other.rewards == (1.0, 1.0, 0.0)
-
-
 def test_a_reply_of_both_kinds_travels(full_groups):
     reply = dare_reward.estimate(mixed(full_groups), method="ttrl", labelled="gt", selection="ddrl")
     assert dare_reward.Reply.from_json(json.loads(json.dumps(reply.to_json()))) == reply

@@ -1,7 +1,6 @@
 """examples/real_model/run.py: what it asks, what it refuses, and that a cut run goes on. No network, no model."""
 
 import argparse
-import importlib.util
 import io
 import json
 import sys
@@ -270,30 +269,3 @@ def test_what_was_learnt_is_paired_by_question(training, tmp_path, monkeypatch):
     # Each question of `dare` has one right rollout of four more than with `ttrl`: 25 points, whichever are drawn.
     assert [line.rstrip().endswith("+25.0 (25.0 to 25.0)") for line in lines[1:5]] == [False, True, False, True]
     assert lines[1].split()[2:4] == ["25.0%", "27.5%"]
-
-
-def test_what_was_learnt_is_told_from_what_was_sharpened(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "examples" / "real_model"))
-    learnt = importlib.import_module("learnt")
-    sampled = [
-        {"group_id": name, "label": "7", "rollouts": [{"answer": a} for a in answers]}
-        for name, answers in {"known": "7778", "new": "7888", "unseen": "8888"}.items()
-    ]
-    record = {
-        "form": "bare", "arm": "ttrl", "seed": 0, "evaluated": 4, "unseen": ["unseen"],
-        "before": {"known": 3, "new": 1, "unseen": 0}, "after": {"known": 4, "new": 3, "unseen": 4},
-        "answers": {"known": {"7": 4}, "new": {"7": 3, "": 1}, "unseen": {"7": 4}},
-    }  # fmt: skip
-    rows = learnt.ledger([record], sampled).splitlines()
-    assert rows[1].split() == [
-        "ttrl",
-        "+37.5",
-        "+12.5",
-        "(50.0%)",
-        "+25.0",
-        "(50.0%)",
-        "+0.0",
-        "(0.0%)",
-        "+0.0",
-        "(0.0%)",
-    ]

@@ -3,10 +3,8 @@
 import json
 import math
 import re
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 import pytest
@@ -16,9 +14,6 @@ from dare_reward.analysis.bootstrap import Interval
 from dare_reward.analysis.calibrate import (
     GATE,
     MIXED,
-    PRIOR,
-    SMALLEST,
-    TELLING,
     Bars,
     bars,
     calibrate,
@@ -66,105 +61,31 @@ def arrays(groups):
     return made, np.array([float(r["answer"] == "7") for g in groups for r in g["rollouts"]])
 
 
-# A second implementation: plain Python, a prompt after the other.
-
-
-def weights(group, b, eps=0.05, eps_scale=None, u_floor=0.0):
-    own = {}
-    for r in group["rollouts"]:
-        own.setdefault(r["answer"], []).append(r["mean_entropy"])
-    u = {y: max(math.fsum(es) / len(es), u_floor) for y, es in own.items()}
-    eps = eps if eps_scale is None else eps_scale * median(u.values())
-    return {y: len(es) / (u[y] + eps) ** b for y, es in own.items()}
-
-
-def likelihood(group, b, **options):
-    w = weights(group, b, **options)
-    return math.log(max(w["7"] / math.fsum(w.values()), SMALLEST))
-
-
-def t_of(scores):
-    mean = math.fsum(scores) / len(scores)
-    deviation = math.sqrt(math.fsum((s - mean) ** 2 for s in scores) / (len(scores) - 1))
-    return mean / (deviation / math.sqrt(len(scores)))
-
-
-def contenders(group):
-    """The group without the rollouts of answers with less than half of the leader's votes."""
-    votes = Counter(r["answer"] for r in group["rollouts"])
-    left = {y for y, n in votes.items() if 2 * n >= max(votes.values())}
-    return {**group, "rollouts": [r for r in group["rollouts"] if r["answer"] in left]}
-
-
-def is_mixed(group):
-    return "7" in weights(group, 0) and len(weights(group, 0)) > 1
-
-
 def risen(bar, groups):
     """Labels beyond the first 32 raise the bar: one may have looked in between."""
     return math.sqrt(bar**2 + 2 * math.log(max(len(groups), 32) / 32))
 
 
-def by_hand(groups, *, enough=True, **options):
-    def score(g):
-        return likelihood(g, 0.5, **options) - likelihood(g, -0.5, **options)
-
-    def penalised(b):
-        return math.fsum(likelihood(g, b, **options) for g in groups if is_mixed(g)) - b**2 / (2 * PRIOR**2)
-
-    def labels(b):
-        return sum(max(w, key=w.get) == "7" for w in (weights(g, b, **options) for g in groups))
-
-    fit = max(GRID, key=penalised)
-    t = t_of([score(g) for g in groups if is_mixed(g)])
-    rivals = [g for g in map(contenders, groups) if is_mixed(g)]
-    sign = math.copysign(1, fit)
-    allowed = [b for b in GRID if b * sign > 0 and abs(b) <= abs(fit)]
-    best = max(allowed, key=lambda b: (labels(b), penalised(b)), default=0.0)
-    gate = (
-        enough
-        and t * sign >= risen(GATE, groups)
-        and t_of([score_of_rivals(g, groups, **options) for g in rivals]) * sign >= risen(TELLING, groups)
-    )
-    return fit, (best if gate and allowed and labels(best) > labels(0) else 0.0), t
+# A second implementation made these, plain Python, a prompt after the other: `git show 9b225994:tests/unit/analysis/test_calibrate.py`.
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "calibrate.json").read_text())
 
 
-def score_of_rivals(rival, groups, **options):
-    """With the eps of the whole group, which may depend on all its answers."""
-    whole = next(g for g in groups if contenders(g) == rival)
-    left = weights(rival, 0)
-
-    def one(b):
-        w = {y: x for y, x in weights(whole, b, **options).items() if y in left}
-        return math.log(w["7"] / math.fsum(w.values()))
-
-    return one(0.5) - one(-0.5)
-
-
-@pytest.mark.parametrize("options", [{}, {"eps": 0.5}, {"u_floor": 0.53}, {"eps_scale": 0.3, "u_floor": 0.53}], ids=str)
-@pytest.mark.parametrize("seed", range(12))
-def test_the_fit_against_a_second_implementation(seed, options):
-    rng = np.random.default_rng(seed)
-    groups = labelled(
-        36, seed=seed, gap=float(rng.choice([-0.1, -0.02, 0, 0.01, 0.03, 0.1])), right=rng.uniform(0.2, 0.6)
-    )
-    found = calibrate(*arrays(groups), **options)
-    fit, chosen, t = by_hand(groups, **options)
-    assert (found.fitted, found.exponent) == (fit, chosen)
-    assert found.statistic == pytest.approx(t)
-    assert fit_exponent(*arrays(groups), **options) == chosen
+@pytest.mark.parametrize("case", GOLDEN["fits"], ids=lambda c: f"{c['options']}-{c['seed']}")
+def test_the_fit_against_a_second_implementation(case):
+    rng = np.random.default_rng(case["seed"])
+    gap, right = float(rng.choice([-0.1, -0.02, 0, 0.01, 0.03, 0.1])), rng.uniform(0.2, 0.6)
+    groups = arrays(labelled(36, seed=case["seed"], gap=gap, right=right))
+    found = calibrate(*groups, **case["options"])
+    assert (found.fitted, found.exponent) == (case["fitted"], case["exponent"])
+    assert found.statistic == pytest.approx(case["statistic"])
+    assert fit_exponent(*groups, **case["options"]) == case["exponent"]
 
 
-def test_the_expected_gain_is_that_of_prompts_left_out_of_the_fit():
-    """Each prompt by the exponent that the others choose: an implementation that fits again for every prompt."""
-    groups = labelled(34, seed=5, gap=0.02, right=0.35)
-    gain = []
-    for i, group in enumerate(groups):
-        _, b, _ = by_hand(groups[:i] + groups[i + 1 :])
-        one, other = (max(w, key=w.get) for w in (weights(group, b), weights(group, 0)))
-        gain.append((one == "7") - (other == "7"))
-    found = calibrate(*arrays(groups))
-    assert found.gain.estimate == pytest.approx(np.mean(gain))
+@pytest.mark.parametrize("case", GOLDEN["gains"], ids=str)
+def test_the_expected_gain_is_that_of_prompts_left_out_of_the_fit(case):
+    """Each prompt by the exponent that the others choose: there a fit was made again for every prompt."""
+    found = calibrate(*arrays(labelled(34, seed=case["seed"], gap=case["gap"], right=case["right"])))
+    assert found.gain.estimate == pytest.approx(case["gain"])
     assert found.gain.low <= found.gain.estimate <= found.gain.high
 
 
@@ -493,24 +414,6 @@ def test_a_file_without_entropies_measures_nothing(tmp_path, capsys):
     bare = {"label": "7", "rollouts": [{"answer": "7"}, {"answer": "8"}]}
     assert main(["calibrate", file_of(tmp_path, [bare])]) == 2
     assert "mean_entropy" in capsys.readouterr().err
-
-
-def test_labels_end_in_the_file():
-    """The reward with the fitted parameters is the same whatever the labels of the request are."""
-    groups = labelled(40, gap=0.3, right=0.3)
-    method, params = read_line(calibrate(*arrays(groups)).params)
-    fresh = labelled(20, seed=7, gap=0.3, right=0.3)
-    rng = np.random.default_rng(0)
-    permuted = [{**g, "label": str(rng.integers(7, 11))} for g in fresh]
-    one, other = (dare_reward.estimate(g, method=method, **params).groups for g in (fresh, permuted))
-    assert [g.rewards for g in one] == [g.rewards for g in other]
-    assert params["exponent"] > 0
-
-
-@pytest.mark.parametrize(("count", "code"), [(31, 1), (32, 0)])
-def test_few_labels_lead_to_no_exponent(tmp_path, count, code):
-    path = file_of(tmp_path, labelled(count, gap=0.3, right=0.3))
-    assert main(["calibrate", path]) == code
 
 
 @pytest.mark.parametrize(
