@@ -23,11 +23,6 @@ def expected(group):
     return list(found.rewards)
 
 
-def test_grouped_by_url(service, group, expected):
-    reply = service.post({"groups": [group]}, url=f"/reward?{LINE}")
-    assert reply.json()["groups"][0]["rewards"] == expected
-
-
 def test_as_the_servers_default(make_service, group, expected):
     settings = from_environment({"DARE_PARAMS": LINE})
     served = make_service(method=settings.method, params=settings.params)

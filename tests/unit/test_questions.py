@@ -10,7 +10,6 @@ from dare_reward.answers import canonical, extract
 
 HERE = Path(__file__).parents[2] / "examples" / "real_model"
 QUESTIONS = [json.loads(line) for line in (HERE / "questions.jsonl").read_text(encoding="utf-8").splitlines()]
-PLAN = json.loads((HERE / "forms.json").read_text(encoding="utf-8"))
 FAMILIES = ("capital", "city", "continent", "currency", "element", "opposite", "past", "times")
 
 
@@ -37,24 +36,3 @@ def test_no_spelling_is_that_of_another_label(family):
             for key in keys(row):
                 labels[key].add(row["label"])
     assert [sorted(found) for found in labels.values() if len(found) > 1] == []
-
-
-def test_shots_are_no_questions():
-    asked = {row["prompt"] for row in QUESTIONS}
-    assert list(PLAN["shots"]) == list(FAMILIES)
-    for family, shots in PLAN["shots"].items():
-        assert len(shots) == 2
-        for shot in shots:
-            assert set(shot) == {"question", "thought", "answer"}
-            assert shot["question"] not in asked
-            assert shot["answer"].lower() not in shot["thought"].lower(), (family, shot)
-            assert 1 <= shot["thought"].count(".") <= 2
-
-
-@pytest.mark.parametrize("form", ["bare", "reasoned"])
-def test_forms_end_where_the_model_goes_on(form):
-    plan = PLAN["forms"][form]
-    filled = plan["shot"].format(question="Q", thought="T", answer="A")
-    stop = plan["ask"].format(question="Q")
-    assert filled.startswith(stop)  # a shot is the prompt and what an answer looks like
-    assert any(s in filled[len(stop) :] for s in plan["stop"])
