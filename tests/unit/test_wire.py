@@ -79,9 +79,6 @@ RULES = [
         "lengths of a tensor that is not there": raw({"token_ids.lengths": tensor("I64", (1,))}, bytes(8)),
         "lengths of two tensors that are not there": raw({"token_mask.lengths": tensor("I64", (1,)), "token_ids.lengths": tensor("I64", (1,), 8, 16)}, bytes(16)),
     }),
-    (("x" * 64,), "tensor", "lengths of a tensor that is not there", {
-        "lengths of a long name": raw({"x" * 65 + ".lengths": tensor("I64", (1,))}, bytes(8)),
-    }),
     (("token_mask",), "value", "a mask holds 0 and 1", {
         "a mask of 255": raw({"lengths": tensor("I64", (1,)), "token_mask": tensor("U8", (1,), 8, 9)}, (1).to_bytes(8, "little") + b"\xff"),
         "a BOOL of 255": raw({"lengths": tensor("I64", (1,)), "token_mask": tensor("BOOL", (1,), 8, 9)}, (1).to_bytes(8, "little") + b"\xff"),
