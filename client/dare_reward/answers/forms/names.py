@@ -9,11 +9,15 @@ from ..algebra.tokens import Token
 
 _DERIVATIVE = pattern(r"frac\{(d[\^0-9]*+[A-Za-z]*+)\}\{(d[A-Za-z][\^0-9]*+)\}")
 _QUOTIENT = pattern(r"frac\{([a-w]|[A-Z]{1,2})\}\{([a-w]|[A-Z]{1,2})\}")  # of two names, not of coordinates
-_EVENTS = frozenset({",", "=", "<", ">", "<=", ">=", "|"})
 _SEGMENTS = frozenset(
     {"\\angle", "\\triangle", "\\vec", "\\hat", "\\bar", "\\overrightarrow", "\\Pr", "overline", "|", "["}
 )
 _NAME_OPS = frozenset({"_", "'", "(", ")", "{", "}", ",", "|", "[", "]", "overline"})
+# What a letter may be followed by, one character a token: marks, the sign of an inverse, arguments or an event.
+_KINDS = {"let": "a", "num": "0", "text": "t", "word": "w", "fn": "f", "cmd": "c", "set": "s"}
+_LETTER = pattern(
+    r"a(?:'|_(?:\{(?:[^{}]|\{[^{}]*+\})*+\}|[^{]))*+(?:\^\{-1\}(?=.))?(?:\((?:[a0t1,]*+|(?P<event>[a0t1,=<>|]*+))\))?"
+)
 
 
 def name_of(tokens: Sequence[Token]) -> str | None:
@@ -37,30 +41,9 @@ def name_of(tokens: Sequence[Token]) -> str | None:
 
 
 def _letter_name(tokens: Sequence[Token], texts: str) -> str | None:
-    """`x`, `x_1`, `f'(x)`, `f^{-1}(x)`, `AB`."""
-    rest = _after_marks(tokens)
-    if [t.text for t in rest[:5]] == ["^", "{", "-", "1", "}"] and len(rest) > 5:
-        rest = rest[5:]  # the inverse function
-    inside = _EVENTS if texts[0].isupper() else frozenset(",")  # P(X > 2)
-    simple = all(t.kind in {"let", "num", "text"} or t.text in inside for t in rest[1:-1])
-    if not rest or (rest[0].text == "(" and rest[-1].text == ")" and simple):
+    """`x`, `x_1`, `f'(x)`, `f^{-1}(x)`, `P(X > 2)`, `AB`."""
+    shape = "".join(["1" if t.text == "1" else _KINDS.get(t.kind) or t.text[0] for t in tokens])
+    m = _LETTER.fullmatch(shape)
+    if m and (m["event"] is None or texts[0].isupper()):
         return texts.replace("{", "").replace("}", "")
     return texts if all(t.kind == "let" and t.text.isupper() for t in tokens) else None
-
-
-def _after_marks(tokens: Sequence[Token]) -> list[Token]:
-    """What follows the subscript and the primes of a letter."""
-    i = 1
-    while i < len(tokens):
-        if tokens[i].text == "'":
-            i += 1
-        elif tokens[i].text == "_" and i + 1 < len(tokens):
-            i += 2
-            if tokens[i - 1].text == "{":
-                depth = 1
-                while i < len(tokens) and depth:
-                    depth += (tokens[i].text == "{") - (tokens[i].text == "}")
-                    i += 1
-        else:
-            break
-    return list(tokens[i:])

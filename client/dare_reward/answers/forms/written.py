@@ -27,11 +27,13 @@ _HYBRID = pattern(r"sp\^?(?P<p>[23])(?:d\^?(?P<d>2?))?")
 _ION = pattern(r"[A-Z][a-z]?\d+[+-]|.*\d\d[+-]")
 _MONTHS = words("january february march april may june july august september october november december")
 _MONTH_OF = {m[:n]: k for k, m in enumerate(_MONTHS, 1) for n in (3, len(m))} | {"sept": 9}
-_YEAR = r"(?:,?\s*(\d{4}))?"
-_MONTH_FIRST = pattern(rf"([A-Za-z]{{3,9}})\.?\s(?:the\s)?(\d{{1,2}})(?:st|nd|rd|th)?{_YEAR}")
-_DAY_FIRST = pattern(rf"(?:the\s)?(\d{{1,2}})(?:st|nd|rd|th)?\s(?:of\s)?([A-Za-z]{{3,9}})\.?{_YEAR}")
-_MONTH_ONLY = pattern(r"([A-Za-z]{3,9})\.?,?\s(\d{4})")
-_ISO = pattern(r"(\d{4})-(\d{2})-(\d{2})")
+_MONTH, _DAY, _YEAR = r"(?P<month>[A-Za-z]{3,9})", r"(?P<day>\d{1,2})(?:st|nd|rd|th)?", r"(?:,?\s*(?P<year>\d{4}))?"
+_DATES = (
+    pattern(r"(?P<year>\d{4})-(?P<month>\d{2})-(?P<day>\d{2})"),
+    pattern(rf"{_MONTH}\.?\s(?:the\s)?{_DAY}{_YEAR}"),
+    pattern(rf"(?:the\s)?{_DAY}\s(?:of\s)?{_MONTH}\.?{_YEAR}"),
+    pattern(rf"{_MONTH}\.?,?\s(?P<year>\d{{4}})"),
+)
 _SLASHED = pattern(r"(\d{1,2})/(\d{1,2})/(\d{4})")
 _ORDINAL = pattern(
     r"(\d{1,9})(?!\s(?:st|nd|rd|th))\s?\^?\{?(?:\\(?:text|textrm|mathrm|rm))?\s?\{?\s?(?:st|nd|rd|th)(?![a-z])\}{0,2}"
@@ -87,23 +89,16 @@ def _species(s: str) -> tuple[str, re.Match[str] | None]:
 
 def read_date(s: str) -> Reading | None:
     """`March 15, 2024`, `15 March 2024` and `2024-03-15`; `3/15/2024`, whose order nobody knows, equals itself."""
-    if m := _ISO.fullmatch(s):
-        return _date(m[1], int(m[2]), int(m[3]))
     if m := _SLASHED.fullmatch(s):
         return Reading("text", f"d:{int(m[1])}/{int(m[2])}/{m[3]}")
-    if m := _MONTH_FIRST.fullmatch(s):
-        return _date(m[3], _MONTH_OF.get(m[1].lower(), 0), int(m[2]))
-    if m := _DAY_FIRST.fullmatch(s):
-        return _date(m[3], _MONTH_OF.get(m[2].lower(), 0), int(m[1]))
-    if m := _MONTH_ONLY.fullmatch(s):
-        return _date(m[2], _MONTH_OF.get(m[1].lower(), 0), 1, "month ")
-    return None
-
-
-def _date(year: str | None, month: int, day: int, precision: str = "") -> Reading | None:
+    said = next((m.groupdict() for date in _DATES if (m := date.fullmatch(s))), None)
+    if said is None:
+        return None
+    month = int(said["month"]) if said["month"].isdigit() else _MONTH_OF.get(said["month"].lower(), 0)
+    day = int(said.get("day", 1))
     if not (1 <= month <= 12 and 1 <= day <= 31):
         return None
-    return Reading("text", f"d:{precision}{year or ''}-{month}-{day}")
+    return Reading("text", f"d:{'' if 'day' in said else 'month '}{said['year'] or ''}-{month}-{day}")
 
 
 def read_ordinal(s: str) -> Reading | None:
