@@ -10,8 +10,7 @@ from rows import each
 from dare_reward.answers import Key, canonical, classify, grade
 from dare_reward.answers.algebra.evaluate import evaluate
 from dare_reward.answers.algebra.fingerprint import constant_key
-from dare_reward.answers.algebra.literals import number
-from dare_reward.answers.algebra.numbers import BUDGET, charge, digits, rational, real, start_budget
+from dare_reward.answers.algebra.numbers import BUDGET, charge, digits, number, rational, real, start_budget
 from dare_reward.answers.algebra.parse import Number, Op, parse
 from dare_reward.answers.algebra.points import WHOLE, point, step_points
 from dare_reward.answers.algebra.tokens import tokenise

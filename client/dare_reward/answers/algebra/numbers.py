@@ -22,6 +22,8 @@ _DENSE = 10**15  # above it a fraction with nine digits below is close to every 
 _LARGE = 18  # digits before the point that leave 10 of the 60 to spare
 MAX_BITS = 20_400  # 2,100! has 20,166
 MAX_LOG = 2_000
+MAX_DIGITS = 4_000  # Python refuses int() past 4,300
+MAX_ZEROS = 40
 MAX_ANGLE = 10**12
 MAX_MAG = int(MAX_LOG / math.log(2))
 _DECIMAL_BITS = 8_000
@@ -169,3 +171,24 @@ def check_log(size: Value) -> None:
 def check_angle(x: Value) -> None:
     if abs(x) > MAX_ANGLE:
         raise Unreadable("too large an angle")
+
+
+def number(text: str) -> int | Fraction:
+    """The exact value of a decimal, `1e5`, or repeating decimal `0.1(6)`."""
+    if len(text) < MAX_ZEROS and text.isdigit():
+        return int(text)  # by far the most common
+    if len(text) > MAX_DIGITS:
+        raise Unreadable("too many digits")
+    if text.startswith("0" * MAX_ZEROS):
+        raise Unreadable("too many zeros")
+    mantissa, _, exponent = text.lower().partition("e")
+    power = int(exponent or "0") if len(exponent) < 10 else MAX_DIGITS + 1
+    if abs(power) > MAX_DIGITS:
+        raise Unreadable("too large an exponent")
+    start, _, cycle = mantissa.rstrip(")").partition("(")
+    whole, _, decimals = start.partition(".")
+    value = Fraction(int(whole + decimals))
+    if cycle:
+        value += Fraction(int(cycle), 10 ** len(cycle) - 1)
+    value *= Fraction(10) ** (power - len(decimals))
+    return value.numerator if value.denominator == 1 else value

@@ -1,4 +1,7 @@
-"""From tokens to an expression tree, by recursive descent. No evaluation happens here."""
+"""From tokens to an expression tree, by recursive descent. No evaluation happens here.
+
+Short runs of letters are products of them; products of matrices and derivatives only look like products.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ from fractions import Fraction
 
 from ..._pattern import pattern
 from ..kinds import Unreadable
-from .literals import letters, number, refuse
+from ..tables import listed
 from .nodes import Constant, Node, Number, Op, Variable
+from .numbers import number
 from .tokens import Token
 
 MAX_DEPTH = 60
@@ -26,12 +30,20 @@ _PART = pattern(
     r"|(\d{1,11}) / (\d{1,11})(?!\S)"
 )
 _END = Token("end", "")
+# Words that stand for something else than a product of their letters.
+_WORDS = frozenset(listed("letter_words"))
+
+# `\frac{d}{dx}` and `\frac{dy}{dx}`, whose d is no factor.
+_DERIVATIVE = pattern(r"frac\{d(?:\^\{?\d\}?)?[A-Za-z]?\}\{d[A-Za-z](?:\^\{?\d\}?)?\}")
+_MARK = r"\^(?:\{-1\}|-1|\{?(?:T|\\top)\}?)"
+_MATRICES = pattern(rf"(?<![A-Za-z])[A-Z]{_MARK}\*?[A-Z](?![a-z])|(?<![A-Za-z])[A-Z]\*?[A-Z]{_MARK}")
+_BEFORE, _AFTER = frozenset("{(^+-*/"), frozenset("})^+-*/")
 
 
 def parse(tokens: Sequence[Token]) -> Node:
     """The tree of a whole expression."""
-    refuse(tokens)
-    parser = _Parser([*letters(tokens), _END])
+    _refuse(tokens)
+    parser = _Parser([*_letters(tokens), _END])
     node = parser.choice(0)
     if parser.here.kind != "end":
         raise Unreadable("something follows the expression")
@@ -286,3 +298,43 @@ class _Parser:
 
 def _product(factors: Sequence[Node]) -> Node:
     return factors[0] if len(factors) == 1 else Op("mul", tuple(factors))
+
+
+def _letters(tokens: Sequence[Token]) -> list[Token]:
+    """Short runs of letters become products; longer ones are words, which no expression holds."""
+    if not any(t.kind == "word" for t in tokens):
+        return list(tokens)
+    beside = [Token("op", ""), *tokens, Token("op", "")]
+    return [
+        part
+        for before, t, after in zip(beside, tokens, beside[2:], strict=False)
+        for part in (_split_letters(t, within=_is_within(before, t, after)) if t.kind == "word" else [t])
+    ]
+
+
+def _is_within(before: Token, t: Token, after: Token) -> bool:
+    """Whether mathematics stands on both sides, so that two letters are a product, whatever word they make: e^{at}."""
+    left = before.kind == "fn" or before.text in _BEFORE or (before.kind == "num" and after.text in {"+", "-"})
+    return len(t.text) == 2 and left and after.text in _AFTER
+
+
+def _split_letters(t: Token, *, within: bool) -> list[Token]:
+    word = t.text
+    for name in ("arcsin", "arccos", "arctan", "sqrt", "sin", "cos", "tan", "cot", "sec", "csc", "log", "exp", "ln"):
+        rest = word.removeprefix(name)
+        if rest != word and len(rest) <= 1:
+            return [Token("fn", name, t.space), *(Token("let", c) for c in rest)]
+    if word.startswith("pi") and len(word) == 3:
+        return [Token("let", "pi", t.space), Token("let", word[2])]
+    if len(word) > 3 or (word.lower() in _WORDS and not within):
+        raise Unreadable("a word")
+    return [Token("let", c, t.space and n == 0) for n, c in enumerate(word)]
+
+
+def _refuse(tokens: Sequence[Token]) -> None:
+    """Raises on what looks like a product and is none: derivatives, and products of matrices."""
+    texts = "".join([t.text for t in tokens])
+    if "frac{d" in texts and _DERIVATIVE.search(texts):
+        raise Unreadable("a derivative")
+    if "^" in texts and _MATRICES.search(texts):
+        raise Unreadable("a product of matrices")  # beside an inverse or transposed one a capital letter is a matrix

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ..._pattern import pattern
-from ..algebra.literals import number
+from ..algebra.numbers import number
 from ..tables import listed, words
 from .reading import Reading
 from .units import unit_of
