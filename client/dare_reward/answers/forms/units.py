@@ -34,7 +34,11 @@ _SUFFIX_OPS = frozenset({"^", "/", "*", "{", "}", "-", "deg", "%", "¢"})
 _PRODUCT_LETTERS = frozenset("abcxyz")
 _VOWEL = pattern("[aeiouy]")
 _LETTERS = pattern(r"[A-Za-z]++(?:[ -][A-Za-z]++)*+\Z")
-_WORDS = pattern(r"[A-Za-z]++|\d++|[-^/*%¢()]")
+_NUMBER = r"\d[\d.]*+(?:\(\d++\)|e[-+]?\d++)?+"
+_MEASURED = pattern(rf"[-+]?{_NUMBER}(?:\*10\^(?:[-+]?\d++|\{{[-+]?\d++\}}))?")
+_COUNTED = pattern(rf"[-+]?(?:{_NUMBER}|/|frac|[{{}}])++")  # what follows may be a noun that no table knows
+_POWER = pattern(r"\s*+\^\s*+(-?)\s*+(\d++)")
+_WORDS = pattern(r"[A-Za-z]++|\^-?\d++|[/*%¢()]")
 Suffix = tuple[list[Token], int, str]  # the tokens of the number, its scale, the canonical unit ("" for none)
 
 
@@ -113,9 +117,11 @@ def _is_word(t: Token) -> bool:
 def _unit(head: list[Token], tail: list[Token]) -> str | None:
     """The canonical unit that `tail` spells, None where it is none."""
     spaced = tail[0].space or tail[0].kind == "text"
+    said = "".join([t.text for t in head])
     if len(tail) == 1 and tail[0].kind == "let":
-        plain = [t.kind for t in _unsigned(head)] == ["num"]
-        letters = _MEASURED_LETTERS if _is_scientific(head) else _SPACED_LETTERS if plain else frozenset()
+        letters = _MEASURED_LETTERS if "10^" in said else _SPACED_LETTERS
+        if not _MEASURED.fullmatch(said):
+            return None
         return _UNITS.get(tail[0].text) if spaced and tail[0].text in letters else None
     if all(t.kind == "let" for t in (*head, *tail)):
         return None  # m g h
@@ -125,24 +131,9 @@ def _unit(head: list[Token], tail: list[Token]) -> str | None:
     known = _known(text.replace(".", ""))
     if known is not None:
         return known
-    if spaced and all(t.kind in {"word", "text"} for t in tail) and _counts(head):
+    if spaced and all(t.kind in {"word", "text"} for t in tail) and _COUNTED.fullmatch(said):
         return _noun(text)
     return None
-
-
-def _is_scientific(head: list[Token]) -> bool:
-    """`1.6 * 10 ^ { - 19 }`."""
-    texts = [t.text for t in head if t.text not in {"{", "}", "-", "+"}]
-    return len(texts) == 5 and texts[1:4] == ["*", "10", "^"] and all(t.kind in {"num", "op"} for t in head)
-
-
-def _counts(head: list[Token]) -> bool:
-    """A plain number: what follows it may be a noun that no table knows."""
-    return all(t.kind == "num" or t.text in {"/", "frac", "{", "}"} for t in _unsigned(head))
-
-
-def _unsigned(head: list[Token]) -> list[Token]:
-    return head[1:] if head[0].text in {"-", "+"} else head
 
 
 def _noun(text: str) -> str | None:
@@ -163,17 +154,20 @@ def _noun(text: str) -> str | None:
 
 def _known(text: str) -> str | None:
     """`square cm`, `cm ^ 2`, `m / s ^ { 2 }`, `km per hour` in one spelling; None where a word is no unit."""
-    found = _WORDS.findall(text.replace("{", " ").replace("}", " "))
-    if "".join(found) != "".join(text.replace("{", "").replace("}", "").split()):
+    said = _POWER.sub(r"^\1\2", text.replace("{", " ").replace("}", " "))
+    found = _WORDS.findall(said)
+    if "".join(found) != "".join(said.split()):
         return None
     parts: list[str] = []
     power = ""
     below = False
-    for w in _powers_joined(found):
+    for w in found:
         if w in _JOINTS:
             below = below or w in {"/", "per"}
         elif w.lower() in _AREAS:
             power = _AREAS[w.lower()]
+        elif parts and w.startswith("^-") and not parts[-1].startswith("/"):
+            parts[-1] = "/" + parts[-1] + ("" if w == "^-1" else "^" + w[2:])
         elif parts and (w[0] == "^" or w in _SUFFIXES):
             if w in _HEAT and parts[-1] != "deg":
                 return None
@@ -185,28 +179,9 @@ def _known(text: str) -> str | None:
             power = ""
     if not parts or power:
         return None
-    name = " ".join(_negative_powers(p) for p in parts)
+    name = " ".join(parts)
     return {"mi /h": "mph", "km /h": "kmh"}.get(name, name)
 
 
 def unit_of(word: str) -> str | None:
     return _UNITS.get(word) or _UNITS.get(word.lower() if len(word) > 2 else word)
-
-
-def _powers_joined(found: list[str]) -> list[str]:
-    """`^`, `-`, `2` as one word; a power without its number is no word of any unit."""
-    out: list[str] = []
-    for w in found:
-        if out and out[-1] in {"^", "^-"} and (w.isdigit() or w == "-"):
-            out[-1] += w
-        else:
-            out.append(w)
-    return [w if not w.startswith("^") or w[-1].isdigit() else "?" for w in out]
-
-
-def _negative_powers(part: str) -> str:
-    """`s^-1` is `/s`."""
-    name, _, power = part.partition("^-")
-    if not power or name.startswith("/"):
-        return part
-    return "/" + name + ("" if power == "1" else "^" + power)
