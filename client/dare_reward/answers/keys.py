@@ -166,9 +166,13 @@ def math_key(raw: str, rules: Rules) -> Key | None:
     if derives and (last := _concluded(s, rules)) is not None:
         return last
     try:
-        reading = ruled(_read(scaled(s), rules), rules)
+        return _key(scaled(s), rules)
     except (Unreadable, RecursionError):
         return (None if derives else _concluded(s, rules)) or _unread(s)
+
+
+def _key(s: str, rules: Rules) -> Key:
+    reading = ruled(_read(s, rules), rules)
     return Key(reading.kind, reading.value, "|".join(sorted(reading.tags)))
 
 
@@ -285,11 +289,10 @@ def _concluded(s: str, rules: Rules) -> Key | None:
     if last is None or len(last) >= len(s):
         return None
     try:
-        reading = ruled(_read(clean(last) or "", rules), rules)
+        key = _key(clean(last) or "", rules)
     except (Unreadable, RecursionError, IndexError):
         return None
-    is_value = reading.kind in {"exact", "structured"} or reading.value.startswith("~")
-    return Key(reading.kind, reading.value, "|".join(sorted(reading.tags))) if is_value else None
+    return key if key.kind in {"exact", "structured"} or key.value.startswith("~") else None
 
 
 def _unread(s: str) -> Key:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 
 from ..hashes import hashed, short
@@ -78,14 +79,8 @@ def _spelled(value: int | Fraction) -> str:
 
 def _rounded(value: Value, significant: int) -> Fraction:
     number = Fraction(value) if isinstance(value, int | Fraction) else as_fraction(value)
-    if number == 0:
-        return number
-    exponent = int((abs(number.numerator).bit_length() - number.denominator.bit_length()) * 0.30103)
-    exponent += (abs(number) >= Fraction(10) ** (exponent + 1)) - (abs(number) < Fraction(10) ** exponent)
-    unit = Fraction(10) ** (exponent + 1 - significant)
-    # Half away from zero, as in school.
-    steps = (abs(number) / unit + Fraction(1, 2)).__floor__()
-    return steps * unit * (1 if number > 0 else -1)
+    school = Context(prec=significant, rounding=ROUND_HALF_UP)  # half away from zero
+    return Fraction(school.divide(Decimal(number.numerator), Decimal(number.denominator)))
 
 
 def require_real(value: Value) -> Value:

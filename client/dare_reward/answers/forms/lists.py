@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from ..algebra.tokens import Token, split
 from ..kinds import Unreadable
 from ..rules import Rules
@@ -113,10 +115,8 @@ def _joined_solutions(readings: list[Reading], word: str) -> Reading | None:
     names = frozenset(t for r in readings for t in r.tags if t.startswith("name="))
     if len(names) > 1 or (word == "," and not all(r.tags & names for r in readings)):
         return None
-    both = any_ = list(readings[0].pieces or ())
-    for r in readings[1:]:
-        other = list(r.pieces or ())
-        both, any_ = intersect(both, other), union([*any_, *other])
+    sets = [list(r.pieces or ()) for r in readings]
+    both = reduce(intersect, sets)
     if word == "and" or (word == "," and both):
         return interval_reading(both, names)
-    return interval_reading(any_, names)
+    return interval_reading(union([piece for pieces in sets for piece in pieces]), names)
