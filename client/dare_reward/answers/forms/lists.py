@@ -15,24 +15,24 @@ from .relations import RELATIONS, assignments, read_relation
 MAX_ITEMS = 500
 
 
-def read_list(parts: list[list[Token]], connectives: list[str], rules: Rules, depth: int, read: Reader) -> Reading:
+def read_list(parts: list[list[Token]], connectives: list[str], rules: Rules, read: Reader) -> Reading:
     if groups := _alternatives(parts, connectives):
-        return _bare_list([read_list(g, [","] * (len(g) - 1), rules, depth + 1, read) for g in groups], rules)
+        return _bare_list([read_list(g, [","] * (len(g) - 1), rules, read) for g in groups], rules)
     empty = sum(not p for p in parts)  # "2, and 3" has an empty part, "2," a last one
     parts = [p for p in parts if p]
     if empty > 2:
         raise Unreadable("separators without items")
     if len(parts) == 1:
-        return read(parts[0], rules, depth + 1)
+        return read(parts[0])
     if not 0 < len(parts) <= MAX_ITEMS:
         raise Unreadable("too many items")
     if _are_excluded(parts, connectives):
-        return read_relation([*parts[0], *(t for p in parts[1:] for t in (Token("op", ","), *p))], rules, depth, read)
+        return read_relation([*parts[0], *(t for p in parts[1:] for t in (Token("op", ","), *p))], rules, read)
     sides = [_named_side(p) for p in parts]
-    if any(sides) and (named := _named_list(parts, sides, rules, depth, read)) is not None:
+    if any(sides) and (named := _named_list(parts, sides, rules, read)) is not None:
         different = "or" in connectives and any(t.startswith("name=(") for t in named.tags)
         return Reading(named.kind, "or" + named.value, named.tags) if different else named
-    readings = [r for p in parts for r in items_of(p, read(p, rules, depth + 1))]
+    readings = [r for p in parts for r in items_of(p, read(p))]
     return _joined(readings, parts, connectives, rules)
 
 
@@ -63,19 +63,19 @@ def _are_excluded(parts: list[list[Token]], connectives: list[str]) -> bool:
 
 
 def _named_list(
-    parts: list[list[Token]], sides: list[tuple[str, list[Token]] | None], rules: Rules, depth: int, read: Reader
+    parts: list[list[Token]], sides: list[tuple[str, list[Token]] | None], rules: Rules, read: Reader
 ) -> Reading | None:
     """`x = 1, y = 2`, `x = 1, x = 2` and `x = 1, 2`."""
     names = [s[0] for s in sides if s is not None]
     if len(names) == len(parts):
-        values = [read(s[1], rules, depth + 1) for s in sides if s is not None]
+        values = [read(s[1]) for s in sides if s is not None]
         if len(set(names)) == len(names):
             return assignments(names, values)
         return tagged(_bare_list(values, rules), "name=" + names[0]) if len(set(names)) == 1 else None
     at = next(n for n, s in enumerate(sides) if s is not None)
     if len(names) == 1 and all(split(p, RELATIONS)[1] for p in parts[:at]):  # "x > 0, y = 1" is "y = 1, x > 0"
         bare = [s[1] if s is not None else p for s, p in zip(sides, parts, strict=True)]
-        rest = [r for p in bare for r in items_of(p, read(p, rules, depth + 1))]
+        rest = [r for p in bare for r in items_of(p, read(p))]
         return tagged(_bare_list(rest, rules), "name=" + names[0])
     return None
 

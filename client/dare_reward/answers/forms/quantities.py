@@ -16,7 +16,7 @@ from ..kinds import Unreadable
 from ..rules import Rules
 from ..tables import words
 from .intervals import PLUS_INFINITY, REALS, Endpoint, interval
-from .reading import Reading, interval_reading
+from .reading import Reader, Reading, interval_reading
 
 _BASES = {w: n for n, w in enumerate(words("two three four five six seven eight nine ten eleven twelve"), 2)} | {
     "sixteen": 16
@@ -32,14 +32,14 @@ _POSITIVE = interval_reading([interval(Endpoint(Fraction(0), "0"), PLUS_INFINITY
 _FIXED |= dict.fromkeys(("set R^+", "set R^{+}", "set R_+", "set R_{+}"), _POSITIVE)
 
 
-def read_fixed(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+def read_fixed(tokens: list[Token], rules: Rules, read: Reader) -> Reading | None:
     """What a few signs name as a whole."""
     if len(tokens) > 5:
         return None
     return _FIXED.get("".join([f"set {t.text}" if t.kind == "set" else t.text for t in tokens]))
 
 
-def read_base(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+def read_base(tokens: list[Token], rules: Rules, read: Reader) -> Reading | None:
     """`204_5`: the digits, with the base as their tag."""
     m = _BASED.fullmatch("".join([t.text for t in tokens]))
     said = m["base"].lower() if m else ""
@@ -52,7 +52,7 @@ def read_base(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
     return Reading("structured", digits.upper().lstrip("0"), tags)
 
 
-def read_ratio(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+def read_ratio(tokens: list[Token], rules: Rules, read: Reader) -> Reading | None:
     """`3:4` is a ratio, `3:45` may be a time and is left as it is."""
     half = tokens[-1].text.lower().replace(".", "")
     if half in {"am", "pm"}:

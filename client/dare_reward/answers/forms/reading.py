@@ -21,7 +21,7 @@ class Reading:
     items: tuple[Reading, ...] | None = None  # where it is a tuple or a list
 
 
-Reader = Callable[[list[Token], Rules, int], Reading]
+Reader = Callable[[list[Token]], Reading]  # of what stands within
 
 
 def encoded(r: Reading) -> str:

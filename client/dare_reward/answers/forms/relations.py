@@ -43,20 +43,20 @@ _PROBES = (Fraction(0), Fraction(1), Fraction(-1), Fraction(7, 3), Fraction(-19,
 _NOISE = 40  # digits below the largest value at which a coefficient is rounding error
 
 
-def read_relation(tokens: list[Token], rules: Rules, depth: int, read: Reader) -> Reading:
+def read_relation(tokens: list[Token], rules: Rules, read: Reader) -> Reading:
     parts, ops = split(tokens, RELATIONS)
     if set(ops) <= {"=", "~"}:
         if not parts[0] and len(parts) == 2:
-            return read(parts[1], rules, depth + 1)
+            return read(parts[1])
         try:
-            return _equation(parts, ops, rules, depth, read)
+            return _equation(parts, ops, rules, read)
         except Unreadable:
-            stated = _last_side(parts, ops, rules, depth, read)
+            stated = _last_side(parts, ops, rules, read)
             if stated is None:
                 raise
             return stated
     if ops == ["in"]:
-        return _membership(parts, rules, depth, read)
+        return _membership(parts, rules, read)
     if ops == ["!="]:
         return _excluded(parts, rules)
     if set(ops) <= set(_FLIPPED):
@@ -64,14 +64,14 @@ def read_relation(tokens: list[Token], rules: Rules, depth: int, read: Reader) -
     raise Unreadable("a mixture of relations")
 
 
-def _equation(parts: list[list[Token]], ops: list[str], rules: Rules, depth: int, read: Reader) -> Reading:
+def _equation(parts: list[list[Token]], ops: list[str], rules: Rules, read: Reader) -> Reading:
     if not all(parts):
         raise Unreadable("a side is missing")
     name = name_of(parts[0])
     if len(parts) > 2:
         if (names := _names(parts[:-1])) is not None:
-            return assignments(names, [read(parts[-1], rules, depth + 1)] * len(names))
-        sides = [read(p, rules, depth + 1) for p in parts[1 if name else 0 :]]
+            return assignments(names, [read(parts[-1])] * len(names))
+        sides = [read(p) for p in parts[1 if name else 0 :]]
         exact = [r for r, op in zip(sides, ["=", *ops[1:]] if name else ["=", *ops], strict=True) if op == "="]
         if len({encoded(r) for r in exact}) != 1:
             raise Unreadable("sides that differ")
@@ -80,22 +80,22 @@ def _equation(parts: list[list[Token]], ops: list[str], rules: Rules, depth: int
     if name is None and (flipped := name_of(right)) is not None:
         name, left, right = flipped, right, left
     if ops == ["~"] and name is None:
-        return read(left, rules, depth + 1)
+        return read(left)
     if (names := coordinates(left)) is not None:
-        return _named_tuple(names, read(right, rules, depth + 1))
+        return _named_tuple(names, read(right))
     if name is not None and not _is_plane_curve(left, right):
-        return tagged(read(right, rules, depth + 1), "name=" + name)
+        return tagged(read(right), "name=" + name)
     return _implicit(parse(left), parse(right), rules)
 
 
-def _last_side(parts: list[list[Token]], ops: list[str], rules: Rules, depth: int, read: Reader) -> Reading | None:
+def _last_side(parts: list[list[Token]], ops: list[str], rules: Rules, read: Reader) -> Reading | None:
     """The value at the end of a chain, `6 + 3 + n = 9 + n = 10`, and of `E[k] = 100`, whose left side is its name.
 
     None where the first side is a value of its own: 2 = 3 has none.
     """
     if set(ops) != {"="} or not all(parts) or not _is_value(parts[-1]) or _is_value(parts[0]):
         return None
-    value = read(parts[-1], rules, depth + 1)
+    value = read(parts[-1])
     name = name_of(parts[0]) or (short(spell(parts[0])) if len(parts) == 2 else None)
     return value if name is None else tagged(value, "name=" + name)
 
@@ -256,13 +256,13 @@ def _ratios(values: Sequence[Value], *, signed: bool) -> str:
     return head + ";".join(digits(v / first) for v in others)
 
 
-def _membership(parts: list[list[Token]], rules: Rules, depth: int, read: Reader) -> Reading:
+def _membership(parts: list[list[Token]], rules: Rules, read: Reader) -> Reading:
     if (names := coordinates(parts[0])) is not None and parts[1]:
-        return tagged(read(parts[1], rules, depth + 1), "name=(" + ",".join(names) + ")")
+        return tagged(read(parts[1]), "name=(" + ",".join(names) + ")")
     name = name_of(parts[0])
     if name is None or not parts[1]:
         raise Unreadable("a membership without a name")
-    inner = read(parts[1], rules, depth + 1)
+    inner = read(parts[1])
     if inner.items is not None and len(inner.items) == 2 and inner.value.startswith("("):
         items = inner.items if inner.pieces is None else None  # with numbers for its ends, an interval and no point
         inner = Reading(inner.kind, inner.value, inner.tags | {"open"}, inner.pieces, items)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 
 from ..algebra.evaluate import evaluate
@@ -18,7 +19,7 @@ from .lists import MAX_ITEMS, items_of, read_list
 from .names import name_of
 from .prose import text_value
 from .quantities import read_base, read_fixed, read_ratio
-from .reading import Reading, encoded, interval_reading, listing, tagged
+from .reading import Reader, Reading, encoded, interval_reading, listing, tagged
 from .relations import RELATIONS, read_relation
 from .units import split_unit
 
@@ -36,29 +37,22 @@ def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
     if depth > MAX_DEPTH:
         raise Unreadable("too deep")
     charge(4)
+    inner = partial(read, rules=rules, depth=depth + 1)
     tokens = _unwrapped(tokens)
     if all(t.kind == "text" for t in tokens):
         return _words(tokens)
-    if tokens[0].text.startswith("begin ") and (found := _environment(tokens, rules, depth)) is not None:
+    if tokens[0].text.startswith("begin ") and (found := _environment(tokens, rules, inner)) is not None:
         return found
     tokens = _minus_set(_rounded(tokens))
     parts, connectives = split(tokens, _CONNECTIVES)
     if connectives:
-        return read_list(parts, connectives, rules, depth, read)
+        return read_list(parts, connectives, rules, inner)
     if any(t.text in {"+-", "-+"} for t in tokens) and not (tokens[0].text == "\\{" and closes_at_end(tokens)):
-        return _signs(tokens, rules, depth)
-    for reader in (
-        _related,
-        _set_algebra,
-        _bracketed,
-        read_fixed,
-        read_base,
-        read_ratio,
-    ):
-        found = reader(tokens, rules, depth)
-        if found is not None:
+        return _signs(tokens, inner)
+    for reader in (_related, _set_algebra, _bracketed, read_fixed, read_base, read_ratio):
+        if (found := reader(tokens, rules, inner)) is not None:
             return found
-    return _quantity(tokens, rules, depth)
+    return _quantity(tokens, rules, inner)
 
 
 def _unwrapped(tokens: list[Token]) -> list[Token]:
@@ -81,14 +75,14 @@ def _rounded(tokens: list[Token]) -> list[Token]:
     return tokens
 
 
-def _related(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+def _related(tokens: list[Token], rules: Rules, read: Reader) -> Reading | None:
     """Equations and inequalities, also joined by the sign of union."""
     if not split(tokens, RELATIONS)[1]:
         return None
     parts, cups = split(tokens, ("cup",))
     if cups and all(split(p, RELATIONS)[1] for p in parts):
-        return read_list(parts, ["or"] * len(cups), rules, depth, read)
-    return read_relation(tokens, rules, depth, read)
+        return read_list(parts, ["or"] * len(cups), rules, read)
+    return read_relation(tokens, rules, read)
 
 
 def _minus_set(tokens: list[Token]) -> list[Token]:
@@ -103,22 +97,20 @@ def _words(tokens: list[Token]) -> Reading:
     return Reading("text", text_value(" ".join(t.text for t in tokens)))
 
 
-def _environment(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+def _environment(tokens: list[Token], rules: Rules, read: Reader) -> Reading | None:
     name = tokens[0].text.removeprefix("begin ")
     if tokens[-1].text != f"end {name}" or not closes_at_end(tokens):
         return None
     body = tokens[1:-1]
     if name in _MATRICES:
-        return _matrix(name, body, [], rules, depth)
+        return _matrix(name, body, [], rules, read)
     if name in _ROWS:
         if name == "cases" and (pieces := _piecewise(body)) is not None:
-            read_pieces = [
-                f"{encoded(read(v, rules, depth + 1))} if {encoded(read(c, rules, depth + 1))}" for v, c in pieces
-            ]
+            read_pieces = [f"{encoded(read(v))} if {encoded(read(c))}" for v, c in pieces]
             return Reading("structured", short("cases[" + ";".join(sorted(read_pieces)) + "]"))
         rows = [[t for t in row if t.text != "&"] for row in split(body, ["row"])[0]]
         rows = [row[:-1] if row and row[-1].text == "," else row for row in rows]
-        return read_list([r for r in rows if r], ["and"] * (len(rows) - 1), rules, depth, read)
+        return read_list([r for r in rows if r], ["and"] * (len(rows) - 1), rules, read)
     raise Unreadable("an unknown environment")
 
 
@@ -140,7 +132,7 @@ def _trimmed(part: list[Token]) -> list[Token]:
     return part[1:] if part and part[0].text.lower() in _IF else part
 
 
-def _matrix(name: str, body: list[Token], factor: list[Token], rules: Rules, depth: int) -> Reading:
+def _matrix(name: str, body: list[Token], factor: list[Token], rules: Rules, read: Reader) -> Reading:
     if name == "array" and body and body[0].text == "{":
         end = next((n for n, t in enumerate(body) if t.text == "}"), None)
         if end is None:
@@ -153,11 +145,11 @@ def _matrix(name: str, body: list[Token], factor: list[Token], rules: Rules, dep
         raise Unreadable("no matrix")
     if factor:
         rows = [[[*factor, Token("op", "("), *cell, Token("op", ")")] for cell in row] for row in rows]
-    text = "/".join(",".join(encoded(read(cell, rules, depth + 1)) for cell in row) for row in rows)
+    text = "/".join(",".join(encoded(read(cell)) for cell in row) for row in rows)
     return Reading("structured", short(("det" if name in {"vmatrix", "Vmatrix"} else "matrix") + f"[{text}]"))
 
 
-def _signs(tokens: list[Token], rules: Rules, depth: int) -> Reading:
+def _signs(tokens: list[Token], read: Reader) -> Reading:
     """Both signs of every \\pm; \\mp is the opposite of the \\pm beside it."""
     places = [n for n, t in enumerate(tokens) if t.text in {"+-", "-+"}]
     if len(places) > MAX_SIGNS:
@@ -169,7 +161,7 @@ def _signs(tokens: list[Token], rules: Rules, depth: int) -> Reading:
         for k, n in enumerate(places):
             sign = signs[tokens[n].text == "-+"] if linked else signs[-1 - k]
             chosen[n] = Token("op", sign, tokens[n].space)
-        values.append(read(chosen, rules, depth + 1))
+        values.append(read(chosen))
     if len({encoded(v) for v in values}) == 1:
         return values[0]
     names = {frozenset(t for t in v.tags if t.startswith("name=")) for v in values}
@@ -178,13 +170,13 @@ def _signs(tokens: list[Token], rules: Rules, depth: int) -> Reading:
     return Reading("structured", listing(bare, ordered=False, distinct=True), name, items=tuple(bare))
 
 
-def _set_algebra(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+def _set_algebra(tokens: list[Token], rules: Rules, read: Reader) -> Reading | None:
     parts, operators = split(tokens, ("cup", "setminus"))
     if not operators:
         return None
-    pieces = _pieces(read(parts[0], rules, depth + 1))
+    pieces = _pieces(read(parts[0]))
     for operator, part in zip(operators, parts[1:], strict=True):
-        other = _pieces(read(part, rules, depth + 1))
+        other = _pieces(read(part))
         if operator == "cup":
             pieces = union([*pieces, *other])
         elif all(p.point for p in other):
@@ -200,35 +192,35 @@ def _pieces(r: Reading) -> list[RealInterval]:
     return list(r.pieces)
 
 
-def _bracketed(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+def _bracketed(tokens: list[Token], rules: Rules, read: Reader) -> Reading | None:
     opener, closer = tokens[0].text, tokens[-1].text
     if tokens[0].kind != "op" or len(tokens) < 2 or not closes_at_end(tokens):
         return None
     body = tokens[1:-1]
     if opener == "\\{" and closer == "\\}":
-        return _set(body, rules, depth)
+        return _set(body, rules, read)
     if opener not in {"(", "[", "langle"}:
         return None
     if body and body[0].text.startswith("begin ") and body[-1].text.startswith("end "):
-        return read(body, rules, depth + 1)
+        return read(body)
     parts, commas = split(body, [",", ";"])
     if not commas:
         if opener == "[" and closer == "]":
-            inner = read(body, rules, depth + 1)
+            inner = read(body)
             if inner.kind == "exact" and not inner.tags:
                 return tagged(inner, "name=[]")  # the only item of a list: 11 in [11]
             return Reading("structured", short(f"[{encoded(inner)}]"))
         if opener == "(" and any(
             t.text in RELATIONS or t.text in {"cup", "setminus", "text"} or t.kind == "text" for t in body
         ):
-            return read(body, rules, depth + 1)
+            return read(body)
         return None
     if len(parts) > MAX_ITEMS or not all(parts):
         raise Unreadable("no tuple")
-    return _tuple(opener, closer, parts, rules, depth)
+    return _tuple(opener, closer, parts, rules, read)
 
 
-def _tuple(opener: str, closer: str, parts: list[list[Token]], rules: Rules, depth: int) -> Reading:
+def _tuple(opener: str, closer: str, parts: list[list[Token]], rules: Rules, read: Reader) -> Reading:
     ends = [_end(p, rules) for p in parts] if len(parts) == 2 and opener in "([" else [None]
     low, high = ends[0], ends[-1]
     pieces: tuple[RealInterval, ...] | None = None
@@ -236,7 +228,7 @@ def _tuple(opener: str, closer: str, parts: list[list[Token]], rules: Rules, dep
         pieces = tuple(union([interval(low, high, closed=opener + closer)]))
         if opener + closer in {"[)", "(]"} or (pieces and not {low, high}.isdisjoint(INFINITE)):
             return interval_reading(pieces)
-    items = tuple(read(p, rules, depth + 1) for p in parts)
+    items = tuple(read(p) for p in parts)
     inner = ";".join(encoded(r) for r in items)
     left, right = ("<", ">") if opener == "langle" else (opener, closer)
     return Reading("structured", short(f"{left}{inner}{right}"), pieces=pieces, items=items)
@@ -252,15 +244,15 @@ def _end(tokens: list[Token], rules: Rules) -> Endpoint | None:
         return None
 
 
-def _set(body: list[Token], rules: Rules, depth: int) -> Reading:
+def _set(body: list[Token], rules: Rules, read: Reader) -> Reading:
     if not body:
         return Reading("structured", "{}", pieces=())
     if len(split(body, ["|", ":"])[1]) == 1:
-        return _set_builder(body, rules, depth)
+        return _set_builder(body, rules, read)
     parts, _ = split(body, [",", ";"])
     if len(parts) > MAX_ITEMS or not all(parts):
         raise Unreadable("no set")
-    items = [r for p in parts for r in items_of(p, read(p, rules, depth + 1))]
+    items = [r for p in parts for r in items_of(p, read(p))]
     ends = [_end(p, rules) for p in parts]
     points = [e for e in ends if e is not None]
     pieces = tuple(union([interval(e, e, closed="[]") for e in points])) if len(points) == len(ends) else None
@@ -268,9 +260,9 @@ def _set(body: list[Token], rules: Rules, depth: int) -> Reading:
     return Reading("structured", listing(items, ordered=ordered, distinct=True), pieces=pieces)
 
 
-def _set_builder(body: list[Token], rules: Rules, depth: int) -> Reading:
+def _set_builder(body: list[Token], rules: Rules, read: Reader) -> Reading:
     parts, _ = split(body, ["|", ":"])
-    inner = read(parts[1], rules, depth + 1)
+    inner = read(parts[1])
     if inner.pieces is None:
         raise Unreadable("a set by a property")
     head = split(parts[0], ["in"])[0]
@@ -283,7 +275,7 @@ def _set_builder(body: list[Token], rules: Rules, depth: int) -> Reading:
     return Reading(inner.kind, inner.value, inner.tags - {"name=" + name}, inner.pieces)
 
 
-def _quantity(tokens: list[Token], rules: Rules, depth: int) -> Reading:
+def _quantity(tokens: list[Token], rules: Rules, read: Reader) -> Reading:
     """A number with a unit, a percentage, an amount of money, a multiple of a matrix, or a plain expression."""
     at = next((n for n, t in enumerate(tokens) if t.text.startswith("begin ")), None)
     if at is not None:
@@ -291,7 +283,7 @@ def _quantity(tokens: list[Token], rules: Rules, depth: int) -> Reading:
         if not at or end not in _MATRICES or not closes_at_end(tokens[at:]):
             raise Unreadable("an environment inside an expression")
         factor = tokens[: at - (tokens[at - 1].text == "*")]
-        return _matrix(end, tokens[at + 1 : -1], factor, rules, depth)
+        return _matrix(end, tokens[at + 1 : -1], factor, rules, read)
     found = split_unit(tokens)
     if found is None:
         return Reading(*expression_key(parse(tokens), rules.significant))
