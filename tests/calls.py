@@ -58,7 +58,7 @@ def application():
     from dare_service.app import create_app
     from dare_service.settings import Settings
 
-    return create_app(Settings(run_log="off"))  # whose threads would work beside the request
+    return create_app(Settings(run_log="off"), alone=True)  # whose threads would work beside the request
 
 
 async def post(app, path: str, content: bytes, media: bytes = b"application/json") -> bytes:

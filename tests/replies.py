@@ -179,7 +179,7 @@ def _spoil(rng: random.Random, body: dict[str, Any]) -> None:
 
 
 async def replies(wanted: list[str]) -> dict[str, Any]:
-    app = create_app(Settings(page="off"))
+    app = create_app(Settings(page="off"), alone=True)
     out = {}
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:

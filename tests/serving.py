@@ -140,7 +140,7 @@ class Live:
         from dare_service.app import create_app
         from dare_service.uvicorn_connection import Connection
 
-        self.app = create_app(self.settings)
+        self.app = create_app(self.settings, alone=True)
         self.state = self.app.state.dare
         self.state.openrlhf.join.began = float("-inf")  # it has been up for a while
         self.listener = socket.create_server(("127.0.0.1", self.port), backlog=4096)

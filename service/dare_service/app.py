@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -41,7 +39,6 @@ from .body import (
     stated_length,
     unless_gone,
 )
-from .joins import OFF, join_refusal
 from .joins.openrlhf import OpenRLHF
 from .joins.url_options import minted
 from .json_body import is_openrlhf
@@ -74,18 +71,13 @@ class State:
         self.metrics.inflight.set_function(lambda: self.admission.held)
         self.runs = Runs(self.metrics)
         self.recorder = RunRecorder(self.settings, self.runs)
-        refusal = "" if self.alone else join_refusal(os.environ, sys.argv)
-        if refusal:
-            self.runs.line("", "join_refused", refusal)
-        if self.settings.join == "off":
-            refusal = OFF
         self.openrlhf = OpenRLHF(
             settings=self.settings,
             metrics=self.metrics,
             workers=self.workers,
             runs=self.runs,
             recorder=self.recorder,
-            refusal=refusal,
+            joins=self.alone and self.settings.join == "on",
         )
 
     def stop_joins(self) -> None:
@@ -116,7 +108,7 @@ class Posts:
 def create_app(settings: Settings | None = None, *, alone: bool = False) -> FastAPI:
     """The application; its state is `app.state.dare`.
 
-    alone   the caller serves it by one process: workers that the environment asks for are not started
+    alone   the caller serves it by one process. Else single rollouts are refused: members that reach two never meet
     """
     settings = settings or Settings()
     _check_defaults(settings)

@@ -13,7 +13,7 @@ class Local:
     """The application without a socket, called synchronously; without a page, which has a process of its own."""
 
     def __init__(self, **settings):
-        self.app = create_app(Settings(**{"page": "off", "join_runs": "any", **settings}))
+        self.app = create_app(Settings(**{"page": "off", "join_runs": "any", **settings}), alone=True)
         self.state = self.app.state.dare
 
     def request(self, method, url, **kwargs):

@@ -30,7 +30,7 @@ def service():
 @pytest.fixture(scope="module")
 def app():
     """Without sockets, single posts arrive in the order in which they were sent: the first seen wins a tie."""
-    return create_app(Settings(log="off", page="off"))
+    return create_app(Settings(log="off", page="off"), alone=True)
 
 
 async def without_package(case, app):

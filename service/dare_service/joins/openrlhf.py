@@ -65,6 +65,11 @@ from .join import Held, Join, JoiningGroup, WaitingClient
 from .response_start import response_start
 from .url_options import run_of, size_of_group
 
+OFF: Final = (
+    "this service joins no single rollouts (DARE_JOIN=off, or it is run by another server than `dare-reward serve`): a "
+    "group that is spread over several processes never fills. Post whole groups to /reward, or single rollouts to a "
+    "service that is one process"
+)
 KEYS: Final = frozenset({"query", "prompts", "labels"})
 ONE_ROLLOUT: Final = 256 << 10  # what is longer is read in the threads of whole steps
 LABEL: Final = json.JSONEncoder(sort_keys=True)
@@ -101,10 +106,10 @@ class OpenRLHF:
     """The route's state: the groups that form."""
 
     def __init__(
-        self, settings: Settings, *, metrics: Metrics, workers: Workers, runs: Runs, recorder: RunRecorder, refusal: str
+        self, settings: Settings, *, metrics: Metrics, workers: Workers, runs: Runs, recorder: RunRecorder, joins: bool
     ) -> None:
         self._settings, self._metrics, self._workers = settings, metrics, workers
-        self._runs, self._recorder, self._refusal = runs, recorder, refusal
+        self._runs, self._recorder, self._joins = runs, recorder, joins
         hold, memory = settings.join_hold, settings.join_memory
         deadline = min(settings.join_deadline, 4.7 * hold)
         self.join = Join(self._score, hold=hold, deadline=deadline, memory=memory)
@@ -204,8 +209,8 @@ class OpenRLHF:
 
     async def _joined(self, request: Request, question: Question, rollout: PostedRollout) -> bytes:
         """The reply to a rollout that comes alone, when its siblings are there."""
-        if self._refusal:
-            raise RefusalError(503, self._refusal, code="workers")
+        if not self._joins:
+            raise RefusalError(503, OFF, code="workers")
         size = size_of_group(question.run, self._settings, address(request).rpartition("/")[0].removesuffix("/v1"))
         request.scope["state"]["notes"]["joined"] = True
         key, client = (question.run.said, rollout.prompt), WaitingClient()

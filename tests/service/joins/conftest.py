@@ -23,7 +23,7 @@ def asgi() -> Callable[..., Any]:
 
     @contextlib.asynccontextmanager
     async def start(**settings: Any):
-        app = create_app(Settings(**{"page": "off", "join_runs": "any", **settings}))
+        app = create_app(Settings(**{"page": "off", "join_runs": "any", **settings}), alone=True)
         app.state.dare.openrlhf.join.began = float("-inf")  # the service has been up for a while
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
             yield client, app.state.dare

@@ -14,6 +14,8 @@ import pytest
 from dare_reward import estimate
 from dare_reward.openrlhf import UNKNOWN, keys_of
 from dare_reward.scoring.shadow_methods import LOGS as SHADOW_LOGS
+from dare_service.app import create_app
+from dare_service.settings import Settings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("plugins")]
 PROMPT = "<|im_start|>user\nWhat is 2+2? Put it in \\boxed{}.<|im_end|>\n<|im_start|>assistant\n"
@@ -397,19 +399,15 @@ async def test_the_log_says_once_per_run_what_the_reply_has_no_place_for(asgi, c
     assert words in said[0].fields["why"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "workers", "event", "words"),
-    [({}, "4", "join_refused", "unset WEB_CONCURRENCY"), ({"join": "off"}, "1", None, "DARE_JOIN=off")],
-)
-async def test_who_must_not_join_still_scores_whole_steps(asgi, monkeypatch, caplog, settings, workers, event, words):
-    """One of several workers, and a replica that is told so."""
-    monkeypatch.setenv("WEB_CONCURRENCY", workers)
-    async with asgi(**settings) as (client, _):
-        assert [r.message for r in caplog.records] == [event] * bool(event)
+@pytest.mark.parametrize(("settings", "alone"), [({"join": "off"}, True), ({}, False)])
+async def test_who_must_not_join_still_scores_whole_steps(settings, alone):
+    """A replica that is told so, and a process that may be one of several."""
+    app = create_app(Settings(page="off", **settings), alone=alone)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
         single = await client.post("/reward?group_size=2", json=one(1))
         whole = await client.post("/reward", json=step([("p", 1, "")] * 2))
     assert [single.status_code, whole.status_code] == [503, 200]
-    assert words in single.json()["detail"]
+    assert "DARE_JOIN=off" in single.json()["detail"]
 
 
 @pytest.mark.parametrize(

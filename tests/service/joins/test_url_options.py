@@ -9,7 +9,6 @@ import pytest
 from dare_reward.errors import RequestError
 from dare_reward.methods import methods
 from dare_reward.openrlhf.url import ActorSettings, RunSettings
-from dare_service.joins import join_refusal
 from dare_service.joins.url_options import minted, run_of, size_of_group
 from dare_service.settings import Settings, SettingsError, from_environment
 
@@ -191,24 +190,3 @@ def test_what_cannot_be_minted_is_refused_with_the_reason(query, host, words):
 def test_a_hold_that_would_lose_rewards_is_refused():
     with pytest.raises(SettingsError, match="DARE_JOIN_HOLD must be"):
         from_environment({"DARE_JOIN_HOLD": "180"})
-
-
-@pytest.mark.parametrize(
-    ("environment", "argv", "refused"),
-    [
-        ({}, ["dare-reward", "serve"], ""),
-        ({"WEB_CONCURRENCY": "1"}, [], ""),
-        ({"WEB_CONCURRENCY": "4"}, [], "WEB_CONCURRENCY=4"),
-        ({"UVICORN_WORKERS": "2"}, [], "UVICORN_WORKERS=2"),
-        ({}, ["uvicorn", "--workers", "3", "app"], "3 workers"),
-        ({}, ["uvicorn", "--workers=3"], "3 workers"),
-        ({}, ["gunicorn", "-w", "3"], "3 workers"),
-        ({}, ["gunicorn", "-w3"], "3 workers"),
-        ({"GUNICORN_CMD_ARGS": "--bind=:80 --workers=5"}, [], "GUNICORN_CMD_ARGS asks for 5"),
-        ({}, ["uvicorn", "--workers", "1"], ""),
-        ({}, ["pytest", "-w"], ""),
-    ],
-)
-def test_more_than_one_worker_is_seen(environment, argv, refused):
-    found = join_refusal(environment, argv)
-    assert (refused in found) if refused else found == ""
