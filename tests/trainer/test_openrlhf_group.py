@@ -595,12 +595,21 @@ def nonsense(status):
 
 
 @pytest.mark.parametrize("handle", [hangs, *map(nonsense, (200, 413, 422, 500))])
-def test_a_service_that_hangs_or_says_nonsense_is_replaced(make, stubborn, handle):
+def test_a_service_that_hangs_or_says_nonsense_is_replaced(make, monkeypatch, handle):
+    """After `timeout`, which bounds all tries together."""
+    tries = []
+
+    async def seen(request):
+        tries.append(request)
+        return await handle(request)
+
+    monkeypatch.setattr(group_module, "RETRIES", 3 if handle is hangs else 0)
     executor = begun(make("timeout=0.2" if handle is hangs else ""))
-    answering(executor, handle)
+    answering(executor, seen)
     out = go(executor, Engine(say, delay=0), n=4)
     assert logs(out, "reward_fallback") == [{1.0}]
     assert out[0]["reward"] > 0
+    assert len(tries) == 1
 
 
 def test_a_service_that_comes_back_as_another_one_counts_as_away(make, monkeypatch, caplog):

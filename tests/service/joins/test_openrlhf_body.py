@@ -31,6 +31,7 @@ def response(query, prompt):
         (LONG[-80:] + "R", LONG),
         (CHAT.replace(" ?", "?").replace("2 + 2", "2+2") + "R", CHAT),
         ("<s> " + " ".join(CHAT.split()) + "R", CHAT),
+        ("<s>" + CHAT + "4" + CHAT + "R", CHAT + "4" + CHAT),  # whose last characters it holds twice
         ("Q: 1R", "Q: 1"),
         ("R", ""),
     ],

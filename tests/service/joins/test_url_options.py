@@ -85,6 +85,7 @@ BOTH = [
     ("method=nosuch", "unknown method. Known: dare"),
     ("method=ddrl", "ddrl trains on a selection of rollouts.*such as ttrl"),
     ("method=cocov", "^method: cocov returns advantages and .*OpenRLHF would normalise"),
+    ("method=gmae", "gmae is over all groups of a step, and OpenRLHF scores one group a call"),
     ("method=evol_rl", "query.method: evol_rl needs embedding, which OpenRLHF's rollouts do not carry"),
     ("method=deepconf", r"query.method: deepconf needs confidence\|topk_logprobs"),
     ("shadow=ttrl,nosuch", "query.shadow: unknown method. Known: dare"),
@@ -93,6 +94,7 @@ BOTH = [
     ("shadow=evol_rl", "query.shadow: evol_rl needs embedding"),
 ]
 PLAIN = [
+    ("certainty=answer_probability", "query.method: dare needs answer_logprob"),
     ("votes_per_prompt=64", "is done in the rollout actor, .*install dare-reward on the rollout nodes"),
     ("method=evol_rl", "install dare-reward on the rollout nodes"),
 ]
