@@ -34,7 +34,7 @@ from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .inputs import Group
 from .methods import OTHER_NAMES, methods
-from .reply import Asked, CrossedReplyError, Reply, check_fit, read_json, with_reasons
+from .reply import CrossedReplyError, Reply, SentRequest, check_fit, read_json, with_reasons
 from .runs.line import asked_for, of_groups
 from .runs.log import run_log_of
 from .scoring.request import LIMITS
@@ -323,7 +323,7 @@ class _Base:
                 self._connections.clear()  # whatever crossed this connection's replies may cross the next ones too
             output = methods()[method].output if method in methods() else None
             said = (response.request_id, method, output, "advantage" in labels, part.group_ids, groups)
-            check_fit(reply, Asked(*said, labelled=labels.get("labelled") == "gt"))
+            check_fit(reply, SentRequest(*said, labelled=labels.get("labelled") == "gt"))
             return replace(reply, groups=tuple(map(with_reasons, reply.groups, part.unread)))
 
         return read

@@ -55,7 +55,7 @@ Mode = Literal["temperature", "raw", "unknown"]
 LogprobsMode = Literal["raw_logprobs", "processed_logprobs"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Input:
     """What an annotation adds to a key's type.
 
@@ -293,8 +293,8 @@ _TYPES: Final[Mapping[Any, Type]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True)
-class Field:
+@dataclass(frozen=True, kw_only=True)
+class Field(Input):
     """One input: a key of `Group` or `Rollout`, and what its annotation says.
 
     Numbers are finite and within [ge, le]; a scalar or vector may be missing, a list's element not. `nullable`: null is
@@ -302,20 +302,15 @@ class Field:
     """
 
     name: str
-    shape: Shape
     type: Type
-    doc: str
-    ge: float | None = None
-    le: float | None = None
-    gives: tuple[str, Literal["mean", "sum"]] | None = None
-    answer: str | None = None
     choices: tuple[str, ...] = ()
-    length: tuple[int, int] | None = None
     nullable: bool = True
     required: bool = False
-    sent: bool = True
-    seen: bool = False
-    also: tuple[str, ...] = ()
+
+    @cached_property
+    def other_names(self) -> tuple[str, ...]:
+        """What other tools call it."""
+        return tuple(self.also.split())
 
     @cached_property
     def rule(self) -> str:
@@ -376,21 +371,12 @@ def _field(name: str, hint: Any, required: bool) -> Field:
     members = get_args(declared)
     choices = get_args(next((m for m in (declared, *members) if _is_literal(m)), None))
     return Field(
+        **vars(said),
         name=name,
-        shape=said.shape,
         type="choice" if choices else _TYPES[declared],
-        doc=said.doc,
-        ge=said.ge,
-        le=said.le,
-        gives=said.gives,
-        answer=said.answer,
         choices=choices,
-        length=said.length,
         nullable=type(None) in members,
         required=required,
-        sent=said.sent,
-        seen=said.seen,
-        also=tuple(said.also.split()),
     )
 
 
@@ -410,7 +396,7 @@ def unknown_field(name: str, known: Collection[str]) -> str:
     """A message for a key that is none of `known`: what other tools mean by it, or the likeliest ones meant."""
     for field in (*GROUP_FIELDS.values(), *ROLLOUT_FIELDS.values()):
         # `answer` of a group is its label; beside a rollout's text a file's `answer` is read as the label too.
-        also = (*field.also, "answer") if field.name == "label" else field.also
+        also = (*field.other_names, "answer") if field.name == "label" else field.other_names
         if field.name in known and (name in also or f"{name}s" in also):
             return f"unknown field {name!r}. Did you mean {field.name}?"
     return unknown_name("field", name, known)

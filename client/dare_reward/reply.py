@@ -236,7 +236,7 @@ def _refuse(constant: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SentRequest:
     """One request: what its reply has to repeat, and how much of it there has to be."""
 
     request_id: str
@@ -252,7 +252,7 @@ class CrossedReplyError(ReplyError):
     """The reply repeats another request's id."""
 
 
-def check_fit(reply: Reply, asked: Asked) -> None:
+def check_fit(reply: Reply, asked: SentRequest) -> None:
     """ReplyError unless `reply` is the full reply to what was asked."""
     if reply.request_id != asked.request_id:
         raise CrossedReplyError(

@@ -15,7 +15,7 @@ import dare_reward
 from dare_reward.advantages import ear
 from dare_reward.errors import ReplyError, RequestError
 from dare_reward.methods import methods
-from dare_reward.reply import Asked, check_fit
+from dare_reward.reply import SentRequest, check_fit
 from dare_reward.scoring.diagnostics import leader_probability
 from dare_reward.scoring.update import Update, update_specs
 
@@ -285,7 +285,7 @@ def test_leader_probability_of_a_group():
 def test_a_reply_whose_selection_does_not_fit_is_refused():
     sent = [group([*"aabc"])]
     reply = dare_reward.estimate(sent, method="ttrl", selection="ddrl", advantage="grpo")
-    asked = Asked("r", "ttrl", "rewards", True, ["0"], sent)
+    asked = SentRequest("r", "ttrl", "rewards", True, ["0"], sent)
 
     def changed(**fields):
         body = json.loads(json.dumps(reply.to_json())) | {"request_id": "r"}

@@ -29,7 +29,7 @@ from ..membership import PLACE, Place, place_of, plain
 from .entropy_estimates import EntropyEstimate, fill
 
 GROUP_NAMES, ROLLOUT_NAMES = (
-    {f.name: f.also for f in fields.values() if f.also} for fields in (GROUP_FIELDS, ROLLOUT_FIELDS)
+    {f.name: f.other_names for f in fields.values() if f.also} for fields in (GROUP_FIELDS, ROLLOUT_FIELDS)
 )
 # What tells the groups of a file with one rollout a line, the first that is there; without any the prompt does.
 GROUPING: Final = ("group_id", "prompt_id", "uid", "question_id", "problem_id", "task_id")
