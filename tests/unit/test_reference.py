@@ -2,11 +2,16 @@
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
+from by_path import load
 
 import dare_reward
-from dare_trainer.vllm.reference_probability import base_mean_probs, mean_probability, probabilities, reference_probs
+
+EXAMPLE = load(Path(__file__).parents[2] / "examples" / "reference_probability.py")
+base_mean_probs, mean_probability = EXAMPLE.base_mean_probs, EXAMPLE.mean_probability
+probabilities, reference_probs = EXAMPLE.probabilities, EXAMPLE.reference_probs
 
 
 @dataclass

@@ -174,13 +174,6 @@ def _risen(bar: float, prompts: float, first: float = LABELS) -> float:
     return sqrt(bar**2 + 2 * log(max(prompts / first, 1.0)))
 
 
-def fit_exponent(groups: Groups, correct_R: Floats, **options: Unpack[Options]) -> float:
-    """The exponent of entropy alone: what `calibrate` chooses, without its intervals."""
-    found = evidence(groups, correct_R, tables(groups, ENTROPY, weight_of(options)))
-    to_pass = bars(int(found.usable_P.sum()), found.mixed)
-    return float(choose(found, found.totals(), to_pass).exponent_S[0])
-
-
 def calibrate(
     groups: Groups,
     correct_R: Floats,

@@ -15,7 +15,7 @@ import secrets
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -181,22 +181,9 @@ class LabelServer(ThreadingHTTPServer):
 
     def content(self) -> str:
         """The page, with all questions and what is decided now."""
-        questions = [
-            {
-                "group_id": q.group_id,
-                "prompt": q.prompt,
-                "choices": [{"answer": c.answer, "votes": c.votes, "texts": c.texts} for c in q.choices],
-                "silent": q.silent,
-                "rollouts": q.silent + sum(c.votes for c in q.choices),
-            }
-            for q in self.session.questions
-        ]
-        shown = {q.group_id for q in self.session.questions}
-        decisions = {
-            name: {"decision": d.decision, "label": d.label, "seconds": d.seconds}
-            for name, d in self.session.labels.items()
-            if name in shown
-        }
+        every, labels = self.session.questions, self.session.labels
+        questions = [asdict(q) | {"rollouts": q.silent + sum(c.votes for c in q.choices)} for q in every]
+        decisions = {q.group_id: asdict(labels[q.group_id]) for q in every if q.group_id in labels}
         data = {
             "questions": questions, "decisions": decisions, "file": str(self.session.file), "next": self.next_command,
         }  # fmt: skip

@@ -1,8 +1,8 @@
 """Probability of a reference answer after the reasoning: RLPR (arXiv:2506.18254), VeriFree (arXiv:2505.21493).
 
 `ref_token_probs` are p(y*_t | x, z_i, y*_<t) for the tokens of the reference answer y*, with z_i the reasoning of
-rollout i; `dare_trainer.vllm.reference_probability` computes them with vLLM. A rollout without an answer has no place
-for y* and gets no credit.
+rollout i; examples/reference_probability.py computes them with vLLM. A rollout without an answer has no place for y*
+and gets no credit.
 """
 
 from __future__ import annotations

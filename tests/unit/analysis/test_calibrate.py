@@ -19,7 +19,6 @@ from dare_reward.analysis.calibrate import (
     calibrate,
     choose,
     evidence,
-    fit_exponent,
     tables,
 )
 from dare_reward.analysis.certainty import ENTROPY, GRID, VOTE
@@ -78,7 +77,6 @@ def test_the_fit_against_a_second_implementation(case):
     found = calibrate(*groups, **case["options"])
     assert (found.fitted, found.exponent) == (case["fitted"], case["exponent"])
     assert found.statistic == pytest.approx(case["statistic"])
-    assert fit_exponent(*groups, **case["options"]) == case["exponent"]
 
 
 @pytest.mark.parametrize("case", GOLDEN["gains"], ids=str)
@@ -163,7 +161,6 @@ def test_a_fit_against_the_sign_of_its_test_is_the_vote():
     assert found.statistic >= GATE
     assert found.fitted < 0
     assert found.exponent == 0
-    assert fit_exponent(arrays(groups)[0], correct_R) == 0
 
 
 def test_groups_without_truth_or_entropy_are_left_out():
