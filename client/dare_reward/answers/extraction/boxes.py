@@ -14,7 +14,6 @@ LONGEST = 32_000
 # How many empty or placeholder boxes ("put it in \boxed{}") are stepped over before giving up.
 SKIPPED = 16
 _OPEN = pattern(r"\s*+\{")
-_WHOLE = pattern(rf"\s*+\{{({INSIDE})\}}", re.DOTALL)
 # A box, and what stands behind it: all that closes its formula and its sentence, else prose in which no field ends.
 _PLAIN = pattern(
     rf"\\boxed\s*+\{{(?P<said>{INSIDE})\}}"
@@ -113,9 +112,6 @@ def _is_form(text: str, at: int, content: str | None) -> bool:
 
 def _box(text: str, at: int) -> Mark | None:
     """The box whose command ends at `at`; None if it holds nothing."""
-    if (whole := _WHOLE.match(text, at, at + LONGEST)) is not None:
-        content = whole[1].strip()
-        return None if is_placeholder(content) else Mark(content, "box", whole.end() - 1)
     opening = _OPEN.match(text, at)
     if opening is None:
         bare = _BARE.match(text, at, at + 200)

@@ -133,20 +133,23 @@ def read(text: str, asked: Asked) -> Extraction:
         return _THINKING if turn is None else _NONE
     if kind != "exact":
         turn = without_html(turn)
-    closed_only, states = asked.closed_only, asked.unmarked == "sentence" and not asked.closed_only
     found, questions = _NONE, parts(turn, asked.prompt)
     for part in questions:
-        found = _read(part, kind, letters, closed_only=closed_only)
-        if found.answer is None and states and found is not _CUT_OFF and found is not _UNCLEAR:
-            found = _sentence(part, kind, follows=part is not questions[-1]) or found
+        found = _said(part, asked, letters, follows=part is not questions[-1])
         if found.answer is None and kind == "math" and (first := before_explanation(part)):
-            found = _read(first, kind, letters, closed_only=closed_only)
-            if found.answer is None and states:
-                found = _sentence(first, kind) or found
+            found = _said(first, asked, letters)
         if found.answer is not None:
             return found
-    guesses = asked.unmarked == "number" and not closed_only
+    guesses = asked.unmarked == "number" and not asked.closed_only
     return (_guessed(turn, kind, letters) if guesses else None) or found
+
+
+def _said(part: str, asked: Asked, letters: tuple[str, ...], *, follows: bool = False) -> Extraction:
+    """What a question's answer announces, else what its last sentence states; `follows`: another question does."""
+    found = _read(part, asked.kind, letters, closed_only=asked.closed_only)
+    if found is _NONE and asked.unmarked == "sentence" and not asked.closed_only:
+        return _sentence(part, asked.kind, follows=follows) or found
+    return found
 
 
 def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool) -> Extraction:
