@@ -87,13 +87,18 @@ class Sample:
             self.rollout_log_probs += log_probs
 
 
-def trl_trainer(**args: Any) -> SimpleNamespace:
+class Trainer(SimpleNamespace):
+    __hash__ = object.__hash__
+
+
+def trl_trainer(**args: Any) -> Trainer:
     """What is read of TRL's trainers, whose arguments these are."""
-    trainer = SimpleNamespace(
+    trainer = Trainer(
         args=SimpleNamespace(**args), accelerator=SimpleNamespace(process_index=0, num_processes=1), num_generations=4,
         model=SimpleNamespace(training=True), eos_token_ids=[0], _tokenizer=SimpleNamespace(pad_token_id=0),
     )  # fmt: skip
-    trainer.log_metric = types.MethodType(lambda self, name, value: None, trainer)
+    trainer.metrics = {}
+    trainer.log_metric = types.MethodType(lambda self, name, value: self.metrics.update({name: value}), trainer)
     return trainer
 
 

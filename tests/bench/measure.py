@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import socket
 import subprocess
 import sys
@@ -42,11 +41,6 @@ class Server:
                 except OSError:  # it has just ended
                     continue
         return spent / 1e6
-
-    def memory(self, name: str = "VmRSS") -> int:
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        found = re.search(rf"{name}:\s+(\d+)", status)
-        return int(found[1]) * 1024 if found else 0
 
 
 def free_port() -> str:

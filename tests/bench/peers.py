@@ -1,7 +1,7 @@
 """What we cost beside what one writes oneself: a naive FastAPI service, a lean one, the floor, regex + Counter, Math-Verify.
 
     python tests/bench/peers.py                every row; minutes on two quiet cores
-    python tests/bench/peers.py texts page     the rows whose names hold one of the words
+    python tests/bench/peers.py texts log      the rows whose names hold one of the words
 
 CPU milliseconds, threads and children included, the least of many requests sent in turns; behind each peer stands ours /
 peer. `goal` is what a row should reach. Peers merge answers by spelling, so rewards are not compared.
@@ -16,10 +16,8 @@ import json
 import random
 import re
 import resource
-import statistics
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +28,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import orjson
 
 sys.path.append(str(Path(__file__).parents[1]))  # by_path.py, method_params.py
 
@@ -171,33 +168,6 @@ def tokens(bench: Bench) -> Found:
     found.peers = {**found.peers, "its JSON": json_row.ours, "naive": json_row.peers["naive"]}
     found.goals = {"its JSON": 1 / 20}
     yield "the same as a frame", found
-
-
-@row
-def large_frame(bench: Bench) -> Found:
-    """While 96 MiB arrive and are scored: the slowest `/health`, and the peak of memory."""
-    server, content = bench.server("ours"), frame(128, 64, 3072)
-    idle, worst = server.memory(), []
-    for _ in range(bench.rounds):
-        with httpx.Client(timeout=60) as client, httpx.Client() as other:
-            thread = threading.Thread(target=post, args=(client, server, content, FRAME, "/reward?detail=rewards"))
-            thread.start()
-            worst.append(_slowest_health(other, server, thread))
-    note = f"runs: {', '.join(f'{w:.0f}' for w in worst)}"
-    yield "slowest /health while a 96 MiB frame is scored", Row(min(worst), goals={"": 50}, note=note)
-    extra = (server.memory("VmHWM") - idle) / len(content)
-    yield "peak of memory for it above idle", Row(extra, unit="x the body", goals={"": 1.5})
-
-
-def _slowest_health(client: httpx.Client, server: Server, thread: threading.Thread) -> float:
-    slowest = 0.0
-    while thread.is_alive():
-        begun = time.perf_counter()
-        client.get(server.url + "/health")
-        slowest = max(slowest, time.perf_counter() - begun)
-        time.sleep(0.002)
-    thread.join()
-    return 1e3 * slowest
 
 
 class Reply(asyncio.Protocol):
@@ -378,22 +348,6 @@ def files(bench: Bench) -> Found:
 
 
 @row
-def start(bench: Bench) -> Found:
-    """CPU until a service answers, and of what everybody imports."""
-    spent: dict[str, float] = {}
-    for _ in range(3):
-        for name in ("ours", "naive", "lean", "floor"):
-            command = ["-c", SERVE] if name == "ours" else [PEERS, name]
-            with started(command, environment()) as server:
-                spent[name] = min(server.cpu(), spent.get(name, 1e9))
-    yield "a service starts", Row(spent.pop("ours"), spent)
-    numpy = min(command_cpu("import numpy")[0] for _ in range(3))
-    for program, most in (("import dare_reward", 300), ("from dare_reward.cli import main; main(['methods'])", 350)):
-        ours = min(command_cpu(program)[0] for _ in range(3))
-        yield program, Row(ours, {"import numpy": numpy}, goals={"": most})
-
-
-@row
 def log(bench: Bench) -> Found:
     """A service with run log and page beside one without, in turns; what is written after the reply counts."""
     folder, content = bench.stack.enter_context(tempfile.TemporaryDirectory()), encoded(with_means(bare(128, 64)))
@@ -411,104 +365,6 @@ def log(bench: Bench) -> Found:
                 spent[name].append(server.cpu() - begun)
     ours, theirs = (min(spent[name][1:]) for name in ("with", "without"))
     yield "128 x 64 means with run log and page, all that comes of it", Row(ours, {"without": theirs})
-
-
-def _labelled(step: int, groups: int, rollouts: int) -> bytes:
-    rng, rows = random.Random(step), []
-    for p in range(groups):
-        own = [{"answer": str(max(rng.randrange(-4, 6), 1))} for _ in range(rollouts)]
-        rows.append({"group_id": f"q{p}", "label": "1", "rollouts": own})
-    return encoded(with_means({"run": "labelled", "step": step, "groups": rows}, step))
-
-
-@row
-def page(bench: Bench) -> Found:
-    """An open page on a labelled run: one step of 128 x 64 every ten seconds, told ten times faster and scaled back."""
-    every, faster, before, steps = 10.0, 10.0, 2000, 12
-    folder = bench.stack.enter_context(tempfile.TemporaryDirectory())
-    with started(["-c", SERVE], environment(DARE_RUN_LOG=folder)) as server, httpx.Client(timeout=300) as client:
-        for step in range(before):
-            post(client, server, _labelled(step, 2, 8), JSON, "/reward?detail=rewards")
-        reader = _Page(server)
-        used: dict[bool, float] = {}
-        number = before
-        for opened in (False, True, False, True):
-            if opened:
-                reader.open()
-            time.sleep(1)
-            cost, asked = server.cpu(), 0.0
-            for _ in range(steps):
-                begun = time.perf_counter()
-                post(client, server, _labelled(number, 128, 64), JSON, "/reward?detail=rewards")
-                number += 1
-                time.sleep(max(every / faster - (time.perf_counter() - begun), 0))
-            asked = server.cpu() - cost
-            used[opened] = min(asked, used.get(opened, asked))
-            reader.close()
-        share = 100 * max(used[True] - used[False], 0.0) / (steps * every * 1e3)
-        note = f"{before:,} labelled steps before; a step of 128 x 64 each {every:g} s, sent {faster:g} times as fast"
-        note += f"; the step itself {used[False] / steps:.0f} ms, with a page {used[True] / steps:.0f}"
-        yield "an open page", Row(share, unit="% of a core", goals={"": 3}, note=note)
-
-
-class _Page:
-    """What a browser does with the page: it listens, and asks for what changed at each event."""
-
-    def __init__(self, server: Server) -> None:
-        self._url, self._stop = server.url, threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def open(self) -> None:
-        self._stop.clear()
-        self._thread = threading.Thread(target=self._listen, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(30)
-
-    def _listen(self) -> None:
-        now = ""
-        with httpx.Client(timeout=60) as client, client.stream("GET", f"{self._url}/page/events") as stream:
-            for line in stream.iter_lines():
-                if self._stop.is_set():
-                    return
-                if line.startswith("data:"):
-                    now = httpx.get(f"{self._url}/page/data", params={"since": now}).json()["now"]
-
-
-@row
-def views(bench: Bench) -> Found:
-    """What a step more costs a view, in process: of a labelled run, by the steps before it."""
-    from dare_reward.report.book import RunBook
-    from dare_reward.report.view import BookView
-    from dare_reward.runs.line import objects, of_scored
-    from dare_reward.scoring.score import score
-
-    groups = json.loads(_labelled(1, 4, 8))["groups"]
-    lines = list(objects(of_scored(score(groups, {}, method="dare"), groups), 0.0))
-    book, done = RunBook(), 0
-    drawn = BookView(book, groups=400_000)
-    for upto in (100, 1_000, 10_000):
-        while done < upto:
-            for line in lines:
-                book.add({**line, "run": "labelled", "step": done})
-            done += 1
-        first = own_cpu(lambda: orjson.dumps(drawn.since(-1), default=dict), 3)
-        later = []
-        for _ in range(8):
-            known = book.version
-            drawn.since(known)
-            for line in lines:
-                book.add({**line, "run": "labelled", "step": done})
-            done += 1
-            later.append(own_cpu(lambda known=known: orjson.dumps(drawn.since(known), default=dict), 1))
-        note = f"the whole view {first:.3g} ms, as JSON"
-        yield (
-            f"a view after {upto:,} labelled steps and one more",
-            Row(statistics.median(later), goals={"": 20}, note=note),
-        )
 
 
 def _peers() -> Any:

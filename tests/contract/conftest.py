@@ -38,9 +38,6 @@ def service(monkeypatch):
         reply["request_id"] = request.headers["x-request-id"]
         return httpx.Response(200, content=json.dumps(state.change(json.loads(json.dumps(reply)))))
 
-    class Quiet(httpx.MockTransport):
-        pass
-
     from dare_reward import client
 
     for kind in ("Client", "AsyncClient"):
@@ -48,7 +45,9 @@ def service(monkeypatch):
         monkeypatch.setattr(
             client,
             kind,
-            lambda *a, _original=original, **k: _original(*a, **{"retries": 0, **k}, transport=Quiet(answer)),
+            lambda *a, _original=original, **k: _original(
+                *a, **{"retries": 0, **k}, transport=httpx.MockTransport(answer)
+            ),
         )
     common._client.cache_clear()
     report._seen.clear()

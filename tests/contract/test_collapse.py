@@ -5,6 +5,7 @@ from itertools import zip_longest
 from types import SimpleNamespace
 
 import pytest
+from stack_samples import trl_trainer
 
 import dare_reward
 from dare_reward.errors import ConfigError
@@ -70,22 +71,11 @@ def test_one_warning_for_each_change(caplog):
     assert "one-answer-everywhere" in told[0]
 
 
-class Trainer:
-    """What TRL's trainers have of a callback handler."""
-
-    num_generations = SIZE
-    accelerator = SimpleNamespace(process_index=0, num_processes=1)
-    args = SimpleNamespace(scale_rewards="none")
-    model = SimpleNamespace(training=True)
-
-    def __init__(self):
-        self.callbacks, self.metrics = [], {}
-
-    def add_callback(self, callback):
-        self.callbacks.append(callback)
-
-    def log_metric(self, name, value):
-        self.metrics[name] = value
+def new_trainer():
+    trainer = trl_trainer(scale_rewards="none")
+    trainer.callbacks = []
+    trainer.add_callback = trainer.callbacks.append
+    return trainer
 
 
 def reward_of(monkeypatch, **settings):
@@ -104,7 +94,7 @@ def reward_of(monkeypatch, **settings):
 
 def train_trl(monkeypatch, *, falls=6, trainer=None, **settings):
     """Steps that were done, and the trainer, which may have trained before."""
-    trainer = trainer or Trainer()
+    trainer = trainer or new_trainer()
     *_, done = steps_of(reward_of(monkeypatch, **settings), trainer, falls)
     return done, trainer
 
@@ -158,7 +148,7 @@ def test_the_next_training_of_the_same_trainer_stops_only_if_it_collapses_too(mo
 
 
 def test_two_trainers_with_the_same_settings_have_a_state_each(monkeypatch, transformers):
-    reward, ill, well = reward_of(monkeypatch, on_collapse="stop"), Trainer(), Trainer()
+    reward, ill, well = reward_of(monkeypatch, on_collapse="stop"), new_trainer(), new_trainer()
     steps = list(zip_longest(steps_of(reward, ill, 6), steps_of(reward, well, 99)))
     assert steps[-1] == (None, 20)
     assert (ill.metrics["dare/collapsed"], well.metrics["dare/collapsed"]) == (1.0, 0.0)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-import httpx
 from serving import answering, free_port, service
 
 import dare_reward
@@ -49,35 +46,6 @@ def live() -> Iterator[Live]:
         yield server
     finally:
         server.stop()
-
-
-CONTRACT = Path(__file__).parent.parent / "contract"
-
-
-def compare_or_record(stack: str, version: str, bodies: list[dict[str, Any]], url: str) -> None:
-    """What the stack sent, and what the service says to it, as tests/contract/STACK.json has it: the same fields.
-
-    With DARE_RECORD=1 the file is written anew.
-    """
-    path = CONTRACT / f"{stack}.json"
-    if os.environ.get("DARE_RECORD"):
-        exchanges = [
-            {"request": b, "reply": httpx.post(f"{url}/v1/reward", json=b).raise_for_status().json()} for b in bodies
-        ]
-        path.write_text(json.dumps({"stack": stack, "version": version, "exchanges": exchanges}, indent=1) + "\n")
-    recorded = [e["request"] for e in json.loads(path.read_text())["exchanges"]]
-    assert list(map(shape, bodies)) == list(map(shape, recorded)), (
-        "the stack sends other bodies than recorded: DARE_RECORD=1"
-    )
-
-
-def shape(value: Any) -> Any:
-    """Names and types, without the values."""
-    if isinstance(value, dict):
-        return {k: shape(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [shape(v) for v in value]
-    return type(value).__name__
 
 
 Change = Callable[[dict[str, Any]], Any]

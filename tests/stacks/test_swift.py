@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import servers
+from recorded import compare_or_record
 
 import dare_reward
 
@@ -117,7 +118,7 @@ def test_bodies_are_the_recorded_ones(reward, service):
     with servers.forged() as (url, bodies):
         compute(reward(url), samples())
         compute(reward(url), samples(infos=[{"logprobs": [-0.1 * i, -0.3]} for i in range(len(ROWS))]))
-    servers.compare_or_record("swift", __version__, bodies, service.url)
+    compare_or_record("swift", __version__, bodies)
 
 
 def test_service_down_is_nan_and_never_zero(reward):

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import servers
+from recorded import compare_or_record
 
 import dare_reward
 from dare_reward.errors import RequestError
@@ -195,7 +196,7 @@ def test_bodies_are_the_recorded_ones(train, service):
         train(url, steps=1)
         train(url, steps=1, votes=1)
         train(url, steps=1, trainer="rloo", reward={"entropy": "none"})
-    servers.compare_or_record("trl", trl.__version__, bodies, service.url)
+    compare_or_record("trl", trl.__version__, bodies)
 
 
 # --- the trainer's own tensors ---------------------------------------------------------------------------------------

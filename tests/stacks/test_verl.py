@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import servers
+from recorded import compare_or_record
 
 import dare_reward
 from dare_reward.errors import ConfigError, RequestError, UnavailableError
@@ -327,7 +328,7 @@ def test_bodies_are_the_recorded_ones(trainer, advantage, service):
         advantage(put(trainer, "record")[0], url)
         advantage(put(trainer, "record-ttrl")[0], f"{url}?method=ttrl")
         advantage(put(trainer, "record-bypass", entropy=False, logprobs=True)[0], url)
-    servers.compare_or_record("verl", verl.__version__, bodies, service.url)
+    compare_or_record("verl", verl.__version__, bodies)
 
 
 # --- masks of answers ------------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def test_a_list_may_cost_as_much_as_any_other_answers():
 @pytest.mark.parametrize(
     ("value", "label"),
     [("4", "4"), (4, "4"), ([4, "5"], ["4", "5"]), (np.array(["4"]), "4"), ("", None), ([], None), (None, None), ({"target": "4"}, "4"), ({"size": "4"}, None),
-     (float("nan"), None), (["", " "], None), ([float("nan"), "4"], "4"), (["4"] * 1025, None)],
+     (float("nan"), None), (["", " "], None), ([float("nan"), "4"], "4"), (["4"] * 1025, None), (object(), None), ({"answer": None}, None)],
 )  # fmt: skip
 def test_labels_of_a_trainers_data(value, label):
     assert label_of(value) == label

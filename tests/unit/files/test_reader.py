@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from jsonl import write_lines
 
 from dare_reward import estimate
@@ -491,49 +489,10 @@ def test_rows_of_one_key_that_disagree_are_refused_by_name_and_counted(tmp_path,
         assert told[-1] == "lines: 1 read, 1 merged, 2 refused"
 
 
-def test_rows_whose_labels_contradict_each_other_have_none_and_gt_says_so(tmp_path, capsys):
-    file = tmp_path / "x.jsonl"
-    for labels in (["1", "1.0", "2"], ["2", 1, "1"], [None, "1", "2"]):
-        file.write_text(lines(said(a, uid="u", label=label) for a, label in zip("112", labels, strict=True)))
-        assert main(["score", str(file), "--method", "gt"]) == 1
-        out, err = capsys.readouterr()
-        assert json.loads(out)["reply"]["error"]["code"] == "label_conflict"
-        assert "contradict each other" in err
-        assert main(["score", str(file), "--method", "ttrl"]) == 0
-        scored = json.loads(capsys.readouterr().out)["reply"]
-        assert (scored["rewards"], "label_conflict" in scored["flags"]) == ([1.0, 1.0, 0.0], True)
-
-
 def test_one_name_in_several_types_is_one_name_and_no_other_prompt(tmp_path):
     rows = [said("1", group_id=1), said("2", group_id="1"), said("3", group_id=1.0), said("4", group_id="1.0")]
     rows += [said("5", prompt="1"), said("6", group_id="001"), said("7", group_id=True)]
     assert read(tmp_path, rows)[0] == ["type", "1234", "5", "6"]
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(order=st.permutations(range(13)), spelt=st.lists(st.sampled_from(["4", 4, 4.0, "4.0", " 4", None]), min_size=13))
-def test_no_order_of_the_rows_and_no_spelling_of_their_label_changes_a_reward(tmp_path, order, spelt):
-    groups = [
-        ({"uid": 1}, "44455"),
-        ({"prompt": "SYSTEM", "question": "a?"}, "4446"),
-        ({"uid": 1, "step": 2}, "4555"),
-    ]  # no ties: their first answer wins
-    rows = [
-        said(a, **named, note=f"{n}{i}") for n, (named, answers) in enumerate(groups) for i, a in enumerate(answers)
-    ]
-    rows = [{**row, "text": f"{row['note']} {row['text']}"} for row in rows]
-
-    def rewarded(rows):
-        found = [g for _, g in reader_of(tmp_path, *rows)]
-        given = rewards([{**g, "group_id": str(i)} for i, g in enumerate(found)], method="ttrl")
-        return {
-            r["text"]: x for g, own in zip(found, given, strict=True) for r, x in zip(g["rollouts"], own, strict=True)
-        }
-
-    labelled = [{**row, "label": spelt[i]} for i, row in enumerate(rows)]
-    for start, end in ((0, 5), (5, 9), (9, 13)):  # each group has a label somewhere
-        labelled[start]["label"], labelled[end - 1]["label"] = "4", "4.0"
-    assert rewarded([labelled[i] for i in order]) == rewarded([{**row, "label": "4"} for row in rows])
 
 
 @pytest.mark.parametrize("name", ["step", "global_step"])
@@ -567,19 +526,6 @@ def test_what_pandas_writes_for_nothing_is_nothing(tmp_path):
     ((_, group),) = Reader(str(tmp_path / "rows.jsonl"))
     assert (group["group_size"], group["group_id"]) == (3, "line-1")
     assert read(tmp_path, [said("1", uid="u", group_size=s) for s in ("4", True, 4.5)])[0] == ["type"] * 3
-
-
-def test_a_part_of_a_group_with_a_size_is_partial_or_neutral(tmp_path, capsys):
-    file = tmp_path / "x.jsonl"
-    sizes = {"whole": "1122", "partial": "112", "neutral": "12"}
-    file.write_text(lines(said(a, uid=name, group_size=4) for name, answers in sizes.items() for a in answers))
-    assert main(["score", str(file), "-m", "ttrl"]) == 0
-    found = {g["group_id"]: g["reply"] for g in map(json.loads, capsys.readouterr().out.splitlines())}
-    assert {n: [f for f in g["flags"] if f in sizes] for n, g in found.items()} == {
-        "whole": [], "partial": ["partial"], "neutral": ["neutral"],
-    }  # fmt: skip
-    assert found["partial"]["rewards"] == [1.0, 1.0, 0.0]
-    assert found["neutral"]["rewards"] == [0.0, 0.0]
 
 
 def test_samples_of_lm_eval_are_dropped_as_the_same_only_if_they_are(tmp_path):
