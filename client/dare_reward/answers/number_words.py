@@ -119,31 +119,27 @@ def _in_order(read: list[_Word], code: str) -> list[_Word]:
     return out
 
 
-def _total(read: list[_Word], code: str) -> int | None:
-    """What stands before the largest power times it, and what stands behind it; None where that is none."""
-    top = max((word.value for word in read if word.power), default=0)
-    if not top:
-        return _sum(read, code)
-    if read[0].value > top:  # of 2000 in one word
-        more = _total(read[1:], code)
-        return None if more is None or more >= 1_000 else read[0].value + more
-    at = next(n for n, word in enumerate(read) if word.power and word.value == top)
+def _total(read: Sequence[_Word], code: str) -> int | None:
+    """The largest word, times what stands before it if it is a power, and what stands behind it; None for no number."""
+    at, word = max(enumerate(read), key=lambda n: (n[1].value, n[1].power))
+    rest = read[at + 1 :]
+    more = _total(rest, code) if rest else 0
+    if not word.power:
+        fits = not at and (not rest or 0 < (more or 0) < _place(word.value, code))
+        return word.value + (more or 0) if fits else None
     times = _total(read[:at], code) if at else None if code == "en" else 1
-    more = _total(read[at + 1 :], code) if read[at + 1 :] else 0
-    if times is None or more is None or not 0 < times < (1_000 if top > 100 else 10) or more >= top:
+    most = word.value if code == "zh" else 1_000 if word.value > 100 else 10
+    if times is None or more is None or not 0 < times < most or more >= word.value:
         return None
-    return times * top + more
+    return times * word.value + more
 
 
-def _sum(read: list[_Word], code: str) -> int | None:
-    """Hundreds, tens and ones, in this order."""
-    for before, after in pairwise(read):
-        below = next((unit for unit in (1_000, 100, 10) if before.value >= 2 * unit or before.value == unit == 100), 0)
-        if code == "fr" and before.value in {60, 80}:
-            below = 20  # soixante et onze
-        if before.value % max(below, 1) or not 0 < after.value < below:
-            return None
-    return sum(word.value for word in read)
+def _place(value: int, code: str) -> int:
+    """Below what the words behind a round number have to be: behind 20 below 10; 0 behind one that ends a number."""
+    if code == "fr" and value in {60, 80}:
+        return 20  # soixante et onze
+    unit = next((unit for unit in (1_000, 100, 10) if value >= 2 * unit or value == unit == 100), 0)
+    return 0 if value % max(unit, 1) else unit
 
 
 def spoken_number(lower: str) -> Fraction | None:
@@ -206,16 +202,21 @@ _BEFORE, _AFTER = pattern(r"(?<![^\W\d_])([^\W\d_]++)[ -]\Z"), pattern(r"[ -]([^
 # Ten to the how many: what a number in digits stands before, in words. A word that means two powers is none.
 _POWERS = {(word, n.value) for code in LANGUAGES for word, n in _words(code).items() if n.power and n.value > 999}
 POWERS = {word: value for word, value in _POWERS if sum(word == other for other, _ in _POWERS) == 1}
-_HAN_DIGITS = {c: n for n, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "兩": 2}
-_HANGUL_DIGITS = {c: n for n, c in enumerate("영일이삼사오육칠팔구")}
-_UNITS = {"十": 10, "百": 100, "千": 1_000, "십": 10, "백": 100, "천": 1_000}
-_MYRIADS = {"万": 10**4, "萬": 10**4, "亿": 10**8, "億": 10**8, "만": 10**4, "억": 10**8}
+_HAN_DIGITS = {c: _Word(n) for n, c in enumerate("零一二三四五六七八九")} | {
+    "〇": _Word(0),
+    "两": _Word(2),
+    "兩": _Word(2),
+}
+_HANGUL_DIGITS = {c: _Word(n) for n, c in enumerate("영일이삼사오육칠팔구")}
+_POWERS_OF_TEN = {1: "十십", 2: "百백", 3: "千천", 4: "万萬만", 8: "亿億억"}
+_UNITS = {c: _Word(10**n, power=True) for n, signs in _POWERS_OF_TEN.items() for c in signs}
+_NUMERALS = _HAN_DIGITS | _HANGUL_DIGITS | _UNITS
 DIGITS = frozenset({"十", "십"} | _HAN_DIGITS.keys() | _HANGUL_DIGITS.keys())
-NUMERALS = frozenset(_HAN_DIGITS | _HANGUL_DIGITS | _UNITS | _MYRIADS)
+NUMERALS = frozenset(_NUMERALS)
 _SCALED = pattern(
     rf"(?<![\d.,])(?P<number>\d[\d.,]*+)(?:\s|\\ )?(?=[^\W\d_])(?:"
     rf"(?P<word>{'|'.join(sorted(POWERS, key=len, reverse=True))})(?![^\W\d_])"
-    rf"|(?P<chain>[{''.join(_UNITS | _MYRIADS)}]++)(?!\s?[\d{''.join(NUMERALS)}]))",
+    rf"|(?P<chain>[{''.join(_UNITS)}]++)(?!\s?[\d{''.join(NUMERALS)}]))",
     re.IGNORECASE,
 )
 _PLAIN = pattern(r"\d++(?:[.,](?:\d{1,2}|\d{4,12}))?")  # of 1.234 nobody knows whether it has thousands or decimals
@@ -238,17 +239,7 @@ def chinese_number(said: str) -> int | None:
     """The value of 三百二十五, 两万, 二〇二四, 삼백이십오; None where it is no number."""
     if not said or not set(said) <= NUMERALS or set(said) <= _HANGUL_DIGITS.keys():
         return None  # 이 and 일 are words
-    if set(said) <= _HAN_DIGITS.keys():
-        return int("".join(str(_HAN_DIGITS[c]) for c in said))
-    total = part = digit = 0
-    above = 0  # the large unit before: 三亿五千万 adds, 五千万亿 multiplies
-    for c in said:
-        if c in _UNITS:
-            part, digit = part + (digit or 1) * _UNITS[c], 0
-        elif c in _MYRIADS:
-            unit, section = _MYRIADS[c], part + digit or int(not total)
-            total = total + section * unit if unit < above else (total + section) * unit
-            part, digit, above = 0, 0, unit
-        else:
-            digit = _HAN_DIGITS.get(c, _HANGUL_DIGITS.get(c, 0))
-    return total + part + digit
+    read = [_NUMERALS[c] for c in said]
+    if not any(word.power for word in read):
+        return int("".join(str(word.value) for word in read))
+    return _total([word for word in read if word.value], "zh")

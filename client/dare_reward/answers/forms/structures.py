@@ -41,8 +41,8 @@ def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
     tokens = _unwrapped(tokens)
     if all(t.kind == "text" for t in tokens):
         return _words(tokens)
-    if tokens[0].text.startswith("begin ") and (found := _environment(tokens, rules, inner)) is not None:
-        return found
+    if tokens[0].text.startswith("begin ") and closes_at_end(tokens):
+        return _environment(tokens, 0, rules, inner)
     tokens = _minus_set(_rounded(tokens))
     parts, connectives = split(tokens, _CONNECTIVES)
     if connectives:
@@ -97,27 +97,29 @@ def _words(tokens: list[Token]) -> Reading:
     return Reading("text", text_value(" ".join(t.text for t in tokens)))
 
 
-def _environment(tokens: list[Token], rules: Rules, read: Reader) -> Reading | None:
-    name = tokens[0].text.removeprefix("begin ")
-    if tokens[-1].text != f"end {name}" or not closes_at_end(tokens):
-        return None
-    body = tokens[1:-1]
+def _environment(tokens: list[Token], at: int, rules: Rules, read: Reader) -> Reading:
+    """An environment from `at` to the end: a matrix, with the factor before it, cases, or rows that are a list."""
+    name = tokens[at].text.removeprefix("begin ")
+    if tokens[-1].text != f"end {name}":
+        raise Unreadable("an environment that another one ends")
+    body = tokens[at + 1 : -1]
+    if name == "array" and body and body[0].text == "{":  # its columns
+        body = body[1 + next((n for n, t in enumerate(body) if t.text == "}"), len(body)) :]
+    rows = [row for row in (split(row, ["&"])[0] for row in split(body, ["row"])[0]) if any(row)]
     if name in _MATRICES:
-        return _matrix(name, body, [], rules, read)
-    if name in _ROWS:
-        if name == "cases" and (pieces := _piecewise(body)) is not None:
-            read_pieces = [f"{encoded(read(v))} if {encoded(read(c))}" for v, c in pieces]
-            return Reading("structured", short("cases[" + ";".join(sorted(read_pieces)) + "]"))
-        rows = [[t for t in row if t.text != "&"] for row in split(body, ["row"])[0]]
-        rows = [row[:-1] if row and row[-1].text == "," else row for row in rows]
-        return read_list([r for r in rows if r], ["and"] * (len(rows) - 1), rules, read)
-    raise Unreadable("an unknown environment")
+        return _matrix(name, rows, tokens[: at - (at > 0 and tokens[at - 1].text == "*")], read)
+    if at or name not in _ROWS:
+        raise Unreadable("an unknown environment, or a multiple of one")
+    if name == "cases" and (pieces := _piecewise(rows)) is not None:
+        said = [f"{encoded(read(value))} if {encoded(read(condition))}" for value, condition in pieces]
+        return Reading("structured", short("cases[" + ";".join(sorted(said)) + "]"))
+    lines = [[t for cell in row for t in cell] for row in rows]
+    lines = [line[:-1] if line[-1].text == "," else line for line in lines]
+    return read_list(lines, ["and"] * (len(lines) - 1), rules, read)
 
 
-def _piecewise(body: list[Token]) -> list[tuple[list[Token], list[Token]]] | None:
+def _piecewise(rows: list[list[list[Token]]]) -> list[tuple[list[Token], list[Token]]] | None:
     """The values and the conditions of `x & x > 0 \\\\ -x & x < 0`; None where `&` only aligns the rows."""
-    rows = [split(row, ["&"])[0] for row in split(body, ["row"])[0]]
-    rows = [row for row in rows if any(row)]
     if any(len(row) != 2 or not all(row) or row[0][-1].text in RELATIONS for row in rows):
         return None
     if any(row[1][0].kind == "op" and row[1][0].text in RELATIONS for row in rows):
@@ -132,15 +134,7 @@ def _trimmed(part: list[Token]) -> list[Token]:
     return part[1:] if part and part[0].text.lower() in _IF else part
 
 
-def _matrix(name: str, body: list[Token], factor: list[Token], rules: Rules, read: Reader) -> Reading:
-    if name == "array" and body and body[0].text == "{":
-        end = next((n for n, t in enumerate(body) if t.text == "}"), None)
-        if end is None:
-            raise Unreadable("an array without columns")
-        body = body[end + 1 :]
-    rows = [split(row, ["&"])[0] for row in split(body, ["row"])[0]]
-    if len(rows) > 1 and rows[-1] == [[]]:
-        rows.pop()
+def _matrix(name: str, rows: list[list[list[Token]]], factor: list[Token], read: Reader) -> Reading:
     if len({len(row) for row in rows}) != 1 or len(rows) * len(rows[0]) > MAX_CELLS:
         raise Unreadable("no matrix")
     if factor:
@@ -279,11 +273,9 @@ def _quantity(tokens: list[Token], rules: Rules, read: Reader) -> Reading:
     """A number with a unit, a percentage, an amount of money, a multiple of a matrix, or a plain expression."""
     at = next((n for n, t in enumerate(tokens) if t.text.startswith("begin ")), None)
     if at is not None:
-        end = tokens[-1].text.removeprefix("end ")
-        if not at or end not in _MATRICES or not closes_at_end(tokens[at:]):
+        if not at or not closes_at_end(tokens[at:]):
             raise Unreadable("an environment inside an expression")
-        factor = tokens[: at - (tokens[at - 1].text == "*")]
-        return _matrix(end, tokens[at + 1 : -1], factor, rules, read)
+        return _environment(tokens, at, rules, read)
     found = split_unit(tokens)
     if found is None:
         return Reading(*expression_key(parse(tokens), rules.significant))
