@@ -173,18 +173,12 @@ def _homes(keys: Iterable[Key]) -> dict[Key, Key]:
     if its own tag is part of exactly one of them. So 5 joins 5 cm unless 5 m is there too, and no two tags ever merge.
     A name is part of the same name with a word for its index: V of V_max.
     """
-    homes: dict[Key, Key] = {}
-    tagged = False
-    for key in keys:
-        homes[key] = key
-        tagged = tagged or bool(key.tag)
-    if not tagged:
-        return homes
-    by_value: dict[tuple[str, str], list[Key]] = {}
-    for key in homes:
-        by_value.setdefault((key.kind, key.value), []).append(key)
-    for same in by_value.values():
-        if len(same) > 1:
+    homes = {key: key for key in keys}
+    if any(key.tag for key in homes):
+        by_value: dict[tuple[str, str], list[Key]] = {}
+        for key in homes:
+            by_value.setdefault((key.kind, key.value), []).append(key)
+        for same in by_value.values():
             _settle(same, homes)
     return homes
 

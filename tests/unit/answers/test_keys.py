@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from rows import each
 
 from dare_reward.answers import Key, canonical, classify, grade
-from dare_reward.answers.algebra.evaluate import evaluate
 from dare_reward.answers.algebra.fingerprint import constant_key
 from dare_reward.answers.algebra.numbers import BUDGET, charge, digits, number, rational, real, start_budget
 from dare_reward.answers.algebra.parse import Number, Op, parse
 from dare_reward.answers.algebra.points import WHOLE, point, step_points
 from dare_reward.answers.algebra.tokens import tokenise
+from dare_reward.answers.algebra.tree import evaluate
 from dare_reward.answers.cleanup import MAX_CHARS, clean
 from dare_reward.answers.forms.intervals import REALS, Endpoint, intersect, interval, spelled, union, without
 from dare_reward.answers.hashes import short

@@ -7,10 +7,9 @@ from fractions import Fraction
 
 from ..hashes import hashed, short
 from ..kinds import KeyKind, Unreadable
-from .evaluate import evaluate, tried
-from .nodes import Node, operations, variables
 from .numbers import Value, as_fraction, charge, context, digits, rational, work
 from .points import POINTS, WHOLE, hidden, jumps, point, step_points
+from .tree import Node, evaluate, operations, tried, variables
 
 _COMPLEX = frozenset({"z", "w"})  # names of complex numbers, where a modulus is taken
 

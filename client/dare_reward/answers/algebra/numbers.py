@@ -79,8 +79,6 @@ def digits(value: Value) -> str:
         return f"{digits(value.real)},{digits(value.imag)}i"
     if not ctx.isfinite(value):
         raise Unreadable("not finite")
-    if value == 0:
-        return "0"
     return _exact_digits(as_fraction(value))
 
 

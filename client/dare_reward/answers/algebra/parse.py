@@ -11,9 +11,9 @@ from fractions import Fraction
 from ..._pattern import pattern
 from ..kinds import Unreadable
 from ..tables import listed
-from .nodes import Constant, Node, Number, Op, Variable
 from .numbers import number
 from .tokens import Token
+from .tree import Constant, Node, Number, Op, Variable
 
 MAX_DEPTH = 60
 MAX_POSTFIX = 5

@@ -11,9 +11,8 @@ from functools import lru_cache
 from itertools import permutations
 
 from ..hashes import seed
-from .evaluate import tried
-from .nodes import Node, Number, Op, operations, variables
 from .numbers import Value
+from .tree import Node, Number, Op, operations, tried, variables
 
 POINTS = 3
 _FAR = (Fraction(10_000_019, 3), Fraction(-10_000_079, 7))  # |x - 30| is 30 - x at the ordinary points

@@ -6,11 +6,10 @@ import re
 from fractions import Fraction
 
 from ..._pattern import pattern
-from ..algebra.evaluate import evaluate
 from ..algebra.fingerprint import expression_key
-from ..algebra.nodes import Number
 from ..algebra.parse import parse
 from ..algebra.tokens import Token, split
+from ..algebra.tree import Number, evaluate
 from ..hashes import short
 from ..kinds import Unreadable
 from ..rules import Rules

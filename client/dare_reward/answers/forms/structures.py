@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import partial
 from itertools import product
 
-from ..algebra.evaluate import evaluate
 from ..algebra.fingerprint import expression_key
-from ..algebra.nodes import Number, Op, variables
 from ..algebra.numbers import charge
 from ..algebra.parse import parse
 from ..algebra.tokens import Token, closes_at_end, split
+from ..algebra.tree import Number, Op, evaluate, variables
 from ..hashes import short
 from ..kinds import Unreadable
 from ..rules import Rules
@@ -197,8 +196,7 @@ def _bracketed(tokens: list[Token], rules: Rules, read: Reader) -> Reading | Non
         return None
     if body and body[0].text.startswith("begin ") and body[-1].text.startswith("end "):
         return read(body)
-    parts, commas = split(body, [",", ";"])
-    if not commas:
+    if len(parts := _items(body)) < 2:
         if opener == "[" and closer == "]":
             inner = read(body)
             if inner.kind == "exact" and not inner.tags:
@@ -209,9 +207,15 @@ def _bracketed(tokens: list[Token], rules: Rules, read: Reader) -> Reading | Non
         ):
             return read(body)
         return None
-    if len(parts) > MAX_ITEMS or not all(parts):
-        raise Unreadable("no tuple")
     return _tuple(opener, closer, parts, rules, read)
+
+
+def _items(body: list[Token]) -> list[list[Token]]:
+    """What stands between the commas of a bracket."""
+    parts, commas = split(body, [",", ";"])
+    if len(parts) > MAX_ITEMS or (commas and not all(parts)):
+        raise Unreadable("no items, or too many")
+    return parts
 
 
 def _tuple(opener: str, closer: str, parts: list[list[Token]], rules: Rules, read: Reader) -> Reading:
@@ -243,9 +247,7 @@ def _set(body: list[Token], rules: Rules, read: Reader) -> Reading:
         return Reading("structured", "{}", pieces=())
     if len(split(body, ["|", ":"])[1]) == 1:
         return _set_builder(body, rules, read)
-    parts, _ = split(body, [",", ";"])
-    if len(parts) > MAX_ITEMS or not all(parts):
-        raise Unreadable("no set")
+    parts = _items(body)
     items = [r for p in parts for r in items_of(p, read(p))]
     ends = [_end(p, rules) for p in parts]
     points = [e for e in ends if e is not None]

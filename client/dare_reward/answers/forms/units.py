@@ -67,12 +67,10 @@ def _split_at(tokens: list[Token], start: int) -> Suffix | None:
     head, tail = tokens[:start], tokens[start:]
     if any(_is_word(t) for t in head):
         return None
-    scale = 1
-    if tail[0].kind in {"word", "text"}:
-        first, _, rest = tail[0].text.partition(" ")
-        if first.lower() in SCALES:
-            scale = SCALES[first.lower()]
-            tail = [Token("text", rest, space=True), *tail[1:]] if rest else tail[1:]
+    first, _, rest = tail[0].text.partition(" ")
+    scale = SCALES.get(first.lower(), 1) if tail[0].kind in {"word", "text"} else 1
+    if scale > 1:
+        tail = [*([Token("text", rest, space=True)] if rest else []), *tail[1:]]
     unit = _unit(head, tail) if tail else ""
     if unit is None or (unit == "deg" and any(t.kind == "fn" for t in head)):
         return None  # the degrees of \sin 60^\circ are the argument's
@@ -81,12 +79,8 @@ def _split_at(tokens: list[Token], start: int) -> Suffix | None:
 
 def _money(tokens: list[Token], currency: str) -> Suffix | None:
     found = split_unit(tokens) if tokens[0].text not in CURRENCIES else None
-    if found is None:
-        return tokens, 1, currency
-    head, scale, unit = found
-    if unit in {"", currency}:
-        return head, scale, currency
-    return head, scale, f"{currency} {unit}"
+    head, scale, unit = found or (tokens, 1, "")
+    return head, scale, currency if unit in {"", currency} else f"{currency} {unit}"
 
 
 def _suffix_starts(tokens: list[Token]) -> list[int]:

@@ -1,15 +1,58 @@
-"""The value of an expression tree: exact while it is rational, else computed, and never over the budget."""
+"""The tree of an expression and its value: exact while it is rational, else computed, and never over the budget."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
 from ..hashes import seed
 from ..kinds import Unreadable
 from .functions import RULES
-from .nodes import Constant, Node, Number, Op, Variable, operations, variables
 from .numbers import Value, bounded, charge, context, digits, lock
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    value: int | Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    name: str  # pi e i
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    name: str
+    args: tuple[Node, ...]
+
+
+Node = Number | Variable | Constant | Op
+
+
+def variables(node: Node, into: set[str] | None = None) -> set[str]:
+    """The names of the variables in `node`, added to `into` if that is given."""
+    found = set() if into is None else into
+    if isinstance(node, Variable):
+        found.add(node.name)
+    elif isinstance(node, Op):
+        for arg in node.args:
+            variables(arg, found)
+    return found
+
+
+def operations(node: Node) -> Iterator[Op]:
+    """`node` and all in it that has arguments."""
+    if isinstance(node, Op):
+        yield node
+        for arg in node.args:
+            yield from operations(arg)
 
 
 def evaluate(node: Node, env: Mapping[str, Value]) -> Value:
