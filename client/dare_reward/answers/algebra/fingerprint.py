@@ -77,7 +77,7 @@ def _spelled(value: int | Fraction) -> str:
 
 
 def _rounded(value: Value, significant: int) -> Fraction:
-    number = Fraction(value) if isinstance(value, int | Fraction) else as_fraction(value)
+    number = as_fraction(value)
     school = Context(prec=significant, rounding=ROUND_HALF_UP)  # half away from zero
     return Fraction(school.divide(Decimal(number.numerator), Decimal(number.denominator)))
 

@@ -72,14 +72,18 @@ def context() -> Any:
 def digits(value: Value) -> str:
     """32 digits and 32 decimals at least, 50 digits at most: the same for an exact and a computed value."""
     charge(10)
-    if isinstance(value, int | Fraction):
-        return _exact_digits(value)
-    ctx = context()
     if hasattr(value, "_mpc_"):
         return f"{digits(value.real)},{digits(value.imag)}i"
-    if not ctx.isfinite(value):
+    if not isinstance(value, int | Fraction) and not context().isfinite(value):
         raise Unreadable("not finite")
-    return _exact_digits(as_fraction(value))
+    exact = as_fraction(value)
+    if exact == 0:
+        return "0"
+    below = int((exact.denominator.bit_length() - abs(exact.numerator).bit_length()) * 0.30103)
+    places = KEY_DIGITS + (below if below > 0 else min(0, below + _LARGE))
+    scaled = round(exact * Fraction(10) ** places)
+    # Python refuses decimal strings past 4,300 digits.
+    return f"{scaled}e-{places}" if scaled.bit_length() < _DECIMAL_BITS else f"{scaled:x}h-{places}"
 
 
 def rational(value: Value) -> int | Fraction | None:
@@ -98,6 +102,9 @@ def rational(value: Value) -> int | Fraction | None:
 
 
 def as_fraction(value: Any) -> Fraction:
+    """A real number as it is held, to its last bit."""
+    if isinstance(value, int | Fraction):
+        return Fraction(value)
     sign, man, exp, _ = value._mpf_
     man = -int(man) if sign else int(man)
     return Fraction(man * 2**exp) if exp >= 0 else Fraction(man, 2**-exp)
@@ -107,17 +114,6 @@ def real(value: Fraction) -> Value:
     """The computed number nearest to `value`, for one that came from computed numbers."""
     with lock:
         return context().mpf(value.numerator) / value.denominator
-
-
-def _exact_digits(value: int | Fraction) -> str:
-    if value == 0:
-        return "0"
-    value = Fraction(value)
-    below = int((value.denominator.bit_length() - abs(value.numerator).bit_length()) * 0.30103)
-    places = KEY_DIGITS + (below if below > 0 else min(0, below + _LARGE))
-    scaled = round(value * Fraction(10) ** places)
-    # Python refuses decimal strings past 4,300 digits.
-    return f"{scaled}e-{places}" if scaled.bit_length() < _DECIMAL_BITS else f"{scaled:x}h-{places}"
 
 
 def bounded(value: Value) -> Value:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from ..algebra.fingerprint import constant_key, require_real
@@ -73,8 +72,7 @@ def endpoint(value: Value, significant: int = 0) -> Endpoint:
     require_real(value)
     charge(25)
     near = rational(value)
-    order = Fraction(near) if near is not None else as_fraction(value)
-    return Endpoint(order, constant_key(value, significant)[1])
+    return Endpoint(as_fraction(value if near is None else near), constant_key(value, significant)[1])
 
 
 def union(pieces: Sequence[RealInterval]) -> list[RealInterval]:

@@ -20,7 +20,6 @@ from .intervals import (
     MINUS_INFINITY,
     PLUS_INFINITY,
     REALS,
-    Endpoint,
     RealInterval,
     endpoint,
     infinity,
@@ -204,10 +203,6 @@ def _values(node: Node, names: Sequence[str]) -> list[Value]:
     return [evaluate(node, _at(names, j)) for j in range(POINTS)]
 
 
-def _exact(value: Value) -> Fraction:
-    return Fraction(value) if isinstance(value, int | Fraction) else as_fraction(value)
-
-
 def _solved(difference: Node, name: str, names: Sequence[str]) -> list[Value] | None:
     """The values of `name` at the points of the other variables, where the equation is linear in it."""
     others = [n for n in names if n != name]
@@ -230,17 +225,16 @@ def _zeros(difference: Node, name: str, env: Mapping[str, Value] = MappingProxyT
     if any(v is None or hasattr(v, "_mpc_") for v in values):
         return None
     rational = all(isinstance(v, int | Fraction) for v in values)
-    at = [_exact(v) for v in values]
+    at = [as_fraction(v) for v in values]
     noise = 0 if rational else max(map(abs, at)) / 10**_NOISE
     a, b, c = (at[1] + at[2]) / 2 - at[0], (at[1] - at[2]) / 2, at[0]
     if abs(a) <= noise:
         a = Fraction(0)
     if any(abs(a * x * x + b * x + c - v) > noise for x, v in zip(_PROBES, at, strict=True)):
         return None
-    if not a:
-        zero = None if abs(b) <= noise else -c / b
-        return None if zero is None else ([zero if rational else real(zero)], b > 0)
-    if not rational:
+    if not a and abs(b) > noise:
+        return [-c / b if rational else real(-c / b)], b > 0
+    if not a or not rational:
         return None
     spread, middle = Op("sqrt", (Number((b * b / 4 - a * c) / (a * a)),)), Number(-b / (2 * a))
     return [evaluate(Op("add", (middle, side)), {}) for side in (Op("neg", (spread,)), spread)], a > 0
@@ -250,7 +244,7 @@ def _ratios(values: Sequence[Value], *, signed: bool) -> str:
     """Values up to one factor (up to a positive one where `signed`)."""
     if values[0] == 0 or any(hasattr(v, "_mpc_") for v in values):
         raise Unreadable("no scale, or not real everywhere")
-    first, *others = map(_exact, values)
+    first, *others = map(as_fraction, values)
     head = ("+" if first > 0 else "-") if signed else ""
     return head + ";".join(digits(v / first) for v in others)
 
@@ -274,12 +268,8 @@ def _excluded(parts: list[list[Token]], rules: Rules) -> Reading:
     name = name_of(parts[0])
     if name is None:
         raise Unreadable("an inequality without a name")
-    points = [_scalar_endpoint(p, rules) for p in split(parts[1], [","])[0]]
+    points = [endpoint(evaluate(parse(p), {}), rules.significant) for p in split(parts[1], [","])[0]]
     return tagged(interval_reading(without([REALS], points)), "name=" + name)
-
-
-def _scalar_endpoint(tokens: list[Token], rules: Rules) -> Endpoint:
-    return endpoint(evaluate(parse(tokens), {}), rules.significant)
 
 
 def _inequalities(parts: list[list[Token]], ops: list[str], rules: Rules) -> Reading:
