@@ -76,29 +76,35 @@ def columns_of(lines: Sequence[Line]) -> Columns:
     names = [frozenset[str]().union(*of_group) for of_group in rollouts]
     sizes = [len(reply.get("valid") or ()) for reply in replies]
 
-    def column(rows: Sequence[Sequence[Any]]) -> Floats:
-        whole = [row if len(row) == size else (None,) * size for row, size in zip(rows, sizes, strict=True)]
-        return np.array([*chain.from_iterable(whole)], np.float64) if any(rows) else np.full(sum(sizes), np.nan)
-
-    def said(name: str) -> Floats:
-        return column([reply.get(name) or () for reply in replies])
-
-    def sent(name: str) -> list[list[Any]]:
-        pairs = zip(rollouts, names, strict=True)
-        return [[r.get(name) for r in of_group] if name in told else [] for of_group, told in pairs]
-
+    said = {name: [reply.get(name) or () for reply in replies] for name in ("valid", "keep", "rewards")}
+    sent = {
+        name: [
+            [r.get(name) for r in of_group] if name in told else []
+            for of_group, told in zip(rollouts, names, strict=True)
+        ]
+        for name in ("trained", "mean_entropy", "num_tokens", "correct", "finish_reason")
+    }
+    ends = {"finish_reason": [_cut_off(of_group) for of_group in sent["finish_reason"]]}
+    rows = said | sent | ends | {"agrees": [_agreement(reply) for reply in replies]}
+    whole = {  # what has not one entry for each rollout of its group is not known
+        name: [row if len(row) == size else (None,) * size for row, size in zip(of_name, sizes, strict=True)]
+        for name, of_name in rows.items()
+        if any(of_name)
+    }
+    found = {name: np.array([*chain.from_iterable(of_name)], np.float64) for name, of_name in whole.items()}
+    column = dict.fromkeys(rows, np.full(sum(sizes), np.nan)) | found
     return Columns(
         sizes_P=np.array(sizes, np.int64),
         group_R=np.repeat(np.arange(len(sizes)), sizes),
-        valid_R=said("valid") > 0,
-        keep_R=said("keep"),
-        trained_R=column(sent("trained")) != 0,  # by default it trains
-        rewards_R=said("rewards"),
-        entropy_R=column(sent("mean_entropy")),
-        num_tokens_R=column(sent("num_tokens")),
-        truncated_R=column([_cut_off(ends) for ends in sent("finish_reason")]),
-        correct_R=column(sent("correct")),
-        agrees_R=column([_agreement(reply) for reply in replies]),
+        valid_R=column["valid"] > 0,
+        keep_R=column["keep"],
+        trained_R=column["trained"] != 0,  # by default it trains
+        rewards_R=column["rewards"],
+        entropy_R=column["mean_entropy"],
+        num_tokens_R=column["num_tokens"],
+        truncated_R=column["finish_reason"],
+        correct_R=column["correct"],
+        agrees_R=column["agrees"],
         distinct_P=np.array([None if (s := r.get("support")) is None else len(s) for r in replies], np.float64),
         dropped_P=np.array([float(reply.get("drop") is not None) for reply in replies], np.float64),
         diagnostics_P=[reply.get("diagnostics") or NOTHING for reply in replies],
