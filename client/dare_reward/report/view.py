@@ -238,7 +238,7 @@ def _shadows(run: RunTotals) -> list[JSON]:
                 "method": name,
                 "groups": int(groups),
                 "differs": int(groups - same),
-                "flipped": _round(flipped / known) if known else None,
+                "flipped": round(flipped / known, DIGITS) if known else None,
                 "judged": int(judged),
                 "theirs": int(theirs),
                 "ours": int(ours),
@@ -256,7 +256,3 @@ def _within(run: RunTotals, size: int) -> Iterator[JSON]:
         if found := group.within(size):
             size -= found[1]
             yield found[0]
-
-
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, DIGITS)
