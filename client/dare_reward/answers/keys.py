@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from fractions import Fraction
@@ -30,9 +31,8 @@ from .rules import DEFAULT, Intervals, ListOrder, Log, Names, Percent, Rules, Si
 ANSWERS_VERSION = "8"
 CACHE_SIZE = 100_000
 CACHE_CHARS = 256  # longer answers are not kept, so that the cache stays below some 50 MB
-_INTEGER = pattern(r"[-+]?\d{1,40}")
-_DECIMAL = pattern(r"[-+]?\d{1,40}\.\d{1,40}")
-_RATIO = pattern(r"([-+]?\d{1,30})/(\d{1,30})|([-+]?)\\[dt]?frac\{(\d{1,30})\}\{(\d{1,30})\}")
+_NUMBER = pattern(r"[-+]?\d{1,40}(?:\.\d{1,40})?", re.ASCII)
+_RATIO = pattern(r"([-+]?\d{1,30})/(\d{1,30})|([-+]?)\\[dt]?frac\{(\d{1,30})\}\{(\d{1,30})\}", re.ASCII)
 _LISTED = pattern(r"(?<=[^\W\d_]),(?=[^\W\d_])|;(?=[^\s\\])")  # b,e is b, e
 _ARTICLE = pattern(r"\AA (?=[a-z]{2})")
 _BLANK = pattern(r"[\s.…?·•*_$\\{},;:!~\"'`—–-]*+")
@@ -183,16 +183,12 @@ def _fast(s: str, rules: Rules) -> Key | None:
     """Plain integers, decimals and fractions without a parser."""
     if rules.significant:
         return None
-    if _INTEGER.fullmatch(s) and s.isascii():
-        return Key("exact", short(str(int(s))))
-    if not s.isascii():
+    if _NUMBER.fullmatch(s):
+        return Key("exact", short(str(Fraction(s) if "." in s else int(s))))
+    if (m := _RATIO.fullmatch(s)) is None:
         return None
-    if m := _RATIO.fullmatch(s):
-        top, bottom = (m[1], m[2]) if m[1] else (m[3] + m[4], m[5])
-        return Key("exact", str(Fraction(int(top), int(bottom)))) if int(bottom) else None
-    if _DECIMAL.fullmatch(s):
-        return Key("exact", short(str(Fraction(s))))
-    return None
+    top, bottom = (m[1], m[2]) if m[1] else (m[3] + m[4], m[5])
+    return Key("exact", str(Fraction(int(top), int(bottom)))) if int(bottom) else None
 
 
 def _read(s: str, rules: Rules) -> Reading:
