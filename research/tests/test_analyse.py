@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from dare_research.analysis.command import summarise
@@ -17,25 +16,13 @@ from dare_reward.commands.labelled import read_labelled
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "arithmetic_m64.jsonl")
 
 
-def rollouts(rng, *, right=0.5, gap=0.2, size=16):
-    """Right rollouts have less entropy by `gap`; half of the wrong ones agree."""
-    out = []
-    for _ in range(size):
-        correct = rng.random() < right
-        answer = "7" if correct else rng.choice(["8", "8", "9", "10"])
-        out.append({"answer": str(answer), "mean_entropy": round(float(0.5 - gap * correct + 0.1 * rng.random()), 6)})
-    return out
+GROUP = {"label": "7", "rollouts": [{"answer": a, "mean_entropy": h} for a, h in (("7", 0.1), ("8", 0.3), ("7", 0.2))]}
 
 
 def file_of(tmp_path, groups, name="in.jsonl"):
     path = tmp_path / name
     path.write_text("".join(json.dumps(g) + "\n" for g in groups))
     return str(path)
-
-
-def labelled_groups(count, seed=0, **options):
-    rng = np.random.default_rng(seed)
-    return [{"label": "7", "rollouts": rollouts(rng, **options)} for _ in range(count)]
 
 
 def test_analyse_prints_every_section(capsys):
@@ -73,7 +60,7 @@ def test_token_ids_add_their_overlap(tmp_path, capsys):
 
 def test_groups_without_entropy_are_left_out_of_what_needs_it(tmp_path, capsys):
     bare = {"label": "7", "rollouts": [{"answer": "7"}, {"answer": "8"}]}
-    assert main(["analyse", file_of(tmp_path, [bare, *labelled_groups(3)]), "--json"]) == 0
+    assert main(["analyse", file_of(tmp_path, [bare, *[GROUP] * 3]), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["methods"]
     assert (found["dare"]["scored"], found["dare"]["failed"]) == (3, 1)
     assert (found["ttrl"]["scored"], found["ttrl"]["failed"]) == (4, 0)
@@ -81,7 +68,7 @@ def test_groups_without_entropy_are_left_out_of_what_needs_it(tmp_path, capsys):
 
 def test_bad_lines_are_named(tmp_path, capsys):
     path = tmp_path / "in.jsonl"
-    path.write_text("{\n" + json.dumps({"rollouts": []}) + "\n" + json.dumps(labelled_groups(1)[0]) + "\n")
+    path.write_text("{\n" + json.dumps({"rollouts": []}) + "\n" + json.dumps(GROUP) + "\n")
     assert main(["analyse", str(path), "--json"]) == 1
     out, err = capsys.readouterr()
     assert json.loads(out)["data"]["groups"] == 1

@@ -27,32 +27,13 @@ def test_the_estimate_weighs_bases_alike():
     assert contrast([[]]) is None
 
 
-@pytest.mark.parametrize(
-    ("components", "variance"),
-    [
-        # B bases of S seeds of P prompts; s2 the mean squared deviation (ddof 0) at a level, exact for the bootstrap
-        ("bases", lambda b, s, p: b / 4),
-        ("seeds", lambda b, s, p: b / 4 + s / 16),
-        ("prompts", lambda b, s, p: b / 4 + p / (4 * 25)),
-    ],
-)
-def test_the_variance_of_replicates_in_closed_form(components, variance):
-    rng = np.random.default_rng(1)
-    offset_B, offset_S, offset_P = rng.normal(size=4), rng.normal(size=4), rng.normal(size=25)
-    zero = np.zeros(25)
-    table = {
-        "bases": [[zero + b] * 4 for b in offset_B],
-        "seeds": [[zero + s for s in offset_S]] * 4,
-        "prompts": [[offset_P] * 4] * 4,
-    }[components]
-    squares = [
-        offset_B.var() if components == "bases" else 0.0,
-        offset_S.var() if components == "seeds" else 0.0,
-        offset_P.var() if components == "prompts" else 0.0,
-    ]
-    drawn = replicates([np.stack(base) for base in table], resamples=20000)
-    assert drawn.var() == pytest.approx(variance(*squares), rel=0.05)
-    assert drawn.mean() == pytest.approx(np.mean([np.mean(b) for b in table]), abs=0.02)
+@pytest.mark.parametrize(("shape", "draws"), [((4, 1, 1), 4), ((1, 4, 1), 16), ((1, 1, 25), 100)])
+def test_the_variance_of_replicates_in_closed_form(shape, draws):
+    """Offsets of bases, of seeds, of prompts: their mean squared deviation over how often one is drawn, exactly."""
+    offsets = np.random.default_rng(1).normal(size=shape)
+    drawn = replicates(list(np.broadcast_to(offsets, (4, 4, 25))), resamples=20000)
+    assert drawn.var() == pytest.approx(offsets.var() / draws, rel=0.05)
+    assert drawn.mean() == pytest.approx(offsets.mean(), abs=0.02)
 
 
 def test_unequal_numbers_of_seeds_and_prompts():
@@ -68,35 +49,22 @@ def test_the_seed_fixes_the_interval():
     assert contrast(values, resamples=300) != contrast(values, resamples=300, seed=1)
 
 
-def coverage(repeats=150, **components):
-    """Shares of the three 95 per cent intervals that hold the true 0."""
+@pytest.mark.parametrize(
+    ("components", "bootstrap", "over_pairs"),
+    [
+        ({"within": 1.0, "noise": 1.0}, (0.926, 1), (0.9, 1)),
+        ({"between": 1.0}, (0.706, 0.914), (0, 0.794)),
+        ({"prompt": 1.0, "within": 0.05}, (0.926, 1), (0, 0.847)),
+    ],
+)
+def test_coverage_where_seeds_bases_or_prompts_differ(components, bootstrap, over_pairs):
+    """What the docstring of `Contrast` warns of: shares of the three 95 per cent intervals that hold the true 0."""
     hits = np.zeros(3)
-    for i in range(repeats):
+    for i in range(150):
         found = contrast(nested(np.random.default_rng((i, 11)), **components), resamples=300, seed=i)
         hits += [e.low <= 0 <= e.high for e in (found.bootstrap, found.over_bases, found.over_pairs)]
-    return hits / repeats
-
-
-def test_coverage_where_seeds_differ():
-    bootstrap, over_bases, over_pairs = coverage(within=1.0, noise=1.0)
-    assert bootstrap > 0.92
-    assert over_bases == pytest.approx(0.95, abs=0.05)
-    assert over_pairs == pytest.approx(0.95, abs=0.05)
-
-
-def test_coverage_where_bases_differ():
-    """What the docstring of `Contrast` warns of: few bases make the bootstrap and the pairs too sure."""
-    bootstrap, over_bases, over_pairs = coverage(between=1.0)
-    assert 0.7 < bootstrap < 0.92
-    assert over_bases == pytest.approx(0.95, abs=0.05)
-    assert over_pairs < 0.8
-
-
-def test_coverage_where_prompts_differ():
-    bootstrap, over_bases, over_pairs = coverage(prompt=1.0, within=0.05)
-    assert bootstrap > 0.92
-    assert over_bases == pytest.approx(0.95, abs=0.05)
-    assert over_pairs < 0.85
+    for share, (low, high) in zip(hits / 150, (bootstrap, (0.9, 1), over_pairs), strict=True):
+        assert low <= share <= high
 
 
 def test_t_intervals_are_the_textbook_ones():

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from itertools import combinations
-from math import log, log2
+from math import log
 from pathlib import Path
 
 import numpy as np
@@ -36,12 +36,6 @@ def labelled(answers, right, **columns):
     groups = Groups.of(answers, **columns)
     truth = [float(a is not None and a == r) for group, r in zip(answers, right) for a in group]
     return groups, np.array(truth)
-
-
-def test_overlap_golden():
-    case = GOLDEN["token_overlap"]
-    found = rollout_overlap(case["token_ids"])
-    np.testing.assert_allclose(found, case["expected_mean_over_pairs"]["multi"], **EXACT)
 
 
 @settings(deadline=None)
@@ -112,14 +106,6 @@ def test_bins_hold_equal_mass_and_ties_stay_together():
     assert len(set(bins[:1000])) == 1
     assert len(set(bins)) == 2  # the zeros hold ten elevenths of the mass
     assert quantile_bins(np.array([3.0, 1.0, 3.0]), np.ones(3), 24).tolist() == [1, 0, 1]
-
-
-def test_information_of_a_symmetric_channel():
-    """A binary symmetric channel with error e has capacity 1 - H(e)."""
-    truth = np.repeat([0, 0, 1, 1], [9, 1, 1, 9])
-    seen = np.repeat([0, 1, 0, 1], [9, 1, 1, 9])
-    capacity = 1 + 0.1 * log2(0.1) + 0.9 * log2(0.9)
-    assert mutual_information(truth, seen).bits == pytest.approx(capacity)
 
 
 def test_majority_bias_by_hand():
