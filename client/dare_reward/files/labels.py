@@ -14,6 +14,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -67,7 +68,7 @@ class LabelFile:
             tell(f"{file} holds no labels yet")
             return
         broken: tuple[int, RequestError] | None = None
-        try:
+        with closing(values):
             for number, value in values.items:
                 if broken is not None:
                     raise RequestError(f"{file}: {values.unit} {broken[0]}: {broken[1]}", code="labels")
@@ -78,8 +79,6 @@ class LabelFile:
                 if label is not None:
                     self.labels.pop(label.group_id, None)
                     self.labels[label.group_id] = label
-        finally:
-            values.close()
         if broken is not None:
             tell(f"{file}: left out {values.unit} {broken[0]}, which is cut off")
         if not self.labels and not empty:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any
 
 from ..errors import RequestError
@@ -22,15 +23,12 @@ class PromptFile:
         self.prompts: dict[str, str] = {}
         self._joined: set[str] = set()
         self._bare: list[str] = []  # groups that stay without a prompt
-        records = open_records(file)
-        try:
+        with closing(open_records(file)) as records:
             for number, value in records.items:
                 place = f"{file}: {records.unit} {number}"
                 name, prompt = _prompt(value, place)
                 if self.prompts.setdefault(name, prompt) != prompt:
                     raise RequestError(f"{place}: {name[:64]!r} had another prompt above", code="prompts")
-        finally:
-            records.close()
 
     def join(self, group: Mapping[str, Any]) -> dict[str, Any]:
         """The group with its prompt; one that has a prompt keeps it."""
