@@ -26,9 +26,9 @@ from .estimators.method import Method
 from .params import Spec, resolve
 
 EXPERIMENTAL = Spec(
-    "allow_experimental",
-    bool,
-    False,
+    name="allow_experimental",
+    type=bool,
+    default=False,
     doc="accept a method with constants or signs that could not be verified",
     source="docs/methods.md",
 )

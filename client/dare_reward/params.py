@@ -13,7 +13,7 @@ import math
 import re
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl
@@ -44,22 +44,16 @@ class Param:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec(Param):
     """One parameter: `type` is float, int, bool, str or tuple (different names); `choices` are the literal values of a
     str or int, `le` is the length of a str at most, and `words` say what its `pattern` allows."""
 
-    name: str
+    name: str = ""
     type: type
     default: Any
     choices: tuple[Any, ...] = ()
     optional: bool = False
-    doc: str = ""
-    ge: float | None = None
-    gt: float | None = None
-    le: float | None = None
-    lt: float | None = None
-    source: str = ""
     pattern: str = ""
     words: str = ""
 
@@ -207,4 +201,4 @@ def _spec(name: str, hint: Any, default: Any) -> Spec:
         hint = next(a for a in get_args(hint) if a is not type(None))
     choices = get_args(hint) if get_origin(hint) is Literal else ()
     kind = type(choices[0]) if choices else get_origin(hint) or hint
-    return Spec(name, kind, default, choices, optional, param.doc, param.ge, param.gt, param.le, param.lt, param.source)
+    return Spec(**asdict(param), name=name, type=kind, default=default, choices=choices, optional=optional)

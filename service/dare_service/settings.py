@@ -36,13 +36,13 @@ class SettingsError(DareError, ValueError):
 def _setting(default: Any, why: str, *, choices: tuple[str, ...] = (), **limits: Any) -> Any:
     """A number has a range: outside of it the service would start and then serve nobody, or never stop."""
     usual: dict[type, dict[str, Any]] = {float: {"ge": 0.01, "le": 86_400}, int: {"ge": 1, "le": 1 << 30}}
-    spec = Spec("", type(default), default, choices, doc=why, **usual.get(type(default), {}) | limits)
+    spec = Spec(doc=why, type=type(default), default=default, choices=choices, **usual.get(type(default), {}) | limits)
     return field(default=default, metadata={"spec": spec})
 
 
 def _bound(default: Any, why: str) -> Any:
     """What bounds the service and no environment sets."""
-    return field(default=default, metadata={"spec": Spec("", type(default), default, doc=why), "bound": True})
+    return field(default=default, metadata={"spec": Spec(doc=why, type=type(default), default=default), "bound": True})
 
 
 @dataclass(frozen=True)

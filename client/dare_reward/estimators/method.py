@@ -27,9 +27,9 @@ ANSWER: Final = "answer"
 LAST: Final = "last="
 FALLBACK: Final = "trace_entropy"  # flag of groups, and share of their answered rollouts, that fell back to the trace
 OVER: Final = Spec(
-    "over",
-    str,
-    TRACE,
+    name="over",
+    type=str,
+    default=TRACE,
     doc="tokens whose mean entropy counts: all (trace), the answer's and the one that ends it (answer), or the last K "
     "(last=K). A rollout without them counts with its trace",
     source="Eq. 9 has the trace; answer: ours, docs/parameters.md; last: RENT, arXiv:2505.22660",
