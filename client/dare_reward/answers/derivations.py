@@ -17,14 +17,15 @@ import re
 
 from .._pattern import pattern
 from .extraction.statements import stated_value
-from .markup import group_end
+from .markup import INSIDE
 
 _IMPLIES = pattern(r"\\(?:implies|Rightarrow|Longrightarrow|therefore)(?![A-Za-z])|⇒|⟹|∴")
 _ROWS = pattern(
     r"\\begin\{(?P<name>aligned|align\*?|gathered|gather\*?|array)\}(?P<rows>.*)\\end\{(?P=name)\}", re.DOTALL
 )
 _ROW = pattern(r"\\\\(?:\[[^\]]{0,12}\])?")
-_TEXT = pattern(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*+(?=\{)")
+_COMMAND = r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*+"
+_TEXT, _TEXTS = pattern(_COMMAND + r"(?=\{)"), pattern(_COMMAND + rf"\{{({INSIDE})\}}", re.DOTALL)
 _WORD = pattern(r"[A-Za-z]{2}")
 _WORDS = pattern(r"[A-Za-z]{3,}")
 _SPACE = pattern(r"\\(?:[,;:! ]|q?quad(?![a-z]))|~|\\\\|&")
@@ -89,18 +90,10 @@ def _prose(s: str) -> str | None:
     """Texts as plain words, what stands between them as formulas in dollars."""
     if "$" in s or "\\(" in s or "\\" not in s:
         return s if len(_WORDS.findall(s)) > 1 else None  # "x is 5" is no sentence
-    if not _TEXT.search(s):
+    parts = _TEXTS.split(s)
+    if len(parts) == 1 or any(_TEXT.search(formula) for formula in parts[::2]):
         return None
-    out: list[str] = []
-    at = 0
-    for m in _TEXT.finditer(s):
-        if m.start() < at:
-            continue
-        if (end := group_end(s, m.end())) is None:
-            return None
-        out += [_formula(s[at : m.start()]), s[m.end() + 1 : end - 1]]
-        at = end
-    return "".join([*out, _formula(s[at:])])
+    return "".join(part if n % 2 else _formula(part) for n, part in enumerate(parts))
 
 
 def _formula(s: str) -> str:
