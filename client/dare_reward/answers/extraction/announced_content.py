@@ -167,10 +167,6 @@ def exact_phrase(text: str, announcement: Announcement) -> Phrase | None:
 
 def _line(body: str, announcement: Announcement) -> str:
     line = body.partition("\n")[0]
-    if line.rstrip().endswith(("\\]", "\\)")) and line.count("\\[") + line.count("\\(") < line.count(
-        "\\]"
-    ) + line.count("\\)"):
-        line = line.rstrip()[:-2]  # \[Answer: 68\]
     return line.partition("|")[0] if announcement.link == "cell" else line
 
 

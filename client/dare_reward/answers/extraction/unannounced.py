@@ -26,9 +26,6 @@ _TALKS = pattern(rf"\b(?:{english('talks')})|n['’]t\b|[?？…:：,]\s*+\Z", r
 # "(B) No" is an option with its text, "(B) is wrong" none.
 _HIGHLIGHTED = pattern(r"\*\*([^*\n]{1,80})\*\*")
 _AMOUNT = pattern(r"[-−]?[$€£]?\d[\d,]*+(?:\.\d++)?(?=\s[a-z(])")
-_DENIES = pattern(
-    r"\b(?:is|are|was|were|does|do|did|can|have|has)\s(?:not|never|no)\b|\b(?:cannot|none)\b", re.IGNORECASE
-)
 _SUBJECT = r"(?:The|An?|My|Our|His|Her|Its|Their)\s(?:[^\s.:;?!'\"“‘]++\s){1,20}?"
 _WHAT = r"(?!an?\b|in\b|at\b|to\b)(?P<what>[^,;:.!?\n]{1,60}(?:\.[^\s.]+)?)(?:,\s[^.]*)?+\.?"
 _NAMES = pattern(rf"{_SUBJECT}(?:is|are|was|were)(?:\s{_WHAT}|:\s(?P<listed>[^.;:!?\n]{{1,120}})\.?)")
@@ -124,7 +121,7 @@ def lone_line(text: str) -> str | None:
     value.
     """
     line = text.strip()
-    if not line or len(line) > REPLY or "\n" in line or _TALKS.search(line) or _DENIES.search(line):
+    if not line or len(line) > REPLY or "\n" in line or _TALKS.search(line):
         return None
     if (found := _HIGHLIGHTED.findall(line)) and len(set(found)) == 1:
         return (_AMOUNT.match(found[0]) or [found[0]])[0].strip(" .:")
