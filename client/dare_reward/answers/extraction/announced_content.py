@@ -10,9 +10,9 @@ from ..languages import alternatives, english
 from ..markup import undecorated
 from .announcements import Phrase
 from .fields import is_placeholder
-from .lines import ABBREVIATION, Span, display, sentence, spans
+from .lines import ABBREVIATION, display, sentence, spans
 from .prose_values import COPULA, UNREAD, last_side, plain_content
-from .statements import conclusion_of, items, of_several, said_in_words
+from .statements import conclusion, items
 
 if TYPE_CHECKING:
     from .announcements import Announcement
@@ -40,16 +40,13 @@ _BOLD_FIRST = pattern(r"([^*\n]++)\*\*(?:\s?[,(]|\s[–—-]\s|\s(?:because|sinc
 _NUMBER = pattern(r" ?(-?\d++(?:\.\d++)?)\.?[^\S\n]*+(?=\n|\Z)")
 _FOLLOWS = pattern(r"(?:as follows|the following|given below|simply|therefore|thus)\s*:?\s+", re.IGNORECASE)
 _VALUE = pattern(r"[-−+($\\\d]|[a-z]\b")
-_NAME = pattern(r"[A-Za-z]")
 _REPEATING = pattern(r"[-−]?\d*+\.\d{2,}+(?:\.\.\.|…)(?!\w)")
 _OF_FORM = pattern(r"(?:of|in) the form\b")
 _DISPLAYS = ("\\[", "$$", "\\begin{")
-_LINK = pattern(r"(?:\b(?:is|are|equals|gives)\b|=)\s*+(?:(?:approximately|about|exactly)\s)?", re.IGNORECASE)
 _MODAL = pattern(r"(?:should|must|has to|would|will) be", re.IGNORECASE)
 _CONSTRAINT = pattern(
     rf"(?:an?\s)?(?:non-?\w+|{english('kinds of value')})\b(?!\s[-\d$\\])|{english('bounds')}", re.IGNORECASE
 )
-_WORDED = pattern(r"(?<!\\)[A-Za-z]{2}")
 _SAYS = pattern(r"[^\W_]|[∅∞√]")
 
 
@@ -109,22 +106,6 @@ def _from_sentence(text: str, announcement: Announcement, line: str, start: int,
         content = plain_content(sentence(line[instead.end() :], [])[0]) or content
         denied = False
     return Phrase(content, denied)
-
-
-def conclusion(line: str, *, strict: bool, alone: bool) -> str | None:
-    """What a line says first: a value, a formula that its words lead to, what it states, unless `strict` few words.
-
-    `alone`: no more than its first sentence is there.
-    """
-    said = sentence(line, found := spans(line))[0]
-    content = plain_content(said) if found else None
-    if content is None:
-        content = _led_to(said, found)
-    if content is None and not strict and _WORDED.search(said) and said[:1] not in "$\\":
-        content = (conclusion_of(line) if said[:1].isalpha() else None) or of_several(said)
-    if content is None:
-        content = plain_content(said, strict=strict)
-    return said_in_words(said, alone=alone) if content is None and not strict else content
 
 
 def text_phrase(text: str, announcement: Announcement) -> Phrase | None:
@@ -200,15 +181,6 @@ def _fillers(said: str) -> int:
             break
         at = filler.end()
     return at
-
-
-def _led_to(said: str, found: list[Span]) -> str | None:
-    """The formula that words lead to: the first behind the last link, else the first of all."""
-    link = max((end.end() for end in _LINK.finditer(said)), default=-1) if found else -1
-    inside = [a for a, b, name in found if b <= len(said) and (a == link or not _NAME.fullmatch(name))]
-    if not inside or not any(map(str.isalpha, said[: inside[0]])):
-        return None
-    return plain_content(said[next((at for at in inside if 0 <= link <= at), inside[0]) :])
 
 
 def _is_last(text: str, announcement: Announcement) -> bool:

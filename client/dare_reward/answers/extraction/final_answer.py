@@ -19,7 +19,7 @@ from ..cleanup import peel
 from ..languages import alternatives, pointed
 from ..markup import without_html
 from ..number_words import told
-from .announced_content import conclusion, exact_phrase, math_phrase, text_phrase
+from .announced_content import exact_phrase, math_phrase, text_phrase
 from .announced_letters import announced_letter, last_letter, names_several
 from .announcements import NEAR, Phrase, announcements, holding, lowered
 from .boxes import boxes, last_mark, listed, plain_box
@@ -28,7 +28,7 @@ from .frame import before_explanation, final_turn, is_plain, parts
 from .lines import spans
 from .program_output import announced_literal, marked_literal
 from .prose_values import UNREAD, WORDS
-from .statements import concluding_value, verdict
+from .statements import concluding_value, conclusion, verdict
 from .unannounced import last_line, lone_line, unannounced_letter, unannounced_value
 from .values import PLAIN, readable
 
@@ -284,7 +284,7 @@ def _inside(content: str) -> str | None:
         return value
     if "\n" in content or len(content.split()) > WORDS:
         return None
-    return conclusion(content, strict=False, alone=True) or None
+    return conclusion(content) or None
 
 
 def _items(content: str) -> str:

@@ -19,7 +19,7 @@ from ..._pattern import pattern
 from ..languages import english
 from ..markup import undecorated
 from ..number_words import spoken_number
-from .lines import spans
+from .lines import Span, sentence, spans
 from .prose_values import COPULA, TAIL_JUNK, UNREAD, WORDS, last_side, plain_content, unit_after
 from .values import Value, readable, values
 
@@ -50,6 +50,8 @@ _ITEM = pattern(r"(?:[-*•]|\(?\d{1,2}[.)])")
 _NEAR, _LINES = 2_000, 5  # characters and lines at the end in which the last sentence stands
 _DOLLARS = pattern(r"(?<!\\)\$(?!\d)")  # of formulas, not of money
 _RESULT = pattern(r"=[\s$\\(*]*[-−]?\d[\d.,]*%?(?:\s(?!and\b|then\b|so\b|which\b|but\b)[^\W\d_]+){0,3}\s*\Z")
+_EQUALS = pattern(r"(?:\b(?:is|are|equals|gives)\b|=)\s*+(?:(?:approximately|about|exactly)\s)?", re.IGNORECASE)
+_TWO_LETTERS = pattern(r"(?<!\\)[A-Za-z]{2}")
 _WORDED = pattern(r"[^\W\d_]{3,}")
 _ENDS = (".", "!", "**", "$", "\\)", "∎")
 _SENTENCES = pattern(r"(?<=[.!?])\s+(?=[A-Z$\\*])")
@@ -90,33 +92,50 @@ _COMMAND = pattern(r"\\[A-Za-z]+")
 _LETTER = pattern(r"[A-Za-z]")
 
 
-def said_in_words(sentence: str, *, alone: bool) -> str | None:
-    """What an announced sentence says: the value that it states, else its words, if they are few.
+def conclusion(line: str, *, strict: bool = False, alone: bool = True) -> str | None:
+    """What a line says first: a value, a formula that its words lead to, what it states, unless `strict` few words.
 
-    `alone`: nothing follows it. What more follows may be an explanation, and its first sentence the start of it: "We
-    first buy 12."
+    `alone`: no more than its first sentence is there. What more there is may be an explanation, and the sentence the
+    start of it: "We first buy 12."
     """
-    if len(sentence.split()) > 3 * WORDS or _CUT_OFF.match(sentence):
-        return None
-    if verdict := _VERDICT.match(sentence):
-        return verdict[0]
-    explains = _EXPLAINS.match(sentence) is not None and _REAL.match(sentence) is None
-    _, colon, after = sentence.rpartition(": ")
-    if colon and (content := plain_content(after)):
+    said = sentence(line, found := spans(line))[0]
+    content = plain_content(said, strict=not found and strict)
+    if found and (content is not None or (content := _led_to(said, found)) is not None):
         return content
-    clause = None if explains else _CLAUSES.search(sentence)
-    if clause and not _WHO.match(clause[0]):
-        sentence = sentence[: clause.start()]
-    if not explains or alone:
-        value = stated_value(sentence)
-        if value is not None:
-            return value
-    content = COPULA.sub("", sentence.strip(TAIL_JUNK)).rstrip("}")
+    if strict or _CUT_OFF.match(said):
+        return content
+    if verdict := _VERDICT.match(said):
+        return verdict[0]
+    explains = _EXPLAINS.match(said) is not None and _REAL.match(said) is None
+    clause = _CLAUSES.search(said)
+    ends = clause and not explains and not _WHO.match(clause[0]) and "so" not in clause[0]
+    cut = said[: clause.start()] if clause and ends else said
+    value = _concluded(line) if said[:1].isalpha() else None
+    if value is None and content is None:
+        value = stated_value(cut) if alone or not explains else None
+    elif value is None and len(_values(cut)) > 1 and not _NUMBERED.match(cut) and _TWO_LETTERS.search(said):
+        value = stated_value(cut)  # of several the one that it states
+    if value is None:
+        value = content
+    return _words(cut, alone=alone) if value is None and not explains else value
+
+
+def _led_to(said: str, found: list[Span]) -> str | None:
+    """The formula that words lead to: the first behind the last link, else the first of all."""
+    link = max((end.end() for end in _EQUALS.finditer(said)), default=-1)
+    inside = [a for a, b, name in found if b <= len(said) and (a == link or not _NAME.fullmatch(name))]
+    if not inside or not any(map(str.isalpha, said[: inside[0]])):
+        return None
+    return plain_content(said[next((at for at in inside if 0 <= link <= at), inside[0]) :])
+
+
+def _words(said: str, *, alone: bool) -> str | None:
+    """The words of a sentence, if they are few and lead to nothing."""
+    content = COPULA.sub("", said.strip(TAIL_JUNK))
     if (
-        explains
-        or (content.startswith("(") and ")" not in content)
+        (content.startswith("(") and ")" not in content)
         or len(content.split()) > WORDS
-        or (not alone and sentence.rstrip("* ").endswith(":"))
+        or (not alone and said.rstrip("* ").endswith(":"))
         or _LEADS_ON.search(content)
         or content in {"TBD", "TBA", "N/A"}
     ):
@@ -125,13 +144,6 @@ def said_in_words(sentence: str, *, alone: bool) -> str | None:
     if first is not None and not first.start and first.content is None:
         return UNREAD
     return content if any(c.isalnum() for c in content) else None
-
-
-def of_several(sentence: str) -> str | None:
-    """What a sentence with several values states; None where it has one, or is a step of several."""
-    clause = _CLAUSES.search(sentence)
-    said = sentence[: clause.start()] if clause and "so" not in clause[0] else sentence
-    return stated_value(said) if len(_values(said)) > 1 and not _NUMBERED.match(said) else None
 
 
 def concluding_value(text: str, *, ended: bool = False, follows: bool = False) -> str | None:
@@ -147,17 +159,17 @@ def concluding_value(text: str, *, ended: bool = False, follows: bool = False) -
     label = _LABEL.match(lines[-1])
     alone = lone_value(lines[-1][label.end() :]) if label else None
     if alone is None:
-        alone = items(lines) if _LISTED.fullmatch(lines[-1]) else lone_value(text) if text.count("=") == 1 else None
+        alone = items(lines) if _LISTED.fullmatch(lines[-1]) else None
     if alone is not None:
         return alone
     for line in reversed(lines[-_LINES:]):
         said = line.strip()
         if not (ended or said.endswith(_ENDS) or (_WORDED.search(said) and _RESULT.search(said))) or _is_open(said):
             return None
-        for sentence in reversed(_SENTENCES.split(said)):
-            if sentence and not _REMARK.match(sentence):
-                sure = ended or not _HEDGES.search(sentence)
-                return stated_value(_unstopped(sentence)) if sure and (_SO.match(sentence) or not follows) else None
+        for ending in reversed(_SENTENCES.split(said)):
+            if ending and not _REMARK.match(ending):
+                sure = ended or not _HEDGES.search(ending)
+                return stated_value(_unstopped(ending)) if sure and (_SO.match(ending) or not follows) else None
     return None
 
 
@@ -167,7 +179,7 @@ def _unstopped(sentence: str) -> str:
     return said[:-1] if said.endswith("!.") else said.rstrip(".! ")
 
 
-def conclusion_of(line: str) -> str | None:
+def _concluded(line: str) -> str | None:
     """What the last sentence of several on a line states, if it says itself that it concludes."""
     *before, last = _SENTENCES.split(line)
     return stated_value(_unstopped(last)) if before and _SO.match(last) else None
