@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from ..._pattern import pattern
 from ..choices import choice_letter, option_letters
 from ..cleanup import peel
-from ..languages import alternatives, pointed
+from ..languages import pointed
 from ..markup import without_html
 from ..number_words import told
 from .announced_content import exact_phrase, math_phrase, text_phrase
 from .announced_letters import announced_letter, last_letter, names_several
 from .announcements import NEAR, Phrase, announcements, holding, lowered
-from .boxes import boxes, last_mark, listed, plain_box
+from .boxes import EITHER, boxes, last_mark, listed, plain_box
 from .fields import Mark, is_undecided
 from .frame import before_explanation, final_turn, is_plain, parts
 from .lines import spans
@@ -43,7 +43,6 @@ _READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase}
 _NUMBER = pattern(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
 _WORDS = pattern(r"(?<!\\)[A-Za-z]{3,} ")
 _SENTENCE_ENDS = (".", "!", "$", "**", "\\)", "\\]", "。")
-_OR = pattern(rf"\}}[\s$*.,)]{{0,6}}+(?:{alternatives('or')})[\s$*(]{{0,6}}+\\f?box")
 EMPTY: Final = "empty"
 WHY_NONE: Final[Mapping[str, str]] = {
     EMPTY: "there is no text, or none that counts",
@@ -202,9 +201,10 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
         if mark.content is None:
             return _CUT_OFF
         source: Source = "box" if mark.source == "box" else "tag"
-        if (letter := choice_letter(mark.content, letters)) is not None:
-            return _UNCLEAR if source == "box" and _either(text, mark, letters) else Extraction(letter, source)
-        if names_several(mark.content, letters):
+        content = listed(text, mark, EITHER) if source == "box" else mark.content
+        if (letter := choice_letter(content, letters)) is not None:
+            return Extraction(letter, source)
+        if names_several(content, letters):
             return _UNCLEAR
         if (letter := _letter_near(text, mark.content, source, letters)) is not None:
             return Extraction(letter, source)
@@ -217,16 +217,6 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
     if not letter:
         return _LIMITED if closed_only else _UNCLEAR
     return Extraction(letter, "phrase")
-
-
-def _either(text: str, mark: Mark, letters: tuple[str, ...]) -> bool:
-    r"""Whether the last box is one of two: "\boxed{A} or \boxed{B}"."""
-    content = mark.content or ""
-    if text.count("box", max(0, mark.end - len(content) - 60), mark.end) < 2:
-        return False
-    both = boxes(text, 2)
-    pair = [choice_letter(box.content or "", letters) for box in both]
-    return len(pair) == 2 and None not in pair and pair[0] != pair[1] and _OR.match(text, both[1].end) is not None
 
 
 def _letter_near(text: str, content: str, source: str, letters: tuple[str, ...]) -> str | None:
