@@ -9,7 +9,7 @@ from ..._pattern import pattern
 from ..languages import JOINED, LANGUAGES, alternatives, every
 from ..markup import INSIDE, undecorated
 from ..tables import listed
-from .lines import spans
+from .lines import masked, spans
 from .values import Value, is_operand, values
 
 WORDS = 12  # a longer run of words after "Answer:" is an explanation
@@ -44,7 +44,6 @@ _OPAQUE = pattern(rf"\{{{INSIDE}\}}|[_^][^\W\d_]++", re.DOTALL)  # what looks li
 _BRACKET = pattern(r"[()\[\]{}]")
 _JOINT_END = pattern(r"(?:\s+|(?<=[,;]))(?:and|or)\Z")
 _GROUPED = pattern(r"(?<=\d),(?=\d{3}(?!\d))")
-_FORMULA = "\ue000"  # stands for each character of a formula in dollars
 UNREAD = ""  # a value that is there and that nobody can read
 
 
@@ -54,8 +53,8 @@ def plain_content(sentence: str, *, strict: bool = True) -> str | None:
     `UNREAD` where something is done to it in words: "2 over 3", "2 and a half".
     """
     said = _LIST.sub(", ", sentence.strip().strip('*_`"“”«»').strip())
-    if (masked := _masked(said))[:1] != _FORMULA:
-        if masked.startswith(("\\(", "\\[")) or (masked.startswith("$") and not re.match(r"\$\s?[\d.]", masked)):
+    if not (found := spans(said)) or found[0][0]:
+        if said.startswith(("\\(", "\\[")) or (said.startswith("$") and not re.match(r"\$\s?[\d.]", said)):
             return None  # a span that never closes is cut off
         said = _MINUS.sub("-", _MONEY.sub("", said))
     said = _AGAIN.split(said, maxsplit=1)[0]
@@ -63,13 +62,13 @@ def plain_content(sentence: str, *, strict: bool = True) -> str | None:
         return said.strip(TAIL_JUNK)
     if other := _NO_VALUE.match(said):
         return other["ratio"] or UNREAD
-    masked = _masked(said)
-    opaque = _OPAQUE.sub(lambda m: "0" * len(m[0]), masked)
+    outside = masked(said, found := spans(said))
+    opaque = _OPAQUE.sub(lambda m: "0" * len(m[0]), outside)
     words = next((word.start() for word in _PROSE.finditer(opaque) if word[0].lower() not in _FUNCTIONS), None)
-    begin, close = _balanced(masked[:words])
-    if masked[close : close + 1] == "{":
+    begin, close = _balanced(outside[:words])
+    if outside[close : close + 1] == "{":
         return None  # cut off inside a command
-    if words is None and _FORMULA not in masked:
+    if words is None and not found:
         return _expression(said[begin:close])
     return _first_value(said, begin, close, words, strict=strict)
 
@@ -109,13 +108,6 @@ def _listed(chunk: str, found: list[Value]) -> str:
     )
     parts = [value.content for value in found[: last + 1]]
     return UNREAD if None in parts else last_side(", ".join(p for p in parts if p))
-
-
-def _masked(said: str) -> str:
-    """`said` with a character of its own in place of each of its formulas'."""
-    for start, end, _ in spans(said):
-        said = said[:start] + _FORMULA * (end - start) + said[end:]
-    return said
 
 
 def _balanced(chunk: str) -> tuple[int, int]:

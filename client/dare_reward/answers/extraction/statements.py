@@ -19,7 +19,7 @@ from ..._pattern import pattern
 from ..languages import english
 from ..markup import undecorated
 from ..number_words import spoken_number
-from .lines import Span, sentence, spans
+from .lines import Span, masked, sentence, spans
 from .prose_values import COPULA, TAIL_JUNK, UNREAD, WORDS, last_side, plain_content, unit_after
 from .values import Value, readable, values
 
@@ -221,10 +221,7 @@ def lone_value(line: str) -> str | None:
 
 def _is_open(line: str) -> bool:
     """Whether a formula of the line never closes, or it is the mark of an item that never came."""
-    left = list(line)
-    for start, end, _ in spans(line):
-        left[start:end] = " " * (end - start)
-    rest = "".join(left)
+    rest = masked(line, spans(line))
     return (
         _DOLLARS.search(rest) is not None or rest.count("\\(") != rest.count("\\)") or _ITEM.fullmatch(line) is not None
     )
