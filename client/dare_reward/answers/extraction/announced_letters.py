@@ -45,7 +45,7 @@ _TAILS = (
     | {noun: Tail(pattern(_ES), ANYWHERE if not noun.isascii() else WORD) for noun in _ABROAD}
     | {verb: Tail(pattern(r"(?:ed)?(?![a-z])"), _SUBJECT) for verb in _VERBS}
     # "Eliminating A, C and D leaves B": what is left over, where the text says that the others went.
-    | {word: Tail(pattern(r"(?:\s(?:only|us|just|behind|with|me))*+(?![a-z])"), _WENT) for word in _LEFT}
+    | {word: Tail(pattern(r"(?:\s(?:only|us|just|behind|with|me))*+(?![a-z])"), _WENT, 160) for word in _LEFT}
     | {"one ": Tail(pattern(r"(?:is|would be)(?![a-z'’])"), pattern(rf"(?<![a-z])(?:{english('good')})\s\Z"))}
     | {word: Tail(pattern(rf"{_ES}|\s*+[:：]?"), ANYWHERE if not word.isascii() else WORD) for word in every("choose")}
 )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line", "option"]
-BEFORE, READ = 160, 400  # characters before and behind a word in which it is introduced and linked
+READ = 400  # characters behind a word in which it is linked
 TRIES = 48
 NEAR = 500  # characters at the end in which the last announcement mostly stands: searched before the rest
 LONGEST = 16  # no stem is longer
@@ -26,10 +26,11 @@ WORD, ANYWHERE = pattern(r"(?<![^\W\d_])\Z"), pattern(r"\Z")
 
 
 class Tail(NamedTuple):
-    """What must stand before and behind words that announce."""
+    """What must stand behind words that announce, and in the characters `near` before them."""
 
     after: re.Pattern[str]
     before: re.Pattern[str]
+    near: int = 24
 
 
 _EN = (
@@ -207,7 +208,7 @@ def _announcement(low: str, at: int, stem: str, tail: Tail) -> Announcement | No
     match = tail.after.match(low, at + len(stem), at + len(stem) + READ)
     if (
         match is None
-        or not tail.before.search(low, max(0, at - BEFORE), at)
+        or not tail.before.search(low, max(0, at - tail.near), at)
         or _NOT_SAID.search(low[max(0, at - 48) : at])
     ):
         return None

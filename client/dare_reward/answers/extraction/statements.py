@@ -112,7 +112,8 @@ def conclusion(line: str, *, strict: bool = False, alone: bool = True) -> str | 
     cut = said[: clause.start()] if clause and ends else said
     value = _concluded(line) if said[:1].isalpha() else None
     if value is None and content is None:
-        value = stated_value(cut) if alone or not explains else None
+        long = len(said.split()) > 3 * WORDS
+        value = stated_value(cut) if not long and (alone or not explains) else None
     elif value is None and len(_values(cut)) > 1 and not _NUMBERED.match(cut) and _TWO_LETTERS.search(said):
         value = stated_value(cut)  # of several the one that it states
     if value is None:
