@@ -43,6 +43,7 @@ _READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase}
 _NUMBER = pattern(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
 _WORDS = pattern(r"(?<!\\)[A-Za-z]{3,} ")
 _SENTENCE_ENDS = (".", "!", "$", "**", "\\)", "\\]", "。")
+SHORT = 2_000  # characters of a tag that are one formula, or one sentence
 EMPTY: Final = "empty"
 WHY_NONE: Final[Mapping[str, str]] = {
     EMPTY: "there is no text, or none that counts",
@@ -264,7 +265,8 @@ def _inside(content: str) -> str | None:
         return box.content
     if content.count('"') == 1:
         content = content.strip('" ')  # of JSON that was not written
-    if len(inside := spans(content)) == 1 and inside[0][:2] == (0, len(content)):
+    short = len(content) <= SHORT
+    if short and len(inside := spans(content)) == 1 and inside[0][:2] == (0, len(content)):
         return inside[0][2]
     if (phrase := _phrase(content, "math")) is not None:
         return phrase or None
@@ -272,7 +274,7 @@ def _inside(content: str) -> str | None:
         return content
     if (value := verdict(content) or concluding_value(content, ended=True)) is not None:
         return value
-    if "\n" in content or len(content.split()) > WORDS:
+    if not short or "\n" in content or len(content.split()) > WORDS:
         return None
     return conclusion(content) or None
 
