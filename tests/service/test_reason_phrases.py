@@ -37,7 +37,7 @@ def post(connection, target, body=BODY, *, token=None, method=b"POST"):
     [
         (b"?run=r", 422, "query.group_size: add group_size"),
         (b"?group_size=8", 422, "query.run: run= must hold nine digits or a UUID"),
-        (b"?group_size=8&run=r&alhpa=1", 422, "unknown parameter of the URL 'alhpa'. Did you mean alpha"),
+        (b"?group_size=8&run=r&alhpa=1", 422, "unknown parameter of the reward URL 'alhpa'. Did you mean alpha"),
         (b"?group_size=8&run=r&alpha=x", 422, "query.alpha: "),
         (b"?group_size=9999999&run=r", 422, "DARE_MAX_ROLLOUTS"),
         (b"/?group_size=8&run=r", 404, "without a slash"),
