@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..._pattern import pattern
-from ..languages import alternatives, english
+from ..languages import alternatives, english, every
 from ..markup import undecorated
-from .announcements import Phrase
 from .fields import is_placeholder
-from .lines import ABBREVIATION, display, sentence, spans
-from .prose_values import COPULA, UNREAD, last_side, plain_content
-from .statements import conclusion, items
+from .lines import ABBREVIATION, Span, display, sentence, spans
+from .prose_values import COPULA, UNREAD, last_side, plain_content, tail_link, unit_after
+from .statements import conclusion_of, items, of_several, said_in_words
+from .values import PLAIN
 
 if TYPE_CHECKING:
     from .announcements import Announcement
@@ -30,6 +31,7 @@ _FILLER = pattern(
 )
 _NOT = pattern(rf"(?:definitely |certainly |simply )?(?:no longer\b|{alternatives('not')})\s*+", re.IGNORECASE)
 _NOT_SO = pattern(r"(?:defined|possible|real|a real|enough|determin|finite|solvable)", re.IGNORECASE)
+_UNABLE = pattern(r"(?:determin|calculat|comput|found|given)", re.IGNORECASE)
 _INSTEAD = pattern(
     rf"(?:[\s,;](?:but rather|{alternatives('but')})|[,;.:—–]\s*(?:it is|it's|rather|instead))\s+(?=[-−($\\\d*])",
     re.IGNORECASE,
@@ -39,39 +41,71 @@ _BOLD_FIRST = pattern(r"([^*\n]++)\*\*(?:\s?[,(]|\s[–—-]\s|\s(?:because|sinc
 # By far the most common content, a number and nothing else on its line: what the long way would find too.
 _NUMBER = pattern(r" ?(-?\d++(?:\.\d++)?)\.?[^\S\n]*+(?=\n|\Z)")
 _FOLLOWS = pattern(r"(?:as follows|the following|given below|simply|therefore|thus)\s*:?\s+", re.IGNORECASE)
+_CRY = pattern(r"(\d{1,2}!)\.")  # 5!. is a factorial, "42!" a cry
+_BOX = pattern(r"\\boxed\s*+\{(.{0,60})\}", re.DOTALL)
+_FIELD = pattern(r"(?:\\*boxed)?\{+[A-Za-z_]\w++(?:[.:\[(][^{}]{0,40})?\}+[\"')]*+\Z")  # of a template, in code
 _VALUE = pattern(r"[-−+($\\\d]|[a-z]\b")
+_LEFT_SIDE = pattern(r"[^\W\d_]\s*=|[-−+]|\w\s*\\?in")
+_NAME = pattern(r"[A-Za-z]")
+_EQUALS = pattern(r"\s*+=\s*+")
+_JOINTS = frozenset({",", ", and", ", or", "、", *every("or")})
 _REPEATING = pattern(r"[-−]?\d*+\.\d{2,}+(?:\.\.\.|…)(?!\w)")
+_ABOUT = pattern(r"\b(?:form|(?:in terms|a multiple|a function|independent) of|divisible by|depend(?:s|ent) on)\Z")
+# "Final answer. The area is" before a displayed formula.
+_LEADS = pattern(r"\b(?:is|are|equals|equal to)(?:\s(?:therefore|thus|then|given by))?\s*+:?[\s*]*+\Z")
 _OF_FORM = pattern(r"(?:of|in) the form\b")
-_DISPLAYS = ("\\[", "$$", "\\begin{")
+_LEAD_CHARS = 120
 _MODAL = pattern(r"(?:should|must|has to|would|will) be", re.IGNORECASE)
 _CONSTRAINT = pattern(
     rf"(?:an?\s)?(?:non-?\w+|{english('kinds of value')})\b(?!\s[-\d$\\])|{english('bounds')}", re.IGNORECASE
 )
+_WORDED = pattern(r"(?<!\\)[A-Za-z]{2}")
 _SAYS = pattern(r"[^\W_]|[∅∞√]")
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Content of an announcement; `denied`: the text says that this is not the answer."""
+
+    content: str
+    denied: bool = False
 
 
 def math_phrase(text: str, announcement: Announcement) -> Phrase | None:
     """A `$…$` or `\\(…\\)` span, else an expression or number, else few words to the end of the sentence."""
-    link, denied = announcement.link, announcement.negated
-    if link in {"is", "colon"} and not denied and (number := _NUMBER.match(text, announcement.end)):
+    if (
+        announcement.link in {"is", "colon"}
+        and not announcement.negated
+        and (number := _NUMBER.match(text, announcement.end))
+    ):
         return Phrase(number[1])
+    return _math_words(text, announcement)
+
+
+def _math_words(text: str, announcement: Announcement) -> Phrase | None:
     body, fresh = _body(text, announcement)
-    if repeating := _REPEATING.match(body):
+    if not announcement.negated and (repeating := _REPEATING.match(body)):
         return Phrase(repeating[0])
-    if body.startswith(_DISPLAYS):
-        return Phrase(last_side(shown)) if (shown := display(body)) else None
+    if cry := _CRY.match(body):
+        return Phrase(cry[1], announcement.negated)
+    if body.startswith(("\\[", "$$", "\\begin{")):
+        shown = display(body)
+        return Phrase(last_side(shown)) if shown else None
     if fresh and (listed := _items(text, announcement)) is not None:
-        return Phrase(listed, denied)
+        return Phrase(listed, announcement.negated)
     line = _line(body, announcement)
     found = spans(line)
     said, asked = sentence(line, found)
-    below = body[len(line) :].lstrip()
-    if not found and link != "cell" and below.startswith(_DISPLAYS) and (shown := display(below)):
+    if asked:
+        return None
+    if not found and announcement.link != "cell" and (shown := _shown_below(line, body[len(line) :].lstrip())):
         return Phrase(last_side(shown))
     start = _fillers(said)
-    if asked or _is_form(text, announcement, said, start):
-        return None
-    return _from_sentence(text, announcement, line, start, alone=not _SAYS.search(body, len(said)))
+    return (
+        None
+        if _is_constraint(text, announcement, said, start)
+        else _from_sentence(text, announcement, line, start, fresh=fresh, alone=not _SAYS.search(body, len(said)))
+    )
 
 
 def _items(text: str, announcement: Announcement) -> str | None:
@@ -81,31 +115,61 @@ def _items(text: str, announcement: Announcement) -> str | None:
     return items(lines[:end]) if end > 1 else None
 
 
-def _is_form(text: str, announcement: Announcement, said: str, start: int) -> bool:
-    """Whether "the answer must be even" says only what it is like, or "is of the form" what it looks like."""
-    must = announcement.link == "is" and _MODAL.search(text, announcement.start, announcement.end)
-    return _OF_FORM.match(said, start) is not None or bool(must and _CONSTRAINT.match(said, start))
-
-
-def _from_sentence(text: str, announcement: Announcement, line: str, start: int, *, alone: bool) -> Phrase | None:
+def _from_sentence(
+    text: str, announcement: Announcement, line: str, start: int, *, fresh: bool, alone: bool
+) -> Phrase | None:
     """What the sentence that opens `line` announces or denies from `start` on."""
-    said, denied = sentence(line, spans(line))[0], announcement.negated
+    found = spans(line)
+    said, denied = sentence(line, found)[0], announcement.negated
     if announcement.link == "is" and (no := _NOT.match(said, start)) and _VALUE.match(said, no.end()):
         denied, start = True, no.end()
     if denied and _NOT_SO.match(said, start):
         can = "can" in text[announcement.start : announcement.end].lower()
-        return Phrase(("cannot be " if can else "not ") + said[start:].strip())  # "is not defined" denies nothing
-    content = conclusion(line[start:], strict=announcement.link in {"equals", "hash", "line"}, alone=alone)
-    if content is None or (content != UNREAD and is_placeholder(content)):
-        return None
-    if announcement.link == "hash" and not (
-        len(content) >= len(line.strip(" .*$")) - 8 or _is_last(text, announcement)
+        if can and _UNABLE.match(said, start):
+            return None
+        word = "cannot be " if can else "not "
+        return Phrase(word + said[start:].strip())  # "is not defined" denies nothing
+    content = _span_content(said, start, found)
+    if content is None:
+        content = conclusion_of(line[start:]) if _WORDED.match(said, start) else None
+        content = content or _plain(said[start:], announcement, fresh=fresh, alone=alone)
+        if content == UNREAD:
+            return Phrase(UNREAD, denied)
+    if (
+        not content
+        or _is_empty(content)
+        or _FIELD.match(content)
+        or (announcement.link == "hash" and not _is_result(text, announcement, line, content))
     ):
-        return None  # a Markdown heading
+        return None
     if denied and (instead := _INSTEAD.search(line, start, start + 80)) is not None:
-        content = plain_content(sentence(line[instead.end() :], [])[0]) or content
+        said = sentence(line[instead.end() :], [])[0]
+        content = _span_content(said, 0, spans(said)) or plain_content(said) or content
         denied = False
     return Phrase(content, denied)
+
+
+def _plain(said: str, announcement: Announcement, *, fresh: bool, alone: bool) -> str | None:
+    """What a sentence in plain characters says: of several values the one that it states, else what it begins with."""
+    strict = announcement.link in {"equals", "hash", "line"}
+    worded = not strict and _WORDED.search(said) is not None
+    content = (of_several(said) if worded else None) or plain_content(said, strict=strict)
+    return said_in_words(said, fresh=fresh, alone=alone) if content is None and not strict else content
+
+
+def _shown_below(line: str, after: str) -> str | None:
+    """The displayed formula that a line such as "The area is" leads to."""
+    if len(line) > _LEAD_CHARS or not after.startswith(("\\[", "$$")) or _LEADS.search(line) is None:
+        return None
+    return display(after)
+
+
+def _is_constraint(text: str, announcement: Announcement, said: str, start: int) -> bool:
+    """Whether "the answer must be even" says only what it is like, or "is of the form" what it looks like."""
+    if _OF_FORM.match(said, start):
+        return True
+    modal = announcement.link == "is" and _MODAL.search(text[announcement.start : announcement.end])
+    return bool(modal and _CONSTRAINT.match(said, start))
 
 
 def text_phrase(text: str, announcement: Announcement) -> Phrase | None:
@@ -148,6 +212,10 @@ def exact_phrase(text: str, announcement: Announcement) -> Phrase | None:
 
 def _line(body: str, announcement: Announcement) -> str:
     line = body.partition("\n")[0]
+    if line.rstrip().endswith(("\\]", "\\)")) and line.count("\\[") + line.count("\\(") < line.count(
+        "\\]"
+    ) + line.count("\\)"):
+        line = line.rstrip()[:-2]  # \[Answer: 68\]
     return line.partition("|")[0] if announcement.link == "cell" else line
 
 
@@ -181,6 +249,51 @@ def _fillers(said: str) -> int:
             break
         at = filler.end()
     return at
+
+
+def _span_content(said: str, start: int, found: list[Span]) -> str | None:
+    """The span at the start, or the one that the words lead to; spans joined by "and" are a list."""
+    inside = [span for span in found if start <= span[0] < len(said) and not _is_empty(span[2])]
+    if not inside:
+        return None
+    first, lead = inside[0], said[start : inside[0][0]].strip(" *_`\"'([")
+    if lead:
+        if _LEFT_SIDE.fullmatch(lead):
+            return f"{lead} {first[2]}" if lead.endswith("=") else lead + first[2]
+        if PLAIN.match(lead) or _ABOUT.search(lead):
+            return None
+        linked = 0 <= tail_link(said[: first[0]], start) == first[0]
+        if _NAME.fullmatch(first[2]) and not linked and not _EQUALS.match(said, first[1]):
+            return None  # "The largest $n$ is 34": the value comes later
+        link = tail_link(said, start)
+        first = next((span for span in inside if 0 <= link <= span[0]), first)
+    parts, end = [first[2]], first[1]
+    for here, stop, content in inside[inside.index(first) + 1 :]:
+        if said[end:here].strip().lower() not in _JOINTS:
+            break
+        parts.append(content)
+        end = stop
+    if len(parts) > 1:
+        return ", ".join(parts)
+    if _NAME.fullmatch(parts[0]) and (equals := _EQUALS.match(said, end)):
+        value = plain_content(said[equals.end() :])
+        return f"{parts[0]} = {value}" if value else parts[0]
+    content = last_side(parts[0])
+    unit = unit_after(said[end:]) if any(c.isdigit() for c in content) else ""
+    return f"{content} {unit}" if unit else content
+
+
+def _is_empty(content: str) -> bool:
+    """Whether a maths span is a box with nothing in it, `\\boxed{}` or `\\boxed{?}`."""
+    box = _BOX.fullmatch(content)
+    return box is not None and is_placeholder(box[1].strip())
+
+
+def _is_result(text: str, announcement: Announcement, line: str, content: str) -> bool:
+    """Whether `#### …` is GSM8K's last line and no heading: all of the line is the result, or it closes the text."""
+    return (len(content) >= len(line.strip(" .*$")) - 8 and re.match(r"\d+\.\s+\S", line) is None) or _is_last(
+        text, announcement
+    )
 
 
 def _is_last(text: str, announcement: Announcement) -> bool:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from itertools import chain, islice
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ..._pattern import pattern
-from ..choices import ALPHABET, names_species, plain
+from ..choices import names_species, plain
 from ..languages import PHRASES, alternatives, english, every
-from .announcements import ANYWHERE, NEAR, WORD, Announcement, Phrase, Tail, announcements, holding, lowered
+from .announcements import NEAR, announcements, descending, lowered
 from .unannounced import stands_alone
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 READ = 300  # characters after an announcement in which its letter may stand
 APART = 120  # two announcements farther apart than this do not contradict each other
-UNCLEAR = ""
 EVENTS = 24  # announcements looked at, from the end
 
 # Words that announce a letter, with what must follow them and what must stand before them.
@@ -34,26 +34,38 @@ _IS = (
 _ES = rf"(?:\s(?:{alternatives('correct')}))?\s*+(?:{alternatives('is')}|[:：—–-])"
 _NOUNS, _VERBS, _LEFT = (PHRASES[name] for name in ("nouns", "verbs", "leaves"))
 _OPTIONS = every("option")
-_ABROAD = tuple(stem for stem in _OPTIONS if stem not in _NOUNS)
-_WENT = pattern(english("excludes"))
+_ABROAD_ASCII = tuple(stem for stem in _OPTIONS if stem.isascii() and stem not in _NOUNS)
+_ABROAD = (*_ABROAD_ASCII, *(stem for stem in _OPTIONS if not stem.isascii()))
 _SUBJECT = pattern(
     r"(?:(?<![a-z])(?:i|we)(?:['’](?:ll|d|m|re)|\swould|\swill|\sam|\sare)?+\s|(?:\A|\n|[.!]\s)[\s*_]*+"
     r"(?:(?:so|thus|hence|therefore),?\s)?)\Z"
 )
-_TAILS = (
-    {noun: Tail(pattern(r"s?+(?![a-z])" + _IS), WORD) for noun in (*_NOUNS, "closest", "response")}
-    | {noun: Tail(pattern(_ES), ANYWHERE if not noun.isascii() else WORD) for noun in _ABROAD}
-    | {verb: Tail(pattern(r"(?:ed)?(?![a-z])"), _SUBJECT) for verb in _VERBS}
-    # "Eliminating A, C and D leaves B": what is left over, where the text says that the others went.
-    | {word: Tail(pattern(r"(?:\s(?:only|us|just|behind|with|me))*+(?![a-z])"), _WENT, 160) for word in _LEFT}
-    | {"one ": Tail(pattern(r"(?:is|would be)(?![a-z'’])"), pattern(rf"(?<![a-z])(?:{english('good')})\s\Z"))}
-    | {word: Tail(pattern(rf"{_ES}|\s*+[:：]?"), ANYWHERE if not word.isascii() else WORD) for word in every("choose")}
+# "Eliminating A, C and D leaves B": what is left over, where the text says that the others went.
+_WENT = pattern(english("excludes"))
+_GOOD = pattern(rf"(?<![a-z])(?:{english('good')})\s\Z")
+_TAILS: dict[str, re.Pattern[str]] = (
+    {noun: pattern(r"s?+(?![a-z])" + _IS) for noun in _NOUNS}
+    | {noun: pattern(_ES) for noun in _ABROAD}
+    | {verb: pattern(r"(?:ed)?(?![a-z])") for verb in _VERBS}
+    | {word: pattern(r"(?:\s(?:only|us|just|behind|with|me))*+(?![a-z])") for word in _LEFT}
+    | {
+        "closest": pattern(_IS),
+        "response": pattern(r"[*_\"']*+[:：]|\s(?:is|would be)(?![a-z'’])"),
+        "one ": pattern(r"(?:is|would be)(?![a-z'’])"),
+    }
+    | {word: pattern(rf"{_ES}|\s++" if word[0].islower() else rf"{_ES}|\s*+[:：]?") for word in every("choose")}
 )
-# Options called by name, without a word that announces: "option (E)", "вариант B".
-_MENTION = Tail(pattern(r"\s*+(?=[*_`\"'$\\({\[]*+[a-z](?![a-z]))"), ANYWHERE)
-_MENTIONED = dict.fromkeys((*_NOUNS, *_ABROAD, *every("answer")), _MENTION) | dict.fromkeys(
-    ("matches", "corresponds to"), Tail(pattern(r"\s*+(?=\([a-z](?![a-z]))"), ANYWHERE)
+_ASCII_STEMS = (*_NOUNS, *_ABROAD_ASCII, *_VERBS, *_LEFT, "closest", "response", "one ")
+_MENTION = pattern(r"\s*+(?=[*_`\"'$\\({\[]*+[a-zA-Z](?![a-zA-Z]))")
+_MENTIONED = (
+    *_NOUNS,
+    *_ABROAD_ASCII,
+    *(word for word in every("answer") if word.isascii()),
+    "matches",
+    "corresponds to",
 )
+_MENTIONED_ABROAD = (*_MENTIONED, *_ABROAD, *(word for word in every("answer") if not word.isascii()))
+_BRACKETED = frozenset({"matches", "corresponds to"})
 _FILL = (
     rf"(?:(?:{english('fills')}|{alternatives('adverb', 'so', 'answer', 'option', 'choose')}"
     rf"|{'|'.join(word for word in every('article') if len(word) > 1)}"
@@ -77,7 +89,9 @@ _STATED = pattern(
     r"(?:\sto be)?\s*+(?::\s*+\**+\s*+|\*\*\s?|(?=\([A-J]\)(?:\s\w|\.?\s*+\Z)))"
     r"(?P<open>\()?(?P<letter>[A-J])(?P<close>[.)])\s?\**+\s?+(?=[^\s*]|\Z)"
 )
+_OPTION_LINE = pattern(r"\n[\s*(]*+[A-J][.)]")
 _LIKELY = pattern(rf"\b(?:{english('likely')})|\bthe\b[^.\n]{{0,120}}\Z", re.IGNORECASE)
+_DOUBT = pattern(rf"\b(?:{english('doubts')})", re.IGNORECASE)
 _FORMULA = pattern(
     r"[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+×·]\s?[\w(]|/\s?(?:[\d(]|[A-Za-z](?![a-z]))|-\s?(?:\d|[A-Za-z](?![a-z]|\s[a-z]{2}))|\\(?:cdot|times|frac|cap|cup|to)"
     r"|_[\w{]|\(\w\))"
@@ -88,6 +102,8 @@ _JOINED = pattern(
 )
 _QUESTION = pattern(r"[)\]}*_.\"'\s]{0,6}+[?？]")
 _LIST = pattern(r"[^\n]*+\n[\s*(-]*+B(?:[).:]|[^\S\n]*+(?:\n|\Z))")
+# "statement b)" and "b), i.e. option A": a label inside the question, no option.
+_LABELS = pattern(english("labels"), re.IGNORECASE)
 _CAPITAL = pattern(r"(?:i\.e\.|[^.\n]){0,12}?(?:[Oo]ption|[Cc]hoice|[Aa]nswer)(?: is)?\s\(?[A-Z](?![A-Za-z])")
 _ARTICLE = pattern(rf"\s++(?!{english('goes on')})[a-zà-ÿ]")
 _AT_END = pattern(r"(?<=\s)\((?P<letter>[A-Z])\)\s*+(?=[.!]?\s*+(?:\n|\Z)|\.\s)")
@@ -127,21 +143,38 @@ _JOINERS = pattern(
 )
 
 
-def announced_letter(text: str, letters: Sequence[str]) -> str | None:
-    """The letter that the last announcement names; else the only option mentioned by name; else None.
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A letter that the text announces at `start`; `letter` None: several, or one that is no option."""
 
-    `UNCLEAR` where the last announcement names none or several.
-    """
+    start: int
+    end: int
+    letter: str | None
+    denied: bool = False
+
+
+def announced_letter(text: str, letters: Sequence[str]) -> str | None:
+    """The letter that the last announcement names; else the only option mentioned by name; else None."""
     near = max(0, len(text) - NEAR)
     said = _said(text, letters, near)
-    if near and ((last := holding(said)) is None or last.start < near + APART):
+    if near and ((at := _holding(said)) is None or said[at].start < near + APART):
         said = _said(text, letters, 0, None if said else near)
     said = said or _endorsed(text, letters)[::-1]
     if not said:
         return _only_mention(text, letters)
-    if (last := holding(said)) is None:
-        return None
-    return UNCLEAR if _contradicted(text, said, last) else last.content or UNCLEAR
+    at = _holding(said)
+    return None if at is None or _contradicted(text, said, at) else said[at].letter
+
+
+def _holding(said: list[Said]) -> int | None:
+    """The place in `said` of the last announcement that nothing after it takes back."""
+    denied: set[str | None] = set()
+    for i, last in enumerate(said):
+        if last.denied:
+            denied.add(last.letter)
+        elif last.letter is None or last.letter not in denied:
+            return i
+    return None
 
 
 def last_letter(text: str, letters: Sequence[str]) -> str | None:
@@ -156,64 +189,100 @@ def last_letter(text: str, letters: Sequence[str]) -> str | None:
 
 def names_several(content: str, letters: Sequence[str]) -> bool:
     """Whether a box says letters and nothing else, but no single option: "A, B", "A or B", "not B", K of A-J."""
-    words = _JOINERS.sub(" ", plain(content[:200])).split()
-    return bool(words) and all((len(w) == 1 and w in ALPHABET) or set(w) <= set(letters) for w in words)
+    rest = _JOINERS.sub("", plain(content[:200]))
+    return (
+        bool(rest)
+        and len(rest) <= 26
+        and rest.isascii()
+        and rest.isalpha()
+        and rest.isupper()
+        and _spaced(content, rest, letters)
+    )
 
 
-def _said(text: str, letters: Sequence[str], start: int, end: int | None = None) -> list[Phrase]:
-    """What announcements say whose words stand from `start` on and before `end`, from the last to the first."""
+def _spaced(content: str, rest: str, letters: Sequence[str]) -> bool:
+    standing = _LONE.findall(plain(content[:200]))
+    return len(standing) == len(rest) or set(rest) <= set(letters)
+
+
+def _said(text: str, letters: Sequence[str], start: int, end: int | None = None) -> list[Said]:
+    """Announcements whose words stand from `start` on and before `end`, from the last to the first."""
     low = lowered(text)
-    found: dict[int, Phrase] = {}
-    for place in islice(announcements(low, start, end), EVENTS):
-        said = _letter_at(text, place, letters) or _letter_in_line(text, place, letters)
+    found: dict[int, Said] = {}
+    for count, announcement in enumerate(announcements(text, low, start, end)):
+        if count >= EVENTS:
+            break
+        place = (announcement.start, announcement.end)
+        said = _letter_at(text, *place, letters) or _letter_in_line(text, *place, letters)
         if said is not None:
-            found |= _with_instead(text, said, letters)
-    others = (_letter_at(text, place, letters) for place in islice(announcements(low, start, end, _TAILS), EVENTS))
-    for said in chain(others, _stated(text, letters, start, len(text) if end is None else end)):
+            found |= _with_instead(text, replace(said, denied=True) if announcement.negated else said, letters)
+    for at, stem in descending(low, _ASCII_STEMS if text.isascii() else _TAILS, EVENTS, start, end):
+        match = _TAILS[stem].match(low, at + len(stem))
+        if match is None or not _introduced(low, at, stem):
+            continue
+        said = _letter_at(text, at, match.end(), letters)
         if said is not None:
             found.setdefault(said.end, said)
+    for said in _stated(text, letters, start, len(text) if end is None else end):
+        found.setdefault(said.end, said)
     return sorted(found.values(), key=lambda s: (s.end, s.start), reverse=True)
 
 
-def _stated(text: str, letters: Sequence[str], start: int, end: int) -> Iterator[Phrase]:
+def _stated(text: str, letters: Sequence[str], start: int, end: int) -> Iterator[Said]:
     """The letters of options that a sentence states under another noun: "The most likely diagnosis is (D) ..."."""
     for match in islice(_STATED.finditer(text, start, end), EVENTS):
-        whole = match["letter"] in letters and (match["close"] == "." or match["open"])
+        if match["letter"] not in letters or (match["close"] == ")" and not match["open"]):
+            continue
+        if names_species(text[match.end("letter") : match.end() + 40]):
+            continue
         before = text[max(0, text.rfind("\n", 0, match.start()), match.start() - 160) : match.start()]
-        if whole and not names_species(text[match.end("letter") : match.end() + 40]) and _LIKELY.search(before):
-            yield Phrase(match["letter"], start=match.start(), end=match.end("close"))
+        shown = "\n" in match[0] and _OPTION_LINE.search(text, match.end()) is None  # "is:", and the option below
+        if _LIKELY.search(before) and (shown or not _DOUBT.search(before)):
+            yield Said(match.start(), match.end("close"), match["letter"])
 
 
-def _endorsed(text: str, letters: Sequence[str]) -> list[Phrase]:
+def _endorsed(text: str, letters: Sequence[str]) -> list[Said]:
     """The letters of options that a text calls right, first to last."""
     found = []
     for match in islice(_ENDORSED.finditer(text), 64):
         alone = _NOT_ALONE.search(text, max(0, match.start() - 30), match.start()) is None
         if alone and not (match["open"] and not match["close"]):
             letter = match["letter"].upper()
-            found.append(Phrase(letter if letter in letters else None, start=match.start(), end=match.end("letter")))
+            found.append(Said(match.start(), match.end("letter"), letter if letter in letters else None))
     return found
 
 
-def _letter_at(text: str, place: Announcement, letters: Sequence[str]) -> Phrase | None:
-    """The letter right behind an announcement."""
-    match = _AT.match(text, place.end, place.end + READ)
+def _introduced(low: str, at: int, stem: str) -> bool:
+    """Whether what must stand before `stem` does: "I choose", "the best one is"."""
+    if stem in _VERBS:
+        return _SUBJECT.search(low, max(0, at - 12), at) is not None
+    if stem == "one ":
+        return _GOOD.search(low, max(0, at - 16), at) is not None
+    if stem in _LEFT:
+        return _WENT.search(low, max(0, at - 160), at) is not None
+    return not (stem.isascii() and at and low[at - 1].isalpha())
+
+
+def _letter_at(text: str, start: int, end: int, letters: Sequence[str]) -> Said | None:
+    """The letter right behind an announcement that ends at `end`."""
+    match = _AT.match(text, end, end + READ)
     if match is None:
         return None
-    letter, after = unicodedata.normalize("NFKC", match["letter"]), match.end()
-    if letter.islower() and _CAPITAL.match(text, after):
+    letter = unicodedata.normalize("NFKC", match["letter"])
+    if letter.islower() and (_LABELS.search(text, max(0, start - 2), end) or _CAPITAL.match(text, match.end())):
         return None
+    after = match.end()
     if not _stands(text, after, letter, bracketed=bool(match["close"])) and not (
         letter.islower() and stands_alone(text, match.start("letter"), after)
     ):
         return None
     letter = letter.upper()
-    joined = None if match["no"] else _JOINED.match(text, after, after + 80)
+    if match["no"]:
+        return Said(start, after, letter, denied=True)
+    joined = _JOINED.match(text, after, after + 80)
     second = joined["letter"] if joined else letter
     several = second != letter and (second in letters or len(second) > 1)
-    denied = place.negated or match["no"] is not None
-    content = letter if match["no"] or (letter in letters and not several) else None
-    return Phrase(content, denied, place.conditional, place.start, after)
+    return Said(start, after, None if several or letter not in letters else letter)
 
 
 def _stands(text: str, after: int, letter: str, *, bracketed: bool) -> bool:
@@ -228,30 +297,32 @@ def _stands(text: str, after: int, letter: str, *, bracketed: bool) -> bool:
     return not (_QUESTION.match(following) or (letter == "A" and _LIST.match(text, after, after + READ)))
 
 
-def _with_instead(text: str, said: Phrase, letters: Sequence[str]) -> dict[int, Phrase]:
+def _with_instead(text: str, said: Said, letters: Sequence[str]) -> dict[int, Said]:
     """`said`, and where it denies a letter the one that holds instead: "The answer is not B but C"."""
     match = _INSTEAD.match(text, said.end, said.end + READ) if said.denied else None
-    instead = None if match is None else _letter_at(text, Announcement(match.end(), match.end(), "option"), letters)
+    instead = None if match is None else _letter_at(text, match.end(), match.end(), letters)
     return {said.end: said} if instead is None else {instead.end: instead, said.end: said}
 
 
-def _letter_in_line(text: str, place: Announcement, letters: Sequence[str]) -> Phrase | None:
-    """ "The answer is 5 m (C)."; no option in "not listed" and "either A or D"."""
-    window = text[place.end : place.end + READ].partition("\n")[0]
+def _letter_in_line(text: str, start: int, end: int, letters: Sequence[str]) -> Said | None:
+    """ "The answer is 5 m (C)." and "... 5 m, which is option C"; no option in "not listed" and "either A or D"."""
+    window = text[end : end + READ].partition("\n")[0]
     if _UNLISTED.search(window):
-        return Phrase(None, place.negated, place.conditional, place.start, place.end)
-    closing = _AT_END.search(window)
-    if closing is None or window.count("(") != 1:
-        return None
-    letter = closing["letter"] if closing["letter"] in letters else None
-    return Phrase(letter, place.negated, place.conditional, place.start, place.end + closing.end())
+        return Said(start, end, None)
+    if (closing := _AT_END.search(window)) is not None and window.count("(") == 1:
+        letter = closing["letter"]
+        return Said(start, end + closing.end(), letter if letter in letters else None)
+    mentions = _mentions(window, lowered(window), letters)
+    if len({m.letter for m in mentions}) == 1 and not mentions[0].denied:
+        return Said(start, end + mentions[0].end, mentions[0].letter)
+    return None
 
 
-def _contradicted(text: str, said: list[Phrase], last: Phrase) -> bool:
-    """Whether the announcement next to the last names another letter, and nothing says which one holds."""
-    earlier = said[said.index(last) + 1 :]
-    before = next((s for s in earlier if not s.denied and s.end <= last.start), None)
-    if before is None or before.content == last.content:
+def _contradicted(text: str, said: list[Said], at: int) -> bool:
+    """Whether the announcement next to it names another letter, and nothing says which one holds."""
+    last = said[at]
+    before = next((s for s in said[at + 1 :] if not s.denied and s.end <= last.start), None)
+    if before is None or before.letter == last.letter:
         return False
     between = text[before.end : last.end].lower()
     return len(between) <= APART and _TAKEN_BACK.search(between) is None
@@ -260,9 +331,21 @@ def _contradicted(text: str, said: list[Phrase], last: Phrase) -> bool:
 def _only_mention(text: str, letters: Sequence[str]) -> str | None:
     """The option that is mentioned by name ("option (E)") if it is the only one, and nothing is said against it."""
     seen: set[str | None] = set()
-    for place in islice(announcements(lowered(text), tails=_MENTIONED), EVENTS):
-        if (said := _letter_at(text, place, letters)) is not None:
-            near = max(0, said.start - 24)
-            against = _DENIED_BEFORE.search(text, near, said.start) or _DENIED_AFTER.match(text, said.end)
-            seen.add(None if said.denied or against else said.content)
+    for said in _mentions(text, lowered(text), letters):
+        against = _DENIED_BEFORE.search(text, max(0, said.start - 24), said.start) or _DENIED_AFTER.match(
+            text, said.end
+        )
+        seen.add(None if said.denied or against else said.letter)
     return seen.pop() if len(seen) == 1 else None
+
+
+def _mentions(text: str, low: str, letters: Sequence[str]) -> list[Said]:
+    """ "option (E)", "вариант B": options called by name, last first."""
+    found = []
+    for at, stem in descending(low, _MENTIONED if text.isascii() else _MENTIONED_ABROAD, EVENTS):
+        match = _MENTION.match(text, at + len(stem))
+        if match is None or (stem in _BRACKETED and text[match.end()] != "("):
+            continue
+        if (said := _letter_at(text, at, match.end(), letters)) is not None:
+            found.append(said)
+    return found

@@ -6,33 +6,19 @@ quantifiers at one place, and the number of places tried is bounded: time is lin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from ..._pattern import pattern
 from ..languages import JOINED, LANGUAGES, VERB_LAST, alternatives, english, every
 
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
-Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line", "option"]
-READ = 400  # characters behind a word in which it is linked
+Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line"]
 TRIES = 48
 NEAR = 500  # characters at the end in which the last announcement mostly stands: searched before the rest
 LONGEST = 16  # no stem is longer
-WORD, ANYWHERE = pattern(r"(?<![^\W\d_])\Z"), pattern(r"\Z")
-
-
-class Tail(NamedTuple):
-    """What must stand behind words that announce, and in the characters `near` before them."""
-
-    after: re.Pattern[str]
-    before: re.Pattern[str]
-    near: int = 24
-
-
 _EN = (
     r"(?:s|e?d)?+(?![a-z])(?:\s(?:choice|option|letter)(?![a-z]))?+"
     r"[\"'*_`}\])]{0,6}+(?:[^\S\n]*+\((?![A-Za-z]\))[^()\n]{0,60}\))?+"
@@ -80,38 +66,38 @@ _ENGLISH = {
     "答": r"[*_`]{0,3}+[^\S\n]*+(?P<colon>[:：])",
 }
 _STEMS = [w for w in every("answer") if not any(w != shorter and w.startswith(shorter) for shorter in every("answer"))]
-# `A: 26` on a line of its own, unless it is the first of a list of options.
-_LINE = Tail(
-    pattern(r"(?:(?<=:)|(?:\*\*)?:)(?:\*\*)?[^\S\n]++(?![^\n]*+\n\s*+(?:\*\*)?b(?:\*\*)?[:.)])(?P<line>)"), ANYWHERE
-)
-_ANSWERS = (
-    {stem: Tail(pattern(_tail(stem)), WORD if stem.isascii() or stem == "답" else ANYWHERE) for stem in _STEMS}
-    | {stem: Tail(pattern(tail), WORD if stem.isascii() else ANYWHERE) for stem, tail in _ENGLISH.items()}
-    # GSM8K's `#### 42`; a Markdown heading of the fourth level looks the same and is sorted out by its content.
-    | {"####": Tail(pattern(r"(?!#)[^\S\n]*+(?P<hash>)"), pattern(r"(?:\A|[\n ])\Z")), "\na:": _LINE, "\n**a": _LINE}
-)
-_LINKS: dict[str, Link] = {"neg": "is", "is": "is", "of": "is", "next": "is"}
-_LINKS |= {"colon": "colon", "hash": "hash", "line": "line"}
-_THE = r"(?:(?:that|the|my|this|our|final|correct|right)\s++){0,4}+"
-# Who is not sure, who cites others, and who says how to answer: `e.g., "answer": "C"`, "Reply with "The answer is".
-_NOT_SAID = pattern(
-    rf"(?:(?<![a-z])(?:(?:{english('unsure')})\s++{_THE}|(?:{english('of others')})[^\S\n]++)"
-    r"|(?:\be\.g\.,?|\bfor example,?|\bsuch as|\b(?:format|form|output|response|reply)\s(?:should|must) be"
-    r"|\b(?:end|finish|reply|respond|conclude)\s(?:(?:your|my|the|this)\s)?(?:\w+\s)?with)[:\s]*[\"“'`]{1,2}"
-    rf"{_THE}|\baccording to (?:the|my|your|a) \w{{3,12}},? {_THE}"
-    r"|\b(?:many|some|most|people|students|others)\b[^.\n]{0,24}\b(?:think|say|believe|guess|assume|argue)\s"
-    rf"{_THE})\Z"
+_TAIL = {stem: pattern(tail) for stem, tail in ({stem: _tail(stem) for stem in _STEMS} | _ENGLISH).items()}
+_MARKS = ("####", "\na:", "\n**a")
+_ALL_STEMS = (*_TAIL, *_MARKS)
+_ASCII_STEMS = tuple(stem for stem in _ALL_STEMS if stem.isascii())
+_UNSURE = pattern(
+    rf"(?<![a-z])(?:(?:{english('unsure')})\s++(?:that\s++)?+(?:the\s++|my\s++|this\s++|our\s++)?+(?:(?:final|correct)\s++)?+"
+    rf"|(?:{english('of others')})[^\S\n]++)\Z"
 )
 _HEAD = pattern(
     r"(?:[\s#*_>\-=|]|\d++[.)]|step\s++\d++[:.]?+|\\(?:textbf|text|boldsymbol|mathbf|section|subsection)\*?\{"
     r"|\\\["
     rf"|(?:my|short|exact|numerical|{alternatives('article', 'correct', 'so')})[\s,_]*+|【|「)*+"
 )
+# `e.g., "answer": "C"` and "The output should be "The answer is (A)"" say how to answer.
+_QUOTED = pattern(
+    r"(?:\be\.g\.,?|\bfor example,?|\bsuch as|\b(?:format|form|output|response|reply)\s(?:should|must) be"
+    r"|\b(?:end|finish|reply|respond|conclude)\s(?:(?:your|my|the|this)\s)?(?:\w+\s)?with)[:\s]*[\"“'`]{1,2}"
+    r"(?:(?:the|my|final|correct)\s)*\Z"
+)
 # What holds under a condition, "if x were 2", or of a part, in brackets.
 _CONDITION = pattern(
     r"(?:\A|[.!?:\n(]\s*+)(?:(?:note|if|unless|without|suppose|supposing|assuming|had|were|under|for)\s(?![^\n]*\bthen\b)"
     r"[^.!?\n]{1,80}?,?\s|(?<=\())(?:the|our|my)\s(?:final\s|correct\s)?\Z"
 )
+_OTHERS = pattern(
+    r"\baccording to (?:the|my|your|a) \w{3,12},? the\s(?:(?:correct|right|final)\s)?\Z"
+    r"|\b(?:many|some|most|people|students|others)\b[^.\n]{0,24}\b(?:think|say|believe|guess|assume|argue)\s(?:that\s)?"
+    r"(?:the\s)?(?:(?:correct|right|final)\s)?\Z"
+)
+_HASH = pattern(r"####(?!#)[^\S\n]*+")
+_LINE = pattern(r"(?:\*\*)?a(?:\*\*)?:(?:\*\*)?[^\S\n]++")
+_LISTED = pattern(r"[^\n]*+\n\s*+(?:\*\*)?b(?:\*\*)?[:.)]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,44 +115,15 @@ class Announcement:
     conditional: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Phrase:
-    """What an announcement says, None for several options or one that is none; `denied`: that this is not the answer.
-
-    `start` and `end` are its places in the text, where somebody asks for them.
-    """
-
-    content: str | None
-    denied: bool = False
-    conditional: bool = False
-    start: int = 0
-    end: int = 0
-
-
-def holding(said: Iterable[Phrase]) -> Phrase | None:
-    """Of what announcements say, last first, the last that nothing takes back, and no conditional one if another is."""
-    denied, spare = set[str | None](), None
-    for phrase in said:
-        if phrase.denied:
-            denied.add(phrase.content)
-        elif phrase.content is None or phrase.content not in denied:
-            if not phrase.conditional:
-                return phrase
-            spare = spare or phrase
-    return spare
-
-
 def lowered(text: str) -> str:
     """`text` in lower case, place for place."""
     return (text.replace("İ", "I") if "İ" in text else text).lower()
 
 
 def descending(
-    low: str, stems: tuple[str, ...], tries: int, start: int = 0, end: int | None = None
+    low: str, stems: Iterable[str], tries: int, start: int = 0, end: int | None = None
 ) -> Iterator[tuple[int, str]]:
     """The last `tries` places from `start` on and before `end` where one of `stems` stands in `low`, last first."""
-    if low.isascii():
-        stems = _ascii(stems)
     part = low[start:] if end is None else low[start : end + LONGEST]
     places = {stem: at for stem in stems if (at := part.rfind(stem)) >= 0}
     size = len(part) if end is None else end - start
@@ -183,52 +140,66 @@ def descending(
             places[stem] = before
 
 
-@cache
-def _ascii(stems: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(stem for stem in stems if stem.isascii())
+def announcements(text: str, low: str, start: int = 0, end: int | None = None) -> Iterator[Announcement]:
+    """The announcements of `text` that begin from `start` on and before `end`, last first; `low` is `lowered(text)`."""
+    stems = _ASCII_STEMS if text.isascii() else _ALL_STEMS
+    for at, stem in descending(low, stems, TRIES, start, end):
+        announcement = (
+            _hash(low, at) if stem == "####" else _line(low, at + 1) if stem[0] == "\n" else _word(low, at, stem)
+        )
+        if announcement is not None:
+            yield announcement
+    if not start and (first := _line(low, 0)) is not None:
+        yield first
 
 
-def announcements(
-    low: str, start: int = 0, end: int | None = None, tails: Mapping[str, Tail] = _ANSWERS
-) -> Iterator[Announcement]:
-    """The announcements from `start` on and before `end`, last first; `low` is the text, `lowered`.
-
-    `tails`: of other words than those for an answer.
-    """
-    for at, stem in descending(low, tuple(tails), TRIES, start, end):
-        if (found := _announcement(low, at, stem, tails[stem])) is not None:
-            yield found
-    if not start and tails is _ANSWERS and low.startswith(("a:", "**a")):
-        first = _announcement("\n" + low[:READ], 0, "\na:" if low[0] == "a" else "\n**a", _LINE)
-        if first is not None:
-            yield replace(first, end=first.end - 1)
-
-
-def _announcement(low: str, at: int, stem: str, tail: Tail) -> Announcement | None:
-    match = tail.after.match(low, at + len(stem), at + len(stem) + READ)
-    if (
-        match is None
-        or not tail.before.search(low, max(0, at - tail.near), at)
-        or _NOT_SAID.search(low[max(0, at - 48) : at])
-    ):
+def _word(low: str, at: int, stem: str) -> Announcement | None:
+    if at and low[at - 1].isalpha() and (stem.isascii() or stem == "답"):
         return None
-    link = _link(low, at, match.lastgroup)
-    conditional = link is not None and _CONDITION.search(low, max(0, at - 120), at) is not None
-    return None if link is None else Announcement(at, match.end(), link, match.lastgroup == "neg", conditional)
+    match = _TAIL[stem].match(low, at + len(stem), at + len(stem) + 400)
+    before = low[max(0, at - 48) : at]
+    if match is None:
+        return None
+    if _UNSURE.search(before) or _QUOTED.search(before) or _OTHERS.search(before):
+        return None
+    found = {name for name, value in match.groupdict().items() if value is not None}
+    link = _link(low, at, before, found)
+    if link is None:
+        return None
+    conditional = _CONDITION.search(low, max(0, at - 120), at) is not None
+    return Announcement(at, match.end(), link, "neg" in found, conditional)
 
 
-def _link(low: str, at: int, name: str | None) -> Link | None:
+def _link(low: str, at: int, before: str, found: set[str]) -> Link | None:
     """What links the word at `at` to its content; None where the place says that it announces nothing."""
-    if name is None or name in _LINKS:
-        return _LINKS[name] if name else "option"
-    if name == "equals":
+    link: Link | None = None
+    if found & {"neg", "is", "of", "next"} or (found & {"bare", "alone"} and before.endswith("[")):
+        link = "is"
+    elif "colon" in found:
+        link = "colon"
+    elif "equals" in found:
         code = low.count("```", 0, at) % 2 or low[max(0, at - 5) : at] in {"\n    ", "\n\t"}
-        return None if code else "equals"  # an assignment in code is no announcement
-    if name in {"bare", "alone"} and low[max(0, at - 1) : at] == "[":
-        return "is"
-    line = low[low.rfind("\n", max(0, at - 200), at) + 1 : at]
-    if name == "cell":
-        return "cell" if "|" in line else None
-    if name == "bare" or not (_HEAD.fullmatch(line) or (name == "dot" and line.endswith("**"))):
+        link = None if code else "equals"  # an assignment in code is no announcement
+    elif found & {"cell", "heading", "dot", "dash", "alone"}:
+        line = low[low.rfind("\n", max(0, at - 200), at) + 1 : at]
+        if "cell" in found:
+            link = "cell" if "|" in line else None
+        elif _HEAD.fullmatch(line) or ("dot" in found and before.endswith("**")):
+            link = "is" if "alone" in found else "heading"
+    return link
+
+
+def _hash(low: str, at: int) -> Announcement | None:
+    """GSM8K's `#### 42`; a Markdown heading of the fourth level looks the same and is sorted out by its content."""
+    match = _HASH.match(low, at)
+    if match is None or (at and low[at - 1] not in "\n "):
         return None
-    return "is" if name == "alone" else "heading"
+    return Announcement(at, match.end(), "hash")
+
+
+def _line(low: str, at: int) -> Announcement | None:
+    """`A: 26` on a line of its own, unless it is the first of a list of options."""
+    match = _LINE.match(low, at)
+    if match is None or _LISTED.match(low, match.end(), match.end() + 400):
+        return None
+    return Announcement(at, match.end(), "line")

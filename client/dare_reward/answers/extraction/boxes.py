@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..._pattern import pattern
-from ..languages import alternatives, pointed
+from ..languages import pointed
 from ..markup import INSIDE, group_end
 from .fields import DIGITS, Mark, ends_field, is_placeholder, is_undecided, last_heading, last_key, last_tag
 
@@ -26,7 +26,6 @@ _FORM = pattern(r"\banswers?\s(?:as|in|within|using|of)?\s?(?:the\s)?form(?:at)?
 NEAR = 40  # characters between two boxes that are one list
 LED = 40  # characters before a box in which an announcement names its language
 _JOINT = pattern(r"\}[\s$)\]\\.]{0,8}+(?:,|and|,\s?and|(?<=\n)(?:[*_]{2})?\(?[b-h]\)[*_]{0,2})[\s$(\[\\]{0,8}f?")
-EITHER = pattern(rf"\}}[\s$*.,)]{{0,6}}+(?:{alternatives('or')})[\s$*(]{{0,6}}+\\f?")  # of options
 
 
 def last_mark(text: str) -> Mark | None:
@@ -85,14 +84,14 @@ def boxes(text: str, count: int) -> list[Mark]:
     return found
 
 
-def listed(text: str, last: Mark, joint: re.Pattern[str] = _JOINT) -> str:
-    r"""The content of the last box, with those that commas or "and", or other joints, join to it."""
+def listed(text: str, last: Mark) -> str:
+    r"""The content of the last box, with those that commas or "and" join to it: "\boxed{1} and \boxed{-2}"."""
     content, after = last.content or "", last
     contents, start = [content], last.end - len(content)
     others = boxes(text, SKIPPED)[1:] if text.count("box", max(0, start - NEAR), last.end) > 1 else ()
     for box in others:
         at = text.rfind("box", box.end, after.end - len(after.content or ""))
-        if box.content is None or at - box.end > NEAR or not joint.fullmatch(text, box.end, at):
+        if box.content is None or at - box.end > NEAR or not _JOINT.fullmatch(text, box.end, at):
             break
         contents.append(box.content)
         after = box

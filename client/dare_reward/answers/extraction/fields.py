@@ -55,10 +55,10 @@ _BRACKET = pattern(r"[\[\]{}]")
 _STRAY = pattern(r"<(?P<name>[|/]?[A-Za-z][\w|]{1,23})>[ \t]*+(?=\n|\Z)")
 _PLACEHOLDER = pattern(
     r"(?:[\s.…?_~,:$]|\\[ ,;:!_]|\\(?:l|c|v)?dots(?![a-z])|\\q?quad|\\(?:square|phantom|hspace|underline|text"
-    r"|mathrm|boxed)(?![a-z])|\\\Z|\{|\}|<?\[?(?:your |the |final |insert )*+(?:answer|ANSWER|result)(?: here)?\]?>?)*+"
+    r"|mathrm)(?![a-z])|\\\Z|\{|\}|<?\[?(?:your |the |final |insert )*+(?:answer|ANSWER|result)(?: here)?\]?>?)*+"
 )
 # `f"\\boxed{{{total}}}"`, in code that was written and not run.
-_TEMPLATE = pattern(r"(?:\\*boxed)?\{{1,3}[A-Za-z_]\w++(?:[.:\[(][^{}]{0,40})?\}+[\"')]*+")
+_TEMPLATE = pattern(r"\{\{[A-Za-z_]\w++(?:\([^(){}]*+\))?\}\}")
 _UNDECIDED = pattern(rf"(?<![^\W\d_])(?:{alternatives('undecided')})")
 _SAID = pattern(r"\\[A-Za-z]++|[{}*$\"“”`\\]|\A[\s(]++")
 DIGITS = frozenset("0123456789-")

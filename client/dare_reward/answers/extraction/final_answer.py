@@ -16,24 +16,23 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from ..._pattern import pattern
 from ..choices import choice_letter, option_letters
 from ..cleanup import peel
-from ..languages import pointed
+from ..languages import alternatives, pointed
 from ..markup import without_html
 from ..number_words import told
-from .announced_content import exact_phrase, math_phrase, text_phrase
+from .announced_content import Phrase, exact_phrase, math_phrase, text_phrase
 from .announced_letters import announced_letter, last_letter, names_several
-from .announcements import NEAR, Phrase, announcements, holding, lowered
-from .boxes import EITHER, boxes, last_mark, listed, plain_box
+from .announcements import NEAR, announcements, lowered
+from .boxes import boxes, last_mark, listed, plain_box
 from .fields import Mark, is_undecided
 from .frame import before_explanation, final_turn, is_plain, parts
-from .lines import spans
 from .program_output import announced_literal, marked_literal
 from .prose_values import UNREAD, WORDS
-from .statements import concluding_value, conclusion, verdict
+from .statements import concluding_value, verdict
 from .unannounced import last_line, lone_line, unannounced_letter, unannounced_value
-from .values import PLAIN, readable
+from .values import PLAIN, readable, values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..kinds import Kind
 
@@ -41,9 +40,11 @@ Source = Literal["box", "tag", "phrase", "sentence", "fallback", "given", "none"
 Unmarked = Literal["none", "sentence", "number"]
 _READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase}
 _NUMBER = pattern(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
+_SPAN = pattern(r"\$\$?+([^$]+)\$\$?+|\\\(((?:[^\\]|\\[^)])*+)\\\)|\\\[((?:[^\\]|\\[^\]])*+)\\\]")
 _WORDS = pattern(r"(?<!\\)[A-Za-z]{3,} ")
+_DONE = pattern(r"\d\s[a-z]+\Z")  # "3 quarters", "7 squared"
 _SENTENCE_ENDS = (".", "!", "$", "**", "\\)", "\\]", "。")
-SHORT = 2_000  # characters of a tag that are one formula, or one sentence
+_OR = pattern(rf"\}}[\s$*.,)]{{0,6}}+(?:{alternatives('or')})[\s$*(]{{0,6}}+\\f?box")
 EMPTY: Final = "empty"
 WHY_NONE: Final[Mapping[str, str]] = {
     EMPTY: "there is no text, or none that counts",
@@ -202,51 +203,61 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
         if mark.content is None:
             return _CUT_OFF
         source: Source = "box" if mark.source == "box" else "tag"
-        content = listed(text, mark, EITHER) if source == "box" else mark.content
-        if (letter := choice_letter(content, letters)) is not None:
-            return Extraction(letter, source)
-        if names_several(content, letters):
+        if (letter := choice_letter(mark.content, letters)) is not None:
+            return _UNCLEAR if source == "box" and _either(text, mark, letters) else Extraction(letter, source)
+        if names_several(mark.content, letters):
             return _UNCLEAR
         if (letter := _letter_near(text, mark.content, source, letters)) is not None:
             return Extraction(letter, source)
     letter = None if closed_only else announced_letter(text, letters)
     bare = None if closed_only or mark is not None else last_line(text, letters)
-    if bare is not None and letter and not any(announcements(lowered(text))):
+    if bare is not None and letter is not None and not any(announcements(text, lowered(text))):
         letter = bare  # what prose says about another option does not announce it
     if letter is None and mark is None and not closed_only:
         letter = unannounced_letter(text, letters)
-    if not letter:
+    if letter is None:
         return _LIMITED if closed_only else _UNCLEAR
     return Extraction(letter, "phrase")
+
+
+def _either(text: str, mark: Mark, letters: tuple[str, ...]) -> bool:
+    r"""Whether the last box is one of two: "\boxed{A} or \boxed{B}"."""
+    content = mark.content or ""
+    if text.count("box", max(0, mark.end - len(content) - 60), mark.end) < 2:
+        return False
+    both = boxes(text, 2)
+    pair = [choice_letter(box.content or "", letters) for box in both]
+    return len(pair) == 2 and None not in pair and pair[0] != pair[1] and _OR.match(text, both[1].end) is not None
 
 
 def _letter_near(text: str, content: str, source: str, letters: tuple[str, ...]) -> str | None:
     """The letter announced inside a tag; or, where the last box holds a value, that of the boxes just before it."""
     if source == "tag":
-        return announced_letter(content, letters) or None
+        return announced_letter(content, letters)
     earlier = (choice_letter(box.content, letters) for box in boxes(text, 3)[1:] if box.content is not None)
     return next((letter for letter in earlier if letter is not None), None)
 
 
 def _phrase(text: str, kind: Kind) -> str | None:
-    """What the last announcement that holds says."""
-    said = holding(_phrases(text, kind))
-    return None if said is None else said.content
-
-
-def _phrases(text: str, kind: Kind) -> Iterator[Phrase]:
-    """What the announcements say, last first."""
+    """The last unconditional announcement's content, else the last one's; one that is taken back does not count."""
+    read, denied = _READERS[kind], set[str]()
+    spare: str | None = None
     low, near = lowered(text), max(0, len(text) - NEAR)
-    for announcement in chain(announcements(low, near), announcements(low, 0, near) if near else ()):
-        phrase = _READERS[kind](text, announcement)
-        if phrase is None or (content := phrase.content) is None:
+    for announcement in chain(announcements(text, low, near), announcements(text, low, 0, near) if near else ()):
+        phrase: Phrase | None = read(text, announcement)
+        if phrase is None:
             continue
-        if kind == "math":
+        if phrase.denied:
+            denied.add(phrase.content)
+        elif phrase.content not in denied:
             lead = text[announcement.start : announcement.end]
-            content = told(pointed(content, lead), lead)
-            if content == "null":
+            content = told(pointed(phrase.content, lead), lead) if kind == "math" else phrase.content
+            if kind == "math" and content == "null":
                 continue  # of code, where it is no number
-        yield Phrase(content, phrase.denied, announcement.conditional)
+            if not announcement.conditional:
+                return content
+            spare = content if spare is None else spare
+    return spare
 
 
 def _unclosed(rest: str) -> str | None:
@@ -265,18 +276,19 @@ def _inside(content: str) -> str | None:
         return box.content
     if content.count('"') == 1:
         content = content.strip('" ')  # of JSON that was not written
-    short = len(content) <= SHORT
-    if short and len(inside := spans(content)) == 1 and inside[0][:2] == (0, len(content)):
-        return inside[0][2]
+    if span := _SPAN.fullmatch(content):
+        return (span[1] or span[2] or span[3] or content).strip()
     if (phrase := _phrase(content, "math")) is not None:
         return phrase or None
-    if readable(content) and not ("=" in content and _WORDS.search(content)):
+    few, derived = len(content.split()) <= 2, "=" in content and _WORDS.search(content) is not None
+    if few and any(v.content is None for v in values(content)) and _DONE.search(content):
+        return None
+    if few or (not derived and readable(content)):
         return content
     if (value := verdict(content) or concluding_value(content, ended=True)) is not None:
         return value
-    if not short or "\n" in content or len(content.split()) > WORDS:
-        return None
-    return conclusion(content) or None
+    few = len(content.split()) <= WORDS
+    return content if few and (not values(content) or readable(content)) else None
 
 
 def _items(content: str) -> str:

@@ -9,7 +9,6 @@ import re
 
 from ..._pattern import pattern
 
-FORMULA = "\ue000"  # stands for each character of a formula
 Span = tuple[int, int, str]  # start, end, content without its dollars
 
 
@@ -60,13 +59,6 @@ def spans(line: str) -> list[Span]:
         found.append((start, end + width, content.strip().rstrip(".,;").rstrip()))
         at = end + width
     return found
-
-
-def masked(line: str, found: list[Span]) -> str:
-    """`line` with a character of its own in place of each of its formulas'."""
-    for start, end, _ in found:
-        line = line[:start] + FORMULA * (end - start) + line[end:]
-    return line
 
 
 _STOP = pattern(r"[.!?](?=[\s\"'*_)\]}”]|$)|[。！？؟।]|\.(?=[一-鿿])")

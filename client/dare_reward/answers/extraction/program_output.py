@@ -29,7 +29,7 @@ def marked_literal(mark: Mark) -> str:
 
 def announced_literal(text: str) -> str | None:
     """The literal of the last announcement that has one; else a reply, a last code block or line that is one."""
-    for announcement in announcements(lowered(text)):
+    for announcement in announcements(text, lowered(text)):
         if not announcement.negated and (said := _announced(text, announcement)) is not None:
             return said
     reply = text.strip()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 
 from ..._pattern import pattern
-from ..languages import JOINED, LANGUAGES, alternatives, every
-from ..markup import INSIDE, undecorated
+from ..languages import JOINED, LANGUAGES, every
+from ..markup import undecorated
 from ..tables import listed
-from .lines import masked, spans
-from .values import Value, is_operand, values
+from .values import is_operand
 
 WORDS = 12  # a longer run of words after "Answer:" is an explanation
 _SCRIPTS = "\u0590-\u05ff\u0600-\u06ff\u0900-\u097f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
@@ -22,27 +20,24 @@ _WORD = pattern(r"\s*+(?P<word>[^\W\d_²³]++)(?:\s?\^\s?\d|[²³])?(?:/[a-zA-Z]
 _AND_MORE = pattern(r"\s*+(?:and\s++)?\d[\d.]*+(?=\s?[^\W\d_])")
 _SHAPES = frozenset({"square", "cubic", "sq"})
 TAIL_JUNK = " \t\r\n,;:.!-–—+*/=<>_`\"'“”~（✅✔∎■□🎉\ufe0f"
-# "0.5, or 1/2", "1.5 (= 3/2)": the same thing twice.
-_AGAIN = pattern(
-    r"(?<!,.),\s+(?:or|i\.e\.?|that is|that's|meaning|namely|which equals),?\s"
-    r"|\s\((?:=|≈|i\.e|e\.g|or|that is|since|because|see)(?![a-z])"
+_LAST_LINK = pattern(
+    r"(?:\bis\b|\bare\b|\bequals\b|=|\bgives\b|\bof\b)\s*+(?:approximately |about |exactly )?", re.IGNORECASE
 )
+_AGAIN = pattern(r",\s+(?:or|i\.e\.?|that is|that's|meaning|namely|which equals),?\s")
 _LIST = pattern(
     rf"(?<=[\d)])\s?(?:{'|'.join(word for code in JOINED for word in LANGUAGES[code]['or'])}|、)\s?(?=[-−(]?\d)"
-    rf"|(?<=[$)])(?:,?\s*(?:{alternatives('or')})|、)\s*(?=\$|\\\()"
 )
-# "3 out of 4" is a value of its own; of "2 and 3/4" nobody knows whether it is one number or two.
-_NO_VALUE = pattern(r"(?P<ratio>\d+\s(?:out of|to|in)\s\d+(?![\d,.]*\s[a-z]))|\d++\sand\s\d++/\d++\b")
+_RATIO = pattern(r"\d+\s(?:out of|to|in)\s\d+(?![\d,.]*\s[a-z])")
 COPULA = pattern(rf"\s*+(?:{'|'.join(every('closing'))})[\s.。]*\Z")
 _MONEY = pattern(r"\A\\?[$€£¥]\s?(?=[\d.])|\A(?:US|USD|Rs\.?|INR|EUR)\s?\\?\$?\s?(?=\d)")
 _MINUS = pattern(r"\A(?:minus|negative)\s(?=[\d.])", re.IGNORECASE)
+_REMARK = pattern(r"\s\((?:=|≈|i\.e|e\.g|or|that is|since|because|see)(?![a-z]).*\Z", re.DOTALL)
 _TIMES = pattern(r"(?<=\d)\s?x\s?(?=\d)")
 _MONTHS = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)\b"
 _DATE = pattern(rf"\b{_MONTHS}(?=\s\d)|\d(?:st|nd|rd|th)?\s(?:of )?{_MONTHS}")
 _AND_OTHERS = pattern(r"[^\W\d_]+(?:\s[^\W\d_]+)?,?\s+and\s+\d")
-_OPAQUE = pattern(rf"\{{{INSIDE}\}}|[_^][^\W\d_]++", re.DOTALL)  # what looks like words inside a formula
-_BRACKET = pattern(r"[()\[\]{}]")
-_JOINT_END = pattern(r"(?:\s+|(?<=[,;]))(?:and|or)\Z")
+_MIXED = pattern(r"\d++\sand\s\d++/\d++\b")  # 2 and 3/4: one number or two
+_THOUSANDS = pattern(r"\d[\d.,]*+k")  # 3k: thousands, or three times k
 _GROUPED = pattern(r"(?<=\d),(?=\d{3}(?!\d))")
 UNREAD = ""  # a value that is there and that nobody can read
 
@@ -52,75 +47,46 @@ def plain_content(sentence: str, *, strict: bool = True) -> str | None:
 
     `UNREAD` where something is done to it in words: "2 over 3", "2 and a half".
     """
-    said = _LIST.sub(", ", sentence.strip().strip('*_`"“”«»').strip())
-    if not (found := spans(said)) or found[0][0]:
-        if said.startswith(("\\(", "\\[")) or (said.startswith("$") and not re.match(r"\$\s?[\d.]", said)):
-            return None  # a span that never closes is cut off
-        said = _MINUS.sub("-", _MONEY.sub("", said))
-    said = _AGAIN.split(said, maxsplit=1)[0]
-    if _DATE.search(said[:80]) and len(said.split()) <= 6:
-        return said.strip(TAIL_JUNK)
-    if other := _NO_VALUE.match(said):
-        return other["ratio"] or UNREAD
-    outside = masked(said, found := spans(said))
-    opaque = _OPAQUE.sub(lambda m: "0" * len(m[0]), outside)
-    words = next((word.start() for word in _PROSE.finditer(opaque) if word[0].lower() not in _FUNCTIONS), None)
-    begin, close = _balanced(outside[:words])
-    if outside[close : close + 1] == "{":
-        return None  # cut off inside a command
-    if words is None and not found:
-        return _expression(said[begin:close])
-    return _first_value(said, begin, close, words, strict=strict)
-
-
-def _expression(chunk: str) -> str | None:
-    """All of a sentence without a word: an expression, if it is one."""
-    value = undecorated(_JOINT_END.sub("", chunk.rstrip(TAIL_JUNK)).rstrip(TAIL_JUNK)).rstrip()
-    if not any(c.isdigit() for c in value) and (len(value) > 40 or not any(c.isalnum() or c in "∅∞√" for c in value)):
-        return None
-    return UNREAD if values(value) == [(0, len(value), None)] else last_side(value)
-
-
-def _first_value(said: str, begin: int, close: int, words: int | None, *, strict: bool) -> str | None:
-    """What stands before the first of the `words`, up to the end of its last value, with the unit that they name."""
-    found = values(chunk := said[begin:close])
-    if not found:
-        return None
-    end = begin + found[-1].end
-    if is_operand(said, end):
+    sentence = sentence.strip().strip('*_`"“”«»').strip()
+    if sentence.startswith(("\\(", "\\[")) or (sentence.startswith("$") and not re.match(r"\$\s?[\d.]", sentence)):
+        return None  # a span that never closes is cut off
+    sentence = _MINUS.sub("-", _REMARK.sub("", _LIST.sub(", ", _MONEY.sub("", sentence))))
+    other = _AGAIN.search(sentence)
+    if other is not None and "," not in sentence[: other.start()]:
+        sentence = sentence[: other.start()]  # "0.5, or 1/2": the same thing twice
+    if _MIXED.match(sentence):
         return UNREAD
-    value = last_side(said[begin:end])
-    if spans(chunk):
-        value = _listed(chunk, found)
-    if words and said[end:words].strip(" *)"):
-        return value  # 12 (4 cm wide) is not 12 cm
-    if unit := unit_after(said[end:].lstrip(" *)")):
-        return f"{value} {unit}"
-    if not strict and words and _AND_OTHERS.match(said, words) and len(said.split()) <= WORDS:
-        return said.strip(TAIL_JUNK)  # "2 red balls and 3 blue balls" is not 2
-    return value
+    if ratio := _RATIO.match(sentence):
+        return ratio[0]
+    if _DATE.search(sentence[:80]) and len(sentence.split()) <= 6:
+        return sentence.strip(TAIL_JUNK)
+    prose = _first_prose(sentence)
+    value = _trim(sentence) if prose is None else _trim(sentence[: prose.start()], led=True)
+    if not _is_expression(value, alone=prose is None):
+        return None
+    chunk = "" if prose is None else sentence[: prose.start()].rstrip()
+    ends = (len(chunk), sentence.find(value) + len(value)) if prose is not None and value else ()
+    if _THOUSANDS.fullmatch(value) or (
+        chunk.count("(") == chunk.count(")") and any(is_operand(sentence, end) for end in ends)
+    ):
+        return UNREAD
+    return _with_unit(value, sentence, prose, strict=strict)
 
 
-def _listed(chunk: str, found: list[Value]) -> str:
-    """The first of some values, with those that commas join to it."""
-    last = next(
-        (i for i, (a, b) in enumerate(pairwise(found)) if chunk[a.end : b.start].strip() != ","), len(found) - 1
-    )
-    parts = [value.content for value in found[: last + 1]]
-    return UNREAD if None in parts else last_side(", ".join(p for p in parts if p))
-
-
-def _balanced(chunk: str) -> tuple[int, int]:
-    """What of `chunk` has both its brackets: "42 (in" is 42, and so are "42)" and "(42"; "(3, 5]" is an interval."""
-    opened: list[int] = []
-    for bracket in _BRACKET.finditer(chunk):
-        if bracket[0] in "([{":
-            opened.append(bracket.start())
-        elif opened:
-            opened.pop()
-        elif not any(map(str.isalnum, chunk[bracket.end() :])):
-            return 0, bracket.start()
-    return (0, opened[0]) if opened and opened[0] else (len(opened), len(chunk))
+def _with_unit(value: str, sentence: str, prose: re.Match[str] | None, *, strict: bool) -> str | None:
+    """`value`, which starts `sentence`, with the unit that the first words after it name."""
+    if value.startswith("\\") and value.count("{") != value.count("}"):
+        return None  # cut off inside a command
+    if prose is None or not re.search(r"[\d})π]\s?\Z", sentence[: prose.start()]):
+        return last_side(value)
+    chunk = sentence[: prose.start()].strip()
+    if any(chunk.rfind(opening) >= max(len(value), 1) for opening in "(["):
+        return last_side(value)  # 12 (4 cm wide) is not 12 cm
+    if unit := unit_after(sentence[prose.start() :]):
+        return f"{last_side(value)} {unit}"
+    if not strict and _AND_OTHERS.match(sentence, prose.start()) and len(sentence.split()) <= WORDS:
+        return sentence.strip(TAIL_JUNK)  # "2 red balls and 3 blue balls" is not 2
+    return last_side(value)
 
 
 def unit_after(rest: str) -> str:
@@ -144,6 +110,14 @@ def unit_after(rest: str) -> str:
     return rest[:end].strip()
 
 
+def tail_link(sentence: str, start: int = 0) -> int:
+    """Where the last "is", "equals", "=", "of" ends, or -1: what is announced in a clause stands behind it."""
+    end = -1
+    for link in _LAST_LINK.finditer(sentence, start):
+        end = link.end()
+    return end
+
+
 def last_side(value: str) -> str:
     """12 + 3 = 15 is 15, and so is x = 12 + 3 = 15; x = 15 stays, an equation is for the keys to judge."""
     bare = _GROUPED.sub("", value)
@@ -163,5 +137,49 @@ def last_side(value: str) -> str:
     return value
 
 
-def _is_expression(value: str) -> bool:
-    return any(c.isdigit() for c in value) or (len(value) <= 40 and any(c.isalnum() or c in "∅∞√" for c in value))
+def _first_prose(sentence: str) -> re.Match[str] | None:
+    depth, at = 0, 0
+    for word in _PROSE.finditer(sentence):
+        if word[0].lower() in _FUNCTIONS:
+            continue
+        depth += sentence.count("{", at, word.start()) - sentence.count("}", at, word.start())
+        at = word.start()
+        if depth > 0 or sentence[max(0, at - 1) : at] in {"_", "^"}:
+            continue
+        return word
+    return None
+
+
+def _trim(chunk: str, *, led: bool = False) -> str:
+    """`chunk` without what leads nowhere at its end; `led`: without what led over to the words after it."""
+    value = chunk.strip()
+    links = r"and|or|a|A|I" if led else r"and|or"  # "b + a" ends with a
+    for _ in range(6):
+        before = value
+        value = undecorated(value.rstrip(TAIL_JUNK)).rstrip()
+        value = re.sub(rf"(?:\s+|(?<=[,;]))(?:{links}|\\text\{{?|\\mathrm\{{?)\Z", "", value)
+        for opening, closing in ("()", "[]"):
+            if value.endswith(opening):
+                value = value[:-1]
+            at = value.rfind(opening)
+            # "(3, 5]" is an interval; "42 (in" is not one
+            if at > 0 and closing not in value[at:] and not (set("()[]") - {opening}) & set(value[at + 1 :]):
+                value = value[:at]
+        for opening, closing in ("()", "[]"):
+            if value.endswith(closing) and opening not in value and not set("([") & set(value):
+                value = value[:-1]
+            if led and value.startswith(opening) and not set(")]") & set(value):
+                value = value[1:]  # "(12 metres)"
+        if value.endswith("}") and value.count("{") < value.count("}"):
+            value = value[:-1]
+        if value == before:
+            break
+    return value
+
+
+def _is_expression(value: str, *, alone: bool) -> bool:
+    return bool(value) and (
+        any(c.isdigit() for c in value)
+        or re.search(r"[\\π√∞∅=+^]", value) is not None
+        or (alone and len(value) <= 40 and any(c.isalnum() for c in value))
+    )

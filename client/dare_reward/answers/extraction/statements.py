@@ -19,7 +19,7 @@ from ..._pattern import pattern
 from ..languages import english
 from ..markup import undecorated
 from ..number_words import spoken_number
-from .lines import Span, masked, sentence, spans
+from .lines import spans
 from .prose_values import COPULA, TAIL_JUNK, UNREAD, WORDS, last_side, plain_content, unit_after
 from .values import Value, readable, values
 
@@ -38,6 +38,9 @@ _CLAUSES = pattern(
     r"|,\s(?:so|not|and so|but|it|they|that)\b"
 )
 _VERDICT = pattern(r"(?:yes|no|true|false)(?=[,:;])", re.IGNORECASE)
+_SUBJECT = pattern(
+    r"(?:she|he|it|they|there|this|each)\b(?!.*\bto (?:find|get|solve|determine|compute)\b)", re.IGNORECASE
+)
 _CUT_OFF = pattern(r"[\s*_]*+(?:\\[(\[a-z]|\$(?![\d.]))")  # a formula that never closes
 _WHO = pattern(r",\s(?:it|they)\Z")  # "Together, they found 665"
 _REMARK = pattern(
@@ -50,8 +53,6 @@ _ITEM = pattern(r"(?:[-*•]|\(?\d{1,2}[.)])")
 _NEAR, _LINES = 2_000, 5  # characters and lines at the end in which the last sentence stands
 _DOLLARS = pattern(r"(?<!\\)\$(?!\d)")  # of formulas, not of money
 _RESULT = pattern(r"=[\s$\\(*]*[-−]?\d[\d.,]*%?(?:\s(?!and\b|then\b|so\b|which\b|but\b)[^\W\d_]+){0,3}\s*\Z")
-_EQUALS = pattern(r"(?:\b(?:is|are|equals|gives)\b|=)\s*+(?:(?:approximately|about|exactly)\s)?", re.IGNORECASE)
-_TWO_LETTERS = pattern(r"(?<!\\)[A-Za-z]{2}")
 _WORDED = pattern(r"[^\W\d_]{3,}")
 _ENDS = (".", "!", "**", "$", "\\)", "∎")
 _SENTENCES = pattern(r"(?<=[.!?])\s+(?=[A-Z$\\*])")
@@ -69,22 +70,19 @@ _SO = pattern(
     r"|which (?:is|equals|gives|(?:simplifies|reduces) to|means(?: that)?))\s",
     re.IGNORECASE,
 )
+_WHICH_ARE = pattern(r",\s(?:which|who)\s(?!is\b|equals|gives).*\Z", re.DOTALL)
 _LINK = pattern(
     rf"\b(?:is|are|was|were|be|been)\b[\s*]*+(?:(?:{english('links on')})\s)*+(?:US)?[-\\$€£¥*\s(]*\Z", re.IGNORECASE
 )
-# What says only when, with what or of which: right before a value, and between another value and it.
-_DOING = rf"(?:{english('by doing')})\s\w+ing\s(?:\w+\s){{0,2}}+"
-_BY_DOING = pattern(rf"\b{_DOING}[-\\$€£¥*(]*\Z", re.IGNORECASE)
 _BESIDE = pattern(
-    rf"\b(?:(?:{english('beside')})\s++(?:(?:\w+ing|{english('beside too')})\s){{0,3}}+|{_DOING})[-\\$€£¥*(]*\Z",
-    re.IGNORECASE,
-)
-_BEHIND = pattern(
-    r"\A(?:[ $*\\(-]*|\s?(?:(?!total|average|sum|profit)\w+\s){1,3}of\s[-\\$*(]*)\Z"  # "2 5 dollar toys", "6 rows of 5"
-    r"|\bto\s\w+\s(?:the\s|his\s|her\s|their\s)?[-\\$*(]*\Z"  # "18 ounces to wash 9 pounds"
-    rf"|\b(?i:{english('opens a clause')})\s(?:\w+['’]?\w*\s){{1,6}}+[-\\$€£¥*(]*\Z"
+    rf"\b(?:{english('beside')})\s(?:(?:\w+ing|{english('beside too')})\s){{0,3}}+[-\\$€£¥*(]*\Z", re.IGNORECASE
 )
 _AFTER = pattern(r"\bapart (?:after|in|at)\s\Z")
+_GIVEN = pattern(r"\b(?:given|with|since|where|let|if|as|because|from|when)\s\W*\Z", re.IGNORECASE)
+_BY_DOING = pattern(rf"\b(?:{english('by doing')})\s\w+ing\s(?:\w+\s){{0,2}}+[-\\$€£¥*(]*\Z", re.IGNORECASE)
+_CLAUSE = pattern(rf"\b(?:{english('opens a clause')})\s(?:\w+['’]?\w*\s){{1,6}}+[-\\$€£¥*(]*\Z", re.IGNORECASE)
+_OF = pattern(r"\s?(?:(?!total|average|sum|profit)\w+\s){1,3}of\s[-\\$*(]*\Z")
+_TO_DO = pattern(r"\bto\s\w+\s(?:the\s|his\s|her\s|their\s)?[-\\$*(]*\Z")
 _AND = pattern(r"\band\s(?:\w+\s)?[-\\$*(]*\Z")
 _JOINED = pattern(r"\b(?:and|plus|,)\s", re.IGNORECASE)
 _NAME = pattern(r"\\?[A-Za-z](?:_\{?\w{1,3}\}?)?|[A-Z]{2,4}")
@@ -92,51 +90,33 @@ _COMMAND = pattern(r"\\[A-Za-z]+")
 _LETTER = pattern(r"[A-Za-z]")
 
 
-def conclusion(line: str, *, strict: bool = False, alone: bool = True) -> str | None:
-    """What a line says first: a value, a formula that its words lead to, what it states, unless `strict` few words.
+def said_in_words(sentence: str, *, fresh: bool, alone: bool) -> str | None:
+    """What an announced sentence says: the value that it states, else its words, if they are few.
 
-    `alone`: no more than its first sentence is there. What more there is may be an explanation, and the sentence the
-    start of it: "We first buy 12."
+    `fresh`: it starts on a line of its own; `alone`: nothing follows it. What more follows may be an explanation, and
+    its first sentence the start of it: "We first buy 12."
     """
-    said = sentence(line, found := spans(line))[0]
-    content = plain_content(said, strict=not found and strict)
-    if found and (content is not None or (content := _led_to(said, found)) is not None):
-        return content
-    if strict or _CUT_OFF.match(said):
-        return content
-    if verdict := _VERDICT.match(said):
-        return verdict[0]
-    explains = _EXPLAINS.match(said) is not None and _REAL.match(said) is None
-    clause = _CLAUSES.search(said)
-    ends = clause and not explains and not _WHO.match(clause[0]) and "so" not in clause[0]
-    cut = said[: clause.start()] if clause and ends else said
-    value = _concluded(line) if said[:1].isalpha() else None
-    if value is None and content is None:
-        long = len(said.split()) > 3 * WORDS
-        value = stated_value(cut) if not long and (alone or not explains) else None
-    elif value is None and len(_values(cut)) > 1 and not _NUMBERED.match(cut) and _TWO_LETTERS.search(said):
-        value = stated_value(cut)  # of several the one that it states
-    if value is None:
-        value = content
-    return _words(cut, alone=alone) if value is None and not explains else value
-
-
-def _led_to(said: str, found: list[Span]) -> str | None:
-    """The formula that words lead to: the first behind the last link, else the first of all."""
-    link = max((end.end() for end in _EQUALS.finditer(said)), default=-1)
-    inside = [a for a, b, name in found if b <= len(said) and (a == link or not _NAME.fullmatch(name))]
-    if not inside or not any(map(str.isalpha, said[: inside[0]])):
+    if len(sentence.split()) > 3 * WORDS or _CUT_OFF.match(sentence):
         return None
-    return plain_content(said[next((at for at in inside if 0 <= link <= at), inside[0]) :])
-
-
-def _words(said: str, *, alone: bool) -> str | None:
-    """The words of a sentence, if they are few and lead to nothing."""
-    content = COPULA.sub("", said.strip(TAIL_JUNK))
+    if verdict := _VERDICT.match(sentence):
+        return verdict[0]
+    explains = _EXPLAINS.match(sentence) is not None and _REAL.match(sentence) is None
+    _, colon, after = sentence.rpartition(": ")
+    if explains and colon and (content := plain_content(after)):
+        return content
+    clause = None if explains else _CLAUSES.search(sentence)
+    if clause and not _WHO.match(clause[0]):
+        sentence = sentence[: clause.start()]
+    if not explains or alone or (_SUBJECT.match(sentence) and not fresh):
+        value = stated_value(sentence)
+        if value is not None:
+            return value
+    content = COPULA.sub("", sentence.strip(TAIL_JUNK)).rstrip("}")
     if (
-        (content.startswith("(") and ")" not in content)
+        explains
+        or (content.startswith("(") and ")" not in content)
         or len(content.split()) > WORDS
-        or (not alone and said.rstrip("* ").endswith(":"))
+        or (fresh and sentence.rstrip("* ").endswith(":"))
         or _LEADS_ON.search(content)
         or content in {"TBD", "TBA", "N/A"}
     ):
@@ -145,6 +125,13 @@ def _words(said: str, *, alone: bool) -> str | None:
     if first is not None and not first.start and first.content is None:
         return UNREAD
     return content if any(c.isalnum() for c in content) else None
+
+
+def of_several(sentence: str) -> str | None:
+    """What a sentence with several values states; None where it has one, or is a step of several."""
+    clause = _CLAUSES.search(sentence)
+    said = sentence[: clause.start()] if clause and "so" not in clause[0] else sentence
+    return stated_value(said) if len(_values(said)) > 1 and not _NUMBERED.match(said) else None
 
 
 def concluding_value(text: str, *, ended: bool = False, follows: bool = False) -> str | None:
@@ -160,17 +147,17 @@ def concluding_value(text: str, *, ended: bool = False, follows: bool = False) -
     label = _LABEL.match(lines[-1])
     alone = lone_value(lines[-1][label.end() :]) if label else None
     if alone is None:
-        alone = items(lines) if _LISTED.fullmatch(lines[-1]) else None
+        alone = items(lines) if _LISTED.fullmatch(lines[-1]) else lone_value(text) if text.count("=") == 1 else None
     if alone is not None:
         return alone
     for line in reversed(lines[-_LINES:]):
         said = line.strip()
         if not (ended or said.endswith(_ENDS) or (_WORDED.search(said) and _RESULT.search(said))) or _is_open(said):
             return None
-        for ending in reversed(_SENTENCES.split(said)):
-            if ending and not _REMARK.match(ending):
-                sure = ended or not _HEDGES.search(ending)
-                return stated_value(_unstopped(ending)) if sure and (_SO.match(ending) or not follows) else None
+        for sentence in reversed(_SENTENCES.split(said)):
+            if sentence and not _REMARK.match(sentence):
+                sure = ended or not _HEDGES.search(sentence)
+                return stated_value(_unstopped(sentence)) if sure and (_SO.match(sentence) or not follows) else None
     return None
 
 
@@ -180,7 +167,7 @@ def _unstopped(sentence: str) -> str:
     return said[:-1] if said.endswith("!.") else said.rstrip(".! ")
 
 
-def _concluded(line: str) -> str | None:
+def conclusion_of(line: str) -> str | None:
     """What the last sentence of several on a line states, if it says itself that it concludes."""
     *before, last = _SENTENCES.split(line)
     return stated_value(_unstopped(last)) if before and _SO.match(last) else None
@@ -222,7 +209,10 @@ def lone_value(line: str) -> str | None:
 
 def _is_open(line: str) -> bool:
     """Whether a formula of the line never closes, or it is the mark of an item that never came."""
-    rest = masked(line, spans(line))
+    left = list(line)
+    for start, end, _ in spans(line):
+        left[start:end] = " " * (end - start)
+    rest = "".join(left)
     return (
         _DOLLARS.search(rest) is not None or rest.count("\\(") != rest.count("\\)") or _ITEM.fullmatch(line) is not None
     )
@@ -234,9 +224,9 @@ def stated_value(sentence: str) -> str | None:
     said = said[step.end() :] if (step := _STEP.match(said)) else said
     if said.endswith("}") and said.count("}") == said.count("{") + 1:
         said = said[:-1].rstrip(". ")  # of a tag in braces
-    if not said or len(said) > LONGEST or _DENIES.search(_WHICH.split(said)[0]):
+    if not said or len(said) > LONGEST or _DENIES.search(_WHICH.split(said)[0]) or said.count("{") != said.count("}"):
         return None
-    said = _concluding(said)
+    said = _concluding(_WHICH_ARE.sub("", said))
     found = _values(said)
     if not found or len(found) > MOST:
         return None
@@ -283,9 +273,13 @@ def _chosen(said: str, values: list[Value]) -> Value | None:
         apart = any(_AFTER.search(said, 0, v.start) for v in values)  # "will be 60 miles apart after 6 hours"
         return linked[0] if same and not apart and not _several(said, values, linked[-1]) else None
     left = [v for v in values if not _beside(said, values, v)]
-    only = values[0] if not left and len(values) == 1 else None
-    if only and (only.content or "")[-1:].isdigit() and not _BY_DOING.search(said, 0, only.start):
-        return only  # "The bread will last for 4 days"
+    if (
+        not left
+        and len(values) == 1
+        and (values[0].content or "")[-1:].isdigit()
+        and not _BY_DOING.search(said, 0, values[0].start)
+    ):
+        left = values  # "The bread will last for 4 days": the only number
     return left[0] if len(left) == 1 else None
 
 
@@ -299,13 +293,20 @@ def _several(said: str, values: list[Value], value: Value) -> bool:
 
 def _beside(said: str, values: list[Value], value: Value) -> bool:
     """Whether `value` only says when, with what or of which."""
-    if _BESIDE.search(said, max(0, value.start - 80), value.start):
+    before = said[max(0, value.start - 80) : value.start]
+    if "=" in said[value.start : value.end] and _GIVEN.search(before):
+        return True
+    if _BESIDE.search(before) or _BY_DOING.search(before):
         return True
     earlier = [v for v in values if v.end <= value.start]
-    between = said[earlier[-1].end : value.start] if earlier else "-"
+    if not earlier:
+        return False
+    between = said[earlier[-1].end : value.start]
+    if not between.strip(" $*-\\(") or _OF.fullmatch(between) or _TO_DO.search(between):
+        return True  # "2 5 dollar toys", "6 rows of 5 pies", "18 ounces to wash 9 pounds"
     if _AND.search(between) and _beside(said, values, earlier[-1]):
         return True  # "with 13 cookies and 41 more"
-    return bool(earlier) and _BEHIND.search(between) is not None
+    return _CLAUSE.search(between) is not None
 
 
 def _values(said: str) -> list[Value]:

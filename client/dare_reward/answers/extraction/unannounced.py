@@ -26,6 +26,9 @@ _TALKS = pattern(rf"\b(?:{english('talks')})|n['’]t\b|[?？…:：,]\s*+\Z", r
 # "(B) No" is an option with its text, "(B) is wrong" none.
 _HIGHLIGHTED = pattern(r"\*\*([^*\n]{1,80})\*\*")
 _AMOUNT = pattern(r"[-−]?[$€£]?\d[\d,]*+(?:\.\d++)?(?=\s[a-z(])")
+_DENIES = pattern(
+    r"\b(?:is|are|was|were|does|do|did|can|have|has)\s(?:not|never|no)\b|\b(?:cannot|none)\b", re.IGNORECASE
+)
 _SUBJECT = r"(?:The|An?|My|Our|His|Her|Its|Their)\s(?:[^\s.:;?!'\"“‘]++\s){1,20}?"
 _WHAT = r"(?!an?\b|in\b|at\b|to\b)(?P<what>[^,;:.!?\n]{1,60}(?:\.[^\s.]+)?)(?:,\s[^.]*)?+\.?"
 _NAMES = pattern(rf"{_SUBJECT}(?:is|are|was|were)(?:\s{_WHAT}|:\s(?P<listed>[^.;:!?\n]{{1,120}})\.?)")
@@ -41,38 +44,48 @@ _LETTER_FIRST = pattern(
 _LABEL_LINE = pattern(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+(?:[.):\]：]|[*_\s]*+(?=\n))")
 _REASONS = pattern(r"\s*+[*_#]*+(?:Explanation|Rationale|Reason(?:ing)?)\b")
 _LABEL_TEXT = pattern(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+[.):\]][*_]*+\s\S")
-# A last sentence that concludes: "Thus, C.", an arrow and a letter, "So B it is.", "Only (B) satisfies both."
-_CONCLUDED = pattern(
-    r"(?:(?<![\w,'’])(?i:(?:(?:it is |it's )?(?:definitely|clearly|obviously|certainly)|i'd say|i would say"
-    r"|(?:thus|hence|therefore|so|ergo|i\.e\.),?(?:\s(?:it is|it's|it must be|must be|that is|that's|the letter is"
-    r"|the answer))?|it is|it's|it must be|that is|that's)\s)|(?<!\S)(?:⇒|→|[=-]{1,2}>)\s|(?<!\w)[Oo]nly\s)"
-    r"[*_]{0,3}+(?P<open>\()?(?P<letter>[A-Z])(?P<close>\))?[*_]{0,3}+"
-    rf"(?:\sit is|\s(?:{english('holds alone')})[^.\n?]*+)?[.!]?[*_]{{0,3}}+\s*+\Z"
+_NAMED = r"[*_]{0,3}+(?P<open>\()?(?P<letter>[A-Z])(?P<close>\))?[*_]{0,3}+"
+_THUS = pattern(
+    r"(?<![\w,'’])(?:(?i:(?:it is |it's )?(?:definitely|clearly|obviously|certainly)|i'd say|i would say)\s"
+    r"|(?i:thus|hence|therefore|so|ergo|i\.e\.),?\s(?:(?:it is|it's|it must be|must be|that is|that's"
+    rf"|the letter is)\s)?|(?i:it is|it's|it must be|that is|that's|i\.e\.,?)\s){_NAMED}[.!]?[*_]{{0,3}}+\s*+\Z"
 )
+_ARROW = pattern(rf"(?<!\S)(?:⇒|→|[=-]{{1,2}}>)\s{_NAMED}[.!]?\s*+\Z")
+_SO_IT_IS = pattern(
+    rf"(?<![\w,'’])(?i:so|thus|hence|therefore|then),?\s(?:the answer\s)?{_NAMED}\sit is[.!]?[*_]{{0,3}}+\s*+\Z"
+)
+_TWO = pattern(r"[.;,]\s\(?[A-Z]\)?\s(?:is|are) (?:also )?(?:correct|right|true)\b")  # "C is correct. D is correct."
 _SMALL_REPLY = pattern(r"[a-j][.)]?")
 _EITHER = pattern(r"\b(?:either|or|whether|if|denote|call|label)\b", re.IGNORECASE)
 _BARE = pattern(r"[A-Z]\.?")
+_ONLY = pattern(rf"(?<!\w)[Oo]nly\s{_NAMED}\s(?:{english('holds alone')})[^.\n?]*+\.?\s*+\Z")
 _MARKED = pattern(r"(?:[:\"*(]|\boption|\bchoice|\bletter)\s*+\Z", re.IGNORECASE)
 _SMALL_END = pattern(r"[*_\"'`$)}\]]{0,4}+(?:\.?+[*_\"'`$)}\]]{0,4}+[^\S\n]*+(?:\n|\Z)|[.)]\s++(?=\w))")
 _SMALL_LABEL = pattern(r"(?<![\w.'’])\(?([a-h])[).](?=\s)")
 
 
 def unannounced_letter(text: str, letters: Sequence[str]) -> str | None:
-    """The letter of a reply that is one option ("B", "C. 12 m/s"), or whose first or last line is."""
+    """The letter of a reply that is one option ("B", "C. 12 m/s"), or of a last line that is a dressed letter."""
     reply = COPULA.sub("", undecorated(_unfenced(text.strip())).lstrip("✅✔☑→👉\ufe0f "))
     if _SMALL_REPLY.fullmatch(reply):
         return choice_letter(reply, letters)
-    first, _, after = reply.partition("\n")
-    if (letter := _option(first, letters)) is not None and (not after or _is_explained(first, letter, after, letters)):
-        return letter
-    before, _, last = reply.rpartition("\n")
-    if before.endswith("\n") and _BARE.fullmatch(last):
-        last = f"({last[0]})"
-    if not before or len(last) > LINE or not _DRESSED.match(last):
-        return _concluded(last, letters)
-    letter = choice_letter(last, letters)
-    discussed = last.startswith("(") and letter in {match["letter"] for match in _LABEL_TEXT.finditer(before)}
-    return letter if discussed or _labels(before) <= {letter} else None
+    if len(reply) <= REPLY and "\n" not in reply:
+        if _TWO.search(reply):
+            return None
+        whole = _LETTER_FIRST.match(reply) is not None and not _SAYS_MORE.search(reply, 1)
+        whole = whole or _BRACKETED.fullmatch(reply) is not None
+        return (choice_letter(reply, letters) if whole else None) or _closing(reply, letters)
+    if (first := _first_line(reply, letters)) is not None:
+        return first
+    before, _, line = reply.rpartition("\n")
+    if before.endswith("\n") and _BARE.fullmatch(line):
+        line = f"({line[0]})"
+    if len(line) > LINE or not _DRESSED.match(line):
+        return _closing(line, letters)
+    letter = choice_letter(line, letters)
+    labels = {match["letter"] for match in _LABEL_LINE.finditer(before)}
+    discussed = line.startswith("(") and letter in {match["letter"] for match in _LABEL_TEXT.finditer(before)}
+    return None if labels - {letter} and not discussed else letter
 
 
 def last_line(text: str, letters: Sequence[str]) -> str | None:
@@ -84,31 +97,32 @@ def last_line(text: str, letters: Sequence[str]) -> str | None:
 
 def _unfenced(reply: str) -> str:
     """The one line of a reply that is a code block."""
-    fenced = reply.startswith("```") and reply.endswith("```") and reply.count("\n") == 2
-    return reply.split("\n")[1].strip() if fenced else reply
+    if not (reply.startswith("```") and reply.endswith("```") and reply.count("\n") == 2):
+        return reply
+    return reply.split("\n")[1].strip()
 
 
-def _option(line: str, letters: Sequence[str]) -> str | None:
-    """The letter of a line that is an option: "B", "C. 12 m/s", "(B) No"."""
-    whole = _LETTER_FIRST.match(line) is not None and not _SAYS_MORE.search(line, 1)
-    whole = whole or _BRACKETED.fullmatch(line) is not None
-    return choice_letter(line, letters) if whole and len(line) <= REPLY else None
-
-
-def _is_explained(line: str, letter: str, after: str, letters: Sequence[str]) -> bool:
-    """Whether what follows a first line that names an option gives reasons, and no further options."""
+def _first_line(reply: str, letters: Sequence[str]) -> str | None:
+    """The letter of a reply that names it on its first line and gives reasons below."""
+    line, _, after = reply.partition("\n")
+    if len(line) > REPLY or not after.startswith("\n") or not _LETTER_FIRST.match(line) or _SAYS_MORE.search(line, 1):
+        return None
+    letter = choice_letter(line, letters)
     if letter == letters[0] and len(line.strip(" *_().`$")) > 1 and not _REASONS.match(after):
-        return False  # the first option of a survey
-    return after.startswith("\n") and _labels(after) <= {letter}
+        return None  # the first option of a survey
+    labels = {match["letter"] for match in _LABEL_LINE.finditer(after)}
+    return None if labels - {letter} else letter
 
 
-def _labels(text: str) -> set[str]:
-    return {match["letter"] for match in _LABEL_LINE.finditer(text)}
-
-
-def _concluded(line: str, letters: Sequence[str]) -> str | None:
+def _closing(line: str, letters: Sequence[str]) -> str | None:
     """The letter of a last sentence such as "Thus, C.", "So it must be (B)." or "Only (B) satisfies both."."""
-    match = _CONCLUDED.search(line, max(0, len(line) - REPLY))
+    near = max(0, len(line) - REPLY)
+    match = (
+        _THUS.search(line, near)
+        or _ARROW.search(line, near)
+        or _ONLY.search(line, near)
+        or _SO_IT_IS.search(line, near)
+    )
     if match is None or _EITHER.search(line) or (match["open"] is None) != (match["close"] is None):
         return None
     return match["letter"] if match["letter"] in letters else None
@@ -121,7 +135,7 @@ def lone_line(text: str) -> str | None:
     value.
     """
     line = text.strip()
-    if not line or len(line) > REPLY or "\n" in line or _TALKS.search(line):
+    if not line or len(line) > REPLY or "\n" in line or _TALKS.search(line) or _DENIES.search(line):
         return None
     if (found := _HIGHLIGHTED.findall(line)) and len(set(found)) == 1:
         return (_AMOUNT.match(found[0]) or [found[0]])[0].strip(" .:")

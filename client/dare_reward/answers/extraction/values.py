@@ -16,12 +16,13 @@ from ..._pattern import pattern
 from ..languages import english
 from ..number_words import NUMBER_WORD, spoken_number, spoken_runs
 from ..tables import listed
-from .lines import FORMULA, Span, masked, spans
+from .lines import Span, spans
 
 LONGEST = 600  # characters of a sentence that is read
 NUMBER = r"(?:\d{1,3}(?:,\d{3})++(?:\.\d++)?|\d++(?:\.\d++)?|\.\d++)"
 PLAIN = pattern(rf"[-−–]?{NUMBER}(?:/\d++)?(?:\\?%|°)?")
 _FRACTION = "½⅓⅔¼¾⅕-⅞"
+_SPAN = "\ue000"  # stands for each character of a formula in dollars
 _MONEY = r"(?:US)?\\?[$€£¥]\s?(?=[-−–]?[\d.])"
 _NAMED = r"(?:sin|cos|tan|log|ln|lg|exp|sqrt|pi)(?![^\W\d_])"
 _LETTER = r"[A-Za-zα-ωΑ-Ω](?![A-Za-z'’])"
@@ -30,7 +31,7 @@ _BRACKETED = (
     rf"[(\[{{](?:[^()\[\]{{}}A-Za-z\\]|{_LETTER}|{_NAMED}|\\[A-Za-z]++|\\.|\{{[^{{}}]{{0,40}}\}}){{1,60}}+[)\]}}]"
 )
 _PIECE = (
-    rf"(?:{_BRACKETED}|{NUMBER}|{FORMULA}++|\\[A-Za-z]++|(?:(?<=\d)\s)?\\?%|{_NAMED}|{_LETTER}"
+    rf"(?:{_BRACKETED}|{NUMBER}|{_SPAN}++|\\[A-Za-z]++|(?:(?<=\d)\s)?\\?%|{_NAMED}|{_LETTER}"
     rf"|[πα-ω√∞{_FRACTION}⁰-⁹²³¹₀-₉°^_|'′]|!(?=\s?[-+*/=!.)]|\Z)|/(?=[\d(]))"
 )
 _OPERATOR = (
@@ -40,7 +41,7 @@ _RUN = pattern(
     rf"(?<![A-Za-z\d_\\])(?P<sign>[-−–—]\s?|[+±≈~]\s?|)(?P<money>{_MONEY}|)(?:{_PIECE})++"
     rf"(?:(?:{_OPERATOR}(?:[-−–√]|{_MONEY})?|\s(?=\d++/\d++(?![\d/])|[{_FRACTION}]))(?:{_PIECE})++)*+"
 )
-_HAS_VALUE = pattern(rf"[\d{FORMULA}π∞{_FRACTION}]")
+_HAS_VALUE = pattern(rf"[\d{_SPAN}π∞{_FRACTION}]")
 _RANGE = pattern(rf"{NUMBER}\s?[-–—]\s?{NUMBER}(?:/\d++)?|\d[\d.,]*+k")
 _MINUS = pattern(r"\b(?:minus|negative)\s\Z", re.IGNORECASE)
 _LEADS = pattern(r"(?:\b(?:is|are|was|be|equals|of|to)\s|[=:(]\s?|\A)\Z", re.IGNORECASE)
@@ -77,12 +78,14 @@ class Value(NamedTuple):
 
 def values(said: str) -> list[Value]:
     """The values of a sentence, in order."""
-    said = said[:LONGEST]
-    outside = masked(said, inside := spans(said))
+    said = masked = said[:LONGEST]
+    inside = spans(said)
+    for start, end, _ in inside:
+        masked = masked[:start] + _SPAN * (end - start) + masked[end:]
     found = [
-        _value(said, outside, m, inside)
-        for m in _RUN.finditer(outside)
-        if _HAS_VALUE.search(m[0]) and not _ORDINAL.match(outside, m.end()) and not _LABEL.fullmatch(m[0])
+        _value(said, masked, m, inside)
+        for m in _RUN.finditer(masked)
+        if _HAS_VALUE.search(m[0]) and not _ORDINAL.match(masked, m.end()) and not _LABEL.fullmatch(m[0])
     ]
     spoken = [_spoken(said, start, end, words) for start, end, words in spoken_runs(said)]
     found = sorted([*found, *(v for v in spoken if not any(v.start < w.end and w.start < v.end for w in found))])
@@ -111,7 +114,7 @@ def readable(content: str) -> bool:
     return _HAS_VALUE.search(content) is not None and all(m[0].lower() in _READ for m in _LETTERS.finditer(content))
 
 
-def _value(said: str, outside: str, m: re.Match[str], inside: list[Span]) -> Value:
+def _value(said: str, masked: str, m: re.Match[str], inside: list[Span]) -> Value:
     """A run as a value: without its currency, with its sign."""
     start, end = m.span()
     sign = m["sign"].strip()
@@ -126,7 +129,7 @@ def _value(said: str, outside: str, m: re.Match[str], inside: list[Span]) -> Val
         start, body = before.start(), "-" + body
     elif sign:
         body = sign + body
-    return Value(start, end, None if _RANGE.fullmatch(outside, m.end("money"), end) else body.strip())
+    return Value(start, end, None if _RANGE.fullmatch(masked, m.end("money"), end) else body.strip())
 
 
 def _spoken(said: str, start: int, end: int, words: str) -> Value:
