@@ -70,7 +70,10 @@ _SO = pattern(
     r"|which (?:is|equals|gives|(?:simplifies|reduces) to|means(?: that)?))\s",
     re.IGNORECASE,
 )
-_WHICH_ARE = pattern(r",\s(?:which|who)\s(?!is\b|equals|gives).*\Z", re.DOTALL)
+_ASIDE = pattern(  # "-20, which occurs at x = 3"
+    r",\s(?:(?:which|who)\s(?!is\b|equals|gives)|(?:which\sis\s)?(?:attained|reached|achieved)\s(?:at|by|for|if|when)\b).*\Z",
+    re.DOTALL,
+)
 _LINK = pattern(
     rf"\b(?:is|are|was|were|be|been)\b[\s*]*+(?:(?:{english('links on')})\s)*+(?:US)?[-\\$€£¥*\s(]*\Z", re.IGNORECASE
 )
@@ -226,7 +229,7 @@ def stated_value(sentence: str) -> str | None:
         said = said[:-1].rstrip(". ")  # of a tag in braces
     if not said or len(said) > LONGEST or _DENIES.search(_WHICH.split(said)[0]) or said.count("{") != said.count("}"):
         return None
-    said = _concluding(_WHICH_ARE.sub("", said))
+    said = _concluding(_ASIDE.sub("", said))
     found = _values(said)
     if not found or len(found) > MOST:
         return None
