@@ -13,6 +13,8 @@ from fields import group_numbers
 from hypothesis import settings
 from method_params import params_of
 
+from dare_reward.cli import main
+
 # A deadline per example measures the machine's other work; what must be quick has a test of its own.
 settings.register_profile("default", deadline=None)
 settings.load_profile("default")
@@ -101,6 +103,17 @@ def short_fits():
 @pytest.fixture(scope="session")
 def anyio_backend():
     return "asyncio"
+
+
+@pytest.fixture
+def ran(capsys):
+    """Runs a command, which must end with one of the codes; what has been printed since a test last looked."""
+
+    def ran(words, *codes):
+        assert main(words) in codes
+        return capsys.readouterr()
+
+    return ran
 
 
 @pytest.fixture

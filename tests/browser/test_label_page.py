@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from dare_reward.cli import main
-
 pytestmark = pytest.mark.browser
 
 SAMPLE = Path("examples/smollm2_m64.jsonl")  # rollouts of a real model, with its labels
@@ -92,7 +90,7 @@ class Person:
         )
 
 
-def test_thirty_two_prompts_by_keyboard_killed_at_twenty_and_resumed(browser, rollouts, start, capsys):
+def test_thirty_two_prompts_by_keyboard_killed_at_twenty_and_resumed(browser, rollouts, start, capsys, ran):
     path, labels = rollouts
     source = path.read_bytes()
     written = path.with_name("rollouts.labels.jsonl")
@@ -148,10 +146,8 @@ def test_thirty_two_prompts_by_keyboard_killed_at_twenty_and_resumed(browser, ro
     assert path.read_bytes() == source
     capsys.readouterr()
 
-    assert main(["label", str(path), "--for", "reward", "--list"]) == 0
-    assert capsys.readouterr().out.split() == order
-    assert main(["calibrate", str(path), "--labels", str(written), "--json"]) in {0, 1}
-    found = json.loads(capsys.readouterr().out)["calibration"]
+    assert ran(["label", str(path), "--for", "reward", "--list"], 0).out.split() == order
+    found = json.loads(ran(["calibrate", str(path), "--labels", str(written), "--json"], 0, 1).out)["calibration"]
     assert found["prompts"] == 31, "one of them nobody could tell"
     last = {row["group_id"]: row for row in map(json.loads, written.read_text().splitlines())}
     assert last[order[3]]["decision"] == "unknown"

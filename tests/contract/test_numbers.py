@@ -12,7 +12,6 @@ from dare_reward import numbers as registry
 from dare_reward.analysis.auroc import group_auroc
 from dare_reward.analysis.passk import pass_at_k
 from dare_reward.answers.extraction.final_answer import WHY_NONE
-from dare_reward.cli import main
 from dare_reward.commands.explain import signs
 from dare_reward.numbers import BY_NAME, NUMBERS, SHADOW, RunNumber, pooled
 from dare_reward.openrlhf import GROUP, outcomes
@@ -185,7 +184,7 @@ PROBES = [
 
 
 @pytest.mark.parametrize("probe", PROBES, ids=json.dumps)
-def test_why_there_is_no_answer_has_one_catalogue(probe, tmp_path, capsys, caplog):
+def test_why_there_is_no_answer_has_one_catalogue(probe, tmp_path, ran, caplog):
     """The reply counts the reason; the closing line, the signs of `explain` and an adapter's warning say the same."""
     group = {"group_id": "g", "rollouts": [probe]}
     reply = dare_reward.estimate([group], method="ttrl")
@@ -193,8 +192,7 @@ def test_why_there_is_no_answer_has_one_catalogue(probe, tmp_path, capsys, caplo
     assert (count, code in WHY_NONE) == (1, True)
     file = tmp_path / "in.jsonl"
     file.write_text(json.dumps(group) + "\n")
-    assert main(["explain", str(file), "-m", "ttrl", "--json", "--group", "g"]) == 0
-    shown = capsys.readouterr()
+    shown = ran(["explain", str(file), "-m", "ttrl", "--json", "--group", "g"], 0)
     assert json.loads(shown.out)["rollouts"][0]["no_answer_because"] == WHY_NONE[code]
     assert f"(mostly: {WHY_NONE[code]})" in shown.err
     assert f"(mostly: {WHY_NONE[code]})" in signs(group, reply.groups[0])[0]

@@ -77,11 +77,9 @@ def test_the_doctor_says_which_entropies_the_installed_pair_has(vllm, openrlhf, 
     assert flag in found["OpenRLHF"].detail
 
 
-def test_the_doctors_command(live, capsys):
-    assert main(["doctor", "--reward-url", live]) == 0
-    assert "reward service" in capsys.readouterr().out
-    assert main(["doctor", "--reward-url", "http://127.0.0.1:9", "--timeout", "0.1"]) == 2
-    assert "FAIL reward service" in capsys.readouterr().out
+def test_the_doctors_command(live, ran):
+    assert "reward service" in ran(["doctor", "--reward-url", live], 0).out
+    assert "FAIL reward service" in ran(["doctor", "--reward-url", "http://127.0.0.1:9", "--timeout", "0.1"], 2).out
 
 
 def test_what_the_doctor_asks_is_no_part_of_a_run(start_service, tmp_path):
@@ -94,29 +92,23 @@ def test_what_the_doctor_asks_is_no_part_of_a_run(start_service, tmp_path):
         assert [line["group_id"] for line in read_run(tmp_path)] == ["own"]
 
 
-def test_the_doctor_prints_no_token(live, capsys):
+def test_the_doctor_prints_no_token(live, ran):
     url = f"{live}/reward?group_size=32&run=a"
-    assert main(["doctor", "--reward-url", f"{url}-000000001&token=hush", "--waiters", "10"]) == 0
-    assert "hush" not in capsys.readouterr().out
-    assert main(["doctor", "--reward-url", url, "--waiters", "10"]) == 2
-    assert "FAIL run name" in capsys.readouterr().out
+    assert "hush" not in ran(["doctor", "--reward-url", f"{url}-000000001&token=hush", "--waiters", "10"], 0).out
+    assert "FAIL run name" in ran(["doctor", "--reward-url", url, "--waiters", "10"], 2).out
 
 
-def test_the_doctor_refuses_labels_that_mean_nothing(live, tmp_path, capsys):
+def test_the_doctor_refuses_labels_that_mean_nothing(live, tmp_path, ran):
     good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
     rows = [{"input": "?", "label": label} for label in ("7", "", {"answer": 7, "split": "eval"})]
     good.write_text("\n".join(map(json.dumps, rows)))
     bad.write_text("\n".join(map(json.dumps, [*rows, {"input": "?", "label": {"split": "eval"}}])))
     command = ["doctor", "--reward-url", live, "--waiters", "10", "--data"]
-    assert main([*command, str(good)]) == 0
-    assert "good.jsonl: 2 labels " in capsys.readouterr().out
-    assert main([*command, str(good), str(bad)]) == 2
-    assert "row 4: " in capsys.readouterr().out
+    assert "good.jsonl: 2 labels " in ran([*command, str(good)], 0).out
+    assert "row 4: " in ran([*command, str(good), str(bad)], 2).out
     bad.write_text(json.dumps({"input": "?", "label": {"answer": "E", "kind": "choice", "options": 4}}))
-    assert main([*command, str(bad)]) == 2
-    assert "row 1: " in capsys.readouterr().out
-    assert main([*command, str(bad), "--label-key", "other"]) == 2
-    assert re.search("bad.jsonl: .*'other'", capsys.readouterr().out)
+    assert "row 1: " in ran([*command, str(bad)], 2).out
+    assert re.search("bad.jsonl: .*'other'", ran([*command, str(bad), "--label-key", "other"], 2).out)
 
 
 # --- data -----------------------------------------------------------------------------------------------------------
@@ -137,13 +129,12 @@ def test_mathematics(tmp_path):
 
 
 @pytest.mark.parametrize("key", ["question", "Problem", "PROMPT", "input"])
-def test_prompts_of_ones_own(tmp_path, capsys, key):
+def test_prompts_of_ones_own(tmp_path, ran, key):
     source = tmp_path / "mine.jsonl"
     source.write_text(
         json.dumps({key: "What is 1 + 1?"}) + "\n" + json.dumps({key: [{"role": "user", "content": "2?"}]})
     )
-    assert main(["data", "prepare", "mine", "--from", str(source), "--out", str(tmp_path / "data")]) == 0
-    out = capsys.readouterr().out
+    out = ran(["data", "prepare", "mine", "--from", str(source), "--out", str(tmp_path / "data")], 0).out
     assert "--data.prompt_dataset" in out
     assert "--eval.dataset" not in out
     assert sorted(p.name for p in (tmp_path / "data").iterdir()) == ["mine.jsonl"]
@@ -160,14 +151,13 @@ def test_a_prompt_that_comes_again_with_its_id_is_dropped(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["mine", "gsm8k"])
-def test_a_question_with_two_answers_is_in_neither_set_and_is_counted(tmp_path, capsys, name):
+def test_a_question_with_two_answers_is_in_neither_set_and_is_counted(tmp_path, ran, name):
     rows = [("2+2?", "4"), ("3+3?", "6"), ("2+2?", "5"), ("3+3?", "6.0"), ("4+4?", "8"), ("2+2?", "4")]
     for order in (rows, rows[::-1]):
         source = write_lines(tmp_path / "in.jsonl", [{"question": q, "answer": f"#### {a}"} for q, a in order])
         out = tmp_path / "data"
         command = ["data", "prepare", name, "--from", str(source), "--out", str(out), "--force"]
-        assert main(command) == 1
-        said = capsys.readouterr().out
+        said = ran(command, 1).out
         assert "questions: 2 read; 1 dropped (question " in said
         assert "3 refused (question " in said
         assert "'2+2?' comes again with another answer)" in said
@@ -191,11 +181,10 @@ def test_a_question_that_comes_again_without_its_answer_keeps_it(tmp_path):
     assert prepare("mine", source, tmp_path) == {"mine.jsonl": 1, "mine-eval.jsonl": 1}
 
 
-def test_an_evaluation_set_of_ones_own_is_part_of_the_command_to_paste(tmp_path, capsys):
+def test_an_evaluation_set_of_ones_own_is_part_of_the_command_to_paste(tmp_path, ran):
     source = tmp_path / "mine.jsonl"
     source.write_text(json.dumps({"question": "1 + 1?", "answer": 2}))
-    assert main(["data", "prepare", "mine", "--from", str(source), "--out", str(tmp_path / "data")]) == 0
-    out = capsys.readouterr().out
+    out = ran(["data", "prepare", "mine", "--from", str(source), "--out", str(tmp_path / "data")], 0).out
     assert f"mine.jsonl --eval.dataset {tmp_path / 'data' / 'mine-eval.jsonl'} " in out
     assert "mine.jsonl: 1 prompt\n" in out
 
@@ -251,14 +240,13 @@ def test_a_line_ends_where_its_format_says(tmp_path, suffix):
         ("aime24", None, "a.json"),
     ],
 )
-def test_files_that_do_not_fit_are_named(tmp_path, capsys, name, rows, words):
+def test_files_that_do_not_fit_are_named(tmp_path, ran, name, rows, words):
     file = tmp_path / "a.json"
     file.write_text("{" if rows is None else json.dumps(rows))
-    assert main(["data", "prepare", name, "--from", str(file), "--out", str(tmp_path)]) == 2
-    assert words in capsys.readouterr().err
+    assert words in ran(["data", "prepare", name, "--from", str(file), "--out", str(tmp_path)], 2).err
 
 
-def test_prepared_files_are_not_replaced_unless_it_is_said(tmp_path, capsys):
+def test_prepared_files_are_not_replaced_unless_it_is_said(tmp_path, capsys, ran):
     source, out = tmp_path / "aime.json", tmp_path / "data"
     source.write_text(json.dumps([{"problem": "1+1?", "answer": "2"}]))
     command = ["data", "prepare", "aime24", "--from", str(source), "--out", str(out)]
@@ -268,8 +256,7 @@ def test_prepared_files_are_not_replaced_unless_it_is_said(tmp_path, capsys):
     source.write_text(json.dumps([{"problem": "1+2?", "answer": "3"}]))
     before = (out / "aime24.jsonl").read_text()
     capsys.readouterr()
-    assert main(command) == 2
-    assert "--force" in capsys.readouterr().err
+    assert "--force" in ran(command, 2).err
     assert (out / "aime24.jsonl").read_text() == before
     assert (out / "aime24-eval.jsonl").read_text() == "edited by hand"
     assert main([*command, "--force"]) == 0

@@ -162,14 +162,13 @@ def _labelled(path):
     return data.groups, data.correct_R
 
 
-def test_another_sampling_or_another_file_is_refused_and_untouched(vllm, source, tmp_path, capsys):
+def test_another_sampling_or_another_file_is_refused_and_untouched(vllm, source, tmp_path, capsys, ran):
     out = tmp_path / "rollouts.jsonl"
     assert main(arguments(source, out, "--prompts", "12")) == 1
     before = out.read_bytes()
     assert main(arguments(source, out, "--prompts", "12", "--temperature", "0.7")) == 2
     assert "not sampled with this --temperature" in capsys.readouterr().err
-    assert main(arguments(source, out, "--prompts", "12", "--seed", "1")) == 2
-    assert "not sampled with this --seed" in capsys.readouterr().err
+    assert "not sampled with this --seed" in ran(arguments(source, out, "--prompts", "12", "--seed", "1"), 2).err
     other = tmp_path / "other.jsonl"
     other.write_text('{"group_id": "x", "rollouts": []}\n')
     assert main(arguments(source, other)) == 2
@@ -178,7 +177,7 @@ def test_another_sampling_or_another_file_is_refused_and_untouched(vllm, source,
 
 
 @pytest.mark.parametrize("name", ["math-500", "amc"])
-def test_rollouts_of_other_data_are_refused_even_if_the_ids_are_the_same(vllm, tmp_path, capsys, name):
+def test_rollouts_of_other_data_are_refused_even_if_the_ids_are_the_same(vllm, tmp_path, capsys, ran, name):
     """Files without ids number their rows, so "0" is a prompt of each."""
     one, other, out = tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "rollouts.jsonl"
     for path, start in ((one, 0), (other, 500)):
@@ -187,8 +186,7 @@ def test_rollouts_of_other_data_are_refused_even_if_the_ids_are_the_same(vllm, t
     assert main(arguments(one, out, "--prompts", "12")) == 1
     before, asked = out.read_bytes(), len(vllm.asked)
     capsys.readouterr()
-    assert main(arguments(other, out, "--prompts", "12", name=name)) == 2
-    found = capsys.readouterr()
+    found = ran(arguments(other, out, "--prompts", "12", name=name), 2)
     assert "--data" in found.err
     assert found.out == ""
     assert out.read_bytes() == before
@@ -230,7 +228,7 @@ def test_a_file_is_compared_by_what_it_stores(vllm, capitals, tmp_path, capsys, 
 
 
 @pytest.mark.parametrize("flags", [("--as-is",), ()])
-def test_a_question_that_comes_to_be_sent_otherwise_is_refused(vllm, capitals, tmp_path, capsys, flags):
+def test_a_question_that_comes_to_be_sent_otherwise_is_refused(vllm, capitals, tmp_path, ran, flags):
     """Also where its prompt stays the same to the letter."""
     out, (_, mali, *_) = tmp_path / "r.jsonl", CAPITALS
     plain = {**{k: v for k, v in mali.items() if k != "asked"}, "prompt": "Which is the capital of Mali?"}
@@ -239,21 +237,17 @@ def test_a_question_that_comes_to_be_sent_otherwise_is_refused(vllm, capitals, t
     (line,), asked = (json.loads(each) for each in out.read_text().splitlines()), len(vllm.asked)
     before = out.read_text()
     capitals.write_text(json.dumps(plain | {"prompt": line["prompt"], "asked": "Mali:"}) + "\n")
-    assert main(own(capitals, out, *flags)) == 2
-    assert "another asked of the group 'b'" in capsys.readouterr().err
+    assert "another asked of the group 'b'" in ran(own(capitals, out, *flags), 2).err
     assert (out.read_text(), len(vllm.asked)) == (before, asked)
 
 
-def test_only_the_chosen_prompts_are_judged(vllm, source, tmp_path, capsys):
+def test_only_the_chosen_prompts_are_judged(vllm, source, tmp_path, ran):
     out = tmp_path / "rollouts.jsonl"
-    assert main(arguments(source, out, "--prompts", "34")) == 0
-    assert "34 labelled prompts" in capsys.readouterr().out
+    assert "34 labelled prompts" in ran(arguments(source, out, "--prompts", "34"), 0).out
     asked = len(vllm.asked)
-    assert main(arguments(source, out, "--prompts", "9")) == 1
-    assert "9 labelled prompts" in capsys.readouterr().out
+    assert "9 labelled prompts" in ran(arguments(source, out, "--prompts", "9"), 1).out
     assert len(vllm.asked) == asked == 34  # they are the first of these
-    assert main(arguments(source, out, "--prompts", "40")) == 0
-    assert "40 labelled prompts" in capsys.readouterr().out
+    assert "40 labelled prompts" in ran(arguments(source, out, "--prompts", "40"), 0).out
     assert len(vllm.asked) == 40
 
 
@@ -333,15 +327,14 @@ def test_the_instruction_is_added_unless_it_is_as_is(vllm, capitals, tmp_path):
 
 
 @pytest.mark.parametrize("more", [["--as-is"], ["--prefix", "Q: "], ["--stop", "Q:"], ["--no-chat"], ["--tokens"]])
-def test_each_of_these_settings_tells_files_apart(vllm, capitals, tmp_path, capsys, more):
+def test_each_of_these_settings_tells_files_apart(vllm, capitals, tmp_path, capsys, ran, more):
     out = tmp_path / "r.jsonl"
     main(own(capitals, out, *more))
     before, asked = out.read_bytes(), len(vllm.asked)
     assert main(own(capitals, out, *more)) in {0, 1}
     assert len(vllm.asked) == asked  # the file is known again
     capsys.readouterr()
-    assert main(own(capitals, out)) == 2
-    assert "not sampled with this" in capsys.readouterr().err
+    assert "not sampled with this" in ran(own(capitals, out), 2).err
     assert out.read_bytes() == before
 
 
@@ -375,10 +368,9 @@ def test_the_tokens_of_the_answer_and_the_one_that_ends_it(vllm, source, tmp_pat
     assert read[0] == pytest.approx(read[1], abs=1e-6)
 
 
-def test_a_base_model_is_not_asked_by_chat(vllm, capitals, tmp_path, capsys, monkeypatch):
+def test_a_base_model_is_not_asked_by_chat(vllm, capitals, tmp_path, ran, monkeypatch):
     monkeypatch.setattr(vllm, "chat_template", None)
-    assert main(own(capitals, tmp_path / "r.jsonl")) == 2
-    assert "--no-chat" in capsys.readouterr().err
+    assert "--no-chat" in ran(own(capitals, tmp_path / "r.jsonl"), 2).err
     assert main(own(capitals, tmp_path / "r.jsonl", "--no-chat")) in {0, 1}
 
 
@@ -394,11 +386,10 @@ def test_a_base_model_is_not_asked_by_chat(vllm, capitals, tmp_path, capsys, mon
         ({"prompt": "Q?", "label": "A", "id": "a"}, "'a'"),
     ],
 )
-def test_a_row_that_means_nothing_is_named(vllm, tmp_path, capsys, row, words):
+def test_a_row_that_means_nothing_is_named(vllm, tmp_path, ran, row, words):
     path = tmp_path / "own.jsonl"
     path.write_text(json.dumps(CAPITALS[0]) + "\n" + json.dumps(row) + "\n")
-    assert main(own(path, tmp_path / "r.jsonl")) == 2
-    assert words in capsys.readouterr().err
+    assert words in ran(own(path, tmp_path / "r.jsonl"), 2).err
     assert vllm.made == []
 
 
@@ -454,11 +445,10 @@ def greedy_engine(monkeypatch, vllm, right):
     monkeypatch.setattr(vllm, "output", output)
 
 
-def test_greedy_is_sampled_beside_the_rollouts_and_compared_with_the_vote(vllm, source, tmp_path, capsys, monkeypatch):
+def test_greedy_is_sampled_beside_the_rollouts_and_compared_with_the_vote(vllm, source, tmp_path, ran, monkeypatch):
     greedy_engine(monkeypatch, vllm, lambda number: number < 36)
     out = tmp_path / "r.jsonl"
-    assert main(arguments(source, out, "--prompts", "40", "--greedy")) == 0
-    printed = capsys.readouterr().out
+    printed = ran(arguments(source, out, "--prompts", "40", "--greedy"), 0).out
     assert printed.startswith("right, in per cent of 40 prompts: greedy 90.0 [")
     assert "(50% cut at the limit), the vote of all rollouts 0.0 [0.0, 0.0], one rollout 37.5 [37.5, 37.5]" in printed
     assert "greedy - vote: +90.0 [+80.0, +97.5] points. Greedy decoding is right more often than the vote" in printed
@@ -494,7 +484,7 @@ def test_a_table_of_fewer_prompts_says_so(vllm, source, tmp_path, capsys):
     assert "The tables hold 39 of 40 prompts: in the others a rollout lacks a number." in capsys.readouterr().out
 
 
-def test_without_vllm_or_with_nonsense(source, tmp_path, capsys, monkeypatch):
+def test_without_vllm_or_with_nonsense(source, tmp_path, ran, monkeypatch):
     monkeypatch.setitem(sys.modules, "vllm", None)
     out = tmp_path / "rollouts.jsonl"
     for more, words in (
@@ -503,6 +493,5 @@ def test_without_vllm_or_with_nonsense(source, tmp_path, capsys, monkeypatch):
         (["--concurrency", "0"], "--concurrency must be at least 1"),
         (["--engine", "fast"], "NAME=VALUE"),
     ):
-        assert main(arguments(source, out, *more)) == 2
-        assert words in capsys.readouterr().err
+        assert words in ran(arguments(source, out, *more), 2).err
     assert main(arguments(source, out, name="nothing")) == 2

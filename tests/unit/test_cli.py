@@ -35,15 +35,14 @@ def write(tmp_path, *lines):
     return str(write_lines(tmp_path / "in.jsonl", lines))
 
 
-def test_score_writes_what_estimate_says(tmp_path, capsys):
-    assert main(["score", write(tmp_path, GOOD), "-p", "alpha=0.5", "-p", "weight=sqrt"]) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_score_writes_what_estimate_says(tmp_path, ran):
+    found = json.loads(ran(["score", write(tmp_path, GOOD), "-p", "alpha=0.5", "-p", "weight=sqrt"], 0).out)
     expected = dare_reward.estimate([GOOD], alpha=0.5, weight="sqrt").to_json()["groups"][0]
     assert found["reply"] == json.loads(json.dumps(expected))
     assert {name: found[name] for name in GOOD} == GOOD
 
 
-def test_every_command_reads_what_score_writes(tmp_path, capsys):
+def test_every_command_reads_what_score_writes(tmp_path, ran):
     rollouts = [{"answer": a, "mean_entropy": e} for a, e in (("1", 0.2), ("1", 0.3), ("2", 0.6))]
     groups = [{"group_id": f"g{i}", "prompt": f"q{i}", "label": "1", "rollouts": rollouts} for i in range(3)]
     file, log = write(tmp_path, *groups), str(tmp_path / "log.jsonl")
@@ -51,11 +50,9 @@ def test_every_command_reads_what_score_writes(tmp_path, capsys):
     told = []
     for name in (file, log):
         assert main(["calibrate", name]) == 1
-        assert main(["explain", name, "--group", "g1"]) == 0
-        told.append(capsys.readouterr().out)
+        told.append(ran(["explain", name, "--group", "g1"], 0).out)
     assert told[0] == told[1]
-    assert main(["score", log]) == 0
-    assert json.loads(capsys.readouterr().out.splitlines()[0])["reply"]["pseudo_label"] == "1"
+    assert json.loads(ran(["score", log], 0).out.splitlines()[0])["reply"]["pseudo_label"] == "1"
     assert main(["report", log, "-o", str(tmp_path / "r.html")]) == 0
 
 
@@ -66,7 +63,7 @@ def test_score_from_standard_input_to_a_file(tmp_path, monkeypatch):
     assert [json.loads(x)["group_id"] for x in out.read_text().splitlines()] == ["g", "h"]
 
 
-def test_bad_lines_are_named_and_stop_nothing(tmp_path, capsys):
+def test_bad_lines_are_named_and_stop_nothing(tmp_path, ran):
     lines = [
         GOOD,
         "{",
@@ -77,8 +74,7 @@ def test_bad_lines_are_named_and_stop_nothing(tmp_path, capsys):
         {"rollouts": [{"answer": "1"}]},
         {**GOOD, "group_id": "h"},
     ]
-    assert main(["score", write(tmp_path, *lines)]) == 1
-    out, err = capsys.readouterr()
+    out, err = ran(["score", write(tmp_path, *lines)], 1)
     replies = [json.loads(x) for x in out.splitlines()]
     assert [r["group_id"] for r in replies] == ["g", "line-7", "h"]
     assert replies[1]["reply"]["error"]["code"] == "missing_entropy"
@@ -91,19 +87,17 @@ def test_bad_lines_are_named_and_stop_nothing(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("command", "done"), [(["score"], "scored"), (["explain", "--suspicious", "1"], "scored")])
-def test_the_closing_line_counts_the_groups_that_were_left_out(tmp_path, capsys, command, done):
+def test_the_closing_line_counts_the_groups_that_were_left_out(tmp_path, ran, command, done):
     name, *flags = command
     ragged = {"answer": "1", "mean_entropy": 0.1, "topk_logprobs": [[-0.1, -3], [-0.1, -3], [-0.1]]}
     file = write(tmp_path, {**GOOD, "label": "1"}, {"rollouts": [ragged]}, "[]")
-    assert main([name, file, *flags]) == 1
-    err = capsys.readouterr().err
+    err = ran([name, file, *flags], 1).err
     assert "rollouts[0].topk_logprobs: token 2 " in err
     assert f"\n2 groups, 1 of them not {done}, " in err
 
 
-def test_duplicate_ids_within_a_batch_do_not_cost_the_lines(tmp_path, capsys):
-    assert main(["score", write(tmp_path, GOOD, GOOD)]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 2
+def test_duplicate_ids_within_a_batch_do_not_cost_the_lines(tmp_path, ran):
+    assert len(ran(["score", write(tmp_path, GOOD, GOOD)], 0).out.splitlines()) == 2
 
 
 @each(
@@ -121,42 +115,37 @@ def test_duplicate_ids_within_a_batch_do_not_cost_the_lines(tmp_path, capsys):
         ("calibrate FILE -p alfa=1", "alfa"),
     ],
 )
-def test_wrong_use_is_2_and_names_what_is_wrong_in_one_line(tmp_path, capsys, command, names):
-    assert main(command.replace("FILE", write(tmp_path, GOOD)).split()) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+def test_wrong_use_is_2_and_names_what_is_wrong_in_one_line(tmp_path, ran, command, names):
+    (line,) = ran(command.replace("FILE", write(tmp_path, GOOD)).split(), 2).err.splitlines()
     assert names in line
 
 
-def test_a_service_that_is_away_is_2(tmp_path, capsys, monkeypatch):
+def test_a_service_that_is_away_is_2(tmp_path, ran, monkeypatch):
     monkeypatch.setattr("dare_reward.client._pause", lambda *_: 0.0)
-    assert main(["score", write(tmp_path, GOOD), "--url", "http://127.0.0.1:1"]) == 2
-    assert "http://127.0.0.1:1" in capsys.readouterr().err
+    assert "http://127.0.0.1:1" in ran(["score", write(tmp_path, GOOD), "--url", "http://127.0.0.1:1"], 2).err
 
 
-def test_local_wins_over_the_environment(tmp_path, monkeypatch, capsys):
+def test_local_wins_over_the_environment(tmp_path, monkeypatch, ran):
     monkeypatch.setenv("DARE_URL", "http://127.0.0.1:1")
-    assert main(["score", write(tmp_path, GOOD), "--local"]) == 0
-    assert capsys.readouterr().out
+    assert ran(["score", write(tmp_path, GOOD), "--local"], 0).out
 
 
-def test_score_table(tmp_path, capsys):
+def test_score_table(tmp_path, ran):
     many = {
         "rollouts": [{"answer": str(i), "mean_entropy": 0.2} for i in range(12)]
         + [{"answer": "0", "mean_entropy": 0.2}]
     }
     coloured = {**GOOD, "rollouts": [{"answer": "\x1b[31m" + "x" * 50, "mean_entropy": 0.1}]}
-    assert main(["score", write(tmp_path, many, coloured), "--table"]) == 0
-    out = capsys.readouterr().out
+    out = ran(["score", write(tmp_path, many, coloured), "--table"], 0).out
     assert re.search(r"line-1: 13 .* 13 .* 0 .* exact", out)
     assert re.search(r"answer.*p-hat", out)
     assert "(2 more" in out  # of twelve answers
     assert "\x1b" not in out
 
 
-def test_explain(capsys, tmp_path):
+def test_explain(ran, tmp_path):
     file = write(tmp_path, "{", GOOD, {**GOOD, "group_id": "bad", "rollouts": [{"answer": "1"}]})
-    assert main(["explain", file, "--group", "g", "-p", "alpha=0"]) == 0
-    out = capsys.readouterr().out
+    out = ran(["explain", file, "--group", "g", "-p", "alpha=0"], 0).out
     for word in (
         "method dare",
         "alpha=0.0, the others by default",
@@ -167,23 +156,18 @@ def test_explain(capsys, tmp_path):
         "majority_ratio 0.5",
     ):
         assert word in out
-    assert main(["explain", file, "--group", "line-2"]) == 0
-    capsys.readouterr()
-    assert main(["explain", file, "--group", "bad"]) == 1
-    assert "missing_entropy" in capsys.readouterr().out
+    ran(["explain", file, "--group", "line-2"], 0)
+    assert "missing_entropy" in ran(["explain", file, "--group", "bad"], 1).out
 
 
-def test_methods(capsys):
-    assert main(["methods"]) == 0
-    out = capsys.readouterr().out
+def test_methods(ran):
+    out = ran(["methods"], 0).out
     listed = {line.split()[0] for line in out.splitlines()[1:] if line}
     assert {"dare", "ttrl", "ddrl", "gt"} <= listed
     assert not {"dare_dist", "rlpr", "verifree"} & listed
-    assert main(["methods", "--all"]) == 0
-    out = capsys.readouterr().out
+    out = ran(["methods", "--all"], 0).out
     assert all(name in out for name in dare_reward.methods())
-    assert main(["methods", "dare"]) == 0
-    assert "Eq. 13" in capsys.readouterr().out
+    assert "Eq. 13" in ran(["methods", "dare"], 0).out
 
 
 def test_every_flag_of_every_method_is_explained():
@@ -205,19 +189,17 @@ def test_a_closed_pipe_is_no_traceback(tmp_path):
 
 
 @pytest.mark.parametrize("words", [["score"], ["calibrate"], ["report", "-o", "r.html", "--force"]], ids=lambda w: w[0])
-def test_the_progress_bar_is_for_terminals_only(tmp_path, capsys, monkeypatch, words):
+def test_the_progress_bar_is_for_terminals_only(tmp_path, ran, monkeypatch, words):
     monkeypatch.chdir(tmp_path)
     file = write(tmp_path, *[{**GOOD, "group_id": str(i), "label": "1"} for i in range(200)])
-    assert main([words[0], file, *words[1:]]) in {0, 1}
-    assert "200/200" not in capsys.readouterr().err
+    assert "200/200" not in ran([words[0], file, *words[1:]], 0, 1).err
     pytest.importorskip("tqdm")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    assert main([words[0], file, *words[1:]]) in {0, 1}
-    assert "200/200" in capsys.readouterr().err
+    assert "200/200" in ran([words[0], file, *words[1:]], 0, 1).err
 
 
 @pytest.mark.parametrize("words", [["calibrate"], ["report", "-o", "r.html"]], ids=lambda w: w[0])
-def test_a_run_log_has_a_bar_too(tmp_path, capsys, monkeypatch, words):
+def test_a_run_log_has_a_bar_too(tmp_path, ran, monkeypatch, words):
     """Its lines are counted by the headers of its members, and nothing is unpacked for it."""
     pytest.importorskip("tqdm")
     monkeypatch.chdir(tmp_path)
@@ -228,8 +210,7 @@ def test_a_run_log_has_a_bar_too(tmp_path, capsys, monkeypatch, words):
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "20260101T000000000Z-1-01234567-000000.jsonl.gz").write_bytes(member(lines, 1))
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    assert main([words[0], "log", *words[1:]]) in {0, 1}
-    assert "200/200" in capsys.readouterr().err
+    assert "200/200" in ran([words[0], "log", *words[1:]], 0, 1).err
 
 
 def test_study_says_where_it_comes_from_if_it_is_not_installed(monkeypatch, capsys):
@@ -245,10 +226,9 @@ def test_study_says_where_it_comes_from_if_it_is_not_installed(monkeypatch, caps
         assert (ended.value.code, names in capsys.readouterr().err.partition("help")[0]) == (2, True)
 
 
-def test_a_misspelt_variable_is_warned_of(tmp_path, capsys, monkeypatch):
+def test_a_misspelt_variable_is_warned_of(tmp_path, ran, monkeypatch):
     monkeypatch.setenv("DARE_ULR", "http://127.0.0.1:1")
-    assert main(["score", write(tmp_path, GOOD)]) == 0
-    assert re.search("DARE_ULR .*DARE_URL", capsys.readouterr().err)
+    assert re.search("DARE_ULR .*DARE_URL", ran(["score", write(tmp_path, GOOD)], 0).err)
 
 
 def test_a_refusal_of_the_caller_ends_the_command_at_once(tmp_path, capsys, monkeypatch):
@@ -321,33 +301,29 @@ def test_wide_shows_every_column(monkeypatch):
     assert "--wide" not in wide
 
 
-def test_tables_on_a_terminal_and_lines_in_a_pipe(tmp_path, monkeypatch, capsys):
+def test_tables_on_a_terminal_and_lines_in_a_pipe(tmp_path, monkeypatch, ran):
     file = write(tmp_path, GOOD)
     assert "p-hat" in on_terminal(monkeypatch, "score", file)
     assert json.loads(on_terminal(monkeypatch, "score", file, "--json"))["group_id"] == "g"
-    assert main(["score", file]) == 0
-    assert json.loads(capsys.readouterr().out)["group_id"] == "g"
+    assert json.loads(ran(["score", file], 0).out)["group_id"] == "g"
 
 
-def test_explain_says_why_there_is_no_answer(tmp_path, capsys):
-    assert main(["explain", write(tmp_path, LONG), "--group", "long"]) == 0
-    out = capsys.readouterr().out
+def test_explain_says_why_there_is_no_answer(tmp_path, ran):
+    out = ran(["explain", write(tmp_path, LONG), "--group", "long"], 0).out
     assert re.search("label 7: .*right, 2 of 7 ", out)
     for why in ("unannounced", EMPTY, "thinking", "length"):
         assert f"none: {WHY_NONE[why]}" in out, why
     assert "..." + LONG["rollouts"][0]["text"][-57:] in out
-    assert main(["explain", write(tmp_path, LONG), "--group", "long", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(ran(["explain", write(tmp_path, LONG), "--group", "long", "--json"], 0).out)
     assert [r["right"] for r in found["rollouts"]] == [True, True, *[False] * 5]
     assert found["rollouts"][5]["no_answer_because"] == WHY_NONE["thinking"]
     assert found["reply"]["pseudo_label"] == found["label"] == "7"
 
 
-def test_explain_says_why_answers_stayed_apart(tmp_path, capsys):
+def test_explain_says_why_answers_stayed_apart(tmp_path, ran):
     answers = ("12", "12 apples", "12 pears")
     group = {"group_id": "a", "rollouts": [{"answer": a, "mean_entropy": 0.2} for a in answers]}
-    assert main(["explain", write(tmp_path, group), "--group", "a"]) == 0
-    out = capsys.readouterr().out
+    out = ran(["explain", write(tmp_path, group), "--group", "a"], 0).out
     assert all(part in out for part in ("12 apples and 12 pears", "-p units=ignore"))
 
 
@@ -359,7 +335,7 @@ def test_explain_names_the_parameter_that_joins_two_answers(tmp_path, capsys):
     assert apart == [("50\\%", "0.5", "percent=fraction"), ("\\log 5", "\\ln 5", "log=natural")]
 
 
-def test_the_suspicious_groups(tmp_path, capsys):
+def test_the_suspicious_groups(tmp_path, ran):
     overruled = {
         "group_id": "overruled",
         "label": "1",
@@ -368,22 +344,19 @@ def test_the_suspicious_groups(tmp_path, capsys):
     sure = {"group_id": "sure", "rollouts": [{"answer": "1", "mean_entropy": 0.2}] * 5}
     silent = {"group_id": "silent", "rollouts": [{"text": "hm", "mean_entropy": 0.2}] * 5}
     file = write(tmp_path, sure, overruled, silent)
-    assert main(["explain", file, "--suspicious", "2"]) == 0
-    out = capsys.readouterr().out
+    out = ran(["explain", file, "--suspicious", "2"], 0).out
     assert out.index("overruled: ") < out.index("silent: ")
     assert "sure: " not in out
     for numbers in ("2 .* 2 votes .* 3 for 1", "60% .*label 1", "5 of 5 "):
         assert re.search(f"- .*{numbers}", out), numbers
-    assert main(["explain", write(tmp_path, sure)]) == 0
-    found = capsys.readouterr()
+    found = ran(["explain", write(tmp_path, sure)], 0)
     assert (found.out, "suspicious" in found.err) == ("", True)
 
 
-def test_the_command_that_scores_a_file_without_entropies_is_said(capsys):
+def test_the_command_that_scores_a_file_without_entropies_is_said(capsys, ran):
     file = str(EXAMPLES / "gsm8k_sample.jsonl")
     for words in (["score", file], ["explain", file], ["explain", file, "--group", "gsm8k-0"]):
-        assert main(words) == 1
-        last = capsys.readouterr().err.splitlines()[-1]
+        last = ran(words, 1).err.splitlines()[-1]
         command = last.removeprefix("  dare-reward ")
         assert main(shlex.split(command)) == 0, last
         capsys.readouterr()
@@ -449,11 +422,10 @@ def test_a_misspelt_flag_is_suggested_in_two_lines(capsys, words):
     assert second.startswith("Try: dare-reward ")
 
 
-def test_a_report_of_rollouts_without_answers_warns(tmp_path, capsys):
+def test_a_report_of_rollouts_without_answers_warns(tmp_path, ran):
     texts = ["no idea", "none", "\\boxed{1}"]
     file = write(tmp_path, {"group_id": "a", "rollouts": [{"text": t, "mean_entropy": 0.2} for t in texts]})
-    assert main(["report", file, "-o", str(tmp_path / "x.html")]) == 0
-    assert re.search("WARNING: 2 of 3 ", capsys.readouterr().err)
+    assert re.search("WARNING: 2 of 3 ", ran(["report", file, "-o", str(tmp_path / "x.html")], 0).err)
 
 
 def test_help_lists_what_the_commands_declare():

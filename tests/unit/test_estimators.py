@@ -7,7 +7,6 @@ import pytest
 from said import said, scored
 
 import dare_reward
-from dare_reward.cli import main
 from dare_reward.errors import RequestError
 
 # --- confidence ------------------------------------------------------------------------------------------------------
@@ -232,10 +231,9 @@ def test_flags_about_entropies_are_the_same_for_every_method(method):
     assert not {"low_entropy", "u_gt_1"} & {*scored(said("11", mean_entropy=[0.1, 0.9]), method).flags}
 
 
-def test_explain_shows_advantages(tmp_path, capsys):
+def test_explain_shows_advantages(tmp_path, ran):
     file = tmp_path / "in.jsonl"
     file.write_text(json.dumps({"group_id": "g", "rollouts": said("11123", num_tokens=[3] * 5)}))
     known = {**KNOWN, "prompt_weights": "one"}
     params = [word for name, value in known.items() for word in ("-p", f"{name}={str(value).lower()}")]
-    assert main(["explain", str(file), "--group", "g", "--method", "restrain", *params]) == 0
-    assert "advantage" in capsys.readouterr().out
+    assert "advantage" in ran(["explain", str(file), "--group", "g", "--method", "restrain", *params], 0).out

@@ -48,13 +48,12 @@ def test_the_best_prompts_for_a_reward_come_first_and_none_that_is_worth_nothing
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-def test_an_output_that_is_no_terminal_takes_the_list(terminal, file, capsys, monkeypatch):
+def test_an_output_that_is_no_terminal_takes_the_list(terminal, file, ran, monkeypatch):
     """`label FILE > ids.txt`; --port asks for the page in any case."""
     served = []
     monkeypatch.setattr(label, "_serve", lambda _, port, *__: served.append(port))
     monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
-    assert main(["label", file, "--for", "reward"]) == 0
-    shown = capsys.readouterr()
+    shown = ran(["label", file, "--for", "reward"], 0)
     assert served == ([0] if terminal else [])
     if not terminal:
         assert shown.out.split() == ["contested", "rivals", "informative", "some"]
@@ -64,21 +63,19 @@ def test_an_output_that_is_no_terminal_takes_the_list(terminal, file, capsys, mo
     assert served[-1] == 0
 
 
-def test_random_prompts_are_the_same_ones_each_time_and_no_choice(file, capsys):
+def test_random_prompts_are_the_same_ones_each_time_and_no_choice(file, ran):
     def drawn(*words):
-        assert main(["label", file, "--list", *words]) == 0
-        return capsys.readouterr().out.split()
+        return ran(["label", file, "--list", *words], 0).out.split()
 
     everything = drawn()
     assert sorted(everything) == ["contested", "informative", "rivals", "some", "sure"]  # "sure" is worth nothing
     assert drawn("--budget", "2") == everything[:2]
 
 
-def test_a_group_without_a_name_is_named_by_its_place(tmp_path, capsys):
+def test_a_group_without_a_name_is_named_by_its_place(tmp_path, ran):
     bare = group("", ["1", "2"], [0.1, 3.0])
     del bare["group_id"]
-    assert main(["label", written(tmp_path / "rollouts.jsonl", bare), "--list"]) == 0
-    assert capsys.readouterr().out.strip() == "line-1"
+    assert ran(["label", written(tmp_path / "rollouts.jsonl", bare), "--list"], 0).out.strip() == "line-1"
 
 
 @pytest.mark.parametrize(
@@ -89,11 +86,10 @@ def test_a_group_without_a_name_is_named_by_its_place(tmp_path, capsys):
         ([], "no prompt without a label is left"),
     ],
 )
-def test_nothing_to_choose_is_an_error(words, why, tmp_path, capsys):
+def test_nothing_to_choose_is_an_error(words, why, tmp_path, ran):
     labelled = {} if "--for" in words else {"label": "1"}
     path = written(tmp_path / "rollouts.jsonl", group("sure", ["1", "1"], **labelled))
-    assert main(["label", path, *words]) == 2
-    shown = capsys.readouterr()
+    shown = ran(["label", path, *words], 2)
     assert why in shown.err
     assert not shown.out
 
@@ -223,7 +219,7 @@ def test_a_file_of_other_prompts_is_not_continued(tmp_path):
         session(tmp_path)
 
 
-def test_what_is_no_file_of_labels_is_left_as_it_is(tmp_path, file, capsys):
+def test_what_is_no_file_of_labels_is_left_as_it_is(tmp_path, file, ran):
     single = json.dumps({"group_id": "a", "text": "so 1", "label": "1"}) + "\n"
     read = json.dumps({"group_id": "a", "answer": "2", "label": "1"}) + "\n"
     entropy = json.dumps({"group_id": "a", "answer": "2", "entropy": 0.5}) + "\n"
@@ -233,8 +229,7 @@ def test_what_is_no_file_of_labels_is_left_as_it_is(tmp_path, file, capsys):
         path.write_text(content)
         assert main(["label", file, "--port", "0", "--labels", str(path)]) == 2
         assert path.read_text() == content
-    assert main(["label", file, "--port", "0", "--labels", file]) == 2
-    assert capsys.readouterr().err
+    assert ran(["label", file, "--port", "0", "--labels", file], 2).err
 
 
 @pytest.mark.parametrize("content", ["", "\n \n"])
@@ -356,13 +351,12 @@ def two(tmp_path):
     )
 
 
-def test_every_command_reads_labels(two, tmp_path, capsys):
+def test_every_command_reads_labels(two, tmp_path, capsys, ran):
     path, labels = two
     assert main(["score", path, "--labels", labels, "-m", "gt", "--json"]) == 1  # one has no label
     first, second, _ = (json.loads(line)["reply"]["rewards"] for line in capsys.readouterr().out.splitlines())
     assert (first, second) == ([1, 0, 0], [0, 0])
-    assert main(["calibrate", path, "--labels", labels, "--json"]) == 1
-    shown = capsys.readouterr()
+    shown = ran(["calibrate", path, "--labels", labels, "--json"], 1)
     assert "1 of 3 labels are of no group here, such as z" in shown.err
     found = json.loads(shown.out)["calibration"]
     assert (found["prompts"], found["mixed"]) == (2, 1)
@@ -409,8 +403,7 @@ def test_a_group_that_says_something_else_is_named(own, row, tmp_path):
     assert second["group_id"] == "b"
 
 
-def test_a_run_log_keeps_its_labels(two, tmp_path, capsys):
+def test_a_run_log_keeps_its_labels(two, tmp_path, ran):
     path, log = two[0], tmp_path / "log.jsonl"
     assert main(["score", path, "-m", "ttrl", "--out", str(log)]) == 0
-    assert main(["report", str(log), "-o", str(tmp_path / "o.html"), "--labels", two[1]]) == 2
-    assert "leave out" in capsys.readouterr().err
+    assert "leave out" in ran(["report", str(log), "-o", str(tmp_path / "o.html"), "--labels", two[1]], 2).err

@@ -51,15 +51,13 @@ def test_a_line_that_means_nothing(line, words, capsys):
     assert words in capsys.readouterr().err
 
 
-def test_score_and_explain_take_the_line(capsys, monkeypatch):
+def test_score_and_explain_take_the_line(capsys, ran, monkeypatch):
     monkeypatch.delenv("DARE_URL", raising=False)
     groups = [json.loads(line) for line in Path(EXAMPLE).read_text().splitlines()]
     expected = dare_reward.estimate(groups, method="calibrated_vote", **PARAMS)
-    assert main(["score", EXAMPLE, "--params", LINE]) == 0
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    found = [json.loads(line) for line in ran(["score", EXAMPLE, "--params", LINE], 0).out.splitlines()]
     assert [line["reply"]["rewards"] for line in found] == [list(g.rewards) for g in expected.groups]
-    assert main(["explain", EXAMPLE, "--group", groups[0]["group_id"], "--params", LINE]) == 0
-    assert "exponent=-2.0" in capsys.readouterr().out
+    assert "exponent=-2.0" in ran(["explain", EXAMPLE, "--group", groups[0]["group_id"], "--params", LINE], 0).out
     assert main(["score", EXAMPLE, "--params", LINE, "-p", "exponent=0"]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     vote = dare_reward.estimate(groups, method="ttrl")

@@ -312,40 +312,35 @@ def test_each_bar_alone_keeps_the_vote(bar, used):
 @pytest.mark.parametrize(
     ("gap", "right", "word", "code"), [(0.3, 0.3, "use", 0), (-0.3, 0.5, "use", 0), (0, 0.5, "", 1)]
 )
-def test_the_command(tmp_path, capsys, gap, right, word, code):
+def test_the_command(tmp_path, ran, gap, right, word, code):
     path = file_of(tmp_path, labelled(50, gap=gap, right=right))
-    assert main(["calibrate", path, "--json"]) == code
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(ran(["calibrate", path, "--json"], code).out)
     c = found["calibration"]
     assert (found["use"] == "line") == (word == "use")
-    assert main(["calibrate", path]) == code
-    out = capsys.readouterr().out
+    out = ran(["calibrate", path], code).out
     assert out.splitlines()[-1] == c["params"] == f"method=calibrated_vote&exponent={c['exponent']:g}"
     assert "nan" not in out
     assert (out.splitlines()[0] == "Use this line") == (word == "use")
     assert ("would have noticed in" in out) == (found["power"]["tested"] is not None)
 
 
-def test_what_cannot_be_tested_has_no_t(tmp_path, capsys):
-    assert main(["calibrate", file_of(tmp_path, labelled(1, gap=0.2))]) == 1
-    out = capsys.readouterr().out
+def test_what_cannot_be_tested_has_no_t(tmp_path, ran):
+    out = ran(["calibrate", file_of(tmp_path, labelled(1, gap=0.2))], 1).out
     assert "\n- 1 labelled prompt, 1 with " in out
     assert "nan" not in out
     assert "(1 prompts)" not in out
-    assert main(["calibrate", file_of(tmp_path, labelled(10, right=1.0))]) == 1
-    out = capsys.readouterr().out
+    out = ran(["calibrate", file_of(tmp_path, labelled(10, right=1.0))], 1).out
     assert "nan" not in out
     assert out.startswith("Not decided: label ")
 
 
-def test_what_is_lacking_is_named(tmp_path, capsys):
+def test_what_is_lacking_is_named(tmp_path, ran):
     groups = labelled(10, gap=0.3, right=0.3)
     for group in groups:
         label = group.pop("label")
         for rollout in group["rollouts"][1:]:
             rollout["correct"] = rollout["answer"] == label
-    assert main(["calibrate", file_of(tmp_path, groups)]) == 2
-    assert "`label`" in capsys.readouterr().err
+    assert "`label`" in ran(["calibrate", file_of(tmp_path, groups)], 2).err
 
 
 def test_labelled_groups_without_an_entropy_are_counted(tmp_path, capsys):
@@ -356,16 +351,14 @@ def test_labelled_groups_without_an_entropy_are_counted(tmp_path, capsys):
     assert re.search("\n- 34 labelled prompts, 34 .* 6 more lack entropy", capsys.readouterr().out)
 
 
-def test_an_empty_label_is_none(tmp_path, capsys):
+def test_an_empty_label_is_none(tmp_path, ran):
     groups = labelled(44, gap=0.3, right=0.3)
     for group in groups[:10]:
         group["label"] = " "
-    assert main(["calibrate", file_of(tmp_path, groups)]) == 0
-    found = capsys.readouterr()
+    found = ran(["calibrate", file_of(tmp_path, groups)], 0)
     assert "\n- 34 labelled prompts, " in found.out
     assert "10 empty labels" in found.err
-    assert main(["calibrate", file_of(tmp_path, [{**g, "label": ""} for g in groups])]) == 2
-    assert "label" in capsys.readouterr().err
+    assert "label" in ran(["calibrate", file_of(tmp_path, [{**g, "label": ""} for g in groups])], 2).err
 
 
 @pytest.mark.parametrize(
@@ -373,52 +366,45 @@ def test_an_empty_label_is_none(tmp_path, capsys):
     [{"prompt": "3 + 4 ="}, {"group_id": "p7"}, {}],
     ids=["the same prompt", "the same id", "the same content"],
 )
-def test_groups_of_one_prompt_are_refused(tmp_path, capsys, names):
+def test_groups_of_one_prompt_are_refused(tmp_path, ran, names):
     """One prompt twenty times is one piece of evidence, and had a t of millions."""
     (copy,) = labelled(1, gap=0.3)
     others = labelled(39, seed=1, gap=0.3)
     groups = [*others, *([copy] * 3 if not names else [{**g, **names} for g in labelled(3, gap=0.3)])]
-    assert main(["calibrate", file_of(tmp_path, groups)]) == 2
-    assert re.search("2 of 42 groups .*line 41 .*line 40", capsys.readouterr().err)
+    assert re.search("2 of 42 groups .*line 41 .*line 40", ran(["calibrate", file_of(tmp_path, groups)], 2).err)
     assert main(["calibrate", file_of(tmp_path, groups[:40])]) == 0
 
 
-def test_ids_that_begin_anew_are_other_prompts(tmp_path, capsys):
+def test_ids_that_begin_anew_are_other_prompts(tmp_path, capsys, ran):
     """Each step of a training counts from 0; another label under the same id is another prompt."""
     groups = [{**g, "group_id": "0", "label": str(i)} for i, g in enumerate(labelled(10))]
-    assert main(["calibrate", file_of(tmp_path, groups)]) == 1
-    assert "\n- 10 labelled prompts, " in capsys.readouterr().out
+    assert "\n- 10 labelled prompts, " in ran(["calibrate", file_of(tmp_path, groups)], 1).out
     stepped = [{**g, "group_id": str(i % 2), "step": i // 2} for i, g in enumerate(labelled(10))]
     assert main(["calibrate", file_of(tmp_path, stepped)]) == 1, "their labels are all the same"
     assert "\n- 10 labelled prompts, " in capsys.readouterr().out
     one_stem = [{**g, "prompt": "Which is right?", "label": str(i)} for i, g in enumerate(labelled(10))]
-    assert main(["calibrate", file_of(tmp_path, one_stem)]) == 1
-    assert "\n- 10 labelled prompts, " in capsys.readouterr().out
+    assert "\n- 10 labelled prompts, " in ran(["calibrate", file_of(tmp_path, one_stem)], 1).out
 
 
-def test_other_weights_are_fitted_and_written(tmp_path, capsys):
+def test_other_weights_are_fitted_and_written(tmp_path, ran):
     path = file_of(tmp_path, labelled(40, gap=0.3, right=0.3))
-    assert main(["calibrate", path, "-p", "eps_scale=0.5", "-p", "u_floor=0.01"]) == 0
-    line = capsys.readouterr().out.splitlines()[-1]
+    line = ran(["calibrate", path, "-p", "eps_scale=0.5", "-p", "u_floor=0.01"], 0).out.splitlines()[-1]
     method, params = read_line(line)
     assert (method, params["eps_scale"], params["u_floor"]) == ("calibrated_vote", 0.5, 0.01)
     assert main(["calibrate", path, "-p", "exponent=3"]) == 2
-    assert main(["calibrate", path, "-p", "eps=-1"]) == 2
-    assert "Known: eps, eps_scale, u_floor" in capsys.readouterr().err
+    assert "Known: eps, eps_scale, u_floor" in ran(["calibrate", path, "-p", "eps=-1"], 2).err
 
 
-def test_a_file_without_entropies_measures_nothing(tmp_path, capsys):
+def test_a_file_without_entropies_measures_nothing(tmp_path, ran):
     bare = {"label": "7", "rollouts": [{"answer": "7"}, {"answer": "8"}]}
-    assert main(["calibrate", file_of(tmp_path, [bare])]) == 2
-    assert "mean_entropy" in capsys.readouterr().err
+    assert "mean_entropy" in ran(["calibrate", file_of(tmp_path, [bare])], 2).err
 
 
 @pytest.mark.parametrize(
     ("groups", "word"), [([], "is empty"), ([{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}], "label")]
 )
-def test_nothing_labelled_is_2(tmp_path, capsys, groups, word):
-    assert main(["calibrate", file_of(tmp_path, groups)]) == 2
-    assert word in capsys.readouterr().err
+def test_nothing_labelled_is_2(tmp_path, ran, groups, word):
+    assert word in ran(["calibrate", file_of(tmp_path, groups)], 2).err
 
 
 @pytest.mark.parametrize("command", ["calibrate", "measure"])

@@ -85,14 +85,13 @@ def test_two_files_of_measure_say_it_with_the_decoding_control(tmp_path):
     )
 
 
-def test_files_of_other_prompts_are_refused(tmp_path, capsys):
+def test_files_of_other_prompts_are_refused(tmp_path, ran):
     paths = [tmp_path / "one.jsonl", tmp_path / "other.jsonl", tmp_path / "run.jsonl"]
     for path in paths:
         group = {"group_id": "a", "prompt": path.name, "label": "7", "rollouts": [{"answer": "7"}, {"answer": "8"}]}
         path.write_text(json.dumps(group) + "\n")
     words = ["report", str(paths[2]), "-m", "ttrl", "-o", str(tmp_path / "x.html"), "--evaluated"]
-    assert main([*words, *map(str, paths[:2])]) == 2
-    assert "has none of the labelled prompts of" in capsys.readouterr().err
+    assert "has none of the labelled prompts of" in ran([*words, *map(str, paths[:2])], 2).err
 
 
 @pytest.mark.parametrize("change", [0, -1])

@@ -52,13 +52,12 @@ def squeezed(text):
 
 
 @pytest.mark.parametrize("gap", [0.0, 0.1, 0.4], ids=["nothing", "little", "much"])
-def test_every_surface_shows_one_verdict_to_the_letter(tmp_path, capsys, gap):
+def test_every_surface_shows_one_verdict_to_the_letter(tmp_path, capsys, ran, gap):
     file, page = vllm_dump(tmp_path / "dump.jsonl", gap=gap), tmp_path / "out.html"
     read = [file, "--entropy", "logprob"]
     code = main(["calibrate", *read, "--json"])
     shown = json.loads(capsys.readouterr().out)["shown"]
-    assert main(["calibrate", *read]) == code
-    terminal = capsys.readouterr().out
+    terminal = ran(["calibrate", *read], code).out
     assert main(["report", *read, "-o", str(page)]) == 0
     data = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text())[1])
     assert data["runs"][0]["calibration"] == shown
@@ -83,11 +82,10 @@ def test_the_demo_says_the_same(tmp_path, monkeypatch, capsys):
     assert said == f"By the labels of this file: {shown['headline']}. {shown['why']}\n"
 
 
-def test_without_labels_the_command_that_makes_them_is_named(tmp_path, capsys):
+def test_without_labels_the_command_that_makes_them_is_named(tmp_path, ran):
     path = tmp_path / "in.jsonl"
     path.write_text(json.dumps({"rollouts": [{"answer": a, "mean_entropy": 0.2} for a in "1122"]}) + "\n")
-    assert main(["calibrate", str(path)]) == 2
-    assert f"Label 32 prompts: dare-reward label {path}" in capsys.readouterr().err
+    assert f"Label 32 prompts: dare-reward label {path}" in ran(["calibrate", str(path)], 2).err
 
 
 def test_another_estimate_of_entropy_that_would_decide_otherwise_is_said(tmp_path, capsys, monkeypatch):
@@ -135,10 +133,9 @@ def run_of(path, gaps, *, prompts=40, run="r"):
     return path
 
 
-def test_of_a_run_the_last_steps_count_and_each_prompt_once(tmp_path, capsys):
+def test_of_a_run_the_last_steps_count_and_each_prompt_once(tmp_path, capsys, ran):
     log = run_of(tmp_path / "log.jsonl", [0.3, 0.0, -0.3])
-    assert main(["calibrate", str(log), "--json"]) == 0
-    shown = capsys.readouterr()
+    shown = ran(["calibrate", str(log), "--json"], 0)
     found = json.loads(shown.out)
     assert (found["calibration"]["prompts"], found["calibration"]["exponent"] < 0) == (40, True)
     assert "80 groups left out: of a run count the last steps with 32 labelled groups" in shown.err
@@ -194,23 +191,21 @@ def test_a_live_verdict_is_made_anew_at_each_step_and_whole_where_a_page_is_open
     assert made[-1].startswith("6 labelled prompts")
 
 
-def test_two_runs_of_a_log_are_not_one_policy(tmp_path, capsys):
+def test_two_runs_of_a_log_are_not_one_policy(tmp_path, ran):
     one, other = run_of(tmp_path / "a.jsonl", [0.3]), run_of(tmp_path / "b.jsonl", [0.3], run="s")
     one.write_text(one.read_text() + other.read_text())
-    assert main(["calibrate", str(one)]) == 2
-    assert "holds several runs (r and s)" in capsys.readouterr().err
+    assert "holds several runs (r and s)" in ran(["calibrate", str(one)], 2).err
 
 
-def test_a_run_that_collapsed_is_not_taken_for_wrong_labels(tmp_path, capsys):
+def test_a_run_that_collapsed_is_not_taken_for_wrong_labels(tmp_path, ran):
     log = run_of(tmp_path / "log.jsonl", [0.3])
     log.write_text(log.read_text().replace('"answer": "7"', '"answer": "9"'))
-    assert main(["calibrate", str(log)]) == 1
-    assert capsys.readouterr().out.startswith(
+    assert ran(["calibrate", str(log)], 1).out.startswith(
         "Not decided: label 32 more\nEvery labelled prompt is all right or all wrong"
     )
 
 
-def test_the_label_page_and_its_command_show_what_calibrate_shows(tmp_path, capsys, monkeypatch):
+def test_the_label_page_and_its_command_show_what_calibrate_shows(tmp_path, ran, monkeypatch):
     file, labels = vllm_dump(tmp_path / "dump.jsonl", gap=0.4), str(tmp_path / "labels.jsonl")
     rows = [json.loads(line) for line in Path(file).read_text().splitlines()]
     Path(file).write_text("".join(json.dumps({k: v for k, v in row.items() if k != "label"}) + "\n" for row in rows))
@@ -228,9 +223,7 @@ def test_the_label_page_and_its_command_show_what_calibrate_shows(tmp_path, caps
         thread.join()
 
     monkeypatch.setattr(LabelServer, "serve_forever", finish)
-    assert main(["label", *read, "--port", "0", "--budget", "40"]) == 0
-    terminal = capsys.readouterr().out
-    assert main(["calibrate", *read, "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)["shown"]
+    terminal = ran(["label", *read, "--port", "0", "--budget", "40"], 0).out
+    shown = json.loads(ran(["calibrate", *read, "--json"], 0).out)["shown"]
     assert page == [{"headline": shown["headline"], "why": shown["why"]}]
     assert f"\n{shown['headline']}\n{shown['why']}\nNext:\n" in terminal

@@ -181,7 +181,7 @@ def test_rollouts_are_dealt_at_random_into_smaller_groups():
     assert row.share == pytest.approx([1 - least - tied, 1.0], abs=0.03)
 
 
-def test_the_tokens_of_answers_give_their_entropy_a_line(tmp_path, capsys):
+def test_the_tokens_of_answers_give_their_entropy_a_line(tmp_path, ran):
     rng = np.random.default_rng(0)
     path = tmp_path / "in.jsonl"
     with path.open("w") as out:
@@ -192,15 +192,13 @@ def test_the_tokens_of_answers_give_their_entropy_a_line(tmp_path, capsys):
                 tokens = [*rng.random(4), *(sure + 0.1 * rng.random(2))]
                 rollouts.append({"answer": answer, "token_entropies": tokens, "answer_tokens": [4, 5]})
             out.write(json.dumps({"label": "7", "rollouts": rollouts}) + "\n")
-    assert main(["calibrate", str(path)]) == 0
-    assert "over=answer" in capsys.readouterr().out.splitlines()[-1]
+    assert "over=answer" in ran(["calibrate", str(path)], 0).out.splitlines()[-1]
 
 
-def test_labels_that_equal_no_answer_are_warned_of_by_every_command(tmp_path, capsys):
+def test_labels_that_equal_no_answer_are_warned_of_by_every_command(tmp_path, ran):
     path = file_of(tmp_path, label="Paris", prompts=8)
     assert main(["calibrate", path]) == 2
-    assert main(["report", path, "-o", str(tmp_path / "out.html")]) == 0
-    err = capsys.readouterr().err
+    err = ran(["report", path, "-o", str(tmp_path / "out.html")], 0).err
     assert err.count("no label equals any answer in 8 prompts") == 2
     assert err.count("label Paris, answer ") == 2
 
@@ -217,36 +215,31 @@ def test_certainties_are_compared_on_prompts_that_lack_none():
     assert not _right(groups, correct_R, found, np.zeros(len(half_P), bool)).any()
 
 
-def test_methods_stand_side_by_side_by_rollouts(tmp_path, capsys):
+def test_methods_stand_side_by_side_by_rollouts(tmp_path, ran):
     groups, _ = drawn(gap=0.1)
     path = file_of(tmp_path, gap=0.1)
-    assert main(["calibrate", path, "--methods", "ttrl,weighted_vote,scrl", "--json"]) in {0, 1}
-    found = json.loads(capsys.readouterr().out)["methods"]
+    found = json.loads(ran(["calibrate", path, "--methods", "ttrl,weighted_vote,scrl", "--json"], 0, 1).out)["methods"]
     assert found["sizes"] == [4, 8, 16]
     for row in found["rows"]:
         label_A = pseudo_label(groups, find(row["name"])(groups))
         right = [text == "7" for text, on in zip(groups.text_A, label_A, strict=True) if on]
         assert row["share"][-1] == sum(right) / len(groups.sizes_P), row["name"]
-    assert main(["calibrate", path, "--methods", "ttrl,empo"]) in {0, 1}
-    assert "\nempo " in capsys.readouterr().out
-    assert main(["calibrate", path, "--methods", "ttrl,gt"]) == 2
-    assert "--methods gt" in capsys.readouterr().err
+    assert "\nempo " in ran(["calibrate", path, "--methods", "ttrl,empo"], 0, 1).out
+    assert "--methods gt" in ran(["calibrate", path, "--methods", "ttrl,gt"], 2).err
 
 
-def test_methods_that_need_no_entropies_are_shown_where_there_are_none(tmp_path, capsys):
+def test_methods_that_need_no_entropies_are_shown_where_there_are_none(tmp_path, ran):
     path = tmp_path / "in.jsonl"
     rows = [{"label": "a", "rollouts": [{"answer": a} for a in own]} for own in ("aaab", "abbb", "aabb", "bbbb")]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert main(["calibrate", str(path), "--methods", "ttrl,empo"]) == 2
-    shown = capsys.readouterr()
+    shown = ran(["calibrate", str(path), "--methods", "ttrl,empo"], 2)
     assert "\nttrl " in shown.out
     assert "no labelled prompt can be scored" in shown.err
 
 
-def test_pass_and_majority_of_k_of_the_file_are_shown(tmp_path, capsys):
+def test_pass_and_majority_of_k_of_the_file_are_shown(tmp_path, ran):
     groups, correct_R = drawn(gap=0.1)
-    assert main(["calibrate", file_of(tmp_path, gap=0.1), "--json"]) in {0, 1}
-    found = json.loads(capsys.readouterr().out)["accuracy"]
+    found = json.loads(ran(["calibrate", file_of(tmp_path, gap=0.1), "--json"], 0, 1).out)["accuracy"]
     assert list(found["pass@k"]) == ["1", "2", "4", "8", "16"]
     assert found["pass@k"]["1"]["estimate"] == pytest.approx(correct_R.mean())
     votes = groups.first_max(groups.votes_A)

@@ -80,7 +80,7 @@ def test_nor_does_it_read_the_file_that_its_output_is_appended_to(rollouts):
     assert rollouts.read_bytes() == before
 
 
-def test_nor_a_segment_of_the_run_log_that_it_reads(tmp_path, capsys):
+def test_nor_a_segment_of_the_run_log_that_it_reads(tmp_path, ran):
     folder = tmp_path / "log"
     log = RunLog(folder, warn=lambda *_: None)
     log.add(of_groups([GOOD], estimate([GOOD]).groups, run="r", step=0))
@@ -89,27 +89,24 @@ def test_nor_a_segment_of_the_run_log_that_it_reads(tmp_path, capsys):
     before, link = segment.read_bytes(), tmp_path / "link"
     os.link(segment, link)
     for run, out in product((folder, segment), (segment, link)):
-        assert main(["report", str(run), "--out", str(out), "--force"]) == 2
-        assert "is a file that this command reads" in capsys.readouterr().err
+        assert "is a file that this command reads" in ran(["report", str(run), "--out", str(out), "--force"], 2).err
         assert segment.read_bytes() == before
 
 
-def test_an_existing_file_needs_force(rollouts, tmp_path, capsys):
+def test_an_existing_file_needs_force(rollouts, tmp_path, ran):
     out = tmp_path / "mine.txt"
     out.write_text("years of work")
-    assert main(["score", str(rollouts), "--out", str(out)]) == 2
-    assert "add --force" in capsys.readouterr().err
+    assert "add --force" in ran(["score", str(rollouts), "--out", str(out)], 2).err
     assert out.read_text() == "years of work"
     assert main(["score", str(rollouts), "--out", str(out), "--force"]) == 0
     assert json.loads(out.read_text())["group_id"] == "g"
 
 
-def test_what_ends_without_a_result_leaves_the_old_file(rollouts, tmp_path, capsys):
+def test_what_ends_without_a_result_leaves_the_old_file(rollouts, tmp_path, ran):
     out, bad = tmp_path / "out.jsonl", tmp_path / "bad.jsonl"
     out.write_text("old")
     bad.write_text("{\n")
-    assert main(["score", str(bad), "--out", str(out), "--force"]) == 2
-    assert "was not written" in capsys.readouterr().err
+    assert "was not written" in ran(["score", str(bad), "--out", str(out), "--force"], 2).err
     assert out.read_text() == "old"
     assert not list(tmp_path.glob(".*"))
 
@@ -151,9 +148,8 @@ def test_who_handles_the_signal_himself_keeps_his_handler(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("out", ["nowhere/x.jsonl", "."])
-def test_a_place_that_cannot_be_written_is_one_sentence(rollouts, tmp_path, capsys, out):
-    assert main(["score", str(rollouts), "--out", str(tmp_path / out)]) == 2
-    out, err = capsys.readouterr()
+def test_a_place_that_cannot_be_written_is_one_sentence(rollouts, tmp_path, ran, out):
+    out, err = ran(["score", str(rollouts), "--out", str(tmp_path / out)], 2)
     assert (out, len(err.splitlines())) == ("", 1)
 
 
@@ -162,13 +158,12 @@ def test_a_device_is_written_to_as_it_is(rollouts):
     assert Path(os.devnull).is_char_device()
 
 
-def test_an_error_of_the_system_is_one_sentence(rollouts, capsys, monkeypatch):
+def test_an_error_of_the_system_is_one_sentence(rollouts, ran, monkeypatch):
     def fail(*_):
         raise PermissionError(13, "Permission denied", "/somewhere/x")
 
     monkeypatch.setattr("dare_reward.commands.score.read_groups", fail)
-    assert main(["score", str(rollouts)]) == 2
-    assert capsys.readouterr().err == "dare-reward score: /somewhere/x: Permission denied\n"
+    assert ran(["score", str(rollouts)], 2).err == "dare-reward score: /somewhere/x: Permission denied\n"
 
 
 def test_the_mode_of_a_replaced_file_and_the_target_of_a_link_stay(tmp_path):

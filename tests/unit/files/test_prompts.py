@@ -83,7 +83,7 @@ def test_report_and_explain_show_them_and_score_as_without(output, asked, tmp_pa
     assert "\n- prompt: Be brief. What is 2 + 5?\n" in capsys.readouterr().out
 
 
-def test_calibrate_and_the_label_page_read_by_them(output, tmp_path, monkeypatch, capsys):
+def test_calibrate_and_the_label_page_read_by_them(output, tmp_path, monkeypatch, capsys, ran):
     """Each reads the file itself: two groups that ask one prompt are no two witnesses."""
     asked = written(tmp_path / "asked.jsonl", [chat(q, ASKED[0]) for q in range(len(ASKED))])
     labels = written(
@@ -92,8 +92,7 @@ def test_calibrate_and_the_label_page_read_by_them(output, tmp_path, monkeypatch
     assert main(["calibrate", output, "--prompts", asked, "--labels", labels]) == 2
     assert "2 of 3 groups have the prompt of an earlier one" in capsys.readouterr().err
     monkeypatch.setattr(label, "_serve", lambda *_: None)
-    assert main(["label", output, "--prompts", asked, "--labels", labels, "--port", "0"]) == 0
-    said = capsys.readouterr().out
+    said = ran(["label", output, "--prompts", asked, "--labels", labels, "--port", "0"], 0).out
     assert "2 of 3 groups have the prompt of an earlier one" in said
     assert said.endswith(f"\ndare-reward calibrate {output} --prompts {asked} --labels {labels}\n")
 

@@ -224,14 +224,13 @@ def test_a_group_that_is_wrong_takes_no_other_of_its_line_with_it(tmp_path):
     assert told == ["unknown_field", "line-1.2", "type", "line-1.4"]
 
 
-def test_what_a_request_says_beside_its_groups_is_told_and_its_step_kept(tmp_path, capsys):
+def test_what_a_request_says_beside_its_groups_is_told_and_its_step_kept(tmp_path, ran):
     file = tmp_path / "request.json"
     rollouts = [{"answer": "1"}, {"answer": "2"}]
     groups = [{"rollouts": rollouts}, {"rollouts": rollouts, "step": 9}, {"rollouts": rollouts, "global_step": 8}]
     file.write_text(json.dumps({"method": "ttrl", "params": {}, "run": "a", "step": 3, "groups": groups}))
     assert [g["meta"] for _, g in Reader(str(file))] == [{"run": "a", "step": 3}, {"step": 9}, {"step": 8}]
-    assert main(["score", str(file), "-m", "empo"]) == 0
-    told = capsys.readouterr().err
+    told = ran(["score", str(file), "-m", "empo"], 0).err
     assert "ignored method of the request (1), params of the request (1), which nothing here reads" in told
 
 
@@ -256,7 +255,7 @@ def test_openai_replies_with_several_choices(tmp_path):
     assert "'input_audio'" in found[5].message
 
 
-def test_entropies_are_estimated_only_if_asked_and_are_marked(tmp_path, capsys):
+def test_entropies_are_estimated_only_if_asked_and_are_marked(tmp_path, ran):
     outputs = [
         {"text": "\\boxed{1}", "token_ids": [5, 6], "logprobs": [{"5": {"logprob": -0.1}, "9": {"logprob": -3}}, {"6": {"logprob": -0.3}}]},
         {"text": "\\boxed{2}", "token_ids": [7], "logprobs": [{"7": {"logprob": -0.6}}]},
@@ -265,13 +264,11 @@ def test_entropies_are_estimated_only_if_asked_and_are_marked(tmp_path, capsys):
     ((_, group),) = Reader(str(file))
     assert "mean_entropy" not in group["rollouts"][0]
     assert "entropy_source" not in group
-    assert main(["score", str(file), "--table"]) == 1
-    assert "--entropy logprob" in capsys.readouterr().err
+    assert "--entropy logprob" in ran(["score", str(file), "--table"], 1).err
     ((_, group),) = Reader(str(file), missing=estimate_of("logprob"))
     assert group["entropy_source"] == "logprob"
     assert [r["mean_entropy"] for r in group["rollouts"]] == pytest.approx([0.2, 0.6])
-    assert main(["score", str(file), "--table", "--entropy", "logprob"]) == 0
-    out, err = capsys.readouterr()
+    out, err = ran(["score", str(file), "--table", "--entropy", "logprob"], 0)
     assert "entropies logprob" in out
     assert "mean of -log p" in err
     exact = {"rollouts": [{"answer": "1", "mean_entropy": 0.5, "token_logprobs": [-9.0]}]}
@@ -279,7 +276,7 @@ def test_entropies_are_estimated_only_if_asked_and_are_marked(tmp_path, capsys):
     assert (group["rollouts"][0]["mean_entropy"], group.get("entropy_source")) == (0.5, None)
 
 
-def test_entropies_from_the_top_candidates_lie_within_their_bounds(tmp_path, capsys):
+def test_entropies_from_the_top_candidates_lie_within_their_bounds(tmp_path, capsys, ran):
     """Of vLLM, whose rows hold the sampled token beside the top k, of OpenAI's two kinds, and of our own column."""
     tops = [[np.log([0.6, 0.2, 0.1]), np.log([0.9, 0.05, 0.01])], [np.log([0.4, 0.3, 0.2])]]
     exact = [[found.estimate for found in map(partial(bounds, vocab_size=50), rows)] for rows in tops]
@@ -301,12 +298,10 @@ def test_entropies_from_the_top_candidates_lie_within_their_bounds(tmp_path, cap
         assert [r["mean_entropy"] for r in group["rollouts"]] == pytest.approx([np.mean(e) for e in exact])
         assert not any("topk_logprobs" in r for r in group["rollouts"])
     assert not any("mean_entropy" in r for _, g in Reader(str(file)) for r in g["rollouts"])
-    assert main(["score", str(file), "--table", "--entropy", "topk", "--vocab-size", "50"]) == 0
-    out, err = capsys.readouterr()
+    out, err = ran(["score", str(file), "--table", "--entropy", "topk", "--vocab-size", "50"], 0)
     assert "entropies topk" in out
     assert "k largest log-probabilities of each token (topk)" in err
-    assert main(["score", str(file), "--entropy", "topk"]) == 2
-    assert "--vocab-size" in capsys.readouterr().err
+    assert "--vocab-size" in ran(["score", str(file), "--entropy", "topk"], 2).err
     assert main(["score", str(file), "--entropy", "topk", "--vocab-size", "2"]) == 2
     assert "3 log-probabilities of a vocabulary of 2 (3 more like this)" in capsys.readouterr().err
 
@@ -322,20 +317,18 @@ LISTED = {"vLLM": {"outputs": [VLLM]}, "chat": {"choices": [CHAT]}, "plain": {"c
 
 @pytest.mark.parametrize("engine", LISTED)
 @pytest.mark.parametrize("command", [["score"], ["explain"], ["report", "--out=r.html"]])
-def test_candidates_of_an_engine_are_offered(tmp_path, capsys, monkeypatch, engine, command):
+def test_candidates_of_an_engine_are_offered(tmp_path, ran, monkeypatch, engine, command):
     """The hint names `--entropy topk` for every form that it reads, and the command works."""
     monkeypatch.chdir(tmp_path)
     Path("x.jsonl").write_text(lines([LISTED[engine]] * 2))
-    assert main([command[0], "x.jsonl", *command[1:]]) == 1
-    assert "--entropy topk --vocab-size N" in capsys.readouterr().err
+    assert "--entropy topk --vocab-size N" in ran([command[0], "x.jsonl", *command[1:]], 1).err
     assert main([command[0], "x.jsonl", *command[1:], "--entropy", "topk", "--vocab-size", "9"]) == 0
 
 
-def test_the_sampled_tokens_alone_offer_no_candidates(tmp_path, capsys):
+def test_the_sampled_tokens_alone_offer_no_candidates(tmp_path, ran):
     one = {**VLLM, "logprobs": [{"5": {"logprob": -0.1}}]}
     file = write_lines(tmp_path / "x.jsonl", [{"outputs": [VLLM, one]}])
-    assert main(["score", str(file)]) == 1
-    err = capsys.readouterr().err
+    err = ran(["score", str(file)], 1).err
     assert "--entropy logprob" in err
     assert "--entropy topk" not in err
 
@@ -385,11 +378,10 @@ def test_the_answer_of_a_data_set_is_no_rollout_s_answer(tmp_path):
     assert all("answer" not in r for r in group["rollouts"])
 
 
-def test_names_are_said_once_and_unknown_ones_are_one_warning(tmp_path, capsys):
+def test_names_are_said_once_and_unknown_ones_are_one_warning(tmp_path, ran):
     file = tmp_path / "x.jsonl"
     file.write_text(lines({"prompt_id": i, "dataset": "d", "responses": ["\\boxed{1}"] * 2} for i in range(30)))
-    assert main(["score", str(file), "--method", "ttrl"]) == 0
-    err = capsys.readouterr().err.splitlines()
+    err = ran(["score", str(file), "--method", "ttrl"], 0).err.splitlines()
     assert err[0] == "read prompt_id as group_id, responses as rollouts"
     assert err[1].startswith("ignored dataset (30)")
     assert len(err) == 3
@@ -404,12 +396,11 @@ def test_the_tables_of_names_speak_of_inputs_only():
         assert not set(every) & set(fields)
 
 
-def test_most_rollouts_without_an_answer_are_a_loud_warning(tmp_path, capsys):
+def test_most_rollouts_without_an_answer_are_a_loud_warning(tmp_path, ran):
     texts = ["<think>so 4", "the", "\\boxed{", "", "\\boxed{4}"]
     cut = {"rollouts": [{"text": "long", "finish_reason": "length"}] * 4}
     file = write_lines(tmp_path / "x.jsonl", [{"rollouts": [{"text": t} for t in texts]}, cut])
-    assert main(["score", str(file), "--method", "ttrl"]) == 0
-    err = capsys.readouterr().err.splitlines()
+    err = ran(["score", str(file), "--method", "ttrl"], 0).err.splitlines()
     assert err[0].startswith(f"WARNING: 8 of 9 rollouts without an answer (mostly: {WHY_NONE['length']})")
     assert err[1].startswith(f"2 groups, 9 rollouts, 8 without an answer (mostly: {WHY_NONE['length']}), ")
 

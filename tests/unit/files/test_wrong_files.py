@@ -114,10 +114,9 @@ READERS = ("score", "calibrate", "explain")
 
 
 @pytest.mark.parametrize("command", READERS)
-def test_every_command_reads_a_run_log(command, capsys):
+def test_every_command_reads_a_run_log(command, ran):
     """Under another name and packed as one: 400 groups of 16 rollouts. A verdict is about the last steps of a run."""
-    assert main([command, str(LOG)]) in {0, 1}
-    err = capsys.readouterr().err
+    err = ran([command, str(LOG)], 0, 1).err
     if command == "calibrate":
         assert "374 groups left out" in err
     assert ("26 groups, 416 rollouts" if command == "calibrate" else "400 groups, 6,400 rollouts") in err
@@ -151,13 +150,12 @@ def test_a_run_log_under_another_name_is_read_by_the_same_rules(tmp_path, capsys
 
 
 @pytest.mark.parametrize("command", READERS)
-def test_a_folder_and_a_file_that_is_not_there(command, tmp_path, capsys):
+def test_a_folder_and_a_file_that_is_not_there(command, tmp_path, ran):
     for path, words in (
         (tmp_path, "holds no run log, whose files are *.jsonl.gz. Name a file."),
         (tmp_path / "no.jsonl", "No such file"),
     ):
-        assert main([command, str(path)]) == 2
-        (line,) = capsys.readouterr().err.splitlines()
+        (line,) = ran([command, str(path)], 2).err.splitlines()
         assert f"{path}" in line
         assert words in line
 
@@ -180,14 +178,13 @@ def test_a_wrong_file_is_named_in_few_lines_and_stays(name, content, word, tmp_p
             assert max(map(len, err.splitlines())) < 400, err
 
 
-def test_a_file_of_a_hundred_mistakes_is_given_up(tmp_path, capsys):
+def test_a_file_of_a_hundred_mistakes_is_given_up(tmp_path, ran):
     file = tmp_path / "x.jsonl"
     bad = [{"rollouts": [{"answer": "1", chr(97 + i) * 9: 1, "mean_entropy": [i]}]} for i in range(3)]
     bad += [{"rollouts": [{f"{chr(97 + i)}{chr(98 + i)}": 1}]} for i in range(24)]
     write_lines(file, bad)
     out = tmp_path / "out.jsonl"
-    assert main(["score", str(file), "--out", str(out)]) == 2
-    err = capsys.readouterr().err
+    err = ran(["score", str(file), "--out", str(out)], 2).err
     assert "more than 10 kinds of mistakes" in err
     assert len(err.splitlines()) == 11
     assert not out.exists()
@@ -209,7 +206,7 @@ def test_values_of_other_kinds_are_no_tracebacks(value, tmp_path, capsys):
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_messages_in_blocks_are_read(tmp_path, capsys):
+def test_messages_in_blocks_are_read(tmp_path, ran):
     blocks = [{"type": "text", "text": "so "}, {"type": "text", "text": "\\boxed{7}"}]
     value = {
         "prompt": [{"role": "user", "content": blocks[:1]}],
@@ -217,5 +214,4 @@ def test_messages_in_blocks_are_read(tmp_path, capsys):
     }
     file = tmp_path / "rollouts.jsonl"
     file.write_text(json.dumps(value) + "\n")
-    assert main(["score", str(file), "-m", "ttrl", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["reply"]["pseudo_label"] == "7"
+    assert json.loads(ran(["score", str(file), "-m", "ttrl", "--json"], 0).out)["reply"]["pseudo_label"] == "7"

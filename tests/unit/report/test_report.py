@@ -532,12 +532,11 @@ def test_the_file_stays_small():
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
-def test_report_of_rollouts_and_of_a_log(tmp_path, capsys):
+def test_report_of_rollouts_and_of_a_log(tmp_path, capsys, ran):
     out = tmp_path / "a.html"
     assert main(["report", EXAMPLE, "--shadow", "ttrl,scrl", "-o", str(out)]) == 0
     assert "16 groups of 1 run; 16 to read one by one" in capsys.readouterr().err
-    assert main(["report", EXAMPLE, "-o", str(out)]) == 2
-    assert "--force" in capsys.readouterr().err
+    assert "--force" in ran(["report", EXAMPLE, "-o", str(out)], 2).err
     log = tmp_path / "log"
     log.mkdir()
     told = [line(s, run=name) for s in range(3) for name in ("one", "two")]
@@ -552,7 +551,7 @@ def test_report_of_rollouts_and_of_a_log(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("form", ["folder", "file"])
-def test_a_log_that_lost_groups_says_so_in_exit_code_and_source_line(tmp_path, capsys, form):
+def test_a_log_that_lost_groups_says_so_in_exit_code_and_source_line(tmp_path, ran, form):
     failed = as_line(run="r", step=0, error={"code": "missing_entropy", "message": "m"})
     texts = [json.dumps(x).encode() for x in [*(line(s) for s in range(5)), failed, {**line(), "v": 1}]]
     (tmp_path / "log").mkdir()
@@ -560,8 +559,7 @@ def test_a_log_that_lost_groups_says_so_in_exit_code_and_source_line(tmp_path, c
     path.write_bytes(member(texts, 1) + member(texts, 1)[:-20] + member(texts, 1))
     if form == "file":
         (path := tmp_path / "log.jsonl").write_bytes(b"\n".join([*texts, b"{", *texts, b"["]))
-    assert main(["report", str(path.parent if form == "folder" else path), "-o", str(tmp_path / "r.html")]) == 1
-    said = capsys.readouterr().err
+    said = ran(["report", str(path.parent if form == "folder" else path), "-o", str(tmp_path / "r.html")], 1).err
     assert "10 read; 4 refused (" in said
     assert f"{2 if form == 'file' else 7} unreadable (" in said
     data = json.loads(re.search(r'id="data">(.*?)</script>', (tmp_path / "r.html").read_text())[1])
@@ -622,7 +620,7 @@ def test_a_labelled_file_with_a_prompt_twice_is_not_calibrated(tmp_path):
     assert "keep one group of each prompt" in data["runs"][0]["calibration"]["why"]
 
 
-def test_a_file_without_entropies_gets_the_remedy_and_no_page(tmp_path, capsys):
+def test_a_file_without_entropies_gets_the_remedy_and_no_page(tmp_path, capsys, ran):
     bare = {"rollouts": [{"answer": "1"}, {"answer": "2"}]}
     whole = {"rollouts": [{"answer": "1", "mean_entropy": 0.1}, {"answer": "2", "mean_entropy": 0.2}]}
     source, out = tmp_path / "f.jsonl", tmp_path / "a.html"
@@ -633,8 +631,7 @@ def test_a_file_without_entropies_gets_the_remedy_and_no_page(tmp_path, capsys):
     assert "2 of 2 groups not scored: " in said
     assert "-p missing_entropy=frequency" in said
     source.write_text(json.dumps(bare) + "\n" + json.dumps(whole))
-    assert main(["report", str(source), "-o", str(out)]) == 1
-    assert "1 of 2 groups not scored: " in capsys.readouterr().err
+    assert "1 of 2 groups not scored: " in ran(["report", str(source), "-o", str(out)], 1).err
     assert out.exists()
 
 
