@@ -290,7 +290,7 @@ def shown_whole(browser, shown, card):
         assert " ".join(said.split()) in text
 
 
-def test_the_live_page_shows_what_calibrate_shows(browser, serve, tmp_path, capsys):
+def test_the_live_page_shows_what_calibrate_shows(browser, serve, tmp_path, ran):
     """A run whose labels decide: the card, opened, has every figure of the terminal."""
     address = serve(DARE_RUN_LOG=str(tmp_path / "log"))
     own = [json.loads(x) for x in Path("examples/smollm2_m64.jsonl").read_text().splitlines()]
@@ -304,8 +304,7 @@ def test_the_live_page_shows_what_calibrate_shows(browser, serve, tmp_path, caps
     )
     browser.run("document.getElementById('rests').click()")
     browser.until("document.querySelector('.verdict .command')")
-    main(["calibrate", str(tmp_path / "log"), "--json"])
-    shown = json.loads(capsys.readouterr().out)["shown"]
+    shown = json.loads(ran(["calibrate", str(tmp_path / "log"), "--json"]).out)["shown"]
     browser.until(f"{TEXT}.includes({json.dumps(shown['notes'][0])})")
     shown_whole(browser, shown, ".verdict")
     assert browser.console() == []

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from refusals import refusal
 
 import dare_reward
 from dare_reward.errors import RequestError
@@ -29,9 +30,7 @@ def test_a_lone_surrogate_is_a_replacement_character(sent, read):
 
 @pytest.mark.parametrize("body", [b"{", b"", b'{"a": "\xed\xa0\xbd"}'])
 def test_what_is_no_json_is_400(body):
-    with pytest.raises(RefusalError) as caught:
-        read_json(body)
-    assert caught.value.status == 400
+    assert refusal(read_json, body, error=RefusalError).status == 400
 
 
 def test_rollouts_of_agents_with_cut_emojis_are_rewarded(service):

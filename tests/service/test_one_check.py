@@ -6,8 +6,8 @@ import json
 import pytest
 from described import description
 from pydantic import TypeAdapter, ValidationError
+from refusals import refusal
 
-from dare_reward.errors import RequestError
 from dare_reward.inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS
 from dare_reward.scoring.request import prepare
 
@@ -35,18 +35,14 @@ def test_what_the_schema_forbids_is_refused_where_it_stands(place):
             SCHEMA.validate_python(group)
         except ValidationError:
             refused += 1
-            with pytest.raises(RequestError) as caught:
-                prepare([group])
-            assert place[1] in caught.value.loc, value
+            assert place[1] in refusal(prepare, [group]).loc, value
     assert refused > 5
 
 
 @pytest.mark.parametrize("value", [None, 1, "a", [], [1]])
 def test_a_group_or_a_rollout_that_is_no_object_is_refused(value):
     for groups, loc in (([value], ("groups", 0)), ([{"rollouts": [{}, value]}], ("groups", 0, "rollouts", 1))):
-        with pytest.raises(RequestError) as caught:
-            prepare(groups)
-        assert caught.value.loc == loc
+        assert refusal(prepare, groups).loc == loc
 
 
 @pytest.mark.parametrize("depth", [150, 1000, 1020, 2000])

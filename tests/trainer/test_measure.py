@@ -458,13 +458,12 @@ def test_greedy_is_sampled_beside_the_rollouts_and_compared_with_the_vote(vllm, 
     assert {s.n for _, s in vllm.asked if not s.temperature} == {1}
 
 
-def test_greedy_is_added_to_a_file_that_lacks_it(vllm, source, tmp_path, monkeypatch, capsys):
+def test_greedy_is_added_to_a_file_that_lacks_it(vllm, source, tmp_path, monkeypatch, ran):
     greedy_engine(monkeypatch, vllm, lambda number: False)
     out = tmp_path / "r.jsonl"
     main(arguments(source, out, "--prompts", "12"))
     before, asked = read_lines(out), len(vllm.asked)
-    main(arguments(source, out, "--prompts", "12", "--greedy"))
-    assert "is open" in capsys.readouterr().out  # neither is ever right
+    assert "is open" in ran(arguments(source, out, "--prompts", "12", "--greedy")).out  # neither is ever right
     assert len(vllm.asked) == asked + 12
     after = read_lines(out)
     assert [g["meta"].pop("greedy") is not None for g in after] == [True] * 12
@@ -473,10 +472,9 @@ def test_greedy_is_added_to_a_file_that_lacks_it(vllm, source, tmp_path, monkeyp
     assert len(vllm.asked) == asked + 12
 
 
-def test_a_table_of_fewer_prompts_says_so(vllm, source, tmp_path, capsys):
+def test_a_table_of_fewer_prompts_says_so(vllm, source, tmp_path, capsys, ran):
     out = tmp_path / "r.jsonl"
-    main(arguments(source, out, "--prompts", "40"))
-    assert "The tables hold" not in capsys.readouterr().out
+    assert "The tables hold" not in ran(arguments(source, out, "--prompts", "40")).out
     first, *others = map(json.loads, out.read_text().splitlines())
     del first["rollouts"][3]["mean_entropy"]
     write_lines(out, (first, *others))

@@ -1,9 +1,11 @@
 """Array inputs of every shape, as lists and as tensors: what is taken, what is refused and where."""
 
+from functools import partial
+
 import numpy as np
 import pytest
+from refusals import refusal
 
-from dare_reward.errors import RequestError
 from dare_reward.groups import Groups, Ragged
 from dare_reward.inputs import FIELDS
 from dare_reward.scoring.array_inputs import Table, read_columns
@@ -17,10 +19,7 @@ def read(*rollouts, **tensors):
     return read_columns(Table.of(list(rollouts)), tensors, where)
 
 
-def refuse(*rollouts, **tensors):
-    with pytest.raises(RequestError) as caught:
-        read(*rollouts, **tensors)
-    return caught.value
+refuse = partial(refusal, read)
 
 
 def test_every_shape_as_lists_and_as_tensors():

@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 from method_params import params_of
+from refusals import refusal
 
 from dare_reward import estimate
 from dare_reward._outgoing import Sending, parts
-from dare_reward.errors import RequestError
 from dare_reward.groups import Groups
 from dare_reward.methods import find, methods
 from dare_reward.scoring.array_inputs import path_digest, without_tokens
@@ -188,9 +188,9 @@ def test_a_missing_probability():
 
 
 def test_a_weight_that_has_no_probability_is_refused():
-    with pytest.raises(RequestError) as error:
-        estimate([{"rollouts": logprobs(("1", -1.0))}], method="dare", certainty="answer_probability", weight="log")
-    assert (error.value.code, error.value.loc) == ("conflict", ("params", "certainty"))
+    sent, params = [{"rollouts": logprobs(("1", -1.0))}], {"certainty": "answer_probability", "weight": "log"}
+    error = refusal(estimate, sent, method="dare", **params)
+    assert (error.code, error.loc) == ("conflict", ("params", "certainty"))
 
 
 # --- ties ------------------------------------------------------------------------------------------------------------
@@ -234,36 +234,32 @@ def test_a_vote_that_certainty_decides_is_open_until_all_votes_are_in():
     ],
 )
 def test_a_span_that_is_none(more, code, place):
-    with pytest.raises(RequestError) as error:
-        estimate([{"rollouts": ids([rollout(), rollout(**more)])}], method="ttrl")
-    assert (error.value.code, error.value.loc) == (code, ("groups", 0, "rollouts", 1, "answer_tokens", *place))
+    error = refusal(estimate, [{"rollouts": ids([rollout(), rollout(**more)])}], method="ttrl")
+    assert (error.code, error.loc) == (code, ("groups", 0, "rollouts", 1, "answer_tokens", *place))
+
+
+def refused(*rollouts, **params):
+    return refusal(estimate, [{"rollouts": rollouts}], **params)
+
+
+SURE = {"answer": "1", "mean_entropy": 0.1}
 
 
 def test_a_span_without_tokens_and_an_answer_twice():
-    with pytest.raises(RequestError) as error:
-        estimate([{"rollouts": [{"answer": "1", "mean_entropy": 0.1, "answer_tokens": [0, 1]}]}])
-    assert error.value.loc[-1] == "answer_tokens"
-    with pytest.raises(RequestError) as error:
-        estimate([{"rollouts": ids([rollout(answer_tokens=[2, 4], answer_entropy=0.1)])}])
-    assert error.value.code == "conflict"
-    with pytest.raises(RequestError) as error:
-        estimate([{"rollouts": ids([rollout(token_offsets=[[0]] * 7)])}])
-    assert error.value.loc[-1] == "token_offsets"
+    assert refused({**SURE, "answer_tokens": [0, 1]}).loc[-1] == "answer_tokens"
+    assert refused(*ids([rollout(answer_tokens=[2, 4], answer_entropy=0.1)])).code == "conflict"
+    assert refused(*ids([rollout(token_offsets=[[0]] * 7)])).loc[-1] == "token_offsets"
 
 
 @pytest.mark.parametrize("over", ["answers", "last=0", "last=", "last=-1", "LAST=2", "last=12345678", 3])
 def test_a_place_that_is_none(over):
-    with pytest.raises(RequestError) as error:
-        estimate([{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}], over=over)
-    assert error.value.loc == ("params", "over")
+    assert refused(SURE, over=over).loc == ("params", "over")
 
 
 @pytest.mark.parametrize("value", [0.1, math.nan, math.inf, True])
 @pytest.mark.parametrize("name", ["answer_logprob", "sum_logprob"])
 def test_a_probability_that_is_none(name, value):
-    with pytest.raises(RequestError) as error:
-        estimate([{"rollouts": [{"answer": "1", "mean_entropy": 0.1}, {"answer": "1", name: value}]}])
-    assert error.value.loc == ("groups", 0, "rollouts", 1, name)
+    assert refused(SURE, {"answer": "1", name: value}).loc == ("groups", 0, "rollouts", 1, name)
 
 
 # --- what travels ----------------------------------------------------------------------------------------------------

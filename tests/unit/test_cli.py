@@ -213,13 +213,10 @@ def test_a_run_log_has_a_bar_too(tmp_path, ran, monkeypatch, words):
     assert "200/200" in ran([words[0], "log", *words[1:]], 0, 1).err
 
 
-def test_study_says_where_it_comes_from_if_it_is_not_installed(monkeypatch, capsys):
+def test_study_says_where_it_comes_from_if_it_is_not_installed(monkeypatch, capsys, ran):
     entries = [e for e in cli.entry_points(group=cli.GROUP) if e.name != "study"]
     monkeypatch.setattr(cli, "entry_points", lambda group: entries)
-    with pytest.raises(SystemExit) as ended:
-        main(["study", "report"])
-    assert ended.value.code == 2
-    assert "pip install -e . -e research" in capsys.readouterr().err
+    assert "pip install -e . -e research" in ran(["study", "report"], 2).err
     for word, names in (("stud", "'stud'"), ("scroe", "score")):
         with pytest.raises(SystemExit) as ended:
             main([word])
@@ -244,12 +241,9 @@ def test_a_refusal_of_the_caller_ends_the_command_at_once(tmp_path, capsys, monk
     assert "401: send the token" in capsys.readouterr().err
 
 
-def test_help_is_a_command_too(capsys):
+def test_help_is_a_command_too(ran):
     for words, shown in ((["help"], "COMMAND"), (["help", "score"], "--out"), (["-V"], dare_reward.__version__)):
-        with pytest.raises(SystemExit) as ended:
-            main(words)
-        assert ended.value.code == 0
-        assert shown in capsys.readouterr().out
+        assert shown in ran(words, 0).out
 
 
 # --- what a person sees on a terminal --------------------------------------------------------------------------------
@@ -413,11 +407,8 @@ def test_python_m_is_the_same_command(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("words", [["score", "x", "--tabel"], ["data", "prepare", "x", "--from", "y", "--forced"]])
-def test_a_misspelt_flag_is_suggested_in_two_lines(capsys, words):
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    assert ended.value.code == 2
-    first, second = capsys.readouterr().err.splitlines()
+def test_a_misspelt_flag_is_suggested_in_two_lines(ran, words):
+    first, second = ran(words, 2).err.splitlines()
     assert "Did you mean --table" in first or "Did you mean --force" in first
     assert second.startswith("Try: dare-reward ")
 

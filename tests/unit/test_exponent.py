@@ -49,26 +49,19 @@ def test_exponent_1_is_the_default_bit_for_bit(method, full_groups):
     assert [(g.rewards, g.support) for g in one] == [(g.rewards, g.support) for g in plain]
 
 
-def test_exponent_0_is_the_vote_bit_for_bit_and_needs_no_entropies(full_groups):
+@pytest.mark.parametrize(
+    ("method", "votes", "params"),
+    [("weighted_vote", "ttrl", {}), ("dare", "dare", {"missing_entropy": "frequency"})],
+)
+def test_exponent_0_is_the_vote_bit_for_bit_and_needs_no_entropies(full_groups, method, votes, params):
+    """Of `dare` what a group without entropies gets by missing_entropy=frequency, but for the flag."""
     sent = full_groups(seed=12, count=40, size=16)
-    vote = score("ttrl", sent)
+    expected = [(g.rewards, g.support, g.keep, g.pseudo_label) for g in score(votes, bare(sent), **params)]
     for groups in (sent, bare(sent)):
-        found = score("weighted_vote", groups, exponent=0)
-        assert [(g.rewards, g.support, g.keep, g.pseudo_label) for g in found] == [
-            (g.rewards, g.support, g.keep, g.pseudo_label) for g in vote
-        ]
+        found = score(method, groups, exponent=0)
+        assert [(g.rewards, g.support, g.keep, g.pseudo_label) for g in found] == expected
         assert {g.entropy_source for g in found} == {"none"}
         assert not {f for g in found for f in g.flags if f.startswith("missing_entropy")}
-
-
-def test_exponent_0_of_dare_is_votes_alone(full_groups):
-    """What a group without entropies gets by missing_entropy=frequency, but for the flag."""
-    sent = full_groups(seed=13, count=40, size=16)
-    expected = score("dare", bare(sent), missing_entropy="frequency")
-    for groups in (sent, bare(sent)):
-        found = score("dare", groups, exponent=0)
-        assert [(g.rewards, g.support) for g in found] == [(g.rewards, g.support) for g in expected]
-        assert {g.entropy_source for g in found} == {"none"}
 
 
 def test_eps_scale_makes_the_weight_free_of_the_scale_of_entropies(full_groups):

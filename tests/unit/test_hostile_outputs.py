@@ -57,9 +57,8 @@ def assert_harmless(text):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_file_does_not_act_in_the_terminal(command, file, tmp_path, capsys):
-    main([w.replace("IN", file).replace("OUT", str(tmp_path / "out")) for w in command.split()])
-    out, err = capsys.readouterr()
+def test_a_file_does_not_act_in_the_terminal(command, file, tmp_path, ran):
+    out, err = ran([w.replace("IN", file).replace("OUT", str(tmp_path / "out")) for w in command.split()])
     assert out + err
     assert_harmless(out + err)
 

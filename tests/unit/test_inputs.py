@@ -7,6 +7,7 @@ import pytest
 from described import description
 from fields import good
 from pydantic import TypeAdapter, ValidationError
+from refusals import refusal
 
 import dare_reward
 from dare_reward._outgoing import Sending, parts
@@ -23,10 +24,8 @@ def group(**inputs):
     return {"rollouts": [dict(ROLLOUT)], **inputs}
 
 
-def refusal(group):
-    with pytest.raises(RequestError) as caught:
-        dare_reward.estimate([group], method="ttrl")
-    return caught.value
+def refused(group):
+    return refusal(dare_reward.estimate, [group], method="ttrl")
 
 
 @pytest.mark.parametrize("field", PER_GROUP, ids=lambda f: f.name)
@@ -62,14 +61,14 @@ def test_a_number_of_a_group_may_be_numpy_s(kind):
     (part,) = parts([sent], head, sending=Sending(), max_groups=9, json_bytes=1 << 20, frame_bytes=1 << 20)
     assert json.loads(part.content)["groups"][0]["prompt_weight"] == 1
     for bad in (np.float64("nan"), np.True_, True, "1"):
-        assert refusal(group(prompt_weight=bad)).loc == ("groups", 0, "prompt_weight")
+        assert refused(group(prompt_weight=bad)).loc == ("groups", 0, "prompt_weight")
 
 
 @pytest.mark.parametrize("field", [f for f in PER_GROUP if f.type in {"float", "int"}], ids=lambda f: f.name)
 @pytest.mark.parametrize("side", ["below", "above", "nan", "text"])
 def test_a_range_is_the_same_in_process_and_over_http(field, side):
     value = {"below": (field.ge or 0) - 1, "above": 2 * (field.le or 0) + 1, "nan": float("nan"), "text": "1"}[side]
-    found = refusal(group(**{field.name: value}))
+    found = refused(group(**{field.name: value}))
     assert found.loc == ("groups", 0, field.name)
     assert field.rule in found.message
     with pytest.raises(ValidationError):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from jsonl import write_lines
+from refusals import refusal
 from said import said
 
 from dare_reward.cli import main
@@ -236,9 +237,7 @@ def test_what_is_no_file_of_labels_is_left_as_it_is(tmp_path, file, ran):
 def test_an_empty_file_of_labels_holds_none_yet(content, tmp_path):
     path = tmp_path / "labels.jsonl"
     path.write_text(content)
-    with pytest.raises(RequestError) as error:
-        LabelFile(str(path), tell=print)
-    assert error.value.code == "labels"
+    assert refusal(LabelFile, str(path), tell=print).code == "labels"
     session(tmp_path).decide("a", "right", "1", 0.0)
     assert LabelFile(str(path), tell=print).labels.keys() == {"a"}
 
@@ -381,9 +380,8 @@ def test_every_command_reads_labels(two, tmp_path, capsys, ran):
 )
 def test_a_file_without_a_label_of_these_groups_is_refused(rows, tmp_path):
     path = written(tmp_path / "rollouts.jsonl", group("a", ["1", "2"]))
-    with pytest.raises(RequestError) as error:
-        list(Reader(path, labels=LabelFile(written(tmp_path / "labels.jsonl", *rows), tell=print)))
-    assert error.value.code == "labels"
+    labels = written(tmp_path / "labels.jsonl", *rows)
+    assert refusal(lambda: list(Reader(path, labels=LabelFile(labels, tell=print)))).code == "labels"
 
 
 @pytest.mark.parametrize(

@@ -42,13 +42,10 @@ def test_the_line_has_no_comma_and_no_blank():
         ("method=calibrated&exponent=4", "unknown method"),
     ],
 )
-def test_a_line_that_means_nothing(line, words, capsys):
+def test_a_line_that_means_nothing(line, words, ran):
     with pytest.raises(RequestError, match=words):
         read_line(line)
-    with pytest.raises(SystemExit) as caught:
-        main(["score", EXAMPLE, "--params", line])
-    assert caught.value.code == 2
-    assert words in capsys.readouterr().err
+    assert words in ran(["score", EXAMPLE, "--params", line], 2).err
 
 
 def test_score_and_explain_take_the_line(capsys, ran, monkeypatch):

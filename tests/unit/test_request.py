@@ -1,9 +1,11 @@
 """What a request may say, and how it is told that it may not."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
+from refusals import refusal
 
 import dare_reward
 from dare_reward.errors import LimitError, RequestError
@@ -20,10 +22,7 @@ def group(*rollouts, **changes):
     return {"rollouts": list(rollouts or (rollout(), rollout())), **changes}
 
 
-def refuse(groups, **params):
-    with pytest.raises(RequestError) as caught:
-        dare_reward.estimate(groups, **params)
-    return caught.value
+refuse = partial(refusal, dare_reward.estimate)
 
 
 AT = ("groups", 0, "rollouts", 0)
@@ -140,9 +139,7 @@ def test_a_scalar_of_tokens_without_entropy_is_zero():
     ],
 )
 def test_limits(groups, limits):
-    with pytest.raises(LimitError) as caught:
-        dare_reward.estimate(groups, limits=limits)
-    assert caught.value.status == 413
+    assert refusal(dare_reward.estimate, groups, limits=limits, error=LimitError).status == 413
 
 
 @pytest.mark.parametrize("blank", ["", "   ", "\n", None])

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from growth import calls
+from refusals import refusal
 
 from dare_reward import estimate
 from dare_reward._outgoing import Sending, parts
-from dare_reward.errors import RequestError
 from dare_reward.estimators.rpc import BOUNDS, START, rpc
 from dare_reward.groups import Groups
 from dare_reward.methods import find
@@ -183,9 +183,7 @@ def test_what_tells_paths_apart():
 
 
 def test_bad_probabilities():
-    with pytest.raises(RequestError) as error:
-        estimate(request(("1", 0.5, 2, "a")), method="rpc")
-    assert error.value.loc[-3:] == ("rollouts", 0, "sum_logprob")
+    assert refusal(estimate, request(("1", 0.5, 2, "a")), method="rpc").loc[-3:] == ("rollouts", 0, "sum_logprob")
     missing = request(("1", -1.0, 2, "a"), ("1", None, 2, "b"), ("2", -0.1, 2, "c"))
     (group,) = estimate(missing, method="perplexity_consistency").groups
     assert group.error.code == "missing_probability"

@@ -32,44 +32,32 @@ def test_what_is_measured():
     reply = dare_reward.estimate(GROUPS, shadow=["ttrl", "dare_dist", "dare"])
     found = reply.groups[0].diagnostics["shadow"]
     assert reply.groups[0].pseudo_label == "2"
-    assert found["ttrl"] == {
-        "pseudo_label": "1",
-        "flipped": 1.0,
-        "cosine": pytest.approx(-1.0),
-        "label_agreement": 0.0,
-        "label_accuracy": 0.0,
-    }
+    opposite = {"flipped": 1.0, "cosine": pytest.approx(-1.0), "label_agreement": 0.0, "label_accuracy": 0.0}
+    assert found["ttrl"] == {"pseudo_label": "1", **opposite}
     assert found["dare"]["flipped"] == 0.0
     assert found["dare"]["cosine"] == pytest.approx(1.0)
     assert found["dare"]["label_accuracy"] == 1.0
-    assert reply.diagnostics["shadow"]["ttrl"] == {
-        "flipped": 1.0,
-        "cosine": pytest.approx(-1.0),
-        "label_agreement": 0.0,
-        "label_accuracy": 0.0,
-    }
+    assert reply.diagnostics["shadow"]["ttrl"] == opposite
+
+
+def ttrl_beside_empo(answers):
+    sent = [{"rollouts": [{"answer": a, "mean_entropy": 0.1} for a in answers]}]
+    return dare_reward.estimate(sent, method="empo", shadow=["ttrl"]).groups[0].diagnostics["shadow"]["ttrl"]
 
 
 def test_cosine_and_flips_by_hand():
-    rollouts = [{"answer": a, "mean_entropy": 0.1} for a in "11123"]
-    found = (
-        dare_reward.estimate([{"rollouts": rollouts}], method="empo", shadow=["ttrl"]).groups[0].diagnostics["shadow"]
-    )
+    found = ttrl_beside_empo("11123")
     own, other = np.array([0.6, 0.6, 0.6, 0.2, 0.2]), np.array([1.0, 1, 1, 0, 0])
     a, b = own - own.mean(), other - other.mean()
-    assert found["ttrl"]["cosine"] == pytest.approx(a @ b / np.sqrt((a @ a) * (b @ b)))
-    assert found["ttrl"]["flipped"] == 0.0
-    assert "label_accuracy" not in found["ttrl"]
+    assert found["cosine"] == pytest.approx(a @ b / np.sqrt((a @ a) * (b @ b)))
+    assert found["flipped"] == 0.0
+    assert "label_accuracy" not in found
 
 
 def test_equal_rewards_have_no_direction():
     """Thirds do not add up to one exactly: rounding must not count as a flip."""
-    rollouts = [{"answer": a, "mean_entropy": 0.3} for a in "123"]
-    found = (
-        dare_reward.estimate([{"rollouts": rollouts}], method="empo", shadow=["ttrl"]).groups[0].diagnostics["shadow"]
-    )
-    assert found["ttrl"]["flipped"] == 0.0
-    assert found["ttrl"]["cosine"] is None
+    found = ttrl_beside_empo("123")
+    assert (found["flipped"], found["cosine"]) == (0.0, None)
 
 
 def test_only_trained_rollouts_count():

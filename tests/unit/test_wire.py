@@ -7,6 +7,7 @@ import pytest
 import safetensors.numpy as st_numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refusal
 
 from dare_reward.errors import FrameError
 from dare_reward.groups import Ragged
@@ -221,13 +222,12 @@ BROKEN = {name: (frame, *rule) for *rule, frames in RULES for name, frame in fra
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_is_refused(name):
     frame, loc, code, message = BROKEN[name]
-    with pytest.raises(FrameError) as caught:
-        unpack(frame)
-    assert caught.value.status == 400
-    assert (caught.value.loc, caught.value.code) == (loc, code)
-    assert caught.value.message.startswith(message)
-    assert message in {caught.value.message, "header is not JSON: "}
-    assert len(caught.value.message) < 200
+    caught = refusal(unpack, frame, error=FrameError)
+    assert caught.status == 400
+    assert (caught.loc, caught.code) == (loc, code)
+    assert caught.message.startswith(message)
+    assert message in {caught.message, "header is not JSON: "}
+    assert len(caught.message) < 200
 
 
 @pytest.mark.parametrize("shape", [(0, 20), (0, 0), (0, MAX_ROW)])
@@ -244,11 +244,10 @@ def test_a_header_of_8_mib_is_packed_and_a_longer_one_is_not():
     assert len(frame) == 8 + MAX_HEADER
     assert json.loads(unpack(frame).request) == {"x": text}
     for size in (MAX_HEADER + 1, MAX_HEADER + empty):
-        with pytest.raises(FrameError) as caught:
-            pack({"x": "a" * (size - empty)}, {})
-        assert caught.value.code == "header"
+        caught = refusal(pack, {"x": "a" * (size - empty)}, {}, error=FrameError)
+        assert caught.code == "header"
         sent = size + -size % 8
-        assert caught.value.message == f"a header of {sent} bytes; at most {MAX_HEADER}: split the request by group"
+        assert caught.message == f"a header of {sent} bytes; at most {MAX_HEADER}: split the request by group"
 
 
 def test_the_bytes_of_a_frame():
@@ -344,9 +343,8 @@ def test_a_header_of_8_mib_is_the_limit():
 
 
 def test_packing_refuses_other_types():
-    with pytest.raises(FrameError) as caught:
-        pack({}, {"mean_entropy": np.zeros(2, np.float16)})
-    assert (caught.value.loc, caught.value.code, caught.value.message) == (
+    caught = refusal(pack, {}, {"mean_entropy": np.zeros(2, np.float16)}, error=FrameError)
+    assert (caught.loc, caught.code, caught.message) == (
         ("mean_entropy",),
         "dtype",
         "arrays of float16 do not travel. Known: float64, float32, int64, int32, bool, uint8",

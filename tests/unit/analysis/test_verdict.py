@@ -72,12 +72,11 @@ def test_every_surface_shows_one_verdict_to_the_letter(tmp_path, capsys, ran, ga
     assert figures(" ".join(shown["rows"][0])) == figures(next(x for x in terminal.splitlines() if "plain vote " in x))
 
 
-def test_the_demo_says_the_same(tmp_path, monkeypatch, capsys):
+def test_the_demo_says_the_same(tmp_path, monkeypatch, ran):
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     demo = load(ROOT / "scripts" / "demo.py")
     file = str(ROOT / "examples" / "smollm2_m64.jsonl")
-    main(["calibrate", file, "--json"])
-    shown = json.loads(capsys.readouterr().out)["shown"]
+    shown = json.loads(ran(["calibrate", file, "--json"]).out)["shown"]
     said = demo.verdict(str(Path(sys.executable).with_name("dare-reward")), file)
     assert said == f"By the labels of this file: {shown['headline']}. {shown['why']}\n"
 
@@ -149,7 +148,7 @@ def drawn(text):
 
 
 @pytest.mark.parametrize("gap", [0.3, 0.0, -0.3], ids=["sure is right", "nothing", "sure is wrong"])
-def test_terminal_report_and_live_page_show_one_verdict_of_a_run(tmp_path, capsys, gap):
+def test_terminal_report_and_live_page_show_one_verdict_of_a_run(tmp_path, ran, gap):
     """Of its last steps, by each prompt's last group, whether the log holds prompts or not."""
     for prompts in (True, False):
         groups = [json.loads(x) for x in run_of(tmp_path / "all.jsonl", [0.3, gap, gap]).read_text().splitlines()]
@@ -161,10 +160,8 @@ def test_terminal_report_and_live_page_show_one_verdict_of_a_run(tmp_path, capsy
             replies = estimate([group], method="ttrl").groups
             log.add(of_groups([group], replies, run="r", step=line["step"], asked=asked))
         log.close()
-        main(["calibrate", str(folder), "--json"])
-        shown = json.loads(capsys.readouterr().out)["shown"]
-        main(["calibrate", str(folder)])
-        terminal = squeezed(capsys.readouterr().out)
+        shown = json.loads(ran(["calibrate", str(folder), "--json"]).out)["shown"]
+        terminal = squeezed(ran(["calibrate", str(folder)]).out)
         assert main(["report", str(folder), "-o", str(page), "--force"]) == 0
         live = LivePage(folder, print)
         live.flush()

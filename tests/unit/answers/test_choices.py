@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusal
 from rows import each
 
 from dare_reward.answers.choices import choice_letter, names_species, option_letters
-from dare_reward.errors import RequestError
 
 C = [
     "C", "(C)", "C.", "**C**", "Option C", "\\boxed{C}", "\\text{C}", "C) text", "C: Newton", "c", "(c)", "$C$", "\\(C\\)",
@@ -50,10 +49,8 @@ def test_option_letters(options, letters):
 
 @each("options", [0, 27, -1, True, [], ["a"], ["A", "A"], ["AB"], [""], [1], ["Ä"], 2.0, [["A"]], {"A": 1}])
 def test_bad_options_are_named(options):
-    with pytest.raises(RequestError) as caught:
-        option_letters(options)
-    assert caught.value.loc == ("options",)
-    assert caught.value.code == "options"
+    caught = refusal(option_letters, options)
+    assert (caught.loc, caught.code) == (("options",), "options")
 
 
 @given(st.text())
