@@ -2,7 +2,9 @@
 
 import importlib
 import os
+import sys
 import tomllib
+import types
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -118,6 +120,20 @@ def ran(capsys):
         return capsys.readouterr()
 
     return ran
+
+
+@pytest.fixture
+def stand_in(monkeypatch):
+    """Puts a module of this name and these members, and bare packages around it, where an import finds them."""
+
+    def put(name, **members):
+        parts = name.split(".")
+        for n in range(1, len(parts) + 1):
+            module = types.ModuleType(".".join(parts[:n]))
+            monkeypatch.setitem(sys.modules, module.__name__, module)
+        vars(module).update(members)
+
+    return put
 
 
 def forget_methods():

@@ -102,20 +102,19 @@ def counts(tree: Path) -> dict[str, float]:
     return out
 
 
+def git(*words: str) -> str:
+    return subprocess.run(
+        ["git", "-C", str(ROOT), *words], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.strip()
+
+
 def checkout(what: str | None, stack: ExitStack) -> Path:
     """The folder to compare with; of a commit, a worktree that is removed at the end."""
     if what and Path(what).is_dir():
         return Path(what).resolve()
-    git = ["git", "-C", str(ROOT)]
-    commit = (
-        what
-        or subprocess.run(
-            [*git, "merge-base", "HEAD", "main"], check=True, capture_output=True, text=True
-        ).stdout.strip()
-    )
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "tree"
-    subprocess.run([*git, "worktree", "add", "-q", "--detach", str(folder), commit], check=True)
-    stack.callback(subprocess.run, [*git, "worktree", "remove", "--force", str(folder)], check=False)
+    git("worktree", "add", "-q", "--detach", str(folder), what or git("merge-base", "HEAD", "main"))
+    stack.callback(git, "worktree", "remove", "--force", str(folder))
     return folder
 
 

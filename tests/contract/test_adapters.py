@@ -9,7 +9,6 @@ import importlib
 import pickle
 import re
 import sys
-import types
 from types import SimpleNamespace
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -225,10 +224,8 @@ def sample(index, answer, *, status="completed", **more):
 
 
 @pytest.fixture
-def one_rank(monkeypatch):
-    module = types.ModuleType("accelerate")
-    module.PartialState = lambda: SimpleNamespace(process_index=0, num_processes=1)
-    monkeypatch.setitem(sys.modules, "accelerate", module)
+def one_rank(monkeypatch, stand_in):
+    stand_in("accelerate", PartialState=lambda: SimpleNamespace(process_index=0, num_processes=1))
     monkeypatch.setenv("DARE_URL", f"{URL}?method=ttrl")
 
 
@@ -485,11 +482,9 @@ def test_easyr1_validates_by_the_rules_of_the_training():
         ("0.9.1", f"{URL}?on_error=abstain", "not abstain"),
     ],
 )
-def test_verl_ends_rather_than_train_without_rewards(monkeypatch, version, url, words):
+def test_verl_ends_rather_than_train_without_rewards(monkeypatch, stand_in, version, url, words):
     """verl swallows what a plugin raises; a process that ends cannot be overlooked."""
-    module = types.ModuleType("verl")
-    module.__version__ = version
-    monkeypatch.setitem(sys.modules, "verl", module)
+    stand_in("verl", __version__=version)
     monkeypatch.setenv("DARE_URL", url)
     with pytest.raises(SystemExit, match=words):
         importlib.reload(verl)
@@ -723,7 +718,7 @@ ROUTER = {
 
 
 @pytest.fixture
-def router(monkeypatch):
+def router(stand_in):
     """slime's router: what it was asked for, and what it says."""
     state = SimpleNamespace(asked=[], say=lambda n: f"\\boxed{{{1 + n % 2}}}")
 
@@ -733,9 +728,7 @@ def router(monkeypatch):
         meta = {"finish_reason": {"type": "stop"}, "output_token_logprobs": [[-0.1, 5, None], [-0.3, 6, None]]}
         return {"text": state.say(len(state.asked) - 1), "meta_info": meta}
 
-    for name in ("slime", "slime.utils", "slime.utils.http_utils"):
-        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    sys.modules["slime.utils.http_utils"].post = post
+    stand_in("slime.utils.http_utils", post=post)
     return state
 
 
@@ -829,7 +822,7 @@ def test_trl_selects_among_what_is_trained_alone(service):
         reward(["p"] * 8, texts_of("11231455"), vote_only=[[{"text": "\\boxed{1}"}]] * 8)
 
 
-def test_easyr1_wraps_the_copies_that_ray_makes(monkeypatch):
+def test_easyr1_wraps_the_copies_that_ray_makes(stand_in):
     class Manager:
         def compute_reward_batch(self, data):
             return easyr1.UIDS.get()
@@ -838,9 +831,7 @@ def test_easyr1_wraps_the_copies_that_ray_makes(monkeypatch):
         def compute_reward_batch(self, data):
             return easyr1.UIDS.get()
 
-    for name in ("verl", "verl.workers", "verl.workers.reward", "verl.workers.reward.function"):
-        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    sys.modules["verl.workers.reward.function"].BatchFunctionRewardManagerMixin = Manager
+    stand_in("verl.workers.reward.function", BatchFunctionRewardManagerMixin=Manager)
     easyr1.install()
     data = SimpleNamespace(non_tensor_batch={"uid": ["a"]})
     assert Manager().compute_reward_batch(data) == Actor().compute_reward_batch(data) == ["a"]

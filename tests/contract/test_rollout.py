@@ -288,12 +288,10 @@ def test_the_recorded_bodies_are_what_is_sent(service, stack, version, pay):
 
 
 @pytest.mark.parametrize("package", ["slime", "miles"])
-def test_what_tools_said_to_slime_or_miles_is_not_read(service, monkeypatch, package):
+def test_what_tools_said_to_slime_or_miles_is_not_read(service, stand_in, package):
     """Decoded by the tokenizer of the stack that the sample is of."""
-    words, names = Words(), (package, f"{package}.rollout", f"{package}.rollout.sglang_rollout")
-    for name in names:
-        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    sys.modules[names[-1]].GenerateState = lambda args: SimpleNamespace(tokenizer=words)
+    words = Words()
+    stand_in(f"{package}.rollout.sglang_rollout", GenerateState=lambda args: SimpleNamespace(tokenizer=words))
     kind = type("Sample", (Sample,), {"__module__": f"{package}.utils.types"})
     given = []
     for i, answer in enumerate("445"):
@@ -364,7 +362,7 @@ def test_only_what_the_policy_said_is_read(service, stack, parts, answer):
     assert row.get("num_tokens", len(row.get("token_entropies", row.get("token_logprobs", ())))) == sum(mask)
 
 
-def test_verls_filter_reads_the_policys_words(service, monkeypatch):
+def test_verls_filter_reads_the_policys_words(service, stand_in):
     words, rows = Words(), {}
     for session, answer in enumerate("4456"):
         rows[f"u_{session}_0"] = tokens(words, [("<call>", 1), ("\\boxed{99}", 0), (f"\\boxed{{{answer}}}", 1)])
@@ -380,9 +378,7 @@ def test_verls_filter_reads_the_policys_words(service, monkeypatch):
             "reward_model": [None for _ in keys],
         }  # fmt: skip
 
-    module = types.ModuleType("transfer_queue")
-    module.kv_batch_get = kv_batch_get
-    monkeypatch.setitem(sys.modules, "transfer_queue", module)
+    stand_in("transfer_queue", kv_batch_get=kv_batch_get)
     trainer = SimpleNamespace(tokenizer=words, config=SimpleNamespace(data=SimpleNamespace(max_response_length=99)))
     verl._verdicts(verl.by_votes(Scorer.of(f"{URL}?method=ttrl")), trainer, list(rows), "train", None)
     assert [r["answer"] for r in service.bodies[0]["groups"][0]["rollouts"]] == ["4", "4", "5", "6"]

@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import http.server
 import json
 import logging
 import os
 import random
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "trainer"))
 import parity
 import table
 from released import Release
-from serving import free_port, service
+from serving import answering, free_port, service
 from tries import count
 
 from dare_trainer.openrlhf import patch
@@ -115,17 +114,21 @@ def engine_dies() -> str:
         return asyncio.run(main(served.url))
 
 
-@row("the service is killed in the step, for ever")
-def gone() -> str:
-    async def main(served: Any) -> str:
-        executor, of = await begun(served.url), cases("a")
-        running = asyncio.ensure_future(step(executor, of, slow=3))
-        await asyncio.sleep(0.5)
-        served.kill()
+def gone(services: int, slow: float, after: float) -> str:
+    """The last of them, so long after the step began."""
+
+    async def main(served: Sequence[Any]) -> str:
+        executor, of = await begun(*(one.url for one in served)), cases("a")
+        running = asyncio.ensure_future(step(executor, of, slow=slow))
+        await asyncio.sleep(after)
+        served[-1].kill()
         return told(of, await running)
 
-    with service() as served:
-        return asyncio.run(main(served))
+    with contextlib.ExitStack() as running:
+        return asyncio.run(main([running.enter_context(service()) for _ in range(services)]))
+
+
+row("the service is killed in the step, for ever", name="gone")(partial(gone, 1, slow=3, after=0.5))
 
 
 def restarted(sign: int, away: float) -> str:
@@ -189,43 +192,21 @@ row("evaluations among training", name="evaluation")(
 row("each prompt twice in a batch", name="duplicates")(lambda: among(cases("b")))
 
 
-@row("two reward URLs, one service killed in the step")
-def two_urls() -> str:
-    async def main(one: Any, other: Any) -> str:
-        executor, of = await begun(one.url, other.url), cases("a")
-        running = asyncio.ensure_future(step(executor, of, slow=1))
-        await asyncio.sleep(0.3)
-        other.kill()
-        return told(of, await running)
-
-    with service() as one, service() as other:
-        return asyncio.run(main(one, other))
+row("two reward URLs, one service killed in the step", name="two_urls")(partial(gone, 2, slow=1, after=0.3))
 
 
 @row("another reward server, where this package is installed too")
 def foreign() -> str:
     bodies = []
 
-    class Server(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_error(404)
+    def reply(handler: BaseHTTPRequestHandler, content: bytes) -> tuple[int, bytes]:
+        if handler.command == "GET":
+            return 404, b"{}"
+        bodies.append(json.loads(content))
+        return 200, b'{"rewards": [0.25], "scores": [0.5], "extra_logs": {}}'
 
-        def do_POST(self) -> None:
-            bodies.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-            reply = b'{"rewards": [0.25], "scores": [0.5], "extra_logs": {}}'
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(reply)))
-            self.end_headers()
-            self.wfile.write(reply)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
-        threading.Thread(target=server.serve_forever).start()
-        found = asyncio.run(step(Born([f"http://127.0.0.1:{server.server_port}/score"]), cases("a")))
-        server.shutdown()
+    with answering(reply) as url:
+        found = asyncio.run(step(Born([f"{url}/score"]), cases("a")))
     rewards = {parity.flat(row)["reward"] for group in found for row in group}
     assert (rewards, {tuple(body) for body in bodies}) == ({0.25}, {("query", "prompts", "labels")})
     return f"{len(bodies)} posts of one rollout, as without this package; its rewards are untouched"

@@ -23,7 +23,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from serving import connect, wait_for
 
 from dare_reward import estimate
-from dare_reward.cli import main
 from dare_reward.errors import misspelt_variables
 from dare_reward.groups import Ragged
 from dare_reward.reply import Reply
@@ -455,7 +454,7 @@ TAKEN = object()  # a port that is in use
         (["--port", TAKEN], {}, "cannot listen"),
     ],
 )
-def test_serve_says_what_is_wrong_with_a_setting(arguments, environment, word, monkeypatch, capsys):
+def test_serve_says_what_is_wrong_with_a_setting(arguments, environment, word, monkeypatch, ran):
     for name in [name for name in os.environ if name.startswith("DARE_")]:
         monkeypatch.delenv(name)
     for name, value in environment.items():
@@ -463,9 +462,7 @@ def test_serve_says_what_is_wrong_with_a_setting(arguments, environment, word, m
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = str(taken.getsockname()[1])
-        code = main(["serve", *(port if argument is TAKEN else argument for argument in arguments)])
-    said = capsys.readouterr().err
-    assert code == 2
+        said = ran(["serve", *(port if argument is TAKEN else argument for argument in arguments)], 2).err
     assert word in said
     assert len(said.splitlines()) == 1
 

@@ -65,14 +65,10 @@ class Engine:
 
 
 @pytest.fixture
-def vllm(monkeypatch):
-    module = types.ModuleType("vllm")
-    module.LLM, module.SamplingParams = Engine, types.SimpleNamespace
-    monkeypatch.setitem(sys.modules, "vllm", module)
-    monkeypatch.setattr(Engine, "made", [])
-    monkeypatch.setattr(Engine, "asked", [])
-    monkeypatch.setattr(Engine, "calls", [])
-    monkeypatch.setattr(Engine, "broken", False)
+def vllm(monkeypatch, stand_in):
+    stand_in("vllm", LLM=Engine, SamplingParams=types.SimpleNamespace)
+    for name, value in {"made": [], "asked": [], "calls": [], "broken": False}.items():
+        monkeypatch.setattr(Engine, name, value)
     monkeypatch.delenv(SWITCH, raising=False)
     monkeypatch.setenv(SWITCH, "")  # so that what the command sets is undone
     return Engine
@@ -151,15 +147,11 @@ def test_a_cut_run_goes_on_where_it_was(vllm, source, tmp_path):
     assert kept[:8] == first
     assert len(kept) == 34, "the torn line is gone"
     assert len(vllm.asked) == 26
-    assert calibrate(*_labelled(out)).prompts == 34
+    data = read_labelled(str(out))
+    assert calibrate(data.groups, data.correct_R).prompts == 34
     vllm.made = []
     assert main(arguments(source, out, "--prompts", "34")) == 0
     assert vllm.made == []
-
-
-def _labelled(path):
-    data = read_labelled(str(path))
-    return data.groups, data.correct_R
 
 
 def test_another_sampling_or_another_file_is_refused_and_untouched(vllm, source, tmp_path, capsys, ran):

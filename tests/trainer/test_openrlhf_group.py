@@ -384,14 +384,12 @@ def test_another_shape_is_left_alone(caplog):
     assert not patch.patch_class(None)
 
 
-def test_vllm_finds_openrlhfs_executor_in_its_actor(monkeypatch):
+def test_vllm_finds_openrlhfs_executor_in_its_actor(monkeypatch, stand_in):
     kind = released()
     before = kind.execute
     monkeypatch.delitem(sys.modules, patch.MODULE, raising=False)
     patch.register()
-    agent = types.ModuleType("actor")
-    agent.SingleTurnAgentExecutor = kind
-    monkeypatch.setitem(sys.modules, patch.MODULE, agent)
+    stand_in(patch.MODULE, SingleTurnAgentExecutor=kind)
     assert kind.execute is before
     patch.register()
     wrapped = kind.execute
@@ -538,15 +536,13 @@ def test_what_the_url_leaves_out_is_the_services_default_and_pinned(start_servic
     assert "hush" not in caplog.text
 
 
-def test_a_run_without_a_name_has_one_of_its_own(make, monkeypatch):
+def test_a_run_without_a_name_has_one_of_its_own(make, monkeypatch, stand_in):
     """The same in all actors of a Ray job, and unlike any other job's."""
     jobs = {"a": ("session_1", "01000000"), "b": ("session_1", "02000000"), "c": ("session_2", "01000000")}
 
     def name(job):
         context = types.SimpleNamespace(get_session_name=lambda: jobs[job][0], get_job_id=lambda: jobs[job][1])
-        ray = types.ModuleType("ray")
-        ray.get_runtime_context = lambda: context
-        monkeypatch.setitem(sys.modules, "ray", ray)
+        stand_in("ray", get_runtime_context=lambda: context)
         return group_module.job_name()
 
     assert name("a") == name("a")

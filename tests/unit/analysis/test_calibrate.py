@@ -60,11 +60,6 @@ def arrays(groups):
     return made, np.array([float(r["answer"] == "7") for g in groups for r in g["rollouts"]])
 
 
-def risen(bar, groups):
-    """Labels beyond the first 32 raise the bar: one may have looked in between."""
-    return math.sqrt(bar**2 + 2 * math.log(max(len(groups), 32) / 32))
-
-
 # A second implementation made these, plain Python, a prompt after the other: `git show 9b225994:tests/unit/analysis/test_calibrate.py`.
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "calibrate.json").read_text())
 
@@ -187,10 +182,6 @@ def test_nothing_measurable():
     assert decide(found)[0] == "open"
 
 
-def numbers(text):
-    return re.findall(r"\d+(?:\.\d+)?", text)
-
-
 def test_the_verdicts():
     base = calibrate(*arrays(labelled(60, gap=0.0, right=0.4, seed=3)))
     flat = replace(base, exponent=0.0, prompts=100, mixed=90, enough=True)
@@ -199,7 +190,7 @@ def test_the_verdicts():
     assert decide(replace(flat, prompts=34, mixed=22, statistic=1.0, more=5000))[::2] == ("open", 200 - 34)
     few = replace(flat, prompts=16, mixed=12, statistic=5.0, enough=False)
     use, why, more = decide(few)
-    assert (use, numbers(why), more) == ("open", ["32", "16"], 16)
+    assert (use, re.findall(r"\d+", why), more) == ("open", ["32", "16"], 16)
     assert decide(replace(few, prompts=40, mixed=6))[2] == 10, "mixed ones are missing"
     assert decide(replace(flat, mixed=0, telling=0, statistic=math.nan))[0] == "open"
     assert "contradict" in decide(replace(flat, statistic=3.5, fitted=-1.0))[1]
@@ -279,7 +270,8 @@ def test_more_labels_sharpen_the_estimate_of_how_many_are_needed():
     assert 1 < abs(found.statistic) < GATE
     needed = 33 + found.more
     expected = abs(found.statistic) * math.sqrt(needed / 33)  # t grows with the root of the labels
-    assert expected == pytest.approx(risen(GATE, range(needed)) + 0.84, rel=0.01)
+    risen = math.sqrt(GATE**2 + 2 * math.log(needed / 32))  # by labels beyond the first 32: one may have looked between
+    assert expected == pytest.approx(risen + 0.84, rel=0.01)
 
 
 def test_the_bars_are_honest_under_any_number_of_looks():
