@@ -15,7 +15,6 @@ import dare_reward
 from dare_reward import Client
 from dare_reward.errors import RequestError
 from dare_reward.estimators.method import Evidence, Method
-from dare_reward.groups import Groups
 from dare_reward.methods import find, methods, require_rewards, specs
 from dare_service.reward_request import URL_KEYS as REWARD_KEYS
 
@@ -217,7 +216,7 @@ def test_methods_that_return_advantages_are_refused_where_they_would_be_normalis
         require_rewards(find(method), consumer="TRL")
 
 
-def test_prepared_arrays_are_welcome():
-    groups = Groups.of([["a", "b", "a"]], mean_entropy=[[0.1, 0.2, 0.3]], num_tokens=[[3, 4, 5]])
-    reply = dare_reward.estimate(groups, method="em_rl_token")
+def test_the_entropy_of_a_rollout_is_that_of_all_its_tokens():
+    rollouts = [{"answer": a, "mean_entropy": e, "num_tokens": n} for a, e, n in zip("aba", (0.1, 0.2, 0.3), (3, 4, 5))]
+    reply = dare_reward.estimate([{"rollouts": rollouts}], method="em_rl_token")
     assert reply.groups[0].rewards == pytest.approx((-0.3, -0.8, -1.5))
