@@ -7,7 +7,7 @@ of a base. The mean gives every base the same weight, in it every seed, in it ev
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -31,6 +31,10 @@ class Ends:
     high: float
     low90: float
     high90: float
+
+    def __neg__(self) -> Ends:
+        """The ends of the opposite difference."""
+        return Ends(-self.high, -self.low, -self.high90, -self.low90)
 
     def wider(self, other: Ends) -> Ends:
         """What covers both."""
@@ -80,11 +84,11 @@ class Contrast:
         return self.p if self.bases >= FEWEST_BASES else max(self.p, self.p_bases)
 
 
-def contrast(differences: Nested, *, resamples: int = RESAMPLES, seed: int = 0) -> Contrast | None:
-    """Estimate and intervals of the mean difference; None without a pair."""
+def contrast(differences: Nested, *, resamples: int = RESAMPLES, seed: int = 0) -> Contrast:
+    """Estimate and intervals of the mean difference. ValueError without a pair."""
     table = [np.stack(base) for base in differences if len(base)]
     if not table:
-        return None
+        raise ValueError("no pair of runs")
     base_means = np.array([base.mean() for base in table])
     pair_means = np.concatenate([base.mean(axis=1) for base in table])
     drawn = replicates(table, resamples=resamples, seed=seed)
@@ -109,6 +113,37 @@ def holm(p_values: Sequence[float]) -> list[float]:
     for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
         out[index] = largest
+    return out
+
+
+def within(margin: float, ends: Sequence[Ends]) -> bool:
+    """Every 90% interval lies within the margin on both sides of 0."""
+    return all(-margin < e.low90 and e.high90 < margin for e in ends)
+
+
+def fate(kind: str, than: float, estimate: float, ends: Sequence[Ends], p: float = 0.0) -> str:
+    """Of a bar: met if every interval shows it, else open if the estimate is on its side, else missed.
+
+    within    the 90% intervals lie within `than`
+    else      the 95% intervals lie above `than`, and `p`, where the plan corrects it, is below .05
+    """
+    if kind == "within":
+        shown, near = within(than, ends), abs(estimate) < than
+    else:
+        shown, near = all(e.low > than for e in ends) and p < 0.05, estimate > than
+    return "met" if shown else "open" if near else "missed"
+
+
+def judged(bars: Sequence[dict[str, Any]], ends: Callable[[dict[str, Any]], Sequence[Ends]]) -> list[dict[str, Any]]:
+    """The bars with their fates; those of kind `above` with Holm's p, over the bars of this kind of their plan."""
+    out = [dict(bar) for bar in bars]
+    for plan in {bar["plan"] for bar in out}:
+        corrected = [bar for bar in out if (bar["plan"], bar["kind"]) == (plan, "above")]
+        for bar, p in zip(corrected, holm([bar["figure"]["p"] for bar in corrected]), strict=True):
+            bar["holm"] = round(p, 5)
+    for bar in out:
+        figure = bar["figure"]
+        bar["fate"] = fate(bar["kind"], bar["than"], figure["estimate"], ends(figure), bar.get("holm", 0.0))
     return out
 
 

@@ -37,7 +37,7 @@ def test_analyse_json_is_what_the_library_says(capsys):
     assert main(["analyse", EXAMPLE, "--json", "--method", "ttrl"]) == 0
     found = json.loads(capsys.readouterr().out)
     data = read_labelled(EXAMPLE)
-    expected = summarise(data.groups, data.correct_R, methods=["ttrl"])
+    expected = summarise(data.groups, data.correct_R, methods={"ttrl": {}})
     assert list(found["methods"]) == ["ttrl"]
     assert found["methods"]["ttrl"]["bias"] == pytest.approx(expected["methods"]["ttrl"]["bias"])
     assert found["accuracy"]["pass"]["1"]["estimate"] == pytest.approx(data.correct_R.mean())

@@ -23,8 +23,9 @@ def test_the_estimate_weighs_bases_alike():
     found = contrast([[np.array([1.0, 1.0])], [np.array([0.0, 0.0])] * 3], resamples=200)
     assert found.estimate == 0.5
     assert (found.bases, found.pairs, found.prompts) == (2, 4, 2)
-    assert contrast([]) is None
-    assert contrast([[]]) is None
+    for nothing in ([], [[]]):
+        with pytest.raises(ValueError, match="no pair"):
+            contrast(nothing)
 
 
 @pytest.mark.parametrize(("shape", "draws"), [((4, 1, 1), 4), ((1, 4, 1), 16), ((1, 1, 25), 100)])

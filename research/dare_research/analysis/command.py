@@ -8,15 +8,14 @@ import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dare_reward.analysis.bootstrap import Interval, mean_interval
+from dare_reward.analysis.bootstrap import mean_interval
 from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval, powers
-from dare_reward.analysis.truth import known_groups, right_answers
+from dare_reward.analysis.truth import known_groups
 from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.commands.command import add_command, add_seed
 from dare_reward.commands.labelled import interval, read_labelled
@@ -38,14 +37,12 @@ from .measures import (
     direction_gain,
     entropy_auroc,
     estimator_error,
+    majority,
     mean_overlap,
-    mode_answers,
     mutual_information,
-    mv_bias,
     normalised,
-    share_right,
     token_ids,
-)  # fmt: skip
+)
 
 METHODS = ("ttrl", "empo", "dare", "dare_sqrt")
 READ = frozenset(s.name for s in ANSWER_SPECS)
@@ -54,7 +51,6 @@ HEAD = (
     "method", "groups", "gain", "bias", "var", "MSE", "var in group", "corr(A,R)", "MI(R;r)", "/H(R)", "MI(R;A)"
 )  # fmt: skip
 Numbers = Mapping[str, Any]
-NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 
 
 def register(subparsers: Any) -> None:
@@ -144,17 +140,16 @@ def summarise(
     groups: Groups,
     correct_R: Floats,
     *,
-    methods: Sequence[str] | Mapping[str, Mapping[str, Any]],
+    methods: Mapping[str, Mapping[str, Any]],
     token_ids: Sequence[Sequence[NDArray[Any]]] = (),
     seed: int = 0,
 ) -> dict[str, Any]:
     """Measures by section. Groups with unknown truth count in `data` only; intervals are 95% over prompts.
 
-    methods    names, or names with their parameters
+    methods    names with their parameters
     token_ids  token ids of each rollout of each group
     """
     known_P = known_groups(groups, correct_R)
-    chosen = methods if isinstance(methods, Mapping) else dict.fromkeys(methods, NO_PARAMS)
     out: dict[str, Any] = {
         "data": {
             "groups": len(groups.sizes_P),
@@ -164,10 +159,10 @@ def summarise(
             "distinct_answers_median": float(np.median(groups.support_P)) if len(groups.support_P) else np.nan,
         },
         "accuracy": accuracy_of(groups, correct_R, known_P, seed),
-        "majority": {k: asdict(v) for k, v in majority_of(groups, correct_R, seed).items()},
+        "majority": {k: asdict(v) for k, v in majority(groups, correct_R, seed=seed).items()},
         "entropy": entropy_auroc(groups, correct_R, seed=seed),
         "methods": {
-            name: summarise_method(groups, correct_R, name, seed=seed, params=params) for name, params in chosen.items()
+            name: summarise_method(groups, correct_R, name, params, seed=seed) for name, params in methods.items()
         },
     }
     if not math.isnan(overlap := mean_overlap(token_ids)):
@@ -176,7 +171,7 @@ def summarise(
 
 
 def summarise_method(
-    groups: Groups, correct_R: Floats, name: str, *, seed: int = 0, params: Mapping[str, Any] = NO_PARAMS
+    groups: Groups, correct_R: Floats, name: str, params: Mapping[str, Any], *, seed: int
 ) -> dict[str, Any]:
     """One method's rewards against the truth; groups that it cannot score are left out and counted."""
     found = find(name)(groups, **params)
@@ -203,21 +198,4 @@ def accuracy_of(groups: Groups, correct_R: Floats, known_P: Bools, seed: int) ->
     return {
         "pass": {str(k): asdict(pass_at_k_interval(sizes, right.astype(np.int64), k, seed=seed)) for k in ks},
         "majority": {str(k): asdict(mean_interval(majority_at_k(groups, correct_R, k), seed=seed)) for k in ks},
-    }
-
-
-def majority_of(groups: Groups, correct_R: Floats, seed: int) -> Mapping[str, Interval]:
-    """Biases of the vote, how large it is, and how often the right answer is there without winning."""
-    bias = mv_bias(groups, correct_R, seed=seed)
-    mode_A = mode_answers(groups)
-    right_A = right_answers(groups, correct_R) > 0.5
-    won_P = groups.sum_by_group(mode_A & right_A) > 0
-    share_P = groups.sum_by_group(groups.votes_A * mode_A) / np.maximum(groups.sizes_P, 1)
-    minority_P = (~won_P & (groups.sum_by_group(right_A) > 0)).astype(np.float64)
-    known = ~np.isnan(share_right(groups, correct_R))
-    return {
-        "agreement_bias": bias.agreement,
-        "mode_bias": bias.mode,
-        "majority_ratio": mean_interval(np.where(known, share_P, np.nan), seed=seed),
-        "right_in_minority": mean_interval(np.where(known, minority_P, np.nan), seed=seed),
     }

@@ -14,15 +14,10 @@ from dare_reward.analysis.auroc import equally_long, group_auroc
 from dare_reward.analysis.bootstrap import Interval, mean_interval
 from dare_reward.analysis.truth import known_groups, right_answers
 from dare_reward.groups import Groups
-from dare_reward.segments import Bools, Floats, Ints, offsets
+from dare_reward.segments import Floats, Ints, offsets
 
 ROUNDING = 1e-12
 Curve = Sequence[tuple[int, float]]
-
-
-def mode_answers(groups: Groups) -> Bools:
-    """The first-seen answer with the most votes, Eq. 1."""
-    return groups.first_max(groups.votes_A)
 
 
 def share_right(groups: Groups, correct_R: Floats) -> Floats:
@@ -58,19 +53,6 @@ def entropy_auroc(groups: Groups, correct_R: Floats, *, seed: int = 0) -> dict[s
 
 
 @dataclass(frozen=True, slots=True)
-class MajorityBias:
-    """Bias of majority voting, mean over prompts.
-
-    agreement   mean(1[y = mode]) - mean(R): Theorem 2.2 as the main text reads it
-    mode        mean(R(mode)) - mean(R): the same theorem as its proof reads it. It is not zero for independent
-                rollouts, and correlation makes it smaller
-    """
-
-    agreement: Interval
-    mode: Interval
-
-
-@dataclass(frozen=True, slots=True)
 class EstimatorError:
     """Error of rewards r against truth R over rollouts.
 
@@ -88,16 +70,27 @@ class EstimatorError:
     correlation: float
 
 
-def mv_bias(groups: Groups, correct_R: Floats, *, resamples: int = 2000, seed: int = 0) -> MajorityBias:
-    """Both biases of majority voting with bootstrap intervals over prompts; no answer agrees with no mode."""
-    right_P = share_right(groups, correct_R)
-    mode_A = mode_answers(groups)
-    agreement_P = groups.sum_by_group(groups.votes_A * mode_A) / np.maximum(groups.sizes_P, 1) - right_P
-    mode_P = groups.sum_by_group(right_answers(groups, correct_R) * mode_A) - right_P
-    return MajorityBias(
-        mean_interval(agreement_P, resamples=resamples, seed=seed),
-        mean_interval(mode_P, resamples=resamples, seed=seed),
-    )
+def majority(groups: Groups, correct_R: Floats, *, seed: int = 0) -> dict[str, Interval]:
+    """The majority vote, means over prompts with bootstrap intervals; no answer agrees with no mode.
+
+    agreement_bias      mean(1[y = mode]) - mean(R): Theorem 2.2 as the main text reads it
+    mode_bias           mean(R(mode)) - mean(R): the same theorem as its proof reads it. It is not zero for independent
+                        rollouts, and correlation makes it smaller
+    majority_ratio      mean(1[y = mode])
+    right_in_minority   the right answer is there without winning
+    """
+    rate_P, right_A = share_right(groups, correct_R), right_answers(groups, correct_R)
+    mode_A = groups.first_max(groups.votes_A)  # the first-seen answer with the most votes, Eq. 1
+    share_P = groups.sum_by_group(groups.votes_A * mode_A) / np.maximum(groups.sizes_P, 1)
+    won_P, there_P = (groups.sum_by_group(among_A & (right_A > 0.5)) > 0 for among_A in (mode_A, np.ones_like(mode_A)))
+    found = {
+        "agreement_bias": share_P - rate_P,
+        "mode_bias": groups.sum_by_group(right_A * mode_A) - rate_P,
+        "majority_ratio": share_P,
+        "right_in_minority": there_P & ~won_P,
+    }
+    known_P = known_groups(groups, correct_R)
+    return {name: mean_interval(np.where(known_P, of_P, np.nan), seed=seed) for name, of_P in found.items()}
 
 
 def estimator_error(groups: Groups, rewards_R: Floats, correct_R: Floats, advantages_R: Floats) -> EstimatorError:
@@ -183,34 +176,30 @@ def entropy(weights: Floats) -> float:
     return float(-(p * np.log(p)).sum())
 
 
-def quantile_bins(x_N: Floats, weights_N: Floats, bins: int) -> Ints:
-    """Bin of each value: cut at the interior weighted quantiles, equal values together; each value its own if few.
+def quantile_bins(x_N: Floats, bins: int) -> Ints:
+    """Bin of each value: cut at the interior quantiles, equal values together; each value its own if few.
 
     A value goes into the bin in which the middle of its tied block lies.
     """
-    values, place = np.unique(x_N, return_inverse=True)
+    values, place, mass = np.unique(x_N, return_inverse=True, return_counts=True)
     if len(values) <= bins:
         return place.astype(np.int64)
-    mass = np.bincount(place, weights_N, minlength=len(values))
     middle = (np.cumsum(mass) - mass / 2) / mass.sum()
     bin_V: Ints = np.minimum((middle * bins).astype(np.int64), bins - 1)
     return bin_V[place]
 
 
-def mutual_information(
-    truth_N: NDArray[Any], x_N: NDArray[Any], weights_N: NDArray[Any] | None = None, *, bins: int = 24
-) -> Information:
+def mutual_information(truth_N: NDArray[Any], x_N: NDArray[Any], *, bins: int = 24) -> Information:
     """I(R; X) of 0/1 truth and an estimator's values; continuous values are cut into `bins` quantile bins.
 
     Raw rewards pooled over prompts are credited for knowing which prompts are easy, which group normalisation erases:
     report I(R; A) with group-normalised advantages A beside I(R; r). `bins` bounds what is seen of X from above, and
-    small samples overstate it (`corrected`). `weights_N` says how often each pair occurred.
+    small samples overstate it (`corrected`).
     """
-    weights = np.ones(len(x_N)) if weights_N is None else np.asarray(weights_N, np.float64)
     right = (np.asarray(truth_N) > 0).astype(np.int64)
-    column = quantile_bins(np.asarray(x_N, np.float64), weights, bins)
+    column = quantile_bins(np.asarray(x_N, np.float64), bins)
     width = int(column.max(initial=0)) + 1
-    joint = np.bincount(right * width + column, weights, minlength=2 * width).reshape(2, -1)
+    joint = np.bincount(right * width + column, minlength=2 * width).reshape(2, -1)
     rows, columns, total = joint.sum(axis=1), joint.sum(axis=0), joint.sum()
     if total <= 0:
         return Information(np.nan, np.nan, np.nan, np.nan, np.nan)

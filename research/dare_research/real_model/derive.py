@@ -9,7 +9,7 @@ import numpy as np
 
 from dare_reward.segments import Floats, Ints
 
-from ..contrasts import Resampled, draws, estimate, holm
+from ..contrasts import Ends, Resampled, draws, estimate, judged, within
 from .sample import SampledQuestion
 from .weights import WEIGHTS, heaviest, label_right, masses
 
@@ -168,58 +168,39 @@ def flips(questions: Sequence[SampledQuestion]) -> list[dict[str, Any]]:
 
 # --- bars -----------------------------------------------------------------------------------------------------------
 
-E8 = (
-    (1, "bare", "auroc above .5", "above", 0.0),
-    (2, "reasoned", "auroc above .5", "above", 0.0),
-    (3, "reasoned", "auroc, answer minus all", "above", 0.0),
-    (4, "bare", "64: trace minus vote", "within", 0.02),
-    (5, "reasoned", "8: trace minus vote", "above", 0.0),
+BARS = (
+    ("E8", 1, "bare", "auroc above .5", "above", 0.0),
+    ("E8", 2, "reasoned", "auroc above .5", "above", 0.0),
+    ("E8", 3, "reasoned", "auroc, answer minus all", "above", 0.0),
+    ("E8", 4, "bare", "64: trace minus vote", "within", 0.02),
+    ("E8", 5, "reasoned", "8: trace minus vote", "above", 0.0),
+    ("E9", 1, "reasoned", "8: answer minus trace", "above", 0.0),
+    ("E9", 2, "reasoned", "8: answer minus tie", "above", 0.0),
+    ("E9", 3, "reasoned", "32: answer minus vote", "above", 0.0),
+    ("E9", 4, "bare", "8: ppc minus vote", "above", 0.0),
+    ("E9", 5, "bare", "ppc at 8 minus vote at 32", "not below", -0.02),
+    ("E9", 6, "reasoned", "16: ppc minus vote", "within", 0.04),
 )
-E9 = (
-    (1, "reasoned", "8: answer minus trace", "above", 0.0),
-    (2, "reasoned", "8: answer minus tie", "above", 0.0),
-    (3, "reasoned", "32: answer minus vote", "above", 0.0),
-    (4, "bare", "8: ppc minus vote", "above", 0.0),
-    (5, "bare", "ppc at 8 minus vote at 32", "not below", -0.02),
-    (6, "reasoned", "16: ppc minus vote", "within", 0.04),
-)
+NULL = 0.02
 
 
 def bars(forms: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each bar of both plans with its fate: met, else open (the estimate is on its side), else missed.
-
-    above       the 95% interval lies above, and Holm's p over the plan's bars of this kind is below .05
-    within      the 90% interval lies within
-    not below   the 95% interval lies above
-    """
-    out: list[dict[str, Any]] = []
-    for plan, listed in (("E8", E8), ("E9", E9)):
-        rows = [
-            {"plan": plan, "bar": n, "form": f, "contrast": c, "kind": k, "than": t, **forms[f]["bars"][c]}
-            for n, f, c, k, t in listed
-        ]
-        corrected = [row for row in rows if row["kind"] == "above"]
-        for row, p in zip(corrected, holm([row["p"] for row in corrected]), strict=True):
-            row["holm"] = round(p, 5)
-        out += [row | {"fate": _fate(row), "null": _null(row, plan)} for row in rows]
+    """Each bar of both plans with its fate, and whether it is a null, which E9 names for contrasts of labels."""
+    rows = [
+        {"plan": plan, "bar": n, "form": f, "contrast": c, "kind": k, "than": t, "figure": forms[f]["bars"][c]}
+        for plan, n, f, c, k, t in BARS
+    ]
+    out = judged(rows, _ends)
+    for row in out:
+        named = row["plan"] == "E9" and "auroc" not in row["contrast"]
+        row["null"] = named and within(NULL, _ends(row["figure"]))
     losing = forms["bare"]["draws"]["64"]["chosen"]["losing"]
     fate = "met" if losing <= 0.05 else "missed"
     chosen = "64: draws of 16 chosen labels that lose"
-    shown = {"kind": "at most", "than": 0.05, "estimate": losing, "fate": fate}
+    shown = {"kind": "at most", "than": 0.05, "figure": {"estimate": losing}, "fate": fate, "null": False}
     out.insert(5, {"plan": "E8", "bar": 6, "form": "bare", "contrast": chosen, **shown})
     return out
 
 
-def _fate(row: Mapping[str, Any]) -> str:
-    than, value = row["than"], row["estimate"]
-    if row["kind"] == "within":
-        met, side = -than < row["low90"] and row["high90"] < than, abs(value) < than
-    else:
-        met, side = row["low"] > than and row.get("holm", 0.0) < 0.05, value > than
-    return "met" if met else "open" if side else "missed"
-
-
-def _null(row: Mapping[str, Any], plan: str) -> bool:
-    """A contrast of labels whose 90% interval lies within 2 points."""
-    labels = "auroc" not in row["contrast"]
-    return labels and plan == "E9" and row["low90"] > -0.02 and row["high90"] < 0.02
+def _ends(figure: Mapping[str, Any]) -> list[Ends]:
+    return [Ends(*(figure[name] for name in ("low", "high", "low90", "high90")))]

@@ -16,7 +16,7 @@ from dare_reward.answers.classes import classify, grades
 from dare_reward.answers.labels import read_labels
 from dare_reward.segments import Floats
 
-from ..contrasts import contrast, holm, student
+from ..contrasts import Ends, contrast, judged, student, within
 from .sample import SampledQuestion
 from .weights import heaviest, label_right
 
@@ -139,7 +139,6 @@ def majority(tally: Mapping[str, int], question: SampledQuestion) -> float:
 def _figure(gains_SQ: Floats) -> JSON:
     """Mean, both intervals at 95 and 90 per cent, and the greater of their p."""
     measured = contrast([list(gains_SQ)])
-    assert measured
     _, p = student(gains_SQ.mean(axis=1))
     ends = {"t": measured.over_pairs, "bootstrap": measured.bootstrap}
     wide = {name: [round(e.low, 5), round(e.high, 5)] for name, e in ends.items()}
@@ -148,34 +147,17 @@ def _figure(gains_SQ: Floats) -> JSON:
 
 
 def bars(forms: Mapping[str, Any]) -> list[JSON]:
-    """The bars with their fates: met, else open (the estimate is on its side), else missed.
+    """The bars with their fates, by both intervals, and whether they are nulls.
 
-    above     both 95% intervals lie above, and Holm's p over 8 to 10, or 12 and 13, is below .05. E9 names no family
-              for its part c: it is all that the part asks.
-    within    both 90% intervals lie within
+    Holm's p is over 8 to 10, or 12 and 13: E9 names no family for its part c, and it is all that the part asks.
     """
     rows: list[JSON] = [
         {"plan": plan, "bar": n, "kind": kind, "than": than, "figure": forms[f]["arms"][part][a][f"minus {base}"]}
         for plan, n, f, a, part, kind, than in BARS
         for base in COMPARED[f].arms[:1]
     ]
-    for plan in ("E8", "E9"):
-        corrected = [row for row in rows if (row["plan"], row["kind"]) == (plan, "above")]
-        for row, p in zip(corrected, holm([row["figure"]["p"] for row in corrected]), strict=True):
-            row["holm"] = round(p, 5)
-    return [row | {"fate": _fate(row), "null": _inside(row["figure"], NULL)} for row in rows]
+    return [row | {"null": within(NULL, _ends(row["figure"]))} for row in judged(rows, _ends)]
 
 
-def _fate(row: Mapping[str, Any]) -> str:
-    figure, than = row["figure"], row["than"]
-    if row["kind"] == "within":
-        met, near = _inside(figure, than), abs(figure["estimate"]) < than
-    else:
-        above = all(ends[0] > than for ends in (figure["t"], figure["bootstrap"]))
-        met, near = above and row["holm"] < 0.05, figure["estimate"] > than
-    return "met" if met else "open" if near else "missed"
-
-
-def _inside(figure: Mapping[str, Any], margin: float) -> bool:
-    both = (figure["t90"], figure["bootstrap90"])
-    return all(-margin < low and high < margin for low, high in both)
+def _ends(figure: Mapping[str, Any]) -> list[Ends]:
+    return [Ends(*figure[name], *figure[f"{name}90"]) for name in ("t", "bootstrap")]

@@ -17,8 +17,8 @@ import numpy as np
 from dare_reward.segments import Floats
 
 from ..analysis.measures import steps_to_threshold
-from ..contrasts import Contrast, Ends, contrast, holm
-from .pages import Figure, Page, Table, interval, percent, points
+from ..contrasts import Contrast, Ends, contrast, fate, holm, student, within
+from .pages import Figure, Page, Row, Table, interval, percent, points
 
 JSON = Mapping[str, Any]
 DRAWS = 4000
@@ -102,38 +102,37 @@ class Section:
         """bases > seeds > the difference on each prompt."""
         out = []
         for kind in self.kinds(regime):
-            runs, rivals = self.of(kind, arm), self.of(kind, rival) if rival != "base" else {}
+            runs = {key: last(run) for key, run in self.of(kind, arm).items() if (kind.regime, key[0]) not in but}
+            rivals = {key: last(run) for key, run in self.of(kind, rival).items()}
             found: dict[int, list[Floats]] = defaultdict(list)
-            for (number, seed), run in runs.items():
-                if (kind.regime, number) in but:
-                    continue
-                one = last(run)
-                if rival == "base":
-                    other: JSON | None = self.campaign.base(kind.regime, number, kind.stage)["evaluation"]
-                else:
-                    other = last(rivals[number, seed]) if (number, seed) in rivals else None
-                if other and where in one["sets"] and where in other["sets"]:
+            for key, one in runs.items():
+                other = self.start(kind, key[0]) if rival == "base" else rivals.get(key, {"sets": ()})
+                if where in one["sets"] and where in other["sets"]:
                     value = _pass(one, where) - _pass(other, where)
                     if family:
                         value = value[np.array(_families(one["sets"][where])) == family]
-                    found[number].append(value)
+                    found[key[0]].append(value)
             out += [found[n] for n in sorted(found)]
         return out
 
     @cache  # noqa: B019  a section lives as long as the check
-    def contrast(
-        self, regime: str, arm: str, rival: str, where: str, *, family: str = "", but: Any = ()
-    ) -> Contrast | None:
+    def contrast(self, regime: str, arm: str, rival: str, where: str, *, family: str = "", but: Any = ()) -> Contrast:
         return contrast(self.nested(regime, arm, rival, where, family=family, but=but), resamples=DRAWS)
 
-    def mean(self, regime: str, arm: str, where: str = "adapted") -> float:
-        runs = [r for k in self.kinds(regime) for r in self.of(k, arm).values()]
-        return float(np.mean([_pass(last(r), where).mean() for r in runs]))
+    def runs(self, regime: str, arm: str) -> list[JSON]:
+        return [r for k in self.kinds(regime) for r in self.of(k, arm).values()]
+
+    def mean(self, regime: str, arm: str) -> float:
+        return float(np.mean([_pass(last(r), "adapted").mean() for r in self.runs(regime, arm)]))
 
     def exponents(self, regime: str, arm: str) -> list[float | None]:
         """What was fitted for each of the arm's runs; None where nothing was."""
-        runs = (r for k in self.kinds(regime) for r in self.of(k, arm).values())
-        return [r.get("calibration", {}).get("exponent") for r in runs]
+        return [r.get("calibration", {}).get("exponent") for r in self.runs(regime, arm)]
+
+    def start(self, kind: Kind, base: int) -> JSON:
+        """The evaluation before training."""
+        found: JSON = self.campaign.base(kind.regime, base, kind.stage)["evaluation"]
+        return found
 
     def gain(self, kind: Kind, arm: str, base: int) -> float:
         """On one base, mean of the seeds, minus `ttrl`."""
@@ -165,17 +164,15 @@ def check(page: Page, sections: Mapping[str, Section]) -> Iterator[Figure]:
         elif name.startswith("Without the bases"):
             yield from _bars(page, table, section, title, text, but=CHOSEN_ON)
         elif name == "Over three sets of facts":
-            yield from page.check(table, SetsOfFacts(section, sections["E1"]))
+            yield from page.check(table, lambda said, own=section: _by_set((own, sections["E1"]), said))  # type: ignore[misc]
         elif name == "Break-even":
             yield from _break_even(page, table, section, sections)
         elif row := _row(name, section, table, text):
             yield from page.check(table, row)
 
 
-def _row(
-    name: str, section: Section, table: Table, text: str
-) -> Callable[[dict[str, str]], dict[str, str] | None] | None:
-    rows: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
+def _row(name: str, section: Section, table: Table, text: str) -> Row | None:
+    rows: dict[str, Row] = {
         "Every arm beside the vote": lambda said: _beside(section, said, text),
         "Tokens generated": lambda said: _tokens(section, said),
         "Fitted exponents": lambda said: _fitted(section, said),
@@ -191,16 +188,15 @@ def _row(
 def _beside(section: Section, said: dict[str, str], text: str) -> dict[str, str]:
     (rival,) = re.findall(r"final step minus `(\w+)`, in points\.\n\n\| regime", text)
     out: dict[str, str] = {}
-    for where, at in (("adapted", 1), ("unseen", 2)):
-        found = section.contrast(said["regime"], _arm(said["arm"]), rival, where)
-        second = "" if at == 1 else " 2"
-        out |= dict(zip((where, f"bootstrap{second}", f"t over bases{second}"), _cells(found), strict=True))
+    for where, second in (("adapted", ""), ("unseen", " 2")):
+        out |= _cells(section.contrast(said["regime"], _arm(said["arm"]), rival, where), where, second)
     return out
 
 
-def _cells(found: Contrast | None) -> list[str]:
-    assert found
-    return [points(found.estimate), *(_ends(e) for e in (found.deciding, found.over_bases))]
+def _cells(found: Contrast, name: str = "gain", second: str = "") -> dict[str, str]:
+    """A contrast in three columns: the estimate, of this name, and both intervals, numbered by `second`."""
+    ends = {f"bootstrap{second}": found.deciding, f"t over bases{second}": found.over_bases}
+    return {name: points(found.estimate), **{column: _ends(e) for column, e in ends.items()}}
 
 
 def _ends(ends: Ends) -> str:
@@ -210,7 +206,7 @@ def _ends(ends: Ends) -> str:
 def _tokens(section: Section, said: dict[str, str]) -> dict[str, str]:
     out = {}
     for name in list(said)[1:]:
-        found = [r["tokens"] for k in section.kinds(said["regime"]) for r in section.of(k, _arm(name)).values()]
+        found = [r["tokens"] for r in section.runs(said["regime"], _arm(name))]
         out[name] = f"{np.mean(found) / 1000:.0f}" if found else "-"
     return out
 
@@ -221,7 +217,7 @@ def _fitted(section: Section, said: dict[str, str]) -> dict[str, str]:
     runs = [r for (k, _), rs in section.campaign.runs.items() if k == kind for key, r in rs.items()
             if key in section.keys[kind] and key[0] == number and r.get("calibration")]  # fmt: skip
     own = runs[-1]["calibration"]
-    start = section.campaign.base(kind.regime, number, kind.stage)["evaluation"]["sets"]["adapted"]
+    start = section.start(kind, number)["sets"]["adapted"]
     return {
         "exponent": _signed(own["exponent"]),
         "best": _signed(own["fitted"]),
@@ -244,10 +240,9 @@ def _fits(section: Section, said: dict[str, str]) -> dict[str, str]:
 
 def _curve(section: Section, kind: Kind, base: int, run: JSON) -> list[tuple[int, float]]:
     """(step, pass@1 on the adapted prompts), from the base on."""
-    start = section.campaign.base(kind.regime, base, kind.stage)["evaluation"]
     found = sorted((e for e in run["evaluations"] if "adapted" in e["sets"]), key=lambda e: e["step"])
     if found[0]["step"] > 0:
-        found = [start, *found]
+        found = [section.start(kind, base), *found]
     return [(e["step"], float(_pass(e, "adapted").mean())) for e in found]
 
 
@@ -275,7 +270,7 @@ def until_half_way(section: Section, kind: Kind, arm: str, rival: str) -> dict[K
         if key not in ends:
             continue
         curve = _curve(section, kind, key[0], run)
-        start = float(_pass(section.campaign.base(kind.regime, key[0], kind.stage)["evaluation"], "adapted").mean())
+        start = float(_pass(section.start(kind, key[0]), "adapted").mean())
         target = (start + float(_pass(last(ends[key]), "adapted").mean())) / 2
         (step,) = steps_to_threshold(curve, [target])
         settings = run["settings"]
@@ -297,16 +292,14 @@ def _half_way(section: Section, said: dict[str, str], rival: str) -> dict[str, s
 def _by_half(section: Section, said: dict[str, str]) -> dict[str, str]:
     where = HALVES[said["prompts"]]
     (kind,) = section.kinds("informative")
-    starts = [section.campaign.base(kind.regime, b, kind.stage) for b in sorted({b for b, _ in section.keys[kind]})]
-    found = section.contrast("informative", _arm(said["arm"]), "base", where)
-    base = percent(float(np.mean([_pass(b["evaluation"], where).mean() for b in starts])))
-    return {"base": base, **dict(zip(("gain", "bootstrap", "t over bases"), _cells(found), strict=True))}
+    bases = sorted({b for b, _ in section.keys[kind]})
+    base = percent(float(np.mean([_pass(section.start(kind, b), where).mean() for b in bases])))
+    return {"base": base, **_cells(section.contrast("informative", _arm(said["arm"]), "base", where))}
 
 
 def _by_family(section: Section, said: dict[str, str]) -> dict[str, str]:
     arm, rival = re.findall(r"`(\w+)`", said["contrast"])
-    found = section.contrast("mixed", arm, rival, "adapted", family=said["family"])
-    return dict(zip(("gain", "bootstrap", "t over bases"), _cells(found), strict=True))
+    return _cells(section.contrast("mixed", arm, rival, "adapted", family=said["family"]))
 
 
 def _exponents(section: Section, said: dict[str, str]) -> dict[str, str]:
@@ -316,33 +309,26 @@ def _exponents(section: Section, said: dict[str, str]) -> dict[str, str]:
     return {f: f"{own[f]['exponent']:+g} ({own[f]['statistic']:+.1f})" for f in ("shift", "sub")}
 
 
-class SetsOfFacts:
+def _by_set(sections: Sequence[Section], said: dict[str, str]) -> dict[str, str]:
     """Gains by the set of hard facts that a base learned: E1's bases have the first, 200 to 299 the second, etc."""
-
-    def __init__(self, *sections: Section) -> None:
-        self.sections = sections
-
-    def __call__(self, said: dict[str, str]) -> dict[str, str]:
-        arm, _ = re.findall(r"`(\w+)`", said["contrast"])
-        by_set: dict[int, list[float]] = defaultdict(list)
-        for section in self.sections:
-            for kind in section.kinds(said["regime"]):
-                for base in sorted({b for b, _ in section.of(kind, arm)}):
-                    by_set[max(0, base // 100 - 1)].append(section.gain(kind, arm, base))
-        means = [float(np.mean(by_set[n])) for n in sorted(by_set)]
-        over = contrast([[np.array([m])] for m in means], resamples=1)
-        assert over
-        ends = over.over_bases
-        names = ("first set", "second", "third")
-        survives = "yes" if ends.low > 0 or ends.high < 0 else "no"
-        return {**dict(zip(names, map(points, means), strict=True)), "t over sets": _ends(ends), "survives": survives}
+    arm, _ = re.findall(r"`(\w+)`", said["contrast"])
+    by_set: dict[int, list[float]] = defaultdict(list)
+    for section in sections:
+        for kind in section.kinds(said["regime"]):
+            for base in sorted({b for b, _ in section.of(kind, arm)}):
+                by_set[max(0, base // 100 - 1)].append(section.gain(kind, arm, base))
+    means = np.array([np.mean(by_set[n]) for n in sorted(by_set)])
+    ends, _ = student(means)
+    names = ("first set", "second", "third")
+    survives = "yes" if ends.low > 0 or ends.high < 0 else "no"
+    return {**dict(zip(names, map(points, means), strict=True)), "t over sets": _ends(ends), "survives": survives}
 
 
 def dose_points(section: Section, regimes: Sequence[str]) -> dict[tuple[str, int], tuple[float, float, float]]:
     """By regime and base: the AUROC before training, and the gains of `dare` and of `calibrated_vote`."""
     return {
         (kind.regime, base): (
-            section.campaign.base(kind.regime, base, kind.stage)["evaluation"]["sets"]["adapted"]["auroc"],
+            section.start(kind, base)["sets"]["adapted"]["auroc"],
             *(section.gain(kind, arm, base) for arm in ("dare", "calibrated_vote")),
         )
         for regime in regimes
@@ -403,18 +389,12 @@ def _break_even(page: Page, table: Table, section: Section, sections: Mapping[st
         return dict(zip(table.head[1:5], cells, strict=True))
 
     yield from page.check(table, told)
-    whole = contrast(
-        [b for r in POOLED["doses"] for b in section.nested(r, "calibrated_vote", "ttrl", "adapted")], resamples=DRAWS
-    )
+    whole = section.contrast("doses", "calibrated_vote", "ttrl", "adapted")
+    ends = (whole.deciding.low, whole.deciding.high, whole.over_bases.low, whole.over_bases.high)
+    named = {"gain": points(whole.estimate), **dict(zip("abcd", map(points, ends), strict=True))}
     yield from page.says(
-        "over the ten bases: {gain}, bootstrap [{a}, {b}], t over bases [{c}, {d}].", _named(whole).__getitem__
+        "over the ten bases: {gain}, bootstrap [{a}, {b}], t over bases [{c}, {d}].", named.__getitem__
     )
-
-
-def _named(found: Contrast | None) -> dict[str, str]:
-    assert found
-    ends = (found.deciding.low, found.deciding.high, found.over_bases.low, found.over_bases.high)
-    return {"gain": points(found.estimate), **dict(zip("abcd", map(points, ends), strict=True))}
 
 
 # --- bars -----------------------------------------------------------------------------------------------------------
@@ -424,7 +404,7 @@ class Bar(NamedTuple):
     """A row of a table of bars: its contrast, and whether every run of both arms is the vote."""
 
     found: Contrast
-    cells: list[str]
+    cells: dict[str, str]
     same: bool | None = None
 
 
@@ -439,13 +419,13 @@ def _bars(page: Page, table: Table, section: Section, title: str, text: str, *, 
     def row(said: dict[str, str]) -> dict[str, str]:
         at = said[""]
         bar = found[at]
-        fates = [f"{words}: **{fate(words, bar, ps.get(at, 1.0), p_bases.get(at, 1.0))}**" for words in
+        fates = [f"{words}: **{_fate(words, bar, ps.get(at, 1.0), p_bases.get(at, 1.0))}**" for words in
                  re.findall(r"(?:^|; )([^:*]+): \*\*", said["bars"])]  # fmt: skip
-        null = ", a null" if at and not but and _null(bar.found, NULLS.get(title, 0.0)) else ""
-        out = dict(zip(("found", "bootstrap", "t over bases"), bar.cells, strict=True))
+        intervals = (bar.found.deciding, bar.found.over_bases)
+        null = at and not but and bar.found.prompts > 1 and within(NULLS.get(title, 0.0), intervals)
         shown = {"p": ps.get(at), "p of t": p_bases.get(at)}
         words = {name: "-" if value is None else f"{value:.2g}" for name, value in shown.items()}
-        return {**out, **words, "bars": "; ".join(fates) + null}
+        return {**bar.cells, **words, "bars": "; ".join(fates) + (", a null" if null else "")}
 
     yield from page.check(table, row)
 
@@ -457,16 +437,14 @@ def _bar(section: Section, said: dict[str, str], but: Any) -> Bar:
         left = [r["calibration"]["exponent"] != 0 for k in section.kinds(regime) for (b, s), r in
                 section.of(k, arms[0]).items() if s == 10 and (k.regime, b) not in but]  # fmt: skip
         counted = contrast([[np.array([float(len(left) * leaves)])] for leaves in left], resamples=1)
-        assert counted
-        return Bar(counted, [f"{sum(left)} of {len(left)}", "-", "-"])
+        return Bar(counted, {"found": f"{sum(left)} of {len(left)}", "bootstrap": "-", "t over bases": "-"})
     if " / " in said["contrast"]:
         return _generated(section, regime, *arms)
     arm, rival = arms[0], max(arms[1:], key=lambda a: section.mean(regime, a)) if len(arms) == 3 else arms[1]
     measured = section.contrast(regime, arm, rival, said["prompts"], but=frozenset(but))
-    assert measured
     own, other = (section.exponents(regime, a) for a in (arm, rival))
     same = None if None in own else all(e == 0 for e in (own if rival == "ttrl" else own + other))
-    return Bar(measured, _cells(measured), same)
+    return Bar(measured, _cells(measured, "found"), same)
 
 
 def _generated(section: Section, regime: str, arm: str, rival: str, than: float = 0.75) -> Bar:
@@ -482,57 +460,32 @@ def _generated(section: Section, regime: str, arm: str, rival: str, than: float 
         for base in sorted({b for b, _ in own})
     ]
     found = contrast(nested, resamples=DRAWS)
-    assert found
-    ends = (f"[{than + e.low:.2f}, {than + e.high:.2f}]" for e in (found.deciding, found.over_bases))
-    return Bar(found, [f"{than + found.estimate:.2f}", *ends])
+    wide, narrow = (f"[{than + e.low:.2f}, {than + e.high:.2f}]" for e in (found.deciding, found.over_bases))
+    return Bar(found, {"found": f"{than + found.estimate:.2f}", "bootstrap": wide, "t over bases": narrow})
 
 
-def fate(words: str, bar: Bar, p: float, p_bases: float) -> str:
+def _fate(words: str, bar: Bar, p: float, p_bases: float) -> str:
     """Met if both intervals show it, open if the estimate is on its side, met by identity if it could not fail."""
     found, ends = bar.found, bar.found.deciding
     zero = found.estimate == ends.low == ends.high == 0 if bar.same is None else bar.same
     if zero and words.startswith(("within", "not worse")):
         return "met by identity"
-    if not _on_its_side(words, found.estimate):
-        return "missed"
-    if not _shown(words, ends, p):
-        return "open"
-    return "met" if _shown(words, found.over_bases, p_bases) else "met by the bootstrap alone"
-
-
-def _number(words: str) -> float:
-    return float(re.sub(r"[^\d.]", "", words) or 0)
-
-
-def _on_its_side(words: str, estimate: float) -> bool:
-    number = _number(words)
-    if words.startswith("at least +"):
-        return estimate >= number / 100
+    number = float(re.sub(r"[^\d.]", "", words) or 0)
     if words.startswith("at least"):
-        return estimate >= number
-    if words.startswith("within"):
-        return abs(estimate) < number / 100
-    if words.startswith("not worse"):
-        return estimate > -number / 100
-    return estimate > 0 if words == "better" else estimate < 0
+        if found.estimate < (number / 100 if "+" in words else number):
+            return "missed"
+        if not words.endswith("better"):
+            return "met"
+    inside, tested = words.startswith("within"), words.endswith(("better", "worse"))
+    falls = words.startswith(("worse", "below"))  # what lies below 0 is the opposite difference above it
+    than = number / 100 if inside else -number / 100 if words.startswith("not worse") else 0.0
 
+    def by(ends: Ends, p: float) -> str:
+        own, estimate = (-ends, -found.estimate) if falls else (ends, found.estimate)
+        return fate("within" if inside else "above", than, estimate, [own], p if tested else 0.0)
 
-def _shown(words: str, ends: Ends, p: float) -> bool:
-    margin = _number(words) / 100
-    if words.startswith("within"):
-        return ends.low90 > -margin and ends.high90 < margin
-    if words.startswith("not worse"):
-        return ends.low > -margin
-    if words.startswith("below"):
-        return ends.high < 0
-    if words == "worse":
-        return ends.high < 0 and p < 0.05
-    return not words.endswith("better") or (ends.low > 0 and p < 0.05)
-
-
-def _null(found: Contrast, margin: float) -> bool:
-    ends = (found.deciding, found.over_bases)
-    return found.prompts > 1 and all(-margin < e.low90 and e.high90 < margin for e in ends)
+    decided = by(ends, p)
+    return decided if decided != "met" or by(found.over_bases, p_bases) == "met" else "met by the bootstrap alone"
 
 
 # --- records --------------------------------------------------------------------------------------------------------

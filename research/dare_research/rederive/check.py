@@ -73,11 +73,9 @@ def check(root: Path, results: Results, *, only: Sequence[str] = (), renew: bool
         HELD.write_text(json.dumps(reasons, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     held = []
     for name, page in pages.items():
-        if name in PROSE:
-            held.append((name, len(page.rest()), PROSE[name], name != README or not _open_intervals(page)))
-            continue
-        own = reasons.get(name, {"why": "", "sha256": ""})
-        held.append((name, len(page.rest()), own["why"], page.print_of_rest() == own["sha256"]))
+        own = reasons.get(name, {"why": PROSE.get(name, ""), "sha256": ""})
+        same = not _open_intervals(page) if name in PROSE else page.print_of_rest() == own["sha256"]
+        held.append((name, len(page.rest()), own["why"], same))
     return Outcome(figures, held)
 
 
@@ -97,18 +95,16 @@ def _figures(page: Page, results: Results) -> Iterator[Figure]:
     claims = tomllib.loads((HERE / "claims.toml").read_text(encoding="utf-8"))
     for template in claims.get(page.name, {}).get("says", ()):
         yield from page.says(template, results.values)
-    if page.name == CAMPAIGN:
-        yield from campaign.check(page, results.sections)
-    elif page.name == REASONING:
-        yield from reasoning.check(page, results.reasoning)
-    elif page.name == LABELS:
-        yield from real_model.check(page, results.labels)
-    elif page.name == TRAINED:
-        yield from real_model.check_training(page, results.trained, results.published["greedy"])
-    elif page.name == TRAINING:
-        yield from first_study.check(page, results.values.first)
-    elif page.name in {EVIDENCE, FINDINGS}:
-        yield from _summary(page, results)
+    tables = {
+        CAMPAIGN: lambda: campaign.check(page, results.sections),
+        REASONING: lambda: reasoning.check(page, results.reasoning),
+        LABELS: lambda: real_model.check(page, results.labels),
+        TRAINED: lambda: real_model.check_training(page, results.trained, results.published["greedy"]),
+        TRAINING: lambda: first_study.check(page, results.values.first),
+        **dict.fromkeys((EVIDENCE, FINDINGS), lambda: _summary(page, results)),
+    }
+    if page.name in tables:
+        yield from tables[page.name]()
 
 
 def _summary(page: Page, results: Results) -> Iterator[Figure]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import comb
 from typing import Any
 
 import numpy as np
 
+from dare_reward.analysis.passk import pass_at_k
 from dare_reward.segments import Floats
 
 from ..contrasts import Contrast, contrast, holm
@@ -31,9 +31,8 @@ def _secondary(page: Page, table: Table, study: Section) -> Iterator[Figure]:
     """33 contrasts, corrected by Holm."""
     said = [dict(zip(table.head, (c.text for c in row), strict=True)) for row in table.rows]
     found = [study.contrast(s["regime"], *s["contrast"].split(" - "), "adapted") for s in said]
-    measured = [f for f in found if f]
-    corrected, by_t = holm([f.deciding_p for f in measured]), holm([f.p_bases for f in measured])
-    rows = {(s["regime"], s["contrast"]): (f, p, q) for s, f, p, q in zip(said, measured, corrected, by_t, strict=True)}
+    corrected, by_t = holm([f.deciding_p for f in found]), holm([f.p_bases for f in found])
+    rows = {(s["regime"], s["contrast"]): (f, p, q) for s, f, p, q in zip(said, found, corrected, by_t, strict=True)}
 
     def row(s: dict[str, str]) -> dict[str, str]:
         f, p, q = rows[s["regime"], s["contrast"]]
@@ -58,7 +57,6 @@ def _reached(study: Section, regime: str, where: str, arm: str) -> dict[str, str
     if arm == "base":
         return {"runs": "-", **said, "pass@1 minus base": "-"}
     change = contrast(study.nested(regime, arm, "base", where), resamples=DRAWS)
-    assert change
     minus = f"{points(change.estimate)} {interval((change.bootstrap.low, change.bootstrap.high))}"
     return {"runs": str(found["pass@1"].pairs), **said, "pass@1 minus base": minus}
 
@@ -72,17 +70,14 @@ def _level(study: Section, regime: str, where: str, arm: str, name: str) -> Cont
             nested[base] = [_values(study.campaign.base(regime, base, kind.stage)["evaluation"]["sets"][where], name)]
     for (base, _), run in study.of(kind, arm).items():
         nested.setdefault(base, []).append(_values(last(run)["sets"][where], name))
-    found = contrast(list(nested.values()), resamples=DRAWS)
-    assert found
-    return found
+    return contrast(list(nested.values()), resamples=DRAWS)
 
 
 def _values(score: Mapping[str, Any], name: str) -> Floats:
     """A measure of each prompt. pass@k: the chance that one of k of its rollouts is right."""
     if name == "maj@64":
         return np.array(score["majority"], np.float64)
-    n, k = int(score["n"]), int(name.partition("@")[2])
-    return np.array([1 - comb(n - int(c), k) / comb(n, k) for c in score["right"]])
+    return np.array([pass_at_k(int(score["n"]), int(c), int(name.partition("@")[2])) for c in score["right"]])
 
 
 def _words(found: Contrast) -> str:

@@ -150,5 +150,9 @@ def interval(ends: Sequence[float]) -> str:
 
 def gain(estimate: float, ends: Sequence[float]) -> str:
     """+1.5 (0.7 to 2.2)."""
-    low, high = (points(e).lstrip("+") for e in ends)
-    return f"{points(estimate)} ({low} to {high})"
+    return f"{points(estimate)} ({reach(ends)})"
+
+
+def reach(ends: Sequence[float]) -> str:
+    """0.7 to 2.2."""
+    return " to ".join(points(e).lstrip("+") for e in ends)

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from dare_reward.analysis.learnt import Visit, learnt
-from dare_reward.segments import Floats
 
 from ..real_model.derive import CERTAINTIES, SIZES, bars, derive
 from ..real_model.sample import SampledQuestion, read
@@ -23,7 +22,7 @@ from ..real_model.training import learnt as trained_runs
 from ..real_model.weights import label_right
 from ..records import RESULTS, records
 from ..records import read as unpacked
-from .pages import Figure, Page, Table, gain, percent, points
+from .pages import Figure, Page, Row, Table, gain, percent, points, reach
 
 FORMS = ("bare", "reasoned")
 SLOW = RESULTS / "real-model-slow.json.xz"
@@ -66,17 +65,14 @@ def check(page: Page, found: Found) -> Iterator[Figure]:
     told = {"all": str(len(found["bars"])), "met": str(len(met))}
     yield from page.says("Of {all} bars {met} were met; not met: " + short, told.__getitem__)
     for form in found["forms"].values():
+        begin = (
+            f"{form['questions']} questions, {form['rollouts']} rollouts each, {form['tokens']:.1f} tokens on average; "
+        )
         words = {
-            "questions": str(form["questions"]),
-            "rollouts": str(form["rollouts"]),
-            "tokens": f"{form['tokens']:.1f}",
             "answered": percent(form["answered"]) + "%",
             "span": percent(form["with_span"]) + "%",
             "paths": f"{form['distinct_paths']:.1f}",
         }
-        begin = (
-            f"{words['questions']} questions, {words['rollouts']} rollouts each, {words['tokens']} tokens on average; "
-        )
         yield from page.says(
             begin + "{answered} with an answer, of these {span} with a span; {paths} distinct paths", words.__getitem__
         )
@@ -84,19 +80,25 @@ def check(page: Page, found: Found) -> Iterator[Figure]:
 
 
 def _bar(found: Found, said: dict[str, str]) -> dict[str, str]:
-    (b,) = (b for b in found["bars"] if f"{b['plan']} {b['bar']}" == said[""])
-    unit = (lambda v: f"{v:+.3f}") if "auroc" in b["contrast"] else points
-    counted = b["kind"] == "at most"
+    bar, judged = _judged(found, said)
+    figure, counted = bar["figure"], bar["kind"] == "at most"
+    unit = "{:+.3f}".format if "auroc" in bar["contrast"] else points
     return {
-        "estimate": percent(b["estimate"]) + "%" if counted else unit(b["estimate"]),
-        "95% interval": "" if counted else f"{unit(b['low'])} to {unit(b['high'])}",
-        "Holm's p": f"{b['holm']:.4f}" if "holm" in b else "-",
-        "fate": b["fate"] + (", a null" if b.get("null") else ""),
+        "estimate": percent(figure["estimate"]) + "%" if counted else unit(figure["estimate"]),
+        "95% interval": "" if counted else f"{unit(figure['low'])} to {unit(figure['high'])}",
+        **judged,
     }
 
 
-def _row(table: Table, form: Found, page: Page) -> Callable[[dict[str, str]], dict[str, str]] | None:
-    first = table.head[0]
+def _judged(found: Found, said: dict[str, str]) -> tuple[Found, dict[str, str]]:
+    """The bar of a row, and what the plan says of it."""
+    (b,) = (b for b in found["bars"] if f"{b['plan']} {b['bar']}" == said[""])
+    p = f"{b['holm']:.4f}" if "holm" in b else "-"
+    return b, {"Holm's p": p, "fate": b["fate"] + (", a null" if b["null"] else "")}
+
+
+def _row(table: Table, form: Found, page: Page) -> Row | None:
+    first, *names = table.head
     sizes = {f"{s} rollouts": form["sizes"][str(s)] for s in SIZES}
     if first == "":
         return lambda said: {n: _area(at[_certainty(said[""])]) for n, at in sizes.items()}
@@ -104,10 +106,12 @@ def _row(table: Table, form: Found, page: Page) -> Callable[[dict[str, str]], di
         return lambda said: {n: _weight(at, said["weight"]) for n, at in sizes.items()}
     if first == "labels":
         return lambda said: _drawn(form["draws"][said["rollouts"]], said["labels"].split(" ")[1])
-    if "trace^1" not in table.head:
-        return lambda said: _by_family(form, said["family"], table.head)
+    if "trace^1" not in names:
+        areas = ("auroc: entropy, all tokens", "auroc: entropy, answer", "equally long: entropy, all tokens")
+        return lambda said: _by_family(form, said["family"], names, "64", areas, shown="{:.2f}".format)
     earlier = page.text[: table.rows[0][0].start].rsplit("By family, ", 1)[1].split(" ")[0]
-    return lambda said: _gains_by_family(form, said["family"], table.head, earlier)
+    gains = [f"gain: {name}" for name in names[1:]]
+    return lambda said: _by_family(form, said["family"], names, earlier, gains, shown=points)
 
 
 def _certainty(name: str) -> str:
@@ -136,17 +140,13 @@ def _drawn(at: Found, how: str) -> dict[str, str]:
     }
 
 
-def _by_family(form: Found, family: str, head: Sequence[str]) -> dict[str, str]:
-    rows = ("auroc: entropy, all tokens", "auroc: entropy, answer", "equally long: entropy, all tokens")
-    values = [form["sizes"]["64"][name]["families"].get(family) for name in rows]
-    areas = ["-" if v is None else f"{v:.2f}" for v in values]
-    return dict(zip(head[1:], [percent(form["pass@1"][family]), *areas], strict=True))
-
-
-def _gains_by_family(form: Found, family: str, head: Sequence[str], size: str) -> dict[str, str]:
-    gains = [form["sizes"][size][f"gain: {name}"]["families"].get(family) for name in head[2:]]
-    cells = ["-" if v is None else points(v) for v in gains]
-    return dict(zip(head[1:], [percent(form["pass@1"][family]), *cells], strict=True))
+def _by_family(
+    form: Found, family: str, columns: Sequence[str], size: str, rows: Sequence[str], *, shown: Callable[[float], str]
+) -> dict[str, str]:
+    """pass@1, and the family's figure of each of these rows of a size."""
+    values = [form["sizes"][size][name]["families"].get(family) for name in rows]
+    cells = ["-" if v is None else shown(v) for v in values]
+    return dict(zip(columns, [percent(form["pass@1"][family]), *cells], strict=True))
 
 
 def _flips(form: Found) -> Iterator[str]:
@@ -274,16 +274,11 @@ def arm_row(found: Found, name: str, said: dict[str, str]) -> dict[str, str]:
 
 
 def _trained_bar(found: Found, said: dict[str, str]) -> dict[str, str]:
-    (b,) = (b for b in found["bars"] if f"{b['plan']} {b['bar']}" == said[""])
-    figure = b["figure"]
-
-    def ends(pair: Floats) -> str:
-        return " to ".join(points(e).lstrip("+") for e in pair)
-
+    bar, judged = _judged(found, said)
+    figure = bar["figure"]
     return {
         "points": points(figure["estimate"]),
-        "95%, t over seeds": ends(figure["t"]),
-        "95%, bootstrap": ends(figure["bootstrap"]),
-        "Holm's p": f"{b['holm']:.4f}" if "holm" in b else "-",
-        "fate": b["fate"] + (", a null" if b["null"] else ""),
+        "95%, t over seeds": reach(figure["t"]),
+        "95%, bootstrap": reach(figure["bootstrap"]),
+        **judged,
     }

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from ..contrasts import Contrast, Ends, contrast
-from .campaign import DRAWS, POOLED, Campaign, Section, break_even
+from ..contrasts import Ends, contrast
+from .campaign import POOLED, Campaign, Section, break_even
 from .pages import gain, percent, points
 
 PARTS = ("low", "high", "least", "most", "lost", "estimate")
@@ -72,14 +72,9 @@ class Values:
         arm, rival = arms.split("-")
         section = self.sections.get(kind, self.first)
         if regime == "pooled":  # over the means of the trunks: bases of all regimes with one number
-            found: Contrast | None = contrast(_by_trunk(section, arm, rival), resamples=1)
-        elif kind == "E3":
-            found = contrast(
-                [b for r in POOLED["doses"] for b in section.nested(r, arm, rival, "adapted")], resamples=DRAWS
-            )
+            found = contrast(_by_trunk(section, arm, rival), resamples=1)
         else:
-            found = section.contrast(regime, arm, rival, where[0] if where else "adapted")
-        assert found
+            found = section.contrast("doses" if kind == "E3" else regime, arm, rival, *(where or ("adapted",)))
         ends = found.bootstrap if kind == "first" else found.over_bases
         if not part and found.estimate == ends.low == ends.high == 0:
             return "0, it is the vote"
@@ -113,14 +108,12 @@ def _part(estimate: float, ends: Any, part: str) -> str:
     if isinstance(ends, tuple) and ends[0] == "auroc":
         shown = {"": estimate, "low": ends[1], "high": ends[2]}[part]
         return f"{shown:.2f}".removeprefix("0")
-    pair = (ends.low, ends.high) if isinstance(ends, Ends) else ends
-    if part == "lost":
-        return points(abs(estimate)).lstrip("+")
-    if part in {"least", "most"}:
-        return points({"least": min, "most": max}[part](map(abs, pair))).lstrip("+")
-    if part in {"low", "high"}:
-        return points(pair[part == "high"]).lstrip("+")
-    return points(estimate) if part else gain(estimate, pair)
+    low, high = (ends.low, ends.high) if isinstance(ends, Ends) else ends
+    least, most = sorted(map(abs, (low, high)))
+    unsigned = {"lost": abs(estimate), "least": least, "most": most, "low": low, "high": high}
+    if part in unsigned:
+        return points(unsigned[part]).lstrip("+")
+    return points(estimate) if part else gain(estimate, (low, high))
 
 
 def _by_trunk(section: Section, arm: str, rival: str) -> list[list[Any]]:
