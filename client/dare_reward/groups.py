@@ -181,6 +181,13 @@ class Groups:
         np.maximum.at(out, self.group_R, values_R)
         return out
 
+    def all_equal(self, values_R: NDArray[Any], where_R: Bools | slice = slice(None)) -> Bools:
+        """Whether no two of a group's (chosen) rollouts differ."""
+        high_P, low_P = np.full(len(self.sizes_P), -np.inf), np.full(len(self.sizes_P), np.inf)
+        np.maximum.at(high_P, self.group_R[where_R], values_R[where_R])
+        np.minimum.at(low_P, self.group_R[where_R], values_R[where_R])
+        return ~(high_P > low_P)
+
     def max_by_group(self, values_A: NDArray[Any]) -> Floats:
         """Greatest value among the answers of each group; -inf for a group without answers."""
         out = np.full(len(self.sizes_P), -np.inf)

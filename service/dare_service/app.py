@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +15,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.staticfiles import StaticFiles
 from pydantic_core import to_json
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from dare_reward import __version__, methods
 from dare_reward.answers import ANSWERS_VERSION
@@ -44,7 +44,7 @@ from .joins.url_options import minted
 from .json_body import is_openrlhf
 from .log import Runs
 from .metrics import Metrics
-from .middleware import Observe
+from .middleware import Handlers, Observe
 from .problems import STOPPING, response, stopping
 from .reward_request import ReceivedRequest, score_request
 from .run_recorder import RunRecorder
@@ -93,18 +93,6 @@ class Application(FastAPI):
         await super().__call__(scope, receive, send)
 
 
-class Posts:
-    """What scores is called before the router, whose work would be a tenth of a small request."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        handler = POSTS.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
-        answer = self._app if handler is None else await handler(Request(scope, receive))
-        await answer(scope, receive, send)
-
-
 def create_app(settings: Settings | None = None, *, alone: bool = False) -> FastAPI:
     """The application; its state is `app.state.dare`.
 
@@ -139,8 +127,7 @@ def create_app(settings: Settings | None = None, *, alone: bool = False) -> Fast
 
         routes.install(app)
     paths = frozenset(r.path for r in app.routes if hasattr(r, "path"))
-    app.add_middleware(Posts)
-    app.add_middleware(Observe, metrics=state.metrics, routes=paths, hosts=Hosts(settings))
+    app.add_middleware(Observe, metrics=state.metrics, routes=paths, hosts=Hosts(settings), posts=POSTS)
     return app
 
 
@@ -239,7 +226,6 @@ async def _body(request: Request, state: State, kind: Form, lease: Lease) -> byt
     return body
 
 
-Handlers = Mapping[str, Callable[..., Awaitable[Response]]]
 POSTS: Handlers = {
     "/reward": reward,
     "/v1/reward": reward,

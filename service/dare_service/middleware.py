@@ -6,11 +6,14 @@ import logging
 import random
 import re
 import time
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from itertools import product
 from typing import Any
 
 from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dare_reward import DareError, __version__
@@ -21,6 +24,7 @@ from .log import logger
 from .metrics import CODES, Metrics
 from .problems import RefusalError, from_error, from_validation, response
 
+Handlers = Mapping[str, Callable[..., Awaitable[Response]]]
 EXPECTED = frozenset({"held", "draining"})  # a rollout that comes back for its siblings; a stop: no failures
 PROBES = frozenset({"/health", "/ready", "/metrics"})  # asked every few seconds, by design: not worth a line each
 VERSION = (b"x-dare-version", __version__.encode())
@@ -31,8 +35,11 @@ REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}", re.ASCII)
 class Observe:
     """The outermost layer: nothing below it can fail without a reply, a metric and a line."""
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, routes: frozenset[str], hosts: Hosts) -> None:
+    def __init__(
+        self, app: ASGIApp, *, metrics: Metrics, routes: frozenset[str], hosts: Hosts, posts: Handlers
+    ) -> None:
         self.app = app
+        self.posts = posts  # called without the router, whose work would be a tenth of a small request
         self.hosts = hosts
         self.metrics = metrics
         self.routes = routes
@@ -41,11 +48,8 @@ class Observe:
         for route, code in product((*sorted(routes), "other"), CODES):
             metrics.requests.labels(route, code)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        await _Exchange(self, scope, send).run(receive)
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        return _Exchange(self, scope, send).run(receive) if scope["type"] == "http" else self.app(scope, receive, send)
 
 
 class _Exchange:
@@ -66,7 +70,9 @@ class _Exchange:
     async def run(self, receive: Receive) -> None:
         try:
             self.outer.hosts.check(self.scope)
-            await self.outer.app(self.scope, receive, self.send)
+            handler = self.outer.posts.get(self.scope["path"]) if self.scope["method"] == "POST" else None
+            answer = self.outer.app if handler is None else await handler(Request(self.scope, receive))
+            await answer(self.scope, receive, self.send)
         except Disconnected:
             self.status = 499
         except (DareError, ValidationError) as error:

@@ -115,7 +115,7 @@ async def gone():
 
 @pytest.mark.parametrize(("busy", "free"), [("groups", "joins"), ("joins", "groups")])
 async def test_one_kind_of_work_does_not_keep_another_waiting(busy, free):
-    app = create_app(Settings(log="off", page="off"))
+    app = create_app(Settings(log="off", page="off"), alone=True)
     state, end = app.state.dare, threading.Event()
     url, body = {"joins": REQUESTS["a rollout of OpenRLHF"], "groups": REQUESTS["whole groups"]}[free]
     blocked = [getattr(state.workers, busy).submit(end.wait) for _ in range(8)]

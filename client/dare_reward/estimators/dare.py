@@ -135,11 +135,8 @@ def dare(
 
     p_A = groups.share(p_hat_A * kept_A, counts_A=n_A if renorm == "rollouts" else None)
     q_A = _bonus_uncertainty(u_A, u_norm, vocab_size)
-    m_P = {
-        "retained": groups.sum_by_group(n_A * kept_A),
-        "valid": groups.sum_by_group(n_A),
-        "all": groups.sizes_P.astype(np.float64),
-    }[bonus_m]
+    counted_A = n_A * kept_A if bonus_m == "retained" else n_A
+    m_P = groups.sizes_P.astype(np.float64) if bonus_m == "all" else groups.sum_by_group(counted_A)
     bonus_A = _bonus(n_A, np.maximum(m_P, 1.0)[groups.group_A], q_A, bonus)
     reward_A = np.where(kept_A, p_A + alpha * bonus_A, 0.0)
     if pruned == "neutral":

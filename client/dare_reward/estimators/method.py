@@ -262,6 +262,8 @@ def missing_inputs(groups: Groups, names: Iterable[str], *, answered: bool) -> d
 
 def lacking(groups: Groups, missing_R: Bools) -> Iterator[tuple[int, int, str]]:
     """Each group in which rollouts are marked: its index, how many they are, and the first ones' indices in words."""
+    if not missing_R.any():
+        return
     starts = offsets(groups.sizes_P)
     for p in np.flatnonzero(groups.sum_rollouts(missing_R)).tolist():
         at = np.flatnonzero(missing_R[starts[p] : starts[p + 1]])

@@ -268,9 +268,17 @@ def _check_count(name: str, found: int, rollouts: int) -> None:
 
 
 def _check_range(field: Field, values: NDArray[Any], place: Callable[[int], tuple[str | int, ...]]) -> None:
-    """Finite and in range; `min` and `max` pass NaN on, so two scans see everything."""
-    if field.type == "bool" or not len(values) or _surely_in_range(field, values):
+    """Finite and in range; `min` and `max` pass NaN on, so two scans see everything.
+
+    From 0 to a bound one scan does: read as unsigned integers, floats >= 0 keep their order, negative ones, infinity
+    and NaN come after all of them, so the greatest integer decides. (-0.0 does too: the two scans let it pass.)
+    """
+    if field.type == "bool" or not len(values):
         return
+    if field.ge == 0 and field.le is not None and values.dtype in (np.float32, np.float64):
+        integer = np.uint32 if values.dtype == np.float32 else np.uint64
+        if values.view(integer).max() <= values.dtype.type(field.le).view(integer):
+            return
     floor, ceiling = -np.inf if field.ge is None else field.ge, np.inf if field.le is None else field.le
     low, high = float(values.min()), float(values.max())
     if np.isfinite(low) and np.isfinite(high) and low >= floor and high <= ceiling:
@@ -278,16 +286,6 @@ def _check_range(field: Field, values: NDArray[Any], place: Callable[[int], tupl
     good = np.isfinite(values) & (values >= floor) & (values <= ceiling)
     if not good.all():
         raise RequestError(f"must be {field.rule}", loc=place(int(np.argmin(good))), code="value")
-
-
-def _surely_in_range(field: Field, values: NDArray[Any]) -> bool:
-    """One scan instead of two: read as unsigned integers, floats >= 0 keep their order, negative ones, infinity and
-    NaN come after all of them, so the greatest integer decides. (-0.0 does too: the slow path lets it pass.)
-    """
-    if field.ge != 0 or field.le is None or values.dtype not in (np.float32, np.float64):
-        return False
-    integer = np.uint32 if values.dtype == np.float32 else np.uint64
-    return bool(values.view(integer).max() <= values.dtype.type(field.le).view(integer))
 
 
 # --- what follows from tokens ----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from ..errors import GroupError
 from ..estimators.method import Estimate, Method
 from ..groups import Groups, Ragged
 from ..reply import GroupReply, Problem, Reply, Support
-from ..segments import Bools, Floats, offsets
+from ..segments import Bools, Floats
 from .diagnostics import describe_request, entropy_flags
 from .request import Prepared
 from .shadow_methods import compare, normalised, summary
@@ -222,7 +222,7 @@ def _flags(prepared: Prepared, own: Mapping[str, Bools], rewards_R: Floats) -> l
         "all_invalid": groups.support_P == 0,
         "single_answer": groups.support_P == 1,
         "tie": tied_P,
-        "zero_variance": _constant(groups, rewards_R),
+        "zero_variance": groups.all_equal(rewards_R),
         "low_entropy": low_P,
         "u_gt_1": high_P,
         "guessed_answer": prepared.guessed_P,
@@ -236,10 +236,3 @@ def _flags(prepared: Prepared, own: Mapping[str, Bools], rewards_R: Floats) -> l
         for p in np.flatnonzero(at_P).tolist():
             out[p] = (*out[p], name)
     return out
-
-
-def _constant(groups: Groups, rewards_R: Floats) -> Bools:
-    """All rewards of the group are equal: group-normalised advantages are zero."""
-    first_R = rewards_R[np.minimum(offsets(groups.sizes_P)[:-1], max(len(rewards_R) - 1, 0))][groups.group_R]
-    constant_P: Bools = groups.sum_rollouts(rewards_R != first_R) == 0
-    return constant_P

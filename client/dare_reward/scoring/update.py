@@ -231,7 +231,7 @@ def _drops(
 ) -> list[str | None]:
     """The first reason that holds, for each group."""
     if gain_R is None:
-        equal_P = _equal(groups, result.rewards_R, trained_R)
+        equal_P = groups.all_equal(result.rewards_R, trained_R)
     else:
         equal_P = groups.sum_rollouts(trained_R & (np.nan_to_num(gain_R) != 0)) == 0
     empty_P = groups.support_P == 0
@@ -244,11 +244,3 @@ def _drops(
         for p in np.flatnonzero(at_P).tolist():
             out[p] = out[p] or name
     return out
-
-
-def _equal(groups: Groups, values_R: Floats, where_R: Bools) -> Bools:
-    """No two of a group's chosen rollouts differ."""
-    high_P = groups.max_rollouts(np.where(where_R, values_R, -np.inf))
-    low_P = -groups.max_rollouts(np.where(where_R, -values_R, -np.inf))
-    equal: Bools = ~(high_P > low_P)
-    return equal
