@@ -23,29 +23,50 @@ CHOICES = [{"question_id": 7, "question": "Which?", "options": ["one", "two", "t
 class Engine:
     """Right in 3 of 8 completions, with half the entropy; the wrong ones agree, so the vote is wrong."""
 
-    made, asked, calls, broken = [], [], [], False
+    made, asked, special, most, broken = [], [], set(), 0, False
     pieces = ["?"] * 5
     chat_template = "{{ messages }}"
 
     def __init__(self, **options):
         Engine.made.append(options)
+        self.running = []
 
     def get_tokenizer(self):
         return self
+
+    def apply_chat_template(self, talk, add_generation_prompt, tokenize):
+        assert (add_generation_prompt, tokenize) == (True, False)
+        return talk[0]["content"]
+
+    def encode(self, text, add_special_tokens):
+        """A text of one token; a chat's has its special tokens from the template."""
+        Engine.special.add(add_special_tokens)
+        return [text]
 
     def decode(self, ids, skip_special_tokens=False):
         """Token k says the k-th piece of a rollout's text; a test that looks at pieces says which."""
         return "".join(Engine.pieces[k] for k in ids)
 
-    def chat(self, conversations, sampling, use_tqdm):
-        return self.generate([c[0]["content"] for c in conversations], sampling, use_tqdm)
+    @property
+    def llm_engine(self):
+        return self
 
-    def generate(self, prompts, sampling, use_tqdm):
+    def get_num_unfinished_requests(self):
+        return sum(sampling.n for _, _, sampling in self.running)
+
+    def add_request(self, name, prompt, sampling):
+        assert sampling.output_kind == "final"
+        self.running.append((name, *prompt["prompt_token_ids"], sampling))
+        Engine.most = max(Engine.most, self.get_num_unfinished_requests())
+
+    def step(self):
+        """The newest request ends first."""
         print("what an engine prints")
         os.write(1, b"and its libraries\n")
-        assert not use_tqdm  # nobody watches
-        Engine.calls.append(sum(each.n for each in sampling))
-        return [self.output(p, each) for p, each in zip(prompts, sampling, strict=True)]
+        name, question, sampling = self.running.pop()
+        made = self.output(question, sampling)
+        going_on = types.SimpleNamespace(request_id="another", finished=False)
+        return [going_on, types.SimpleNamespace(request_id=name, finished=True, outputs=made.outputs)]
 
     def output(self, question, sampling):
         Engine.asked.append((question, sampling))
@@ -66,8 +87,9 @@ class Engine:
 
 @pytest.fixture
 def vllm(monkeypatch, stand_in):
-    stand_in("vllm", LLM=Engine, SamplingParams=types.SimpleNamespace)
-    for name, value in {"made": [], "asked": [], "calls": [], "broken": False}.items():
+    kinds = types.SimpleNamespace(RequestOutputKind=types.SimpleNamespace(FINAL_ONLY="final"))
+    stand_in("vllm", LLM=Engine, SamplingParams=types.SimpleNamespace, sampling_params=kinds)
+    for name, value in {"made": [], "asked": [], "special": set(), "most": 0, "broken": False}.items():
         monkeypatch.setattr(Engine, name, value)
     monkeypatch.delenv(SWITCH, raising=False)
     monkeypatch.setenv(SWITCH, "")  # so that what the command sets is undone
@@ -130,6 +152,7 @@ def test_the_entropies_are_the_plugins_and_the_prompts_are_the_benchmarks(vllm, 
 def test_the_plugin_is_on_before_the_engine_starts(vllm, source, tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(vllm, "__init__", lambda self, **options: seen.append(os.environ.get(SWITCH)))
+    monkeypatch.setattr(vllm, "running", [], raising=False)
     main(arguments(source, tmp_path / "rollouts.jsonl", "--prompts", "1"))
     assert seen == ["temperature"]
 
@@ -314,6 +337,7 @@ def test_your_own_questions(vllm, capitals, tmp_path):
 
 def test_the_instruction_is_added_unless_it_is_as_is(vllm, capitals, tmp_path):
     main(own(capitals, tmp_path / "r.jsonl"))
+    assert vllm.special == {False}
     assert sum("\\boxed{}" in text for text, _ in vllm.asked) == 1  # not to what a row says is asked
     assert "Mali:" in {text for text, _ in vllm.asked}
 
@@ -364,6 +388,7 @@ def test_a_base_model_is_not_asked_by_chat(vllm, capitals, tmp_path, ran, monkey
     monkeypatch.setattr(vllm, "chat_template", None)
     assert "--no-chat" in ran(own(capitals, tmp_path / "r.jsonl"), 2).err
     assert main(own(capitals, tmp_path / "r.jsonl", "--no-chat")) in {0, 1}
+    assert vllm.special == {True}
 
 
 @pytest.mark.parametrize(
@@ -385,20 +410,28 @@ def test_a_row_that_means_nothing_is_named(vllm, tmp_path, ran, row, words):
     assert vllm.made == []
 
 
-def test_a_part_says_how_far_how_fast_and_whether_it_is_worth_waiting_for(vllm, source, tmp_path, capsys):
-    main(arguments(source, tmp_path / "r.jsonl", "--prompts", "30", "--engine", "max_num_seqs=64"))
+def test_a_group_says_how_far_how_fast_and_whether_it_is_worth_waiting_for(vllm, source, tmp_path, capsys):
+    main(arguments(source, tmp_path / "r.jsonl", "--prompts", "30"))
     said = [line for line in capsys.readouterr().err.splitlines() if "of 30 prompts" in line]
-    assert [line.split(",")[0] for line in said] == [f"{n} of 30 prompts" for n in (8, 16, 24, 30)]
-    assert ["min left" in line for line in said] == [True] * 3 + [False]
+    assert [line.split(",")[0] for line in said] == [f"{n} of 30 prompts" for n in range(1, 31)]
+    assert ["min left" in line for line in said] == [True] * 29 + [False]
     assert all("tokens/s, pass@1 37.5%, 0% cut at the limit" in line for line in said)
 
 
-def test_calls_are_of_so_many_sequences_whatever_the_rollouts(vllm, source, tmp_path):
-    for rollouts, prompts in (("16", 40), ("1", 40), ("600", 2)):
-        vllm.calls.clear()
-        out = tmp_path / f"{rollouts}.jsonl"
-        main([*arguments(source, out, "--prompts", str(prompts)), "--rollouts", rollouts])
-        assert vllm.calls == {"16": [512, 128], "1": [40], "600": [600, 600]}[rollouts]
+@pytest.mark.parametrize(("rollouts", "prompts", "most"), [(16, 40, 512), (1, 40, 40), (600, 2, 600)])
+def test_the_engine_stays_full_and_has_no_more_than_it_can_begin(vllm, source, tmp_path, rollouts, prompts, most):
+    main([*arguments(source, tmp_path / "r.jsonl", "--prompts", str(prompts)), "--rollouts", str(rollouts)])
+    assert vllm.most == most
+
+
+def test_a_problem_is_written_once_both_of_its_parts_are_there(vllm, source, tmp_path):
+    """Rollouts and the greedy one end in any order, and other problems between them."""
+    out = tmp_path / "r.jsonl"
+    vllm.broken = True
+    assert main(arguments(source, out, "--prompts", "9", "--greedy")) == 130
+    assert len(vllm.asked) == 9
+    assert [len(g["rollouts"]) for g in read_lines(out)] == [16] * 4
+    assert all(g["meta"]["greedy"] for g in read_lines(out))
 
 
 def test_the_engine_lives_and_ends_with_the_command(vllm, source, tmp_path, monkeypatch):

@@ -177,29 +177,26 @@ def _sample(
     engine: Mapping[str, Any],
     arguments: argparse.Namespace,
 ) -> None:
-    """Everything that the file lacks, into the file, with a line on each part."""
+    """Everything that the file lacks, into the file, with a line on each group."""
     if not wants:
         return
-    if not plan.url:
-        loaded = Engine(plan, engine)
-        progress = Progress(wants)
-        for groups in loaded.groups(wants):
-            for group in groups:
-                file.add(group)
-            progress.add(groups)
-        return
+    loaded = None if plan.url else Engine(plan, engine)
     progress = Progress(wants)
 
     def take(group: JSON) -> None:
         file.add(group)
-        progress.add([group])
+        progress.add(group)
 
+    if loaded:
+        for group in loaded.groups(wants):
+            take(group)
+        return
     token = os.environ.get("OPENAI_API_KEY")
     asyncio.run(collect(arguments.url, wants, plan, concurrency=arguments.concurrency, take=take, token=token))
 
 
 class Progress:
-    """Says after each part what is done, how fast, how long the rest will take, and whether it is worth waiting for."""
+    """Says after each group what is done, how fast, how long the rest takes, and whether it is worth waiting for."""
 
     def __init__(self, wants: Sequence[Want]) -> None:
         self._missing = {w.problem.id: w.sequences for w in wants}
@@ -207,15 +204,14 @@ class Progress:
         self._tokens = 0
         self._right, self._cut = list[float](), list[bool]()
 
-    def add(self, groups: Sequence[JSON]) -> None:
-        for group in groups:
-            alone = [group["meta"]["greedy"]] if "greedy" in group["meta"] else []
-            self._missing[group["group_id"]] -= len(group["rollouts"]) + len(alone)
-            for rollout in (*group["rollouts"], *alone):
-                self._tokens += rollout.get("num_tokens") or len(rollout.get("token_ids", ()))
-            self._cut += [r["finish_reason"] == "length" for r in group["rollouts"]]
-        if some := [group for group in groups if group["rollouts"]]:
-            right_R = correctness(_prepared(some))
+    def add(self, group: JSON) -> None:
+        alone = [group["meta"]["greedy"]] if "greedy" in group["meta"] else []
+        self._missing[group["group_id"]] -= len(group["rollouts"]) + len(alone)
+        for rollout in (*group["rollouts"], *alone):
+            self._tokens += rollout.get("num_tokens") or len(rollout.get("token_ids", ()))
+        self._cut += [r["finish_reason"] == "length" for r in group["rollouts"]]
+        if group["rollouts"]:
+            right_R = correctness(_prepared([group]))
             self._right += right_R[~np.isnan(right_R)].tolist()
         print(self.line, file=sys.stderr, flush=True)  # noqa: T201
 

@@ -61,6 +61,11 @@ class Want:
     def sequences(self) -> int:
         return self.rollouts + self.greedy
 
+    @property
+    def parts(self) -> list[bool]:
+        """What is asked for: rollouts (False), a greedy one (True), or both."""
+        return [False] * bool(self.rollouts) + [True] * self.greedy
+
 
 JSON = dict[str, Any]
 OPENING = b'{"group_id": '

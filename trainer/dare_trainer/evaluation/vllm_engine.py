@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
@@ -49,26 +50,36 @@ class Engine:
         if plan.chat and getattr(self._tokenizer, "chat_template", None) is None:
             raise ConfigError(f"{plan.model} has no chat template: add --no-chat")
 
-    def groups(self, wants: Sequence[Want]) -> Iterator[list[JSON]]:
-        """What each call of the engine gave: of its problems what they lacked, in order. A call is what a cut costs."""
-        most = 2 * int(self.settings.get("max_num_seqs", SEQUENCES))  # the second half fills what the first leaves
-        for part in batches(wants, most):
-            asked = [(w, False) for w in part if w.rollouts] + [(w, True) for w in part if w.greedy]
-            with said_as_errors():
-                outputs = self._ask([w.problem for w, _ in asked], [self._sampling(w, greedy) for w, greedy in asked])
-            made: dict[str, tuple[list[JSON], JSON | None]] = {w.problem.id: ([], None) for w in part}
-            for (want, greedy), output in zip(asked, outputs, strict=True):
-                rollouts = [self._rollout(c, want.problem) for c in output.outputs]
-                many, alone = made[want.problem.id]
-                made[want.problem.id] = (many, rollouts[0]) if greedy else (rollouts, alone)
-            yield [self._group(w.problem, *made[w.problem.id]) for w in part]
+    def groups(self, wants: Sequence[Want]) -> Iterator[JSON]:
+        """What each problem lacked, as soon as all of it is there. A cut costs what the engine computes then.
 
-    def _ask(self, problems: Sequence[LabelledQuestion], sampling: Sequence[Any]) -> list[Any]:
-        texts, shown = [self.plan.sent(p) for p in problems], sys.stderr.isatty()
-        if self.plan.chat:
-            talks = [[{"role": "user", "content": text}] for text in texts]
-            return list(self._llm.chat(talks, list(sampling), use_tqdm=shown))
-        return list(self._llm.generate(texts, list(sampling), use_tqdm=shown))
+        The engine stays full: it begins the next problems while the long rollouts of earlier ones go on.
+        """
+        engine, most = self._llm.llm_engine, 2 * int(self.settings.get("max_num_seqs", SEQUENCES))
+        waiting = deque((f"{'greedy' * greedy}{k}", w, greedy) for k, w in enumerate(wants) for greedy in w.parts)
+        running: dict[str, tuple[Want, bool]] = {}
+        made: dict[str, dict[bool, list[JSON]]] = {w.problem.id: {} for w in wants}
+        while waiting or running:
+            with said_as_errors():
+                while waiting and engine.get_num_unfinished_requests() < most:
+                    name, want, greedy = waiting.popleft()
+                    running[name] = want, greedy
+                    engine.add_request(name, self._prompt(want.problem), self._sampling(want, greedy))
+                ended = [output for output in engine.step() if output.finished]
+            for output in ended:
+                want, greedy = running.pop(output.request_id)
+                problem, parts = want.problem, made[want.problem.id]
+                parts[greedy] = [self._rollout(completion, problem) for completion in output.outputs]
+                if len(parts) == len(want.parts):
+                    yield self._group(problem, parts.get(False, []), *made.pop(problem.id).get(True, []))
+
+    def _prompt(self, problem: LabelledQuestion) -> JSON:
+        """A prompt as vLLM takes it: the tokens of what the model is sent."""
+        text, chat = self.plan.sent(problem), self.plan.chat
+        if chat:
+            talk = [{"role": "user", "content": text}]
+            text = self._tokenizer.apply_chat_template(talk, add_generation_prompt=True, tokenize=False)
+        return {"prompt_token_ids": self._tokenizer.encode(text, add_special_tokens=not chat)}
 
     def _sampling(self, want: Want, greedy: bool) -> Any:
         return self._vllm.SamplingParams(
@@ -78,9 +89,10 @@ class Engine:
             max_tokens=self.plan.max_tokens,
             stop=list(self.plan.stop),
             logprobs=0,  # what the entropies ride on
+            output_kind=self._vllm.sampling_params.RequestOutputKind.FINAL_ONLY,
         )
 
-    def _group(self, problem: LabelledQuestion, rollouts: Sequence[JSON], greedy: JSON | None) -> JSON:
+    def _group(self, problem: LabelledQuestion, rollouts: Sequence[JSON], greedy: JSON | None = None) -> JSON:
         group = problem.group(
             rollouts,
             as_is=self.plan.as_is,
@@ -107,18 +119,6 @@ class Engine:
         if not self.plan.tokens:
             return rollout | {"num_tokens": len(completion.token_ids), **without_tokens(tokens)}
         return rollout | {k: np.round(v, 6).tolist() if isinstance(v, np.ndarray) else v for k, v in tokens.items()}
-
-
-def batches(wants: Sequence[Want], most: int) -> Iterator[list[Want]]:
-    """Problems in order, of at most so many sequences together; one that has more goes alone."""
-    part: list[Want] = []
-    for want in wants:
-        if part and sum(w.sequences for w in part) + want.sequences > most:
-            yield part
-            part = []
-        part.append(want)
-    if part:
-        yield part
 
 
 @contextmanager
