@@ -194,7 +194,7 @@ def _scored(arguments: argparse.Namespace, ledger: Ledger, reader: Reader) -> It
 def _calibration(arguments: argparse.Namespace, book: RunBook, reader: Reader) -> Shown | None:
     """What `dare-reward calibrate` says of a labelled file of rollouts; None of anything else."""
     run, *others = book.runs.values()
-    if others or not run.one_set or not any("pass@1" in step.sums for step in run.steps.values()):
+    if others or not run.one_set or "pass@1" not in run.steps.totals():
         return None
     params = chosen_params(arguments)[arguments.method]
     weight = {name: params[name] for name in WEIGHT if name in params}

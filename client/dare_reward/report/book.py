@@ -18,7 +18,7 @@ from ..answers import Kind, canonical, read_label
 from ..numbers import Sums, columns_of, sums
 from .last_steps import ROLLOUTS, LastSteps, group_of
 from .picks import Picks
-from .steps import Steps, StepTotals
+from .steps import Steps
 from .visits import Visits
 
 TOGETHER: Final = 64  # groups whose numbers are computed at once
@@ -52,7 +52,6 @@ class RunTotals:
     visits: Visits = field(default_factory=Visits)
     labelled: LastSteps[Line] = field(default_factory=LastSteps)  # the groups that judge what to train with
     shadows: dict[str, None] = field(default_factory=dict)  # the names of its shadow methods
-    whole: StepTotals = field(default_factory=StepTotals)  # the sums over all steps
     version: int = 0  # of the book, when the last group came
     _steps: Steps = field(default_factory=Steps)
     _waiting: list[tuple[int, Line]] = field(default_factory=list)
@@ -74,13 +73,6 @@ class RunTotals:
             return "set of rollouts"
         what, width = "step" if self.stepped else f"block of {BLOCK} groups", self._steps.width
         return what if width == 1 else f"{width} {what}s"
-
-    @property
-    def largest_k(self) -> int:
-        """The greatest power of two up to the size of every group that has labels; 0 without any."""
-        most = self.whole.weight("pass@1")
-        sizes = (int(name[5:]) for name in self.whole.sums if name.startswith("pass@"))
-        return max((k for k in sizes if self.whole.weight(f"pass@{k}") == most), default=0)
 
     def add(self, line: Line) -> None:
         """A line of the run log; one with an error counts as such and no further."""
@@ -115,7 +107,6 @@ class RunTotals:
             self.methods[variant] += 1
         if reply.get("entropy_source") in ESTIMATES:
             self.estimates[str(reply["entropy_source"])] += 1
-        self._label(self._steps.at(place), place, line)
         return place
 
     def _place(self, step: Any) -> int:
@@ -144,20 +135,15 @@ class RunTotals:
             return
         self._sum(places, lines, summed)
 
-    def _sum(self, places: Sequence[int], lines: Sequence[Line], summed: Mapping[str, Sums]) -> None:
+    def _sum(self, places: Sequence[int], lines: Sequence[Line], summed: dict[str, Sums]) -> None:
         """Add the numbers of groups to those of their steps."""
         for line in lines:
             self.shadows |= dict.fromkeys((line["reply"].get("diagnostics") or {}).get("shadow") or ())
         self._visit(places, lines, summed)
-        for place in dict.fromkeys(places):
-            here = np.array(places) == place
-            step = self._steps.at(place)
-            step.groups += int(here.sum())
-            for name, (values_P, weights_P) in summed.items():
-                if weight := float(weights_P[here].sum()):
-                    value = float(values_P[here].sum())
-                    step.add(name, value, weight)
-                    self.whole.add(name, value, weight)
+        summed["groups"] = np.ones(len(lines)), np.ones(len(lines))
+        new, labelled, flipped, again = np.array([*map(self._label, places, lines)], np.float64).T
+        summed |= {"distinct_labels": (new, labelled), "flips": (flipped, again)}
+        self._steps.add(places, summed, self.version)
 
     def _visit(self, places: Sequence[int], lines: Sequence[Line], summed: Mapping[str, Sums]) -> None:
         """Of labelled prompts with names, the share of their rollouts that are right, and of their votes."""
@@ -166,22 +152,22 @@ class RunTotals:
             if (name := _name(lines[p])) is not None:
                 self.visits.add(hash(name), places[p], float(right_P[p]), _right_vote(lines[p]))
 
-    def _label(self, step: StepTotals, place: int, line: Line) -> None:
-        """Count the pseudo-label, and whether it differs from the one that this prompt had before."""
-        said = line["reply"].get("pseudo_label")
+    def _label(self, place: int, line: Line) -> tuple[bool, bool, bool, bool]:
+        """Whether the pseudo-label is new in its step, and there is one; whether it is another than the prompt's last
+        one, and there was one."""
+        said, name = line["reply"].get("pseudo_label"), _name(line)
         if said is None:
-            return
+            return False, False, False, False
         label, tag = _value(str(said), str(line.get("kind") or "math"))
-        step.label(place, label)
-        if (name := _name(line)) is None:
-            return
-        prompt = hash(name)
-        if prompt in self._seen:
-            before, tag_before = self._seen.pop(prompt)
-            step.add("flips", float(before != label or "" != tag_before != tag != ""))
-        self._seen[prompt] = label, tag
+        new = self._steps.is_new(place, label)
+        if name is None:
+            return new, True, False, False
+        before, tag_before = self._seen.pop(hash(name), (None, ""))
+        self._seen[hash(name)] = label, tag
         if len(self._seen) > PROMPTS:
             self._seen.popitem(last=False)
+        flipped = before not in {None, label} or "" != tag_before != tag != ""
+        return new, True, flipped, before is not None
 
 
 def _right_vote(line: Line) -> float:
@@ -244,6 +230,6 @@ class RunBook:
 
     def _share(self, run: RunTotals, count: int = 0) -> None:
         parts = max(1, (1 << (max(count, len(self.runs)) - 1).bit_length()) // FULL)
-        run.steps.keep(parts)
+        run.steps.keep(parts, self.version)
         run.picks.keep(parts)
         run.labelled.keep(ROLLOUTS // parts)

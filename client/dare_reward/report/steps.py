@@ -3,113 +3,100 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from typing import Final
+
+import numpy as np
+
+from ..segments import Floats
 
 STEPS: Final = 512  # points of a chart; where there are twice as many, blocks become twice as wide
 FEWEST: Final = 8  # points that every run has: as many as the rules need
 FIRST: Final = 3  # steps that stay apart: a run is compared with them
 LABELS: Final = 1 << 12  # distinct pseudo-labels that are counted in a step
-OPEN: Final = 4  # steps of a block whose groups may come mixed
+
+Sum = tuple[float, float]  # of values, and of their weights
 
 
-@dataclass(slots=True)
-class StepTotals:
-    """Sums over the groups of a step, or of a block of steps, which add up.
-
-    labels    hashes of the pseudo-labels of each step that may still grow
-    distinct  distinct labels of each step before these, added up
-    labelled  groups with a pseudo-label
-    """
-
-    sums: dict[str, list[float]] = field(default_factory=dict)
-    groups: int = 0
-    labels: dict[int, set[int]] = field(default_factory=dict)
-    distinct: int = 0
-    labelled: int = 0
-
-    def add(self, name: str, value: float, weight: float = 1.0) -> None:
-        entry = self.sums.setdefault(name, [0.0, 0.0])
-        entry[0] += value
-        entry[1] += weight
-
-    def label(self, step: int, label: int) -> None:
-        """Count a pseudo-label of a step of this block."""
-        labels = self.labels.setdefault(step, set())
-        self.labelled += 1
-        if len(labels) < LABELS:
-            labels.add(label)
-        if len(self.labels) > OPEN:
-            self.distinct += len(self.labels.pop(next(iter(self.labels))))
-
-    def take(self, other: StepTotals) -> None:
-        """Put a later block into this one."""
-        for name, (value, weight) in other.sums.items():
-            self.add(name, value, weight)
-        self.groups += other.groups
-        self.distinct += other.distinct + sum(map(len, self.labels.values()))
-        self.labels = other.labels
-        self.labelled += other.labelled
-
-    def mean(self, name: str) -> float | None:
-        """None where nothing is known."""
-        if name == "distinct_labels":
-            distinct = self.distinct + sum(map(len, self.labels.values()))
-            return distinct / self.labelled if self.labelled else None
-        value, weight = self.sums.get(name, (0.0, 0.0))
-        return value / weight if weight else None
-
-    def weight(self, name: str) -> float:
-        return self.sums.get(name, (0.0, 0.0))[1]
-
-
-class Steps(dict[int, StepTotals]):
-    """The totals by the first step of their block. `width` steps are a block; the first FIRST steps are one each.
+class Steps:
+    """The sums of a run's numbers by block of steps. `width` steps are a block; the first FIRST steps are one each.
 
     Blocks begin at multiples of the width, so a step that comes late finds its block, and no block holds more steps
     than another. Over a run of n steps, a step is moved at most log2(n / STEPS) times.
 
-    places   the first steps of all blocks, in order
-    changed  places of blocks that were asked for since somebody emptied this set
-    layout   grows where a block moves, or begins before the last one: what was drawn by index is then drawn anew
+    places    the first steps of all blocks, in order
+    versions  of the blocks, as `at` was told last
+    layout    the version since when no block has another index, and no number is new
     """
 
     def __init__(self) -> None:
-        super().__init__()
         self.width = 1
         self.most = 2 * STEPS
-        self.moves = 0  # of one block into another
         self.places: list[int] = []
-        self.changed: set[int] = set()
-        self.layout = 0
+        self.versions: list[int] = []
+        self.layout = -1
+        self._names: dict[str, int] = {}
+        self._sums = np.zeros((8, 0, 2))  # by block and number: the sum of its values, and of their weights
         self._first: tuple[int, ...] = ()
+        self._labels: OrderedDict[int, set[int]] = OrderedDict()  # hashes of the pseudo-labels of the last steps
 
-    def at(self, step: int) -> StepTotals:
-        """The totals that hold a step."""
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def at(self, step: int, version: int = 0) -> int:
+        """The index of the block that holds a step, which gets this version."""
         place = self._place(step)
-        if place not in self:
-            self.fit(self.most - 1)
-            place = self._place(step)
-            if place not in self:
-                self._insert(place)
-        self.changed.add(place)
-        return self[place]
+        index = bisect_left(self.places, place)
+        if self.places[index : index + 1] != [place]:
+            if len(self) >= self.most:
+                self._fit(self.most - 1, version)
+                return self.at(step, version)
+            self._insert(index, place, version)
+        self.versions[index] = version
+        return index
 
-    def keep(self, part: int) -> None:
+    def add(self, steps: Sequence[int], sums: Mapping[str, tuple[Floats, Floats]], version: int = 0) -> None:
+        """Add numbers of groups to their steps: of each number its values and their weights."""
+        for step in dict.fromkeys(steps):
+            self.at(step, version)
+        rows = np.array([self.at(step, version) for step in steps])
+        columns = np.array([self._column(name, version) for name in sums])
+        np.add.at(self._sums, (rows[:, None], columns), np.array([*sums.values()]).transpose(2, 0, 1))
+
+    def is_new(self, step: int, label: int) -> bool:
+        """Whether no group of the step had this pseudo-label before."""
+        labels = self._labels.setdefault(step, set())
+        self._labels.move_to_end(step)
+        if len(self._labels) > 2 * STEPS:
+            self._labels.popitem(last=False)
+        new = label not in labels and len(labels) < LABELS
+        if new:
+            labels.add(label)
+        return new
+
+    def sums(self, name: str) -> tuple[Floats, Floats]:
+        """Of a number the sum of its values in each block, and of their weights."""
+        if name not in self._names:
+            return np.zeros(len(self)), np.zeros(len(self))
+        values, weights = self._sums[: len(self), self._names[name]].T
+        return values, weights
+
+    def means(self, name: str) -> Floats:
+        """Of a number the mean in each block; NaN where it is not known."""
+        values, weights = self.sums(name)
+        means: Floats = np.divide(values, weights, out=np.full(len(self), np.nan), where=weights > 0)
+        return means
+
+    def totals(self) -> dict[str, Sum]:
+        """Of each number the sum of all its values, and of their weights."""
+        total = self._sums[: len(self)].sum(axis=0).tolist()
+        return {name: (total[at][0], total[at][1]) for name, at in self._names.items()}
+
+    def keep(self, part: int, version: int = 0) -> None:
         """One of so many parts of the points that a run alone may have."""
         self.most = max(2 * STEPS // part, FEWEST)
-        self.fit(self.most)
-
-    def fit(self, points: int) -> None:
-        """At most so many blocks, and at least one beside the first FIRST steps."""
-        while len(self) > max(points, FIRST + 1):
-            self._widen()
-
-    def _insert(self, place: int) -> None:
-        self[place] = StepTotals()
-        at = bisect_left(self.places, place)
-        self.layout += at < len(self.places)
-        self.places.insert(at, place)
+        self._fit(self.most, version)
 
     def _place(self, step: int) -> int:
         if not self._first:
@@ -118,20 +105,33 @@ class Steps(dict[int, StepTotals]):
             return max(step - step % self.width, self._first[-1] + 1)
         return max((first for first in self._first if first <= step), default=self._first[0])
 
-    def _widen(self) -> None:
-        places = self.places
-        self._first = self._first or tuple(places[:FIRST])
-        self.width *= 2
-        for place in places[len(self._first) :]:
-            block = self._place(place)
-            if block == place:
-                continue
-            totals = self.pop(place)
-            if block in self:
-                self[block].take(totals)
-                self.moves += 1
-            else:
-                self[block] = totals
-        self.places = sorted(self)
-        self.changed.clear()
-        self.layout += 1
+    def _column(self, name: str, version: int) -> int:
+        if name not in self._names:
+            self._names[name] = len(self._names)
+            self._sums = np.pad(self._sums, ((0, 0), (0, 1), (0, 0)))
+            self.layout = version
+        return self._names[name]
+
+    def _insert(self, index: int, place: int, version: int) -> None:
+        count = len(self)
+        if count == len(self._sums):
+            self._sums = np.pad(self._sums, ((0, count), (0, 0), (0, 0)))
+        self._sums[index + 1 : count + 1] = self._sums[index:count].copy()
+        self._sums[index] = 0
+        self.places.insert(index, place)
+        self.versions.insert(index, version)
+        if index < count:
+            self.layout = version
+
+    def _fit(self, points: int, version: int) -> None:
+        """At most so many blocks, and at least one beside the first FIRST steps."""
+        while len(self) > max(points, FIRST + 1):
+            self._first = self._first or tuple(self.places[:FIRST])
+            self.width *= 2
+            blocks = list(map(self._place, self.places))
+            self.places = list(dict.fromkeys(blocks))
+            starts = [bisect_left(blocks, place) for place in self.places]
+            sums = np.add.reduceat(self._sums[: len(blocks)], starts)
+            self._sums = np.pad(sums, ((0, 8), (0, 0), (0, 0)))
+            self.versions = [version] * len(sums)
+            self.layout = version

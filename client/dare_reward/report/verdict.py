@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
 from types import MappingProxyType
 from typing import Final, Literal
 
+import numpy as np
+
 from ..numbers import MAJORITY
+from ..segments import Bools, Floats
 from .visits import NEEDED as PROMPTS
 from .visits import Visits
 
@@ -29,8 +31,7 @@ Word = Literal[
     "no change seen",
 ]
 Tone = Literal["bad", "warn", "good", "quiet"]
-Column = Sequence[float | None]
-Columns = Mapping[str, Column]
+Columns = Mapping[str, Floats]  # numbers by step; NaN where one is not known
 
 EARLY: Final = 3  # steps that the others are compared with
 LOOKS, NEEDED = 5, 3  # a rule fires where it holds in 3 of the last 5 steps
@@ -41,45 +42,39 @@ AT_LEAST: Final = EARLY + LOOKS
 class Rule:
     """The word that a rule gives, and where it holds.
 
-    fires   of the rules on the run itself: whether it holds at a step
+    fires   of the rules on the run itself: whether it holds at each step
     shows   the columns that say why, with their names
     """
 
     word: Word
     meaning: str
-    fires: Callable[[Columns, int], bool] | None = None
+    fires: Callable[[Columns], Bools] | None = None
     shows: tuple[tuple[str, str], ...] = ()
 
 
-def _early(column: Column) -> float | None:
-    known = [x for x in column[:EARLY] if x is not None]
-    return sum(known) / len(known) if known else None
+def _early(column_S: Floats) -> float:
+    known = column_S[:EARLY][~np.isnan(column_S[:EARLY])]
+    return float(known.sum() / len(known)) if len(known) else np.nan
 
 
-def _change(columns: Columns, name: str, i: int) -> tuple[float, float]:
-    """The early value and that of a step; NaN, by which no rule fires, where one is not known."""
-    early, now = _early(columns[name]), columns[name][i]
-    return (nan, nan) if early is None or now is None else (early, now)
+# No rule fires where a number is not known: NaN is neither below nor above another one.
 
 
-def _one_answer(columns: Columns, i: int) -> bool:
-    early, now = _change(columns, "distinct_labels", i)
-    return now < 0.5 * early
+def _one_answer(columns: Columns) -> Bools:
+    return columns["distinct_labels"] < 0.5 * _early(columns["distinct_labels"])
 
 
-def _vanish(columns: Columns, i: int) -> bool:
-    early, now = _change(columns, "invalid", i)
-    return now > 3 * early + 0.05
+def _vanish(columns: Columns) -> Bools:
+    return columns["invalid"] > 3 * _early(columns["invalid"]) + 0.05
 
 
-def _learned(columns: Columns, i: int) -> bool:
-    equal, flips = columns["frac_reward_zero_std"][i], columns["flips"][i]
-    return equal is not None and equal > 0.8 and (flips is None or flips < 0.02)
+def _learned(columns: Columns) -> Bools:
+    return (columns["frac_reward_zero_std"] > 0.8) & ~(columns["flips"] >= 0.02)
 
 
-def _agreed(columns: Columns, i: int) -> bool:
-    (early, now), (before, share) = _change(columns, "distinct_answers", i), _change(columns, MAJORITY, i)
-    return now < 0.5 * early and share > before + 0.15
+def _agreed(columns: Columns) -> Bools:
+    distinct_S, share_S = columns["distinct_answers"], columns[MAJORITY]
+    return (distinct_S < 0.5 * _early(distinct_S)) & (share_S > _early(share_S) + 0.15)
 
 
 ACROSS: Final = ("distinct pseudo-labels per prompt", "distinct_labels")
@@ -118,6 +113,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType({
     "too-few-visits": Rule("unknown", f"fewer than {PROMPTS} labelled prompts were seen twice, by group_id"),
 })  # fmt: skip
 _FIRING: Final = {name: rule.fires for name, rule in RULES.items() if rule.fires is not None}
+READ: Final = ("distinct_labels", "invalid", "frac_reward_zero_std", "flips", "distinct_answers", MAJORITY)
 
 
 TONES: Final[Mapping[Word, Tone]] = MappingProxyType(
@@ -225,23 +221,15 @@ def accuracy_verdict(visits: Visits) -> RunVerdict:
     return _said("accuracy-rose" if change.mean > 0 else "accuracy-fell", why, change.since)
 
 
-def rules_by_step(columns: Columns, known: Sequence[str | None] = (), first: int = 0) -> list[str | None]:
-    """The rule that fires at each step; None in the first steps, of which too few have been seen.
-
-    `known` are the rules of the steps before `first`, whose figures have not changed since.
-    """
-    count, first = len(columns["step"]), 0 if first < EARLY else first
-    begin = max(first - LOOKS + 1, 0)
-    held = {name: [fires(columns, i) for i in range(begin, count)] for name, fires in _FIRING.items()}
-    out = list(known[:first])
-    for i in range(first, count):
-        if i + 1 < AT_LEAST:
-            out.append(None)
-            continue
-        at = i + 1 - begin
-        fired = (name for name in _FIRING if sum(held[name][at - LOOKS : at]) >= NEEDED)
-        out.append(next(fired, "no-rule-fires"))
-    return out
+def rules_by_step(columns: Columns) -> list[str | None]:
+    """The rule that fires at each step; None in the first steps, of which too few have been seen."""
+    count = len(columns[READ[0]])
+    if count < AT_LEAST:
+        return [None] * count
+    held = [np.convolve(fires(columns), np.ones(LOOKS))[:count] >= NEEDED for fires in _FIRING.values()]
+    fired = np.select(held, range(len(held)), len(held)).tolist()
+    names = [*_FIRING, "no-rule-fires"]
+    return [names[i] if at >= AT_LEAST else None for at, i in enumerate(fired, 1)]
 
 
 def _why(rule: str, columns: Columns) -> str:
@@ -251,5 +239,5 @@ def _why(rule: str, columns: Columns) -> str:
     )
 
 
-def _text(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.2f}"
+def _text(value: float) -> str:
+    return "unknown" if np.isnan(value) else f"{value:.2f}"

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from ..methods import reads_entropy
 from ..numbers import CHARTS, LABELLED, NUMBERS, shadow_charts
+from ..segments import Floats
 from .book import RunBook, RunTotals
 from .last_steps import unlabelled, verdict_of
 from .picks import REASONS
+from .steps import Sum
 from .verdict import (
     AT_LEAST,
     ONE_SET,
@@ -34,6 +38,7 @@ BYTES: Final = 3 << 20  # of the groups of all runs in a file
 DIGITS: Final = 5
 WORST_FIRST: Final = ("bad", "warn")  # the other tones are alike: the newest run first
 VOTE: Final = "ttrl"
+NONE: Final[Sum] = (0.0, 0.0)
 FIRED: Final[tuple[Word, ...]] = ("collapsing", "sharpening")
 
 JSON = dict[str, Any]
@@ -56,7 +61,7 @@ class BookView:
 
     def _rank(self, told: JSON) -> tuple[bool, bool, bool]:
         """What is bad first; then what is long enough to be judged, then what has several steps: no stray request."""
-        points = len(self._runs[told["run"]].columns["step"])
+        points = len(self._runs[told["run"]].states)
         return told["headline"]["tone"] not in WORST_FIRST, points < AT_LEAST, points < 2
 
     def since(self, version: int, *, reading: bool = False) -> JSON:
@@ -98,11 +103,10 @@ class RunView:
 
     def __init__(self, run: RunTotals) -> None:
         self.run, self.version = run, -1
-        self.columns: dict[str, list[Any]] = {}
+        self.columns: dict[str, Floats] = {}
         self.states: list[str | None] = []
-        self._made: list[int] = []  # the version of each step
-        self._whole = -1  # the version since when no step has another index or other figures
-        self._layout: tuple[Any, ...] = ()
+        self._totals: Mapping[str, Sum] = {}
+        self._k, self._since_k = 0, -1  # the version since when it is this one
         self._cards: dict[int, tuple[int, JSON]] = {}  # each with the version that it came with
         self.learnt: Learnt | None = None
         self.verdict: Verdict | None = None  # from labels
@@ -117,30 +121,15 @@ class RunView:
 
     def renew(self, size: int = 0) -> None:
         """Take over what came since; single groups of `size` bytes."""
-        steps, run = self.run.steps, self.run
-        k, layout = run.largest_k, (steps.layout, run.largest_k, len(run.shadows))
-        self.version, self.learnt = run.version, run.visits.learnt
-        if layout != self._layout:
-            self._layout, self._whole = layout, self.version
-            steps.changed = set(steps.places)
-            self.columns = {name: [] for name in ("step", "groups", *_names(run))}
-            self._made, self.states = [], []
-        changed, steps.changed = sorted(steps.changed), set()
-        sums = [(self.columns[name], f"pass@{k}" if name == "pass@k" else name) for name in _names(run)]
-        for place in changed:
-            at = bisect_left(steps.places, place)
-            if at == len(self._made):
-                self._made.append(self.version)
-                for column in self.columns.values():
-                    column.append(None)
-            self._made[at] = self.version
-            totals = steps[place]
-            self.columns["step"][at], self.columns["groups"][at] = place, totals.groups
-            for column, name in sums:
-                value = totals.mean(name)
-                column[at] = None if value is None else round(value, DIGITS)
-        if changed:
-            self.states = rules_by_step(self.columns, self.states, bisect_left(steps.places, changed[0]))
+        run, steps = self.run, self.run.steps
+        self.version, self.learnt, self._totals = run.version, run.visits.learnt, steps.totals()
+        k = largest_k(self._totals)
+        if k != self._k:
+            self._k, self._since_k = k, self.version
+        self.columns = {
+            name: np.round(steps.means(f"pass@{k}" if name == "pass@k" else name), DIGITS) for name in _names(run)
+        }
+        self.states = rules_by_step(self.columns)
         shown = list(_within(run, size)) if size else []
         self._cards = {c["key"]: self._cards.get(c["key"], (self.version, c)) for c in shown}
 
@@ -149,13 +138,15 @@ class RunView:
 
         `from` is the index of the first of these steps; `keys` are those of all single groups, in order.
         """
-        begin = 0
-        if version >= self._whole:
-            begin = next((i for i, made in enumerate(self._made) if made > version), len(self._made))
+        steps, begin = self.run.steps, 0
+        if version >= max(steps.layout, self._since_k):
+            begin = next((i for i, of_step in enumerate(steps.versions) if of_step > version), len(steps))
         head = self._head(reading=reading)
+        groups = steps.sums("groups")[0][begin:].astype(int).tolist()
+        means = {name: _json(column[begin:]) for name, column in self.columns.items()}
         return head | {
             "from": begin,
-            "columns": {name: column[begin:] for name, column in self.columns.items()},
+            "columns": {"step": steps.places[begin:], "groups": groups, **means},
             "states": self.states[begin:],
             "keys": list(self._cards),
             "cards": [card for made, card in self._cards.values() if made > version],
@@ -170,7 +161,7 @@ class RunView:
 
     def _head(self, *, reading: bool) -> JSON:
         """What is counted, verdicts, shadow methods."""
-        run, shadows = self.run, _shadows(self.run)
+        run, shadows = self.run, _shadows(self.run, self._totals)
         state = ONE_SET if run.one_set else run_verdict(self.columns, self.states)
         accuracy, verdict = accuracy_verdict(run.visits), self.verdict
         if accuracy.since is not None:
@@ -188,8 +179,8 @@ class RunView:
             "errors": run.errors,
             "estimates": dict(run.estimates),
             "methods": [[*variant, count] for variant, count in run.methods.most_common()],
-            "labelled": any(run.whole.weight(name) for name in LABELLED),
-            "k": run.largest_k,
+            "labelled": any(self._totals.get(name, NONE)[1] for name in LABELLED),
+            "k": self._k,
             "charts": [asdict(c) for c in shadow_charts(run.shadows)],
             "events": _events(self.states, accuracy),
             "headline": asdict(worst),
@@ -201,10 +192,22 @@ class RunView:
         }
 
 
+def _json(column: Floats) -> list[float | None]:
+    """Its entries; None where one is not known."""
+    return [None if gone else x for x, gone in zip(column.tolist(), np.isnan(column).tolist(), strict=True)]
+
+
+def largest_k(totals: Mapping[str, Sum]) -> int:
+    """The greatest power of two up to the size of every group that has labels; 0 without any."""
+    most = totals.get("pass@1", NONE)[1]
+    sizes = (int(name[5:]) for name in totals if name.startswith("pass@"))
+    return max((k for k in sizes if totals[f"pass@{k}"][1] == most), default=0)
+
+
 def unmeasured(run: RunTotals) -> list[str]:
     """Its methods that read entropies, of which no label says whether they are informative."""
-    run.add_up()
-    return [] if run.whole.weight("entropy_auroc") else sorted({name for name, _ in run.methods if reads_entropy(name)})
+    known = run.steps.totals().get("entropy_auroc", NONE)[1]
+    return [] if known else sorted({name for name, _ in run.methods if reads_entropy(name)})
 
 
 def _events(states: Sequence[str | None], accuracy: RunVerdict) -> list[JSON]:
@@ -221,12 +224,11 @@ def _names(run: RunTotals) -> list[str]:
     return [n.name for n in NUMBERS] + [f"shadow_{method}_label_agreement" for method in run.shadows]
 
 
-def _shadows(run: RunTotals) -> list[JSON]:
+def _shadows(run: RunTotals, totals: Mapping[str, Sum]) -> list[JSON]:
     """Of each shadow method over the run: how often it would have chosen otherwise, and who was right then."""
 
-    def total(name: str) -> tuple[float, float]:
-        value, weight = run.whole.sums.get(name, (0.0, 0.0))
-        return value, weight
+    def total(name: str) -> Sum:
+        return totals.get(name, NONE)
 
     out = []
     for name in run.shadows:

@@ -16,8 +16,8 @@ from weakref import WeakKeyDictionary
 
 from ..reply import Reply, group_json
 from ..report.book import RunTotals
-from ..report.verdict import run_verdict
-from ..report.view import RunView
+from ..report.verdict import READ, rules_by_step, run_verdict
+from ..segments import Floats
 from .report import logger
 
 # `dare/run_state` in a tracker; there is none while it is too early to say.
@@ -30,7 +30,7 @@ class RunWatch:
 
     word: str = "too early"
     collapsing: bool = False
-    _view: RunView = field(default_factory=lambda: RunView(RunTotals("")))
+    _run: RunTotals = field(default_factory=lambda: RunTotals(""))
     _judged: int | None = None
     _last: int | None = None
 
@@ -40,19 +40,21 @@ class RunWatch:
         Steps that begin again are those of another training in this process, which starts without a past.
         """
         if step is not None and self._last is not None and step < self._last:
-            self.word, self.collapsing, self._view, self._judged = "too early", False, RunView(RunTotals("")), None
+            self.word, self.collapsing, self._run, self._judged = "too early", False, RunTotals(""), None
         self._last = self._last if step is None else step
         for group in reply.groups if reply is not None else ():
-            self._view.run.add({"step": step, "reply": group_json(group)})
-        places = self._view.run.steps.places
+            self._run.add({"step": step, "reply": group_json(group)})
+        places = self._run.steps.places
         whole = places[-2] if len(places) > 1 else None
         if whole is not None and whole != self._judged:
             self._judged = whole
             self._judge()
 
     def _judge(self) -> None:
-        columns = {name: column[:-1] for name, column in self.columns.items()}
-        verdict = run_verdict(columns, self._view.states[:-1])
+        columns = {
+            name: column_S[:-1] for name, column_S in self.columns.items()
+        }  # the last step may have more to come
+        verdict = run_verdict(columns, rules_by_step(columns))
         if verdict.word != self.word and verdict.word in STATES:
             bad = verdict.word == "collapsing"
             logger.log(
@@ -67,10 +69,9 @@ class RunWatch:
         self.collapsing |= verdict.word == "collapsing"
 
     @property
-    def columns(self) -> dict[str, list[float | None]]:
-        """The report's figures by step, which the word is made of. The last step may have more to come."""
-        self._view.renew()
-        return self._view.columns
+    def columns(self) -> dict[str, Floats]:
+        """The report's figures by step, which the word is made of."""
+        return {name: self._run.steps.means(name) for name in READ}
 
     @property
     def numbers(self) -> dict[str, float]:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from growth import calls
 from lines import as_line
@@ -109,44 +110,65 @@ def test_many_steps_are_put_together_and_nothing_is_lost(monkeypatch):
     book = book_of(line(s, f"g{s}", str(s % 3), num_tokens=[s] * 4) for s in range(1000))
     run = book.runs["r"]
     assert len(run.steps) <= 16
-    assert sum(t.groups for t in run.steps.values()) == 1000
-    sums = [t.sums["num_tokens"] for t in run.steps.values()]
-    assert sum(s for s, _ in sums) / sum(w for _, w in sums) == pytest.approx(499.5)
+    values, weights = run.steps.sums("num_tokens")
+    assert run.steps.sums("groups")[0].sum() == 1000
+    assert values.sum() / weights.sum() == pytest.approx(499.5)
     assert run.unit == "128 steps"
     assert len(run._seen) == 50
     assert len(list(run.picks.cards())) <= 16 + 64
 
 
+def put(steps, *at, number=1.0):
+    """A group at each of these steps."""
+    steps.add(at, {"groups": (np.ones(len(at)), np.ones(len(at))), "x": (np.full(len(at), number), np.ones(len(at)))})
+
+
 @pytest.mark.parametrize("count", [30_000, 200_000])
-def test_a_long_run_is_blocks_of_one_width_after_its_first_steps(count):
-    steps = Steps()
+def test_a_long_run_is_blocks_of_one_width_after_its_first_steps(count, monkeypatch):
+    steps, moved = Steps(), Counter()
+    fit = Steps._fit
+
+    def counted(self, *how):
+        before = len(self)
+        fit(self, *how)
+        moved["times"] += before > len(self)
+
+    monkeypatch.setattr(Steps, "_fit", counted)
     for step in range(count):
-        totals = steps.at(step)
-        totals.groups += 1
-        totals.add("num_tokens", step)
-        totals.label(step, step % 7)
-    places = sorted(steps)
+        put(steps, step, number=step)
+    places, groups = steps.places, steps.sums("groups")[0].tolist()
     assert places[:3] == [0, 1, 2]
-    assert {steps[p].groups for p in places[:3]} == {1}
+    assert set(groups[:3]) == {1}
     assert STEPS < len(places) <= 2 * STEPS
     assert steps.width == 1 << (count // (2 * STEPS)).bit_length()
-    assert {steps[p].groups for p in places[4:-1]} == {steps.width}, "every block holds as many steps"
+    assert set(groups[4:-1]) == {steps.width}, "every block holds as many steps"
     assert all(p % steps.width == 0 for p in places[4:])
-    assert sum(t.sums["num_tokens"][0] for t in steps.values()) == count * (count - 1) / 2
-    assert {t.mean("distinct_labels") for t in steps.values()} == {1.0}, "labels are counted within a step"
-    assert steps.moves <= STEPS * (count // STEPS).bit_length(), "and not again at every step"
+    assert steps.sums("x")[0].sum() == count * (count - 1) / 2
+    assert moved["times"] <= (count // STEPS).bit_length(), "blocks are not put together again at every step"
+
+
+def test_labels_are_counted_within_a_step():
+    """A label is new once in its step, however the groups of steps are mixed, and no longer kept for steps long gone."""
+    steps = Steps()
+    assert [steps.is_new(step, label) for step, label in ((0, 1), (1, 1), (0, 1), (0, 2), (1, 1))] == [
+        True, True, False, True, False,
+    ]  # fmt: skip
+    for step in range(2, 3 * STEPS):
+        assert steps.is_new(step, 1)
+    assert len(steps._labels) == 2 * STEPS
 
 
 def test_steps_that_come_late_or_are_far_apart_find_their_blocks():
     steps = Steps()
     for step in range(0, 1 << 40, 1 << 28):
-        steps.at(step).groups += 1
-    assert (len(steps), sum(t.groups for t in steps.values())) == (2 * STEPS, 1 << 12) or len(steps) <= 2 * STEPS
+        put(steps, step)
+    assert steps.sums("groups")[0].sum() == 1 << 12
     before = len(steps)
+    assert before <= 2 * STEPS
     for step in (5, 1 << 28, (1 << 39) + 1, -3):
-        steps.at(step).groups += 1
+        put(steps, step)
     assert len(steps) <= before + 1
-    assert sum(t.groups for t in steps.values()) == (1 << 12) + 4
+    assert steps.sums("groups")[0].sum() == (1 << 12) + 4
 
 
 def test_a_long_run_that_collapses_is_called_collapsing():
@@ -182,7 +204,7 @@ def test_a_run_that_goes_is_the_one_that_was_silent_for_longest_and_is_counted(m
 def grown(steps, *, before=None):
     """A book of a run with labels, and its view; `before` keeps one up to date."""
     view = before or BookView(RunBook(), groups=400_000)
-    begin = max(view.book.runs["r"].steps, default=-1) + 1 if before else 0
+    begin = max(view.book.runs["r"].steps.places, default=-1) + 1 if before else 0
     for step in range(begin, begin + steps):
         view.book.add(line(step, f"g{step % 64}", correct=[True, True, False, False]))
     return view
@@ -225,7 +247,7 @@ def test_what_is_sent_in_parts_is_the_view_as_a_whole(monkeypatch):
             shown.setdefault(name, [])[run["from"] :] = column
     (whole,) = view(parts.book)["runs"]
     assert shown == whole["columns"]
-    assert parts.since(-1)["runs"][0]["states"] == whole["states"] == rules_by_step(whole["columns"])
+    assert parts.since(-1)["runs"][0]["states"] == whole["states"] == rules_by_step(arrays(whole["columns"]))
 
 
 def test_groups_without_a_step_count_in_blocks():
@@ -254,7 +276,12 @@ def columns(count=12, **given):
     out = {name: [value] * count for name, value in base.items()}
     for name, values in given.items():
         out[name][-len(values) :] = values
-    return {"step": list(range(count)), **out}
+    return arrays(out)
+
+
+def arrays(columns):
+    """Numbers by step, NaN where there is none."""
+    return {name: np.array(column, np.float64) for name, column in columns.items()}
 
 
 VERDICTS = [
