@@ -174,7 +174,7 @@ def test_a_line_that_a_full_disk_cuts_costs_no_other(tmp_path, monkeypatch):
         own.decide("b", "none", None, 0.0)
     monkeypatch.undo()
     own.decide("b", "unknown", None, 0.0)
-    read = LabelFile(str(own.file), tell=print).labels
+    read = LabelFile(str(own.file), tell=print).entries
     assert [read[name].decision for name in "ab"] == ["right", "unknown"]
 
 
@@ -188,7 +188,7 @@ def test_a_line_that_a_full_disk_cuts_costs_no_other(tmp_path, monkeypatch):
 )
 def test_numbers_of_a_table_are_read_as_those_of_rollouts(row, known, tmp_path):
     path = written(tmp_path / "labels.jsonl", row)
-    assert {k: v.label for k, v in LabelFile(path, tell=print, empty=True).labels.items()} == known
+    assert {k: v.label for k, v in LabelFile(path, tell=print, empty=True).entries.items()} == known
 
 
 @pytest.mark.parametrize(
@@ -208,9 +208,9 @@ def test_a_last_line_that_was_cut_off_costs_no_other(tail, tmp_path):
     path = tmp_path / "labels.jsonl"
     path.write_text(path.read_text() + tail)
     whole = tail.endswith("}")
-    assert LabelFile(str(path), tell=print).labels.keys() == {"a", "b"} if whole else {"a"}
+    assert LabelFile(str(path), tell=print).entries.keys() == {"a", "b"} if whole else {"a"}
     session(tmp_path).decide("b", "right", "4", 0.0)
-    found = LabelFile(str(path), tell=print).labels
+    found = LabelFile(str(path), tell=print).entries
     assert {name: label.label for name, label in found.items()} == {"a": "1", "b": "4"}
 
 
@@ -239,7 +239,7 @@ def test_an_empty_file_of_labels_holds_none_yet(content, tmp_path):
     path.write_text(content)
     assert refusal(LabelFile, str(path), tell=print).code == "labels"
     session(tmp_path).decide("a", "right", "1", 0.0)
-    assert LabelFile(str(path), tell=print).labels.keys() == {"a"}
+    assert LabelFile(str(path), tell=print).entries.keys() == {"a"}
 
 
 # --- the page --------------------------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ class Session:
         self.labels: dict[str, FileLabel] = {}
         self._lock = Lock()
         if file.exists() and file.stat().st_size:
-            self.labels = LabelFile(str(file), tell=tell, empty=True).labels
+            self.labels = LabelFile(str(file), tell=tell, empty=True).entries
             check_appendable(file)
             for question in questions:
                 found = self.labels.get(question.group_id)

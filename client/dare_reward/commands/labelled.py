@@ -23,8 +23,7 @@ from dare_reward.answers.labels import read_label
 from dare_reward.answers.rollouts import Readings
 from dare_reward.errors import RequestError
 from dare_reward.files.entropy_estimates import OTHER, OTHERS, EntropyEstimate
-from dare_reward.files.labels import LabelFile
-from dare_reward.files.prompts import PromptFile
+from dare_reward.files.labels import LabelFile, PromptFile
 from dare_reward.files.reader import Reader
 from dare_reward.groups import Groups
 from dare_reward.report.last_steps import LastSteps

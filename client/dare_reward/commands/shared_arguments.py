@@ -14,9 +14,8 @@ from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.errors import RequestError, printable, unknown_name
 from dare_reward.files.content import line_count
 from dare_reward.files.entropy_estimates import OTHERS, EntropyEstimate, estimate_of
-from dare_reward.files.labels import LabelFile
+from dare_reward.files.labels import LabelFile, PromptFile
 from dare_reward.files.output import check_free, opened
-from dare_reward.files.prompts import PromptFile
 from dare_reward.files.reader import Reader
 from dare_reward.methods import find, read_line, settle, specs
 from dare_reward.params import Spec

@@ -1,11 +1,13 @@
-"""Labels in a file of their own: a decision a line, joined to groups by `group_id`; the last line of a group wins.
+"""Files of labels and of prompts, joined to groups by `group_id`: a line each, under any name of docs/data.md.
 
     {"group_id": "7", "label": "204"}                          the right answer, or a list of accepted ones
     {"group_id": "8", "label": null, "decision": "none"}       no rollout is right
     {"group_id": "9", "label": null, "decision": "unknown"}    the labeller cannot tell
+    {"group_id": "7", "prompt": "What is 12 * 17?"}            the batches of vLLM and OpenAI return no prompts
+    {"custom_id": "7", "body": {"messages": [{"role": "user", ...}]}}      a line of the batch that you sent
 
-`dare-reward label` also writes the prompt and the seconds that it took. A `prompt` is compared with the group's. Files
-of other tools may use the names of docs/data.md for `group_id` and `label`.
+The last label of a group wins. `dare-reward label` also writes the prompt and the seconds that it took. A `prompt` of a
+label is compared with the group's.
 """
 
 from __future__ import annotations
@@ -17,16 +19,98 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
 
 from ..errors import RequestError
 from ..membership import agreed_label
 from .content import open_records
-from .shapes import GROUP_NAMES, named, read_value
+from .shapes import GROUP_NAMES, named, prompt_texts, read_value
 
 Decision = Literal["right", "none", "unknown"]
 OF_LABELS: Final = {"group_id", "id", "label", "answer", "prompt", "kind", "options", "reference", "meta"}
 DECISIONS: Final[tuple[Decision, ...]] = ("right", "none", "unknown")
+T = TypeVar("T")
+
+
+class JoinedFile(Generic[T]):
+    """What a file says of groups, by `group_id`, and how much of it found a group."""
+
+    what: ClassVar[str]
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.entries: dict[str, T] = {}
+        self._joined: Counter[str] = Counter()
+        self._without: list[str] = []  # groups that it should say something of, and does not
+
+    def _of(self, group: Mapping[str, Any], *, needed: bool = True) -> T | None:
+        """What it says of the group."""
+        name = str(group.get("group_id"))
+        if name in self.entries:
+            self._joined[name] += 1
+        elif needed:
+            self._without.append(name)
+        return self.entries.get(name)
+
+    def _refuse(self, place: str, why: str) -> RequestError:
+        return RequestError(f"{place}: {why}", code=self.what)
+
+    def _record(self, value: Any, place: str) -> tuple[str, dict[str, Any]]:
+        """The id of a line, and the line by our names of a group."""
+        if not isinstance(value, Mapping):
+            raise self._refuse(place, f"must be an object with group_id and {self.what[:-1]}")
+        group, _, _ = named(value, group=True)
+        name = read_value(group.get("group_id"), None)
+        if not isinstance(name, str) or name == "":
+            raise self._refuse(place, _lacks("group_id"))
+        return name, group
+
+    def check_joined(self) -> None:
+        """RequestError if nothing of it was of any group."""
+        if not self._joined:
+            first = next(iter(self.entries))[:64]
+            ours = f", of a group {self._without[0][:64]!r}" if self._without else ""
+            raise self._refuse(
+                self.file,
+                f"none of its {len(self.entries)} {self.what} is of a group here (its first id is {first!r}{ours}). "
+                "They are joined by group_id: name the file that belongs to these groups.",
+            )
+
+
+def _lacks(name: str) -> str:
+    return f"it has no {name} (or another of {', '.join(GROUP_NAMES[name])})"
+
+
+class PromptFile(JoinedFile[str]):
+    """The prompts of a file. RequestError where a line has no id or no prompt, or an id has two."""
+
+    what = "prompts"
+
+    def __init__(self, file: str) -> None:
+        super().__init__(file)
+        with closing(open_records(file)) as records:
+            for number, value in records.items:
+                place = f"{file}: {records.unit} {number}"
+                if isinstance(value, RequestError):
+                    raise self._refuse(place, str(value))
+                name, _ = self._record(value, place)
+                body = value.get("body")
+                texts = prompt_texts(body if isinstance(body, Mapping) else value)
+                if texts is None:
+                    raise self._refuse(place, _lacks("prompt"))
+                if self.entries.setdefault(name, prompt := "\n".join(texts)) != prompt:
+                    raise self._refuse(place, f"{name[:64]!r} had another prompt above")
+
+    def join(self, group: Mapping[str, Any]) -> dict[str, Any]:
+        """The group with its prompt; one that has a prompt keeps it."""
+        own = group.get("prompt")
+        found = self._of(group, needed=not own)
+        return {**group, "prompt": own or found}
+
+    def say(self, tell: Callable[[str], None]) -> None:
+        """How many groups stay without a prompt."""
+        if self._without:
+            tell(f"{self.file}: has no prompt for {len(self._without)} of the groups, such as {self._without[0][:64]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +131,18 @@ class FileLabel:
         return row | {k: v for k, v in (("prompt", self.prompt), ("seconds", round(self.seconds, 1))) if v}
 
 
-class LabelFile:
-    """The labels of a file, by `group_id`. RequestError if it holds none, or if something else stands there.
+class LabelFile(JoinedFile[FileLabel]):
+    """The labels of a file. RequestError if it holds none, or if something else stands there.
 
     A last line that was cut off, as by a failure of power, is left out and said.
     """
 
+    what = "labels"
+
     def __init__(self, file: str, *, tell: Callable[[str], None], empty: bool = False) -> None:
-        self.file = file
-        self.labels: dict[str, FileLabel] = {}
-        self._joined: Counter[str] = Counter()
-        self._unlabelled = ""  # the first group without a label
+        super().__init__(file)
         try:
-            values = open_records(file)
+            records = open_records(file)
         except RequestError as error:
             if error.code != "empty":
                 raise
@@ -67,30 +150,51 @@ class LabelFile:
                 raise RequestError(f"{file} holds no labels yet", code="labels") from None
             tell(f"{file} holds no labels yet")
             return
-        broken: tuple[int, RequestError] | None = None
-        with closing(values):
-            for number, value in values.items:
+        broken: tuple[str, RequestError] | None = None
+        with closing(records):
+            for number, value in records.items:
                 if broken is not None:
-                    raise RequestError(f"{file}: {values.unit} {broken[0]}: {broken[1]}", code="labels")
+                    raise self._refuse(f"{file}: {broken[0]}", str(broken[1]))
                 if isinstance(value, RequestError):
-                    broken = number, value
-                    continue
-                label = _label(value, f"{file}: {values.unit} {number}")
-                if label is not None:
-                    self.labels.pop(label.group_id, None)
-                    self.labels[label.group_id] = label
+                    broken = f"{records.unit} {number}", value
+                elif label := self._label(value, f"{file}: {records.unit} {number}"):
+                    self.entries.pop(label.group_id, None)
+                    self.entries[label.group_id] = label
         if broken is not None:
-            tell(f"{file}: left out {values.unit} {broken[0]}, which is cut off")
-        if not self.labels and not empty:
+            tell(f"{file}: left out {broken[0]}, which is cut off")
+        if not self.entries and not empty:
             raise RequestError(f"{file} holds no label. `dare-reward label` writes such a file.", code="labels")
+
+    def _label(self, value: Any, place: str) -> FileLabel | None:
+        """None for a line that says nothing, as the row of a table without a label does."""
+        name, group = self._record(value, place)
+        label, decision = read_value(group.get("label", value.get("answer")), None), value.get("decision", "right")
+        if decision not in DECISIONS:
+            raise self._refuse(place, f"decision must be one of {', '.join(DECISIONS)}")
+        fields = {k for k, v in (group | named(value, group=False)[0]).items() if v is not None} - OF_LABELS
+        if fields or {"answer", "label"} <= value.keys():  # beside a label, `answer` is a rollout's
+            holds = ", ".join(sorted(fields)) or "answer and label"
+            why = f"holds {holds}, as rollouts do, where --labels wants group_id and label. Name a file of labels."
+            raise self._refuse(place, why)
+        if decision == "right" and label in (None, "", []):
+            return None
+        accepted = label if isinstance(label, list) else [label]
+        if decision == "right" and not all(isinstance(each, str) and each.strip() for each in accepted):
+            raise self._refuse(place, "label must be a text, a number or a list of them")
+        prompt, seconds = group.get("prompt"), value.get("seconds", 0.0)
+        return FileLabel(
+            name,
+            decision,
+            label if decision == "right" else None,
+            prompt if isinstance(prompt, str) else None,
+            seconds if isinstance(seconds, int | float) else 0.0,
+        )
 
     def join(self, group: Mapping[str, Any]) -> dict[str, Any]:
         """The group with its label. RequestError where the group says something else, or asks another prompt."""
-        label = self.labels.get(str(group.get("group_id")))
+        label = self._of(group)
         if label is None:
-            self._unlabelled = self._unlabelled or str(group.get("group_id"))
             return dict(group)
-        self._joined[label.group_id] += 1
         if label.prompt and isinstance(prompt := group.get("prompt"), str) and prompt != label.prompt:
             raise RequestError(f"{self.file} has another prompt for this group_id", code="conflict")
         if label.decision == "unknown":
@@ -111,56 +215,11 @@ class LabelFile:
 
     def say(self, tell: Callable[[str], None]) -> None:
         """How many labels found a group, and what became of the others."""
-        joined = [label for name, label in self.labels.items() if self._joined[name]]
+        joined = [label for name, label in self.entries.items() if self._joined[name]]
         none, unknown = (sum(label.decision == d for label in joined) for d in ("none", "unknown"))
         tell(f"{self.file}: {len(joined)} labels, {none} of them without a right answer, {unknown} undecided")
-        if lost := [name for name in self.labels if not self._joined[name]]:
-            tell(f"{self.file}: {len(lost)} of {len(self.labels)} labels are of no group here, such as {lost[0][:64]}")
-
-    def check_joined(self) -> None:
-        """RequestError if no label was of any group."""
-        if not self._joined:
-            theirs, ours = (name[:64] for name in (next(iter(self.labels)), self._unlabelled))
-            raise RequestError(
-                f"{self.file}: none of its {len(self.labels)} labels is of a group here (its first id is {theirs!r}, "
-                f"of a group {ours!r}). They are joined by group_id: name the file that was labelled.",
-                code="labels",
-            )
-
-
-def _label(value: Any, place: str) -> FileLabel | None:
-    """None for a line that says nothing, as the row of a table without a label does."""
-    if not isinstance(value, Mapping):
-        raise RequestError(f"{place}: must be an object with group_id and label", code="labels")
-    group, _, _ = named(value, group=True)
-    name, label = read_value(group.get("group_id"), None), read_value(group.get("label", value.get("answer")), None)
-    decision = value.get("decision", "right")
-    if not isinstance(name, str) or name == "":
-        known = ", ".join(("group_id", *GROUP_NAMES["group_id"]))
-        raise RequestError(f"{place}: it has no group_id (or another of {known})", code="labels")
-    if decision not in DECISIONS:
-        raise RequestError(f"{place}: decision must be one of {', '.join(DECISIONS)}", code="labels")
-    fields = {k for k, v in (group | named(value, group=False)[0]).items() if v is not None} - OF_LABELS
-    if fields or {"answer", "label"} <= value.keys():  # beside a label, `answer` is a rollout's
-        raise RequestError(
-            f"{place}: holds {', '.join(sorted(fields)) or 'answer and label'}, as rollouts do, where --labels wants "
-            "group_id and label. Name a file of labels.",
-            code="labels",
-        )
-    accepted = label if isinstance(label, list) else [label]
-    if decision == "right":
-        if label in (None, "", []):
-            return None
-        if not all(isinstance(each, str) and each.strip() for each in accepted):
-            raise RequestError(f"{place}: label must be a text, a number or a list of them", code="labels")
-    prompt, seconds = group.get("prompt"), value.get("seconds", 0.0)
-    return FileLabel(
-        name,
-        decision,
-        label if decision == "right" else None,
-        prompt if isinstance(prompt, str) else None,
-        seconds if isinstance(seconds, int | float) else 0.0,
-    )
+        if lost := [name for name in self.entries if not self._joined[name]]:
+            tell(f"{self.file}: {len(lost)} of {len(self.entries)} labels are of no group here, such as {lost[0][:64]}")
 
 
 def check_appendable(path: Path) -> None:

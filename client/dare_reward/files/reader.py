@@ -20,8 +20,7 @@ from ..ledger import FATES, Fate, Ledger
 from ..membership import FormedGroup, Member, gather
 from .content import FileRecords, open_records
 from .entropy_estimates import EntropyEstimate, fill
-from .labels import LabelFile
-from .prompts import PromptFile
+from .labels import LabelFile, PromptFile
 from .shapes import Notes, UngroupedRollout, groups_in
 
 AGREED = frozenset({"label", "kind", "options", "group_size", "rollouts"})  # what membership looks at

@@ -9,7 +9,7 @@ from jsonl import write_lines
 from dare_reward.cli import main
 from dare_reward.commands import label
 from dare_reward.errors import RequestError
-from dare_reward.files.prompts import PromptFile
+from dare_reward.files.labels import PromptFile
 from dare_reward.files.reader import Reader
 
 ASKED = ["What is 2 + 5?", "What is 3 + 5?", "What is 4 + 5?"]
