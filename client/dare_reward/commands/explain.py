@@ -32,7 +32,7 @@ from dare_reward.commands.tables import (
     table,
     wrapped,
 )
-from dare_reward.errors import DareError, RequestError, printable
+from dare_reward.errors import RequestError, printable
 from dare_reward.files.reader import Reader
 from dare_reward.ledger import Ledger
 from dare_reward.methods import Configured, settle
@@ -44,7 +44,7 @@ from dare_reward.scoring.score import ScoredGroups, score
 
 from .command import add_command
 from .score import in_process, score_all
-from .shared_arguments import add_file, add_method, chosen_params, read_groups, say_remedy, warn
+from .shared_arguments import add_file, add_method, chosen_params, read_groups, warn
 from .summary import ReadSummary
 
 SCATTERED = 0.2  # the most voted answer has a smaller share of the rollouts
@@ -176,15 +176,14 @@ def run(arguments: argparse.Namespace) -> int:
     place, group = _find(reader, arguments.file, arguments.group)
     scored, configured = score([group], params, method=arguments.method), settle(arguments.method, params)
     group_reply = scored.reply.groups[0]
-    summary = ReadSummary(reader.unit, Ledger())  # what stands before the group does not matter
+    reader.ledger = Ledger()  # what stands before the group does not matter
+    summary = ReadSummary(reader)
     summary.add_scored(place, group, group_reply)
     if arguments.json:
         print(json.dumps(finite(_content(group, scored, configured)), indent=1))
     else:
         print("\n\n".join(_report(group, scored, configured, params, arguments)))
-    summary.say()
-    say_remedy(arguments, summary.lacking, reader)
-    return summary.exit_code()
+    return summary.end(arguments)
 
 
 def _find(reader: Reader, path: str, group_id: str) -> tuple[int, JSON]:
@@ -362,16 +361,9 @@ def _table(columns: Mapping[str, Sequence[str]], screen: Screen) -> str:
 
 
 def _suspicious(arguments: argparse.Namespace, params: JSON, reader: Reader) -> int:
-    screen, summary = screen_of(arguments), ReadSummary(reader.unit, reader.ledger)
-    seen: list[tuple[JSON, GroupReply]] = []
-    for place, group, reply in score_all(reader, in_process(arguments.method, params)):
-        if isinstance(reply, DareError):
-            summary.refuse(place, group, reply)
-            continue
-        summary.add_scored(place, group, reply)
-        seen.append((group, reply))
-    summary.say_refused()
-    reader.say(warn)
+    screen, summary = screen_of(arguments), ReadSummary(reader)
+    seen = list(summary.scored(score_all(reader, in_process(arguments.method, params))))
+    summary.say_read()
     if not seen:
         raise RequestError(f"{arguments.file}: no groups", code="empty")
     chosen = most_suspicious(seen, arguments.suspicious)
@@ -383,6 +375,4 @@ def _suspicious(arguments: argparse.Namespace, params: JSON, reader: Reader) -> 
         print("\n".join(wrapped(f"- {fact}", screen, indent="  ") for fact in facts) + "\n")
     if not chosen:
         warn("no group is suspicious: in each a clear majority gave one answer")
-    summary.say()
-    say_remedy(arguments, summary.lacking, reader)
-    return summary.exit_code()
+    return summary.end(arguments)

@@ -125,7 +125,7 @@ def _file(arguments: argparse.Namespace) -> Path:
 def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], ReadSummary]:
     """The groups that are most worth a label, best first, and what was refused of the file."""
     reader = read_groups(argparse.Namespace(**{**vars(arguments), "labels": None}))
-    summary, labelled, again = ReadSummary(reader.unit, reader.ledger, done="read"), 0, 0
+    summary, labelled, again = ReadSummary(reader, done="read"), 0, 0
     groups: dict[str, Mapping[str, Any]] = {}
     for number, group in watched(reader, arguments.file):
         try:
@@ -141,8 +141,7 @@ def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], Rea
             again += 1
         else:
             groups[str(group["group_id"])] = group
-    summary.say_refused()
-    reader.say(warn)
+    summary.say_read()
     if labelled:
         warn(f"{labelled} groups left out: they have labels")
     if again:

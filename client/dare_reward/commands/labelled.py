@@ -78,7 +78,7 @@ def read_labelled(
     """
     reader = reader or Reader(file, missing=missing, labels=labels, prompts=prompts)
     placed: list[Placed] = []
-    summary = ReadSummary(reader.unit, reader.ledger, done="read", tell=tell)
+    summary = ReadSummary(reader, done="read", tell=tell)
     for number_, item in watched(reader, file) if tell is warn else reader:
         if isinstance(item, RequestError):
             summary.refuse(number_, item, item)
@@ -88,8 +88,7 @@ def read_labelled(
     if is_run:
         placed = _last_steps(file, placed, reader, summary, tell)
     placed, prepared = _read(placed, reading, summary, reader.readings)
-    summary.say_refused()
-    reader.say(tell)
+    summary.say_read()
     if prepared is None:
         raise RequestError(f"{file}: no groups", code="empty")
     groups = [group for _, group in placed]

@@ -14,11 +14,11 @@ from dare_reward._version import __version__
 from dare_reward.analysis.shown import Shown
 from dare_reward.answers.rollouts import ANSWER_SPECS, Unanswered
 from dare_reward.errors import DareError, RequestError
-from dare_reward.files.content import open_records, run_log
+from dare_reward.files.content import open_records
 from dare_reward.files.output import text_file
 from dare_reward.files.reader import Reader
 from dare_reward.files.shapes import is_logged
-from dare_reward.ledger import Fate, Ledger
+from dare_reward.ledger import LOST, Fate, Ledger
 from dare_reward.options import OPTIONS
 from dare_reward.reply import Problem
 from dare_reward.report.book import RunBook
@@ -33,19 +33,16 @@ from .command import add_command
 from .labelled import evaluated, shown_verdict
 from .score import in_process, score_all
 from .shared_arguments import (
-    MISSING,
     add_file,
     add_method,
     check_out,
     chosen_params,
     read_groups,
     read_labels,
-    say_remedy,
-    unscored,
     warn,
     watched,
 )
-from .summary import MismatchedLabels, ReadSummary
+from .summary import MISSING, MismatchedLabels, ReadSummary, unscored
 
 
 def register(subparsers: Any) -> None:
@@ -174,20 +171,19 @@ def _scored(arguments: argparse.Namespace, ledger: Ledger, reader: Reader) -> It
     named = OPTIONS["shadow"].parse(arguments.shadow)
     shadow = named if arguments.method == VOTE or VOTE in named else (VOTE, *named)
     how: dict[str, Any] = {"shadow": shadow, "limits": UNLIMITED, "readings": reader.readings}
-    summary, lacking = ReadSummary(reader.unit, reader.ledger), list[Any]()
+    summary = ReadSummary(reader)
     for number, group, reply in score_all(reader, in_process(arguments.method, params, **how)):
         if isinstance(reply, DareError):
             summary.refuse(number, group, reply)
             continue
         if reply.error is not None and reply.error.code == MISSING:
-            lacking.append(group)
+            summary.lacking.append(group)
         scored = line(group, reply, asked=frozenset(ASKED))
         if scored["step"] is not None:  # of a run there is no verdict
             reader.forget()
         yield scored
-    summary.say_refused()
-    reader.say(warn)
-    say_remedy(arguments, lacking, reader)
+    summary.say_read()
+    summary.say_remedy(arguments)
     ledger.add(reader.ledger)
 
 
@@ -217,14 +213,12 @@ def _is_run(path: str) -> bool:
 
 def _run_lines(path: str, ledger: Ledger) -> Iterator[Mapping[str, Any]]:
     """The lines of a run log, counted."""
-    if is_segment(path):
-        yield from run_log(path, ledger)
-        return
     with closing(open_records(path)) as records:
         for number, value in records.items:
-            unread = isinstance(value, RequestError)
-            why = str(value) if unread else fault(value)
-            fate: Fate = "unreadable" if unread else "refused" if why else "read"
+            why = str(value) if isinstance(value, RequestError) else fault(value)
+            fate: Fate = "refused" if why else "read"
+            if isinstance(value, RequestError):
+                fate = next((f for f in LOST if f == value.code), "unreadable")
             ledger.count(fate, why and f"{records.unit} {number}: {why}")
             if not why:
                 yield value

@@ -28,7 +28,6 @@ from .shared_arguments import (
     check_out,
     chosen_params,
     read_groups,
-    say_remedy,
     warn,
     watched,
 )
@@ -84,26 +83,19 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.out:
             out = stack.enter_context(text_file(arguments.out, force=arguments.force))
         reader = read_groups(arguments)
-        summary, done = ReadSummary(reader.unit, reader.ledger), 0
+        summary, done = ReadSummary(reader), 0
         results = score_all(reader, ask)
-        for number, group, reply in results if tables and out.isatty() else watched(results, arguments.file):
-            if isinstance(reply, DareError):
-                summary.refuse(number, group, reply)
-                continue
-            summary.add_scored(number, group, reply)
+        for group, reply in summary.scored(results if tables and out.isatty() else watched(results, arguments.file)):
             done += 1
             if tables:
                 out.write(group_table(reply, top=10, on=screen) + "\n\n")
             else:
                 out.write(json.dumps(line(group, reply, asked=frozenset({"prompt"}))) + "\n")
-        summary.say_refused()
-        reader.say(warn)
+        summary.say_read()
         if summary.ledger.lost and not done:
             nothing = f"; {arguments.out} was not written" if arguments.out else ""
             raise RequestError(f"{arguments.file}: nothing could be scored{nothing}", code="empty")
-    summary.say()
-    say_remedy(arguments, summary.lacking, reader)
-    return summary.exit_code()
+    return summary.end(arguments)
 
 
 def scorer(arguments: argparse.Namespace, method: str, params: Mapping[str, Any], stack: ExitStack) -> Scorer:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,9 +18,7 @@ from dare_reward.files.output import check_free, opened
 from dare_reward.files.reader import Reader
 from dare_reward.methods import find, read_line, settle, specs
 from dare_reward.params import Spec
-from dare_reward.reply import Problem
 
-MISSING = "missing_entropy"
 SHORT = 64  # groups that are done before anybody would look at a bar
 T = TypeVar("T")
 
@@ -169,27 +166,6 @@ def bar(items: Iterable[T], *, total: int, unit: str, after: float = 0.0) -> Ite
     except ModuleNotFoundError:
         return items
     return iter(tqdm(items, total=total, unit=unit, delay=after, file=sys.stderr))
-
-
-def unscored(error: Problem) -> RequestError:
-    """Why a group was not scored, without the advice to somebody who writes requests."""
-    text = error.message.partition(" (rollouts ")[0] if error.code == MISSING else error.message
-    return RequestError(text, code=error.code)
-
-
-def say_remedy(arguments: argparse.Namespace, lacking: Sequence[Mapping[str, Any]], reader: Reader) -> None:
-    """Say what scores a command's groups that lack entropies: each way, and the command to copy."""
-    if not lacking:
-        return
-    command, rollouts = shlex.join(["dare-reward", *arguments.words]), [r for g in lacking for r in g["rollouts"]]
-    has_param = any(s.name == MISSING for s in specs(find(arguments.method)))
-    ways = [("by votes alone", "-p missing_entropy=frequency")] if has_param else []
-    if all(r.get("token_logprobs") for r in rollouts):
-        ways.append(("with entropies estimated from the log-probabilities", "--entropy logprob"))
-    if reader.notes.candidates >= len(lacking) or all(r.get("topk_logprobs") for r in rollouts):
-        ways.append(("with entropies estimated from the k largest", "--entropy topk --vocab-size N"))
-    for n, (how, flags) in enumerate(ways):
-        warn(f"{'or' if n else 'These rollouts have no entropies. Score them'} {how}:", f"  {command} {flags}")
 
 
 def warn(*lines: str) -> None:

@@ -2,40 +2,50 @@
 
 from __future__ import annotations
 
+import argparse
 import re
+import shlex
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from dare_reward.answers.classes import Labels
 
 from ..answers.rollouts import Unanswered
-from ..errors import RequestError
-from ..files.reader import fault_message
-from ..ledger import Fate, Ledger
-from ..reply import GroupReply
-from .shared_arguments import MISSING, unscored, warn
-from .tables import short_answer
+from ..errors import DareError, RequestError
+from ..files.reader import Reader, fault_message
+from ..ledger import Fate
+from ..methods import find, specs
+from ..reply import GroupReply, Problem
+from .shared_arguments import warn
+from .tables import counted, short_answer
+
+MISSING = "missing_entropy"
 
 KINDS = 10  # of mistakes, after which a file is given up
 
 
 class ReadSummary:
-    """Counts groups while a command works, says at its end what was refused and how much was read, and how to end.
+    """Counts groups while a command works, says at its end what was refused and how much was read, and how to end."""
 
-    ledger   where every group and line went
-    """
-
-    def __init__(self, unit: str, ledger: Ledger, *, done: str = "scored", tell: Callable[..., None] = warn) -> None:
-        """unit: what places are numbered by. ledger: the reader's. done: what becomes of a group. tell: of refusals."""
+    def __init__(self, reader: Reader, *, done: str = "scored", tell: Callable[..., None] = warn) -> None:
+        """done: what becomes of a group. tell: takes the lines on what is wrong with the file."""
         self._began = time.monotonic()
-        self.ledger = ledger
-        self._unit, self._tell = unit, tell
+        self._reader, self.ledger, self._tell = reader, reader.ledger, tell
         self._kinds: dict[str, tuple[str, int]] = {}  # of mistakes: the first with its place, and how many
         self._seen, self._groups = Unanswered(), 0
         self._done = done
         self._missed = 0
         self.lacking: list[Mapping[str, Any]] = []  # groups that were not scored for want of entropies
+
+    def scored(self, results: Iterable[tuple[int, Any, Any]]) -> Iterator[tuple[Mapping[str, Any], GroupReply]]:
+        """Each group with its reply, counted; of what has an error in place of a reply, only the count."""
+        for place, group, reply in results:
+            if isinstance(reply, DareError):
+                self.refuse(place, group, reply)
+            else:
+                self.add_scored(place, group, reply)
+                yield group, reply
 
     def add(self, group: Mapping[str, Any], no_answer: Mapping[str, int] | None) -> None:
         """Count a group that was read, with the reasons of its rollouts without an answer."""
@@ -58,9 +68,9 @@ class ReadSummary:
         text = fault_message(error)
         kind = re.sub(r"\d+", "#", text)
         if kind not in self._kinds and len(self._kinds) == KINDS:
-            self.say_refused()
+            self._say_refused()
             raise RequestError(f"more than {KINDS} kinds of mistakes: is this a file of rollouts?", code="file")
-        first, count = self._kinds.get(kind, (f"{self._unit} {place}: {text}", 0))
+        first, count = self._kinds.get(kind, (f"{self._reader.unit} {place}: {text}", 0))
         self._kinds[kind] = first, count + 1
         if isinstance(item, Mapping):  # the reader has counted what it refused itself
             self._missed += 1
@@ -71,24 +81,48 @@ class ReadSummary:
         self.ledger.count("read", records=-groups)
         self.ledger.count(fate, why, groups)
 
-    def say_refused(self) -> None:
+    def _say_refused(self) -> None:
         """Print a line for each kind of mistake, with its first place."""
         for first, count in self._kinds.values():
             self._tell(first + (f" ({count - 1:,} more like this)" if count > 1 else ""))
+
+    def say_read(self) -> None:
+        """Print what is wrong with the file, and what its reader took for what."""
+        self._say_refused()
+        self._reader.say(self._tell)
 
     def say(self) -> None:
         """Print the last line; before it a warning, if more than half of the rollouts have no answer."""
         seen, seconds = self._seen, time.monotonic() - self._began
         if seen.most:
             warn(f"WARNING: {seen}. Their reward is 0, whatever they say. Look at one of the texts.")
-        count = self._groups + self._missed
-        parts = [f"{count:,} {'group' if count == 1 else 'groups'}"]
+        parts = [counted(self._groups + self._missed, "group")]
         if self._missed:
             parts.append(f"{self._missed:,} of them not {self._done}")
         if self._groups:
-            parts.append(f"{seen.rollouts:,} {'rollout' if seen.rollouts == 1 else 'rollouts'}")
-            parts.append(f"{seen.count:,} without an answer{seen.why}")
+            parts += [counted(seen.rollouts, "rollout"), f"{seen.count:,} without an answer{seen.why}"]
         warn(", ".join([*parts, f"{seconds:.1f} s"]))
+
+    def say_remedy(self, arguments: argparse.Namespace) -> None:
+        """Say what scores the groups that lack entropies: each way, and the command to copy."""
+        if not self.lacking:
+            return
+        command = shlex.join(["dare-reward", *arguments.words])
+        rollouts = [r for g in self.lacking for r in g["rollouts"]]
+        has_param = any(s.name == MISSING for s in specs(find(arguments.method)))
+        ways = [("by votes alone", "-p missing_entropy=frequency")] if has_param else []
+        if all(r.get("token_logprobs") for r in rollouts):
+            ways.append(("with entropies estimated from the log-probabilities", "--entropy logprob"))
+        if self._reader.notes.candidates >= len(self.lacking) or all(r.get("topk_logprobs") for r in rollouts):
+            ways.append(("with entropies estimated from the k largest", "--entropy topk --vocab-size N"))
+        for n, (how, flags) in enumerate(ways):
+            warn(f"{'or' if n else 'These rollouts have no entropies. Score them'} {how}:", f"  {command} {flags}")
+
+    def end(self, arguments: argparse.Namespace) -> int:
+        """Print how much was scored and what scores the rest; the exit code."""
+        self.say()
+        self.say_remedy(arguments)
+        return self.exit_code()
 
     def exit_code(self, decided: int = 0, *, refused: int = 1) -> int:
         """`refused` if anything was refused or unreadable, else what the command decided.
@@ -96,6 +130,12 @@ class ReadSummary:
         A command whose 1 means something else has another `refused`.
         """
         return refused if self.ledger.lost else decided
+
+
+def unscored(error: Problem) -> RequestError:
+    """Why a group was not scored, without the advice to somebody who writes requests."""
+    text = error.message.partition(" (rollouts ")[0] if error.code == MISSING else error.message
+    return RequestError(text, code=error.code)
 
 
 LEAST = 8  # prompts with labels and answers of which none are equal

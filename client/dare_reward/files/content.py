@@ -63,22 +63,15 @@ def open_records(path: str) -> FileRecords:
         return FileRecords(unit, _whole(items, path), stack.pop_all().close)
 
 
-def run_log(path: str, ledger: Ledger) -> Iterator[dict[str, Any]]:
-    """The lines of a run log, whose files are inputs of the command that reads them."""
-    for file in segments(path):
-        opened(file)
-    return read_run(path, ledger)
-
-
 def _logged(path: str) -> Iterator[tuple[int, Any]]:
     """The lines of a run log, and at the end what could not be read of it."""
-    ledger, number = Ledger(), 0
-    for line in run_log(path, ledger):
-        number += 1
-        yield number, line
+    for file in segments(path):
+        opened(file)
+    ledger = Ledger()
+    yield from enumerate(read_run(path, ledger), 1)
     for fate in LOST:
         for _ in range(ledger[fate]):  # each is one more record that is not there
-            yield number + 1, RequestError(ledger.entries[fate].first, code=fate)
+            yield ledger["read"] + 1, RequestError(ledger.entries[fate].first, code=fate)
 
 
 def line_count(path: str) -> int:
