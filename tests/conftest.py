@@ -1,6 +1,6 @@
 """Settings of all tests, and groups that carry every input, so that tests can run over all methods."""
 
-import importlib
+import importlib.util
 import os
 import sys
 import tomllib
@@ -20,6 +20,13 @@ from dare_reward.cli import main
 # A deadline per example measures the machine's other work; what must be quick has a test of its own.
 settings.register_profile("default", deadline=None)
 settings.load_profile("default")
+
+# No test asks a foreign host: an HTTP client that reads all authorities of the world takes 24 ms to make, and the tests
+# and their processes make thousands of them.
+os.environ.setdefault("SSL_CERT_DIR", str(Path(__file__).parent))
+# httpcore looks for it at each request, and a module that is not there is searched in every folder each time.
+if importlib.util.find_spec("sniffio") is None:
+    sys.modules["sniffio"] = None
 
 registry = importlib.import_module("dare_reward.methods")  # the package has a function of this name
 
