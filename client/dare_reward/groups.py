@@ -203,10 +203,10 @@ class Groups:
 
     def first_max(self, values_A: NDArray[Any]) -> Bools:
         """True for the first answer of each group that has the group's greatest value."""
-        best = values_A == self.max_by_group(values_A)[self.group_A]
-        out = np.zeros(len(values_A), bool)
-        _, first = np.unique(self.group_A[best], return_index=True)
-        out[np.flatnonzero(best)[first]] = True
+        best = np.flatnonzero(values_A == self.max_by_group(values_A)[self.group_A])
+        own, first, out = self.group_A[best], np.ones(len(best), bool), np.zeros(len(values_A), bool)
+        first[1:] = own[1:] != own[:-1]
+        out[best[first]] = True
         return out
 
     def spread(self, values_A: NDArray[Any], *, fill: float = 0.0) -> NDArray[Any]:

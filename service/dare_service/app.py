@@ -172,12 +172,12 @@ async def reward(request: Request) -> Response:
 async def _grouped(request: Request, state: State, body: bytearray, kind: Form, received: float) -> Response:
     """Whole groups, scored on a thread; the header Server-Timing says how long each part took."""
     notes, metrics = request.scope["state"], state.metrics
-    key = request.headers.get("idempotency-key", "")[:128]
-    call = ReceivedRequest(body, kind, query(request), notes["request_id"], recorded(request), key)
+    asked, key = query(request.scope["query_string"]), request.headers.get("idempotency-key", "")[:128]
+    call = ReceivedRequest(body, kind, asked, notes["request_id"], recorded(request), key)
     scored = partial(score_request, state.settings, state.recorder, call)
-    outcome = await unless_gone(state.workers.groups, scored, request.receive)
-    metrics.bytes.labels(kind.name).observe(len(body))
-    metrics.decode_seconds.labels(kind.name).observe(outcome.decode_ms / 1e3)
+    outcome = await unless_gone(state.workers.groups, scored, request)
+    metrics.of(metrics.bytes, kind.name).observe(len(body))
+    metrics.of(metrics.decode_seconds, kind.name).observe(outcome.decode_ms / 1e3)
     metrics.estimate_seconds.observe(outcome.estimate_ms / 1e3)
     metrics.observe_groups(outcome.reply)
     notes["notes"].update(outcome.notes)
@@ -189,8 +189,9 @@ async def _grouped(request: Request, state: State, body: bytearray, kind: Form, 
 
 
 def _admit(request: Request, state: State) -> None:
-    authorise(request, state.settings)
-    if not state.settings.tokens and has_token(request):
+    if state.settings.tokens:
+        authorise(request, state.settings)
+    elif has_token(request):
         state.runs.warn(
             "", "token_ignored", "a client sent a token, but this service has none: set DARE_TOKEN to use it"
         )

@@ -9,10 +9,10 @@ against the limits and reserves nothing: a client that states 128 MiB and sends 
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any, Self, TypeVar
 
 from fastapi import Request
@@ -30,6 +30,7 @@ Receive = Callable[[], Awaitable[Any]]
 Watch = Callable[[], None]
 
 ARRIVED = "dare.arrived"  # the extension of a server that knows whether it has the whole body
+ENDED = "dare.ended"  # that tells of the connection's end
 INLINE_BYTES = 8 << 10  # of one rollout, whose answer is then read on the event loop: 3 ms at most
 RESERVE = 64 << 10  # a single rollout with its text: such posts are let in however much else is held
 
@@ -166,9 +167,9 @@ def _too_large(kind: Form) -> RefusalError:
 # --- the URL ----------------------------------------------------------------------------------------------------------
 
 
-def query(request: Request) -> dict[str, str]:
+@lru_cache(64)  # a trainer posts to one URL
+def query(raw: bytes) -> Mapping[str, str]:
     """The query string of a grouped request."""
-    raw = request.scope["query_string"]
     out = query_texts(raw.decode("latin-1")) if raw else {}
     if out.get("detail", "full") not in {"full", "rewards"}:
         raise RequestError("must be full or rewards", loc=("query", "detail"), code="value")
@@ -215,32 +216,63 @@ async def run(executor: Executor, work: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(executor, work)
 
 
-async def unless_gone(executor: Executor, work: Callable[[Watch], T], receive: Receive) -> T:
+async def unless_gone(executor: Executor, work: Callable[[Watch], T], request: Request) -> T:
     """`work(watch)` on a thread, or Disconnected as soon as the client is gone.
 
-    Work that has not begun then never does; what runs ends where it calls `watch`, which raises.
+    Work that has not begun then never does; what runs ends where it calls `watch`, which raises. `asyncio.wrap_future`
+    and `asyncio.wait` would do the same; their checks and locks cost a small group as much as its rewards do.
     """
-    gone = threading.Event()
+    loop, gone = asyncio.get_running_loop(), list[None]()
+    result: asyncio.Future[T] = loop.create_future()
 
     def watch() -> None:
-        if gone.is_set():
+        if gone:
             raise Disconnected
 
-    begun = executor.submit(work, watch)
-    result = asyncio.wrap_future(begun)
-    client = asyncio.ensure_future(until_gone(receive))
-    try:
-        await asyncio.wait((result, client), return_when=asyncio.FIRST_COMPLETED)
-        if not result.done():
-            raise Disconnected
-        return result.result()
-    finally:
-        gone.set()
-        begun.cancel()
+    def leave() -> None:
+        gone.append(None)
         result.cancel()
-        client.cancel()
+
+    def settle(tell: Callable[[], None]) -> None:
+        if not result.done():
+            tell()
+
+    def working() -> None:
+        try:
+            tell = partial(result.set_result, work(watch))
+        except BaseException as error:  # noqa: BLE001  (it is raised where the result is awaited)
+            tell = partial(result.set_exception, error)
+        loop.call_soon_threadsafe(settle, tell)
+
+    begun = executor.submit(working)
+    connection = request.scope.get("extensions", {}).get(ENDED) or Receiving(request.receive)
+    connection.watch(leave)
+    try:
+        return await result
+    except asyncio.CancelledError:
+        if gone:
+            raise Disconnected from None
+        raise
+    finally:
+        gone.append(None)
+        begun.cancel()
+        connection.watch(None)
 
 
-async def until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+class Receiving:
+    """Where the server does not tell of a connection's end: ASGI tells it a few turns later."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._task: asyncio.Task[None] | None = None
+
+    def watch(self, ended: Callable[[], None] | None) -> None:
+        """Call `ended` when the client is gone; None: nobody wants to know any more."""
+        if self._task is not None:
+            self._task.cancel()
+        self._task = None if ended is None else asyncio.ensure_future(self._wait(ended))
+
+    async def _wait(self, ended: Callable[[], None]) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        ended()

@@ -7,7 +7,6 @@ import random
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -43,8 +42,6 @@ class Observe:
         self.hosts = hosts
         self.metrics = metrics
         self.routes = routes
-        # Looking up a metric by its labels costs more than counting does.
-        self.counters = cache(lambda *key: (metrics.requests.labels(*key), metrics.seconds.labels(key[0])))
         for route, code in product((*sorted(routes), "other"), CODES):
             metrics.requests.labels(route, code)
 
@@ -109,9 +106,9 @@ class _Exchange:
         seconds = time.perf_counter() - self.started
         path = self.scope["path"]
         route = path if path in self.outer.routes else "other"
-        requests, durations = self.outer.counters(route, self.status)
-        requests.inc()
-        durations.observe(seconds)
+        metrics = self.outer.metrics
+        metrics.of(metrics.requests, route, self.status).inc()
+        metrics.of(metrics.seconds, route).observe(seconds)
         level = self.level(path)
         if logger.isEnabledFor(level):
             fields = {"request_id": self.id, "method": self.scope["method"], "route": route, "status": self.status}

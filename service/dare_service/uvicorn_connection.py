@@ -13,16 +13,14 @@ import random
 import socket
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from .body import ARRIVED
+from .body import ARRIVED, ENDED
 from .problems import REASON, response
 from .settings import Settings
-
-ENDED: Final = "dare.ended"  # the extension that tells of the connection's end
 
 
 def notice_the_dead(listener: socket.socket, *, within: int = 25) -> None:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+from fastapi import Request
 from pydantic_core import to_json
 
 from dare_reward import estimate
@@ -104,7 +105,7 @@ async def test_what_has_not_begun_when_its_client_leaves_never_does():
         blocking = threading.Event()
         executor.submit(blocking.wait)
         with pytest.raises(Disconnected):
-            await unless_gone(executor, begun.append, gone)
+            await unless_gone(executor, begun.append, Request({"type": "http"}, gone))
         blocking.set()
     assert begun == []
 

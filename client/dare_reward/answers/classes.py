@@ -68,7 +68,8 @@ def classes_of(
     """
     known = {} if known is None else known
     spellings: dict[Key, list[str]] = {}
-    for raw in dict.fromkeys(raws):
+    distinct = dict.fromkeys(raws)
+    for raw in distinct:
         if raw is None:
             continue
         if raw not in known:
@@ -76,11 +77,13 @@ def classes_of(
             after_each()
         if (key := known[raw]) is not None:
             spellings.setdefault(key, []).append(raw)
-    if any(key.tag for key in spellings):
+    apart: tuple[tuple[int, int], ...] = ()
+    if [key for key in spellings if key.tag]:
         spellings = _joined(spellings)
-    place: dict[str | None, int] = {raw: n for n, same in enumerate(spellings.values()) for raw in same}
+        apart = _apart(list(spellings))
+    place = dict.fromkeys(distinct, -1) | {raw: n for n, same in enumerate(spellings.values()) for raw in same}
     answers = tuple([same[0] if len(same) == 1 else min(same, key=_plainness) for same in spellings.values()])
-    return Classes(tuple([place.get(raw, -1) for raw in raws]), answers, tuple(spellings), _apart(list(spellings)))
+    return Classes(tuple(map(place.__getitem__, raws)), answers, tuple(spellings), apart)
 
 
 def _joined(spellings: Mapping[Key, Sequence[str]]) -> dict[Key, list[str]]:
@@ -95,9 +98,8 @@ def _joined(spellings: Mapping[Key, Sequence[str]]) -> dict[Key, list[str]]:
 def _apart(homes: Sequence[Key]) -> tuple[tuple[int, int], ...]:
     """The pairs of homes that differ in their tags alone."""
     seen: dict[tuple[str, str], list[int]] = {}
-    if any(home.tag for home in homes):
-        for n, home in enumerate(homes):
-            seen.setdefault((home.kind, home.value), []).append(n)
+    for n, home in enumerate(homes):
+        seen.setdefault((home.kind, home.value), []).append(n)
     return tuple(pair for same in seen.values() for pair in pairwise(same))
 
 

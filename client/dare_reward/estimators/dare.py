@@ -237,7 +237,7 @@ def distribution(
     value_R, imputed_P, errors = _fill(groups, "answer_logprob" if likely else "mean_entropy", missing_entropy)
     lacking_P: Bools = groups.sum_rollouts(groups.valid_R & np.isnan(value_R)) > 0
     unknown_A = lacking_P[groups.group_A]
-    value_R = np.nan_to_num(value_R, nan=0.0)
+    value_R = np.where(np.isnan(value_R), 0.0, value_R)
     mean_A = groups.sum_by_answer(1 - np.exp(value_R) if likely else value_R) / n_A
     # Equally sure of every answer where entropies are missing: all confidences are 1, votes alone count.
     u_A = np.where(unknown_A, 0.0, np.maximum(mean_A, u_floor))

@@ -95,12 +95,13 @@ class RunRecord:
     @property
     def weight(self) -> int:
         """About as many bytes as it holds while it waits."""
-        rollouts = [r for g in self.groups for r in g["rollouts"]]
-        texts = sum([len(r.get("text") or "") for r in rollouts]) if "texts" in self.asked else 0
+        rollouts = [g["rollouts"] for g in self.groups]
+        count = sum(map(len, rollouts))
+        texts = sum([len(r.get("text") or "") for own in rollouts for r in own]) if "texts" in self.asked else 0
         prompts = sum([len(g.get("prompt") or "") for g in self.groups])
         tokens = 0 if self.tokens is None else self.tokens.values.nbytes
         answers = sum([len(s.answer) for reply in self.replies for s in reply.support or ()])
-        return 512 * len(rollouts) + texts + prompts + tokens + answers + sum(map(len, self.encoded or ()))
+        return 512 * count + texts + prompts + tokens + answers + sum(map(len, self.encoded or ()))
 
 
 def of_scored(

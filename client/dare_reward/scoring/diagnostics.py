@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import accumulate, pairwise
 from math import comb
 from typing import Any
 
@@ -80,8 +81,9 @@ def entropy_flags(groups: Groups) -> tuple[Bools, Bools]:
     A group that lacks the entropy of an answered rollout is called neither.
     """
     entropy_R = groups.column("mean_entropy")
-    whole_P = groups.sum_rollouts(groups.valid_R & np.isnan(entropy_R)) == 0
-    mean_A = groups.sum_by_answer(np.nan_to_num(entropy_R, nan=0.0)) / groups.votes_A
+    missing_R = np.isnan(entropy_R)
+    whole_P = groups.sum_rollouts(groups.valid_R & missing_R) == 0
+    mean_A = groups.sum_by_answer(np.where(missing_R, 0.0, entropy_R)) / groups.votes_A
     low_P: Bools = whole_P & (groups.sum_by_group(mean_A < LOW_ENTROPY) > 0)
     high_P: Bools = whole_P & (groups.sum_by_group(mean_A > 1) > 0)
     return low_P, high_P
@@ -118,9 +120,9 @@ def leader_probability(leader: int, runner_up: int) -> float:
 
 def leader_probabilities(groups: Groups) -> list[float | None]:
     """`leader_probability` of each group; None where nobody answers."""
-    votes, starts = groups.votes_A.astype(np.int64).tolist(), offsets(groups.support_P).tolist()
+    votes = groups.votes_A.astype(np.int64).tolist()
     out: list[float | None] = []
-    for p in range(len(groups.sizes_P)):
-        top = sorted(votes[starts[p] : starts[p + 1]], reverse=True)
+    for begin, end in pairwise((0, *accumulate(groups.support_P.tolist()))):
+        top = sorted(votes[begin:end], reverse=True)
         out.append(leader_probability(top[0], top[1] if len(top) > 1 else 0) if top else None)
     return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, compress, pairwise
+from itertools import accumulate, compress, pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -199,7 +199,8 @@ def _support(prepared: Prepared, result: Estimate) -> list[Support]:
     columns = _numbers(np.array([result.support_A.get(name, nothing) for name in SUPPORT_COLUMNS], np.float64))
     counts = groups.votes_A.astype(int).tolist()
     kept = result.support_A["kept"].tolist()
-    return [*map(Support, groups.text_A, prepared.keys_A, counts, *columns, kept)]
+    rows = zip(groups.text_A, prepared.keys_A, counts, *columns, kept, strict=True)
+    return [*map(tuple.__new__, repeat(Support), rows)]  # what Support(*row) does, without a call for each
 
 
 def _numbers(column: NDArray[Any]) -> list[Any]:
@@ -231,8 +232,8 @@ def _flags(prepared: Prepared, own: Mapping[str, Bools], rewards_R: Floats) -> l
         "partial": prepared.partial_P,
         "neutral": prepared.neutral_P,
     }
+    names, at = [*common, *own], np.array([*common.values(), *own.values()]).nonzero()
     out: list[tuple[str, ...]] = [()] * len(groups.sizes_P)
-    for name, at_P in {**common, **own}.items():
-        for p in np.flatnonzero(at_P).tolist():
-            out[p] = (*out[p], name)
+    for n, p in zip(*(places.tolist() for places in at), strict=True):
+        out[p] = (*out[p], names[n])
     return out

@@ -363,13 +363,14 @@ def _check_contents(table: Table, limits: Limits, where: Where) -> None:
         if (column := table.columns.get(key)) is None:
             continue
         field = ROLLOUT_FIELDS[key]
-        if field.type == "object":
-            column = [{} if isinstance(x, Mapping) else x for x in column]
-        elif key == "answer" and {int, float} & {*map(type, column)} and isinstance(table.columns, dict):
-            column = table.columns[key] = [number_text(x) if _is_finite(x) else x for x in column]
-        elif key == "text" and {list, tuple} & {*map(type, column)} and isinstance(table.columns, dict):
-            column = table.columns[key] = [_spoken(x, (*where(i), key)) for i, x in enumerate(column)]
-        check_types(field, column, types, where)
+        if not (found := set(map(type, column))) <= types:
+            if field.type == "object":
+                column = [{} if isinstance(x, Mapping) else x for x in column]
+            elif key == "answer" and {int, float} & found and isinstance(table.columns, dict):
+                column = table.columns[key] = [number_text(x) if _is_finite(x) else x for x in column]
+            elif key == "text" and {list, tuple} & found and isinstance(table.columns, dict):
+                column = table.columns[key] = [_spoken(x, (*where(i), key)) for i, x in enumerate(column)]
+            check_types(field, column, types, where)
         if field.type == "text" and max(map(len, filter(None, column)), default=0) > limits.text:
             long = next(i for i, x in enumerate(column) if x is not None and len(x) > limits.text)
             limits.check("text", len(column[long]), (*where(long), key))

@@ -13,7 +13,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -43,8 +43,10 @@ from dare_reward.scoring.request import Effort
 from dare_reward.scoring.score import LABEL_CONFLICT, score
 
 from ..body import (
+    ENDED,
     INLINE_BYTES,
     Disconnected,
+    Receiving,
     Watch,
     Workers,
     address,
@@ -52,7 +54,6 @@ from ..body import (
     recorded,
     run,
     unless_gone,
-    until_gone,
 )
 from ..json_body import check_json, read_json
 from ..log import Runs, logger
@@ -60,7 +61,6 @@ from ..metrics import Metrics
 from ..problems import RefusalError
 from ..run_recorder import RunRecorder
 from ..settings import Settings
-from ..uvicorn_connection import ENDED
 from .join import Held, Join, JoiningGroup, WaitingClient
 from .response_start import response_start
 from .url_options import run_of, size_of_group
@@ -140,7 +140,7 @@ class OpenRLHF:
                     found = self._outcomes(question, rollouts, effort, size=size, logged=question.recorded)
                     return _dump(question.run, found)
 
-                content = await unless_gone(self._workers.groups, work, request.receive)
+                content = await unless_gone(self._workers.groups, work, request)
         warning = self._runs.warning(question.name)
         return Response(content, media_type="application/json", headers={"Dare-Warning": warning} if warning else None)
 
@@ -172,7 +172,7 @@ class OpenRLHF:
         if short is not None and len(short[0]) == 1:
             return [self._rollout(asked, 0, *short[0][0])], short[1]
         workers = self._workers.joins if len(body) <= ONE_ROLLOUT else self._workers.groups
-        return await unless_gone(workers, work, request.receive)
+        return await unless_gone(workers, work, request)
 
     def _rollout(self, asked: RunSettings, i: int, query: str, prompt: str, value: Any) -> PostedRollout:
         limits, logged = self._settings.limits, self._settings.logged_texts
@@ -215,7 +215,7 @@ class OpenRLHF:
         request.scope["state"]["notes"]["joined"] = True
         key, client = (question.run.said, rollout.prompt), WaitingClient()
         weight = sum(len(text or "") for text in (rollout.entry["answer"], rollout.entry.get("text"), rollout.asked))
-        connection = request.scope.get("extensions", {}).get(ENDED) or _Receiving(request)
+        connection = request.scope.get("extensions", {}).get(ENDED) or Receiving(request.receive)
         connection.watch(client.end)
         try:
             waiting = (question, rollout)
@@ -323,19 +323,6 @@ class OpenRLHF:
 
 def _host(request: Request) -> str:
     return f"@{request.client.host if request.client else ''}"
-
-
-class _Receiving:
-    """Where the server does not tell of a connection's end: ASGI tells it a few turns later."""
-
-    def __init__(self, request: Request) -> None:
-        self._task = asyncio.ensure_future(until_gone(request.receive))
-
-    def watch(self, ended: Callable[[], None] | None) -> None:
-        if ended is None:
-            self._task.cancel()
-        else:
-            self._task.add_done_callback(lambda task: None if task.cancelled() else ended())
 
 
 def _rows(body: bytes | bytearray, settings: Settings) -> tuple[list[tuple[str, str, Any]], list[str]]:
