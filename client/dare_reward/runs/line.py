@@ -72,7 +72,7 @@ class RunRecord:
     groups      as they were sent, at least what a line holds of them
     replies     of these groups
     columns     numbers of rollouts: as they were sent, in arrays, or as they follow from token arrays
-    answers_R   what was read of each rollout's text; None: the replies have it
+    answers_R   what was read of each rollout's text; None: the replies have it; empty where all were sent with answers
     correct_R   1 right, 0 wrong, NaN unknown; None: nobody has graded them yet
     tokens      entropies of the generated tokens, if asked for
     encoded     the replies as JSON objects, where they have been written already, without token masks
@@ -125,7 +125,7 @@ def of_scored(
         groups if light else [_stripped(g, asked, keys) for g in groups],
         replies,
         _numbers(arrays.columns),
-        [text_A[a] for a in arrays.answer_R.tolist()],
+        [] if "answer" in keys else [text_A[a] for a in arrays.answer_R.tolist()],
         scored.correct_R,
         asked,
         _tokens(arrays.sizes_P.tolist(), arrays.columns, asked) if "token_entropies" in asked else None,
