@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
@@ -29,6 +29,8 @@ Tone = Literal["main", "other", "good", "bad", "warn", "quiet"]
 MAJORITY: Final = "majority_ratio"  # the one number of a group by which others are told apart and sorted
 EQUAL: Final = 1e-12  # rewards whose standard deviation is at most this are equal
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+OF_ROLLOUT: Final = frozenset({"trained", "mean_entropy", "num_tokens", "correct", "finish_reason"})
+OF_REPLY: Final = ("valid", "keep", "rewards")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,27 +74,22 @@ class Columns:
 def columns_of(lines: Sequence[Line]) -> Columns:
     """The columns of scored groups, each with its reply. What does not have an entry for each rollout is not known."""
     replies = [line.get("reply") or NOTHING for line in lines]
-    rollouts = [line.get("rollouts") or () for line in lines]
-    names = [frozenset[str]().union(*of_group) for of_group in rollouts]
     sizes = [len(reply.get("valid") or ()) for reply in replies]
 
-    said = {name: [reply.get(name) or () for reply in replies] for name in ("valid", "keep", "rewards")}
-    sent = {
-        name: [
-            [r.get(name) for r in of_group] if name in told else []
-            for of_group, told in zip(rollouts, names, strict=True)
-        ]
-        for name in ("trained", "mean_entropy", "num_tokens", "correct", "finish_reason")
-    }
-    ends = {"finish_reason": [_cut_off(of_group) for of_group in sent["finish_reason"]]}
-    rows = said | sent | ends | {"agrees": [_agreement(reply) for reply in replies]}
-    whole = {  # what has not one entry for each rollout of its group is not known
-        name: [row if len(row) == size else (None,) * size for row, size in zip(of_name, sizes, strict=True)]
-        for name, of_name in rows.items()
-        if any(of_name)
-    }
-    found = {name: np.array([*chain.from_iterable(of_name)], np.float64) for name, of_name in whole.items()}
-    column = dict.fromkeys(rows, np.full(sum(sizes), np.nan)) | found
+    def known(rows: Iterable[Sequence[Any]], without: Any = None) -> list[Any]:
+        """One entry for each rollout of all groups; `without` where a group has not one for each of its own."""
+        pairs = zip(rows, sizes, strict=True)
+        return [*chain.from_iterable([row if len(row) == size else (without,) * size for row, size in pairs])]
+
+    sent = known([line.get("rollouts") or () for line in lines], NOTHING)
+    rows = {name: [rollout.get(name) for rollout in sent] for name in {*chain.from_iterable(sent)} & OF_ROLLOUT}
+    rows |= {name: known([reply.get(name) or () for reply in replies]) for name in OF_REPLY}
+    rows["agrees"] = known([_agreement(reply) for reply in replies])
+    if "finish_reason" in rows:
+        ends = iter(rows["finish_reason"])
+        rows["finish_reason"] = known([_cut_off([*islice(ends, size)]) for size in sizes])
+    nowhere = dict.fromkeys((*OF_ROLLOUT, *OF_REPLY), np.full(sum(sizes), np.nan))
+    column = nowhere | {name: np.array(values, np.float64) for name, values in rows.items()}
     return Columns(
         sizes_P=np.array(sizes, np.int64),
         group_R=np.repeat(np.arange(len(sizes)), sizes),
