@@ -19,7 +19,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -56,13 +56,24 @@ def output(command: str, address: str) -> str:
     """What `command` prints, with the documents' address in it."""
     if command.startswith(OWN):
         return table(command.removeprefix(OWN))
+    command = command.replace(ADDRESS, address)
+    first, *filters = command.split(" | ") if command.startswith("dare-reward") else (command,)
+    found = shell(first)
+    if filters:
+        found = shell(" | ".join(filters), given=found)
+    return CLOSING.sub("", found).rstrip().replace(address, ADDRESS)
+
+
+@cache
+def shell(command: str, given: str | None = None) -> str:
+    """What bash prints; several documents show parts of one command's output, and it runs once."""
     own = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "100"}
     environment = {k: v for k, v in os.environ.items() if not k.startswith("DARE_")} | own
-    real = ["bash", "-c", f"exec 2>&1\n{command.replace(ADDRESS, address)}"]
-    found = subprocess.run(real, cwd=ROOT, env=environment, check=False, text=True, stdout=subprocess.PIPE)
+    real = ["bash", "-c", f"exec 2>&1\n{command}"]
+    found = subprocess.run(real, cwd=ROOT, env=environment, check=False, text=True, input=given, stdout=subprocess.PIPE)
     if found.returncode and "--table" in command:
         raise SystemExit(f"{command} failed:\n{found.stdout}")
-    return CLOSING.sub("", found.stdout).rstrip().replace(address, ADDRESS)
+    return found.stdout
 
 
 def renew(text: str, address: str) -> str:

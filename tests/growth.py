@@ -54,9 +54,10 @@ def assert_linear(read: Callable[[str], object], text: Callable[[int], str], siz
     read(short)  # loads what is loaded once
 
     def share(cost_long: float, cost_short: float, cost_scan: float) -> float:
+        cost_scan *= FACTOR
         return cost_long / min(GROWTH * cost_short + cost_scan, SCANS * cost_scan)
 
-    _assert_within(share, what, long=lambda: read(long), short=lambda: read(short), scan=lambda: scan(long))
+    _assert_within(share, what, long=lambda: read(long), short=lambda: read(short), scan=lambda: scan(short))
 
 
 def assert_proportional(work: Callable[[T], object], made: Callable[[int], T], size: int, what: object = "") -> None:

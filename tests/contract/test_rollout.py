@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from recorded import compare_or_record
+from rows import each
 from stack_samples import (
     GeneratorOutput,
     RewardInput,
@@ -69,8 +70,8 @@ MASKS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("field", ["logprobs", "token_entropies", "token_self_certainty"])
-@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+@each("field", ["logprobs", "token_entropies", "token_self_certainty"])
+@each("mask", MASKS.values())
 def test_a_mask_is_read_in_every_form(mask, field):
     numbers = [9.0, 0.2, 0.4, 8.0]
     numbers = [-x for x in numbers] if field == "logprobs" else numbers
@@ -141,9 +142,9 @@ def told(logprobs, answers="4454"):
     return [{"text": f"\\boxed{{{a}}}", "logprobs": p} for a, p in zip(answers, logprobs, strict=True)]
 
 
-@pytest.mark.parametrize("hole", [NAN, None, float("-inf"), -9999.0, -9999, 0.5, float("inf"), -1e30])
-@pytest.mark.parametrize("field", ["logprobs", "token_entropies"])
-@pytest.mark.parametrize("method", ["dare", "ttrl", "empo"])
+@each("hole", [NAN, None, float("-inf"), -9999.0, -9999, 0.5, float("inf"), -1e30])
+@each("field", ["logprobs", "token_entropies"])
+@each("method", ["dare", "ttrl", "empo"])
 def test_a_token_without_a_number_is_masked(method, field, hole):
     sign = 1 if field == "logprobs" else -1
     hole = -5.0 if hole == 0.5 and field == "token_entropies" else hole

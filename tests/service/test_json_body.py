@@ -4,6 +4,7 @@ import json
 
 import pytest
 from refusals import refusal
+from rows import each
 
 import dare_reward
 from dare_reward.errors import RequestError
@@ -86,8 +87,8 @@ def test_colons_elsewhere_are_no_keys(service, body):
     assert service.post(body).status_code == 200
 
 
-@pytest.mark.parametrize("odd", [b"true", b"1", b"null", b'"x"', b"[]", b"[1]", b'["a", {}]', b'{"a": 1}'])
-@pytest.mark.parametrize("key", [b'"params"', b'"groups"', b'"rollouts"', b'"meta"'])
+@each("odd", [b"true", b"1", b"null", b'"x"', b"[]", b"[1]", b'["a", {}]', b'{"a": 1}'])
+@each("key", [b'"params"', b'"groups"', b'"rollouts"', b'"meta"'])
 def test_what_is_of_another_type_is_refused_by_its_own_name(service, key, odd):
     bodies = {b'"groups"': b'{"groups": %b}' % odd, b'"rollouts"': b'{"groups": [{"rollouts": %b}]}' % odd}
     body = bodies.get(key, b"{%b: %b, %b" % (key, odd, GOOD[1:]))

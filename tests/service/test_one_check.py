@@ -7,6 +7,7 @@ import pytest
 from described import description
 from pydantic import TypeAdapter, ValidationError
 from refusals import refusal
+from rows import each
 
 from dare_reward.inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS
 from dare_reward.scoring.request import prepare
@@ -25,7 +26,7 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES, ids="-".join)
+@each("place", PLACES)
 def test_what_the_schema_forbids_is_refused_where_it_stands(place):
     refused = 0
     for value in VALUES:
@@ -45,8 +46,8 @@ def test_a_group_or_a_rollout_that_is_no_object_is_refused(value):
         assert refusal(prepare, groups).loc == loc
 
 
-@pytest.mark.parametrize("depth", [150, 1000, 1020, 2000])
-@pytest.mark.parametrize("place", ["params", "group params", "meta", "group meta", "shadow", "options"])
+@each("depth", [150, 1000, 1020, 2000])
+@each("place", ["params", "group params", "meta", "group meta", "shadow", "options"])
 def test_what_is_nested_deep_is_answered(service, place, depth):
     deep = b"[" * depth + b"]" * depth
     name = place.split()[-1].encode()

@@ -8,6 +8,7 @@ import pytest
 from exact import exact
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import each
 
 import dare_reward
 from dare_reward import RequestError, estimate
@@ -122,8 +123,8 @@ def test_low_entropy_and_u_gt_1_are_flagged():
     assert "u_gt_1" not in score([("a", 1.0), ("b", 0.5)]).flags
 
 
-@pytest.mark.parametrize(
-    ("bonus", "expected"),
+@each(
+    "bonus, expected",
     [
         ("main", lambda n, m, q: (1 - n / m) * (1 - q)),
         ("inv", lambda n, m, q: 1 / (n + 1)),
@@ -134,10 +135,8 @@ def test_low_entropy_and_u_gt_1_are_flagged():
         ("zero", lambda n, m, q: 0.0),
     ],
 )
-@pytest.mark.parametrize(
-    ("u_norm", "norm"), [("clip", lambda u: min(u, 1)), ("none", lambda u: u), ("logv", lambda u: u / math.log(1000))]
-)
-@pytest.mark.parametrize(("bonus_m", "m"), [("retained", 5), ("valid", 6), ("all", 8)])
+@each("u_norm, norm", [("clip", lambda u: min(u, 1)), ("none", lambda u: u), ("logv", lambda u: u / math.log(1000))])
+@each("bonus_m, m", [("retained", 5), ("valid", 6), ("all", 8)])
 def test_every_bonus(bonus, expected, u_norm, norm, bonus_m, m):
     rollouts = [("a", 0.4)] * 3 + [("b", 1.5)] * 2 + [("c", 9.0)] + [(None, 0.1)] * 2
     group = by_answer(

@@ -10,6 +10,7 @@ from pathlib import Path
 import described  # noqa: F401  (what docs.py imports beside it)
 import pytest
 from by_path import load
+from rows import each
 
 from dare_reward.stacks import adapter
 
@@ -50,7 +51,7 @@ def test_the_docs_stay_short():
     assert words["docs/openrlhf.md"] + words["docs/openrlhf-reference.md"] <= 1_300
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.relative_to(ROOT).as_posix())
+@each("document", DOCUMENTS)
 def test_links_lead_somewhere(document):
     for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", document.read_text()):
         if not target.startswith("http"):
@@ -79,7 +80,7 @@ def test_a_row_behind_a_blank_line_is_found():
     assert literal_rows(f"{good}text\n") == ["text"]
 
 
-@pytest.mark.parametrize("document", SITE_PAGES, ids=lambda d: d.relative_to(ROOT).as_posix())
+@each("document", SITE_PAGES)
 def test_no_line_renders_with_a_leading_bar(document):
     """A blank line within a table ends it, and its further rows are shown as they are written."""
     assert literal_rows(document.read_text(encoding="utf-8")) == []

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 from exact import exact
+from rows import each
 
 import dare_reward
 from dare_reward.segments import segment_means
@@ -29,7 +29,7 @@ def score(answers, entropies, **params):
     return dare_reward.estimate(exact([answers], mean_entropy=[entropies]), **params).groups[0]
 
 
-@pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda c: c["id"])
+@each("case", GOLDEN["cases"])
 def test_dare(case):
     given, expected = case["input"], case["expected"]
     group = score(given["answers"], given["rollout_mean_entropy"], **config(case))
@@ -50,7 +50,7 @@ def test_dare(case):
         close([s.p_hat for s in group.support], weights / weights.sum())
 
 
-@pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda c: c["id"])
+@each("case", GOLDEN["cases"])
 def test_the_bonus_before_pruning(case):
     """Without pruning nothing is recomputed, so b~ is the golden column `bonus`."""
     given, expected = case["input"], case["expected"]

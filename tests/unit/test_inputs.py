@@ -8,6 +8,7 @@ from described import description
 from fields import good
 from pydantic import TypeAdapter, ValidationError
 from refusals import refusal
+from rows import each
 
 import dare_reward
 from dare_reward._outgoing import Sending, parts
@@ -111,7 +112,7 @@ def test_the_models_of_http_have_the_same_keys_and_ranges():
             assert (f'"{key}": {json.dumps(bound)}' in text) == (bound is not None), (name, key)
 
 
-@pytest.mark.parametrize("field", ROLLOUT_FIELDS.values(), ids=lambda f: f.name)
+@each("field", ROLLOUT_FIELDS.values())
 def test_an_input_of_a_rollout_is_taken(field):
     rollout = {"answer": "1", field.name: good(field)}
     if field.name in {"token_mask", "answer_tokens"}:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from method_params import allowing
+from rows import each
 
 import dare_reward
 from dare_reward.methods import methods
@@ -21,7 +22,7 @@ def test_every_method_has_a_case():
     assert {c["method"] for c in DATA["cases"]} == set(methods()) - PRESETS - GOLDEN
 
 
-@pytest.mark.parametrize("case", DATA["cases"], ids=lambda c: "-".join(map(str, [c["method"], *c["params"].values()])))
+@each("case", DATA["cases"])
 def test_case(case):
     method, wanted = case["method"], case["expected"]
     reply = dare_reward.estimate(DATA["groups"], method=method, **case["params"], **allowing(method))

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from rows import each
 
 import dare_reward
 from dare_reward.cli import main
@@ -16,7 +17,7 @@ LINE = "method=calibrated_vote&exponent=-2&eps=0.01"
 PARAMS = {"exponent": -2.0, "eps": 0.01}
 
 
-@pytest.mark.parametrize("name", [n for n in methods() if not find(n).experimental])
+@each("name", [n for n in methods() if not find(n).experimental])
 def test_what_is_written_is_read(name, needed_params):
     params = {**{s.name: s.default for s in find(name).specs if not s.required}, **needed_params(name)}
     method, found = read_line(write_line(name, params))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import each
 
 import dare_reward
 from dare_reward import Client
@@ -79,7 +80,7 @@ def test_one_finite_value_per_rollout(method, full_groups, needed_params):
             assert all(x is None or math.isfinite(x) for x in (s.p_hat, s.p, s.reward, s.bonus, s.uncertainty))
 
 
-@pytest.mark.parametrize("answers", [["1"], [None], ["1"] * 5, [None] * 4, ["1", "2", "3", "4"], ["1", "1", "2", "2"]])
+@each("answers", [["1"], [None], ["1"] * 5, [None] * 4, ["1", "2", "3", "4"], ["1", "1", "2", "2"]])
 def test_extreme_groups(method, answers, full_groups, needed_params):
     """A single rollout, none with an answer, one answer only, all different, tied."""
     sent = full_groups(seed=1, count=1, size=len(answers))

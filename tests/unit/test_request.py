@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from refusals import refusal
+from rows import each
 
 import dare_reward
 from dare_reward.errors import LimitError, RequestError
@@ -94,7 +95,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@each("name", BAD)
 def test_what_is_refused_with_its_place(name):
     groups, loc, code = BAD[name]
     error = refuse(groups)

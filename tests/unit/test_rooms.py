@@ -20,14 +20,19 @@ WIDEST = 22
 A_FILE_A_PAPER = "dare_reward.estimators"
 
 
+LOOKED_AT = (ast.Import, ast.ImportFrom, ast.Call, ast.Constant, ast.ClassDef)
+
+
 @cache
 def modules():
-    """Each module of the project by its dotted name, with its tree."""
+    """Each module of the project by its dotted name: its file, its tree, and the nodes of that tree."""
     found = {}
     for package, folder in PACKAGES.items():
         for file in (ROOT / folder / package).rglob("*.py"):
             parts = file.relative_to(ROOT / folder).with_suffix("").parts
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = (file, ast.parse(file.read_text()))
+            tree = ast.parse(file.read_text())
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            found[name] = (file, tree, [node for node in ast.walk(tree) if isinstance(node, LOOKED_AT)])
     return found
 
 
@@ -48,23 +53,24 @@ def home(source, name):
     """The module that `from source import name` needs: a submodule, or where a package's `__init__` has the name from."""
     if f"{source}.{name}" in modules():
         return f"{source}.{name}"
-    file, tree = modules()[source]
+    file, _, nodes = modules()[source]
     if file.name == "__init__.py":
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.ImportFrom) and name in {alias.asname or alias.name for alias in node.names}:
                 inner = absolute(source, node.module, node.level)
                 return home(inner, name) if inner in modules() else source
     return source
 
 
-def strings(module, tree):
+def strings(module):
     """The modules that `import_module("name")` and `import_module(".name", __package__)` name."""
+    _, tree, nodes = modules()[module]
     constants = {}
     for node in tree.body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant):
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
             constants[ast.unparse(target)] = node.value.value
-    for node in ast.walk(tree):
+    for node in nodes:
         called = getattr(node, "func", None)
         if getattr(called, "attr", getattr(called, "id", None)) not in {"import_module", "__import__"}:
             continue
@@ -90,9 +96,9 @@ def entry_points():
 def imports():
     """Each module with the modules of the project that it imports: on top, in functions, for types and by strings."""
     found = {}
-    for module, (_, tree) in modules().items():
-        needed = set(strings(module, tree))
-        for node in ast.walk(tree):
+    for module, (_, _, nodes) in modules().items():
+        needed = set(strings(module))
+        for node in nodes:
             if isinstance(node, ast.Import):
                 needed |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
@@ -160,13 +166,13 @@ def test_the_direction_of_dependence(package):
 
 def test_nothing_that_is_shipped_names_the_studies_package():
     """Nor as a string that is imported later."""
-    for module, (file, _) in modules().items():
+    for module, (file, *_) in modules().items():
         assert not module.startswith(tuple(SHIPPED)) or "dare_research" not in file.read_text(), file
 
 
 def named_by(module):
     """Every module of the base package that a module names, in an import or a string, with the names taken from it."""
-    for node in ast.walk(modules()[module][1]):
+    for node in modules()[module][2]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level:
@@ -197,9 +203,9 @@ OF_THE_PARSER = {"Unreadable"}
 def test_errors_are_of_one_tree_or_private():
     classes = (
         node
-        for module, (_, tree) in modules().items()
+        for module, (_, _, nodes) in modules().items()
         if module.startswith(tuple(SHIPPED))
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.ClassDef)
     )
     bases = {node.name: {base.id for base in node.bases if isinstance(base, ast.Name)} for node in classes}
@@ -264,7 +270,7 @@ def test_only_the_classes_import_the_keys():
 
 def test_no_folder_is_too_wide():
     width = defaultdict(int)
-    for module, (file, _) in modules().items():
+    for module, (file, *_) in modules().items():
         width[package_of(module)] += file.name != "__init__.py"
     assert len(width) > 15
     assert {folder: n for folder, n in width.items() if n > WIDEST and folder != A_FILE_A_PAPER} == {}
@@ -272,9 +278,9 @@ def test_no_folder_is_too_wide():
 
 def test_a_class_name_means_one_thing():
     defined = defaultdict(set)
-    for module, (_, tree) in modules().items():
+    for module, (_, _, nodes) in modules().items():
         if module.partition(".")[0] in SHIPPED:
-            for node in ast.walk(tree):
+            for node in nodes:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     defined[node.name].add(module)
     assert len(defined) > 100

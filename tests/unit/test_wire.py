@@ -8,6 +8,7 @@ import safetensors.numpy as st_numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refusal
+from rows import each
 
 from dare_reward.errors import FrameError
 from dare_reward.groups import Ragged
@@ -219,7 +220,7 @@ RULES = [
 BROKEN = {name: (frame, *rule) for *rule, frames in RULES for name, frame in frames.items()}
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@each("name", BROKEN)
 def test_what_is_refused(name):
     frame, loc, code, message = BROKEN[name]
     caught = refusal(unpack, frame, error=FrameError)

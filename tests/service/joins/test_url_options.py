@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 import pytest
+from rows import each
 
 from dare_reward.errors import RequestError
 from dare_reward.methods import methods
@@ -109,8 +110,8 @@ ACTOR = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("settings", "query", "words"),
+@each(
+    "settings, query, words",
     [
         *((settings, *row) for settings in (RunSettings, ActorSettings) for row in BOTH),
         *((RunSettings, *row) for row in PLAIN),

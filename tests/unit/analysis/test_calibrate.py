@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rows import each
 
 import dare_reward
 from dare_reward.analysis.bootstrap import Interval
@@ -64,7 +65,7 @@ def arrays(groups):
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "calibrate.json").read_text())
 
 
-@pytest.mark.parametrize("case", GOLDEN["fits"], ids=lambda c: f"{c['options']}-{c['seed']}")
+@each("case", GOLDEN["fits"])
 def test_the_fit_against_a_second_implementation(case):
     rng = np.random.default_rng(case["seed"])
     gap, right = float(rng.choice([-0.1, -0.02, 0, 0.01, 0.03, 0.1])), rng.uniform(0.2, 0.6)

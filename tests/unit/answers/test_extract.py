@@ -65,7 +65,7 @@ def test_work_before_the_ending_changes_nothing(kind):
             assert read(ending, WORK * 20 + "\n" + ending["text"]).answer == ending["expect"], ending
 
 
-@pytest.mark.parametrize(("batch", "kind"), sorted({(e["batch"], e["kind"]) for e in BLIND}))
+@each("batch, kind", sorted({(e["batch"], e["kind"]) for e in BLIND}))
 def test_blind_endings(batch, kind):
     """Written by someone who had not seen the extractor; an extraction is right if it grades equal."""
     chosen = [(e, read(e).answer) for e in BLIND if (e["batch"], e["kind"]) == (batch, kind)]

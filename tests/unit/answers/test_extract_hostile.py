@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from growth import assert_linear
+from rows import each
 
 from dare_reward.answers.choices import choice_letter
 from dare_reward.answers.extraction.final_answer import extract
@@ -63,13 +64,13 @@ def test_reading_repeated_patterns_is_linear(kind):
         assert_linear(reader(kind), repeated(pattern), SIZE, pattern)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", WHOLE)
+@each("kind", KINDS)
+@each("name", WHOLE)
 def test_reading_constructed_texts_is_linear(kind, name):
     assert_linear(reader(kind), WHOLE[name], SIZE, name)
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@each("name", WHOLE)
 def test_reading_given_answers_is_linear(name):
     assert_linear(choice_letter, WHOLE[name], SIZE, name)
 

@@ -29,7 +29,7 @@ def number(answer: str | None) -> str | None:
     return key.value if key and key.kind == "exact" else None
 
 
-@pytest.mark.parametrize("code", SPELLED.split())
+@each("code", SPELLED.split())
 def test_a_number_in_words_is_read_as_it_is_spelled(code):
     read = {n: cardinal(spelled(n, code)) for n in SOME if n > 19 or code == "en"}
     assert {n: value for n, value in read.items() if value not in {n, None}} == {}
@@ -42,7 +42,7 @@ def test_numerals(code):
     assert {n: chinese_number(num2words(n, lang=code)) for n in SOME[10:]} == {n: n for n in SOME[10:]}
 
 
-@pytest.mark.parametrize("code", [*SPELLED.split(), *NUMERALS])
+@each("code", [*SPELLED.split(), *NUMERALS])
 def test_a_number_with_a_noun_is_no_other_number(code):
     answer, noun = LANGUAGES[code]["answer"][0], LANGUAGES[code]["option"][0]
     texts = {n: f"... 7 ...\n{answer}: {spelled(n, code)} {noun}" for n in SOME[::3]}
@@ -64,7 +64,7 @@ def test_words_and_digits_are_one_answer(n, noun):
     assert len(set(classify([f"{spelled(n, 'en')} {noun}".strip(), f"{n} {noun}".strip()]).index)) == 1
 
 
-@pytest.mark.parametrize("word", sorted(POWERS))
+@each("word", sorted(POWERS))
 def test_a_number_before_a_power_of_ten_is_multiplied_or_none(word):
     for text in (f"5 {word}", f"2,5 {word}", f"1.234 {word}", f"1,234,000 {word}"):
         assert number(text) in {str(5 * POWERS[word]), str(5 * POWERS[word] // 2), None} or word in EASY, text

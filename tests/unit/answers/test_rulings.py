@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
+from rows import each
 
 from dare_reward.answers import grade
 
@@ -16,6 +16,6 @@ def test_the_table_is_read():
     assert len(RULINGS) == PAGE.count(" | yes | ") + PAGE.count(" | no | ") > 30
 
 
-@pytest.mark.parametrize(("answer", "other", "same"), RULINGS)
+@each("answer, other, same", RULINGS)
 def test_a_ruling_holds(answer, other, same):
     assert grade(answer, other) is grade(other, answer) is same

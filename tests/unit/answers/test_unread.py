@@ -2,7 +2,7 @@
 
 from itertools import combinations
 
-import pytest
+from rows import each
 
 from dare_reward.answers import canonical, extract, grade
 from dare_reward.answers.languages import PHRASES
@@ -33,7 +33,7 @@ def value(text):
     return None if key is None or key.kind in {"text", "opaque"} else answer
 
 
-@pytest.mark.parametrize("content", CONTENTS)
+@each("content", CONTENTS)
 def test_a_content_has_one_value_wherever_it_stands(content):
     read = {
         place: said
@@ -43,9 +43,9 @@ def test_a_content_has_one_value_wherever_it_stands(content):
     assert [(a, b) for a, b in combinations(read.items(), 2) if not grade(a[1], b[1])] == []
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize(
-    ("words", "said"),
+@each("place", PLACES)
+@each(
+    "words, said",
     [
         *((phrase, f"{phrase} 7") for phrase in BEFORE),
         *((phrase, f"7 {phrase}") for phrase in PHRASES["operates after"]),
