@@ -103,22 +103,20 @@ def read_answers(
         closed_only=truncated == "boxed", unmarked="none" if unmarked == "sentence" else unmarked
     )
     readers = (readings.reader(whole), readings.reader(cut_off))
-
-    def answer(rollout: JSON, quiet: bool) -> Extraction:
+    found: list[Extraction] = []
+    for rollout, quiet in zip(rollouts, silent, strict=True):
         cut = rollout.get("finish_reason") == "length"
         if quiet or (cut and truncated == "invalid"):
-            return NO_ANSWER
-        if "answer" in rollout:
+            found.append(NO_ANSWER)
+        elif "answer" in rollout:
             given = text_of(rollout["answer"])
-            return Extraction(given, "given", why_none(given))
-        text = rollout.get("text")
-        if not isinstance(text, str):
-            text = spoken(text)
-        if not text:
-            return NO_ANSWER
-        return readers[cut](text)
-
-    return [answer(r, quiet) for r, quiet in zip(rollouts, silent, strict=True)]
+            found.append(Extraction(given, "given", why_none(given)))
+        else:
+            text = rollout.get("text")
+            if not isinstance(text, str):
+                text = spoken(text)
+            found.append(readers[cut](text) if text else NO_ANSWER)
+    return found
 
 
 def spoken(content: Any) -> Any:

@@ -50,7 +50,9 @@ def last_mark(text: str) -> Mark | None:
 def plain_box(text: str) -> str | None:
     """What the last box says, if it decides, and no other box or field may: by far the most common text."""
     at = text.rfind("box")
-    if at < 1 or text.find("box", at - NEAR if at > NEAR else 0, at) >= 0:
+    if at < 1 or (
+        text.find("box", at - NEAR if at > NEAR else 0, at) >= 0 and _JOINT.fullmatch(text, text.rfind("}", 0, at), at)
+    ):
         return None
     box = _PLAIN.match(text, at - 1)
     if box is None:

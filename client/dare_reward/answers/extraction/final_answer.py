@@ -125,16 +125,16 @@ def extract(
 
 def read(text: str, asked: Asked) -> Extraction:
     """`extract` with its arguments gathered."""
-    kind = asked.kind
-    if kind == "math" and (box := plain_box(text)) is not None and is_plain(text):
+    kind, plain = asked.kind, is_plain(text)
+    if plain and kind == "math" and (box := plain_box(text)) is not None:
         return Extraction(box, "box")
     letters = option_letters(asked.options) if kind == "choice" else ()
-    turn = final_turn(text, open_think=asked.open_think)
+    turn = text if plain else final_turn(text, open_think=asked.open_think)
     if not turn:
         return _THINKING if turn is None else _NONE
-    if kind != "exact":
+    if kind != "exact" and not plain:
         turn = without_html(turn)
-    found, questions = _NONE, parts(turn, asked.prompt)
+    found, questions = _NONE, [turn] if plain else parts(turn, asked.prompt)
     for part in questions:
         found = _said(part, asked, letters, follows=part is not questions[-1])
         if found.answer is None and kind == "math" and (first := before_explanation(part)):
@@ -156,6 +156,8 @@ def _said(part: str, asked: Asked, letters: tuple[str, ...], *, follows: bool = 
 def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool) -> Extraction:
     if kind == "choice":
         return _choice(text, letters, closed_only=closed_only)
+    if kind == "math" and (box := plain_box(text)) is not None:
+        return Extraction(box, "box")
     mark = last_mark(text)
     if mark is not None:
         return _field(text, mark, kind, closed_only=closed_only)

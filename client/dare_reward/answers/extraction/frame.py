@@ -34,7 +34,8 @@ _OPENING = pattern(
     r"|｜begin▁of▁sentence｜>|｜Assistant｜>)\s*+(?:(?:assistant|model)\b)?+\s*+"
     r"|<\|start_header_id\|>\s*+assistant\s*+<\|end_header_id\|>\s*+){1,4}+"
 )
-_MARKUP = pattern(r"<[|/A-Za-z\uff5c]")
+# Whatever a template or HTML may begin or end a part with; `i<j` is none.
+_MARKUP = pattern(r"<(?:[|/\uff5c]|br|[A-Za-z][^\s<>]{0,30}+>)")
 _SQUARED = pattern(r"\[(?=/?THINK\]|unused1|BEGIN F)")  # of brackets, which formulas have
 _CHANNEL = "<|channel|>"
 _HARMONY, _MESSAGE = "<|channel|>final", "<|message|>"  # between them may stand the format: <|constrain|>json
@@ -72,21 +73,18 @@ _LEAD = 120  # characters that a reply may say before it opens with a question: 
 def final_turn(text: str, *, open_think: bool = False) -> str | None:
     """The text after the last closed thinking block and before the first end-of-turn token.
 
-    None if a thinking block is open, unless `open_think` allows its text.
+    None if a thinking block is open, unless `open_think` allows its text. Of a plain text it is all.
     """
     if "\b" in text:
         text = text.replace(
             "\boxed", "\\boxed"
         )  # written by something that took the first two characters for a backspace
-    turn: str | None = text
-    marked = "<" in text and _MARKUP.search(text) is not None
-    if marked or "◁" in text or ("[" in text and _SQUARED.search(text)):
-        turn = _unwrapped(text, open_think=open_think)
+    turn = _unwrapped(text, open_think=open_think)
     if turn and ">" in turn and turn.rfind("nswer>") >= 0 and not _OPENED.search(turn):
         near = min(at for word in ("nswer>", "NSWER>") if (at := turn.find(word)) >= 0)
         stray = _STRAY.search(turn, max(0, near - 10))
         turn = turn[: stray.start()] if stray and turn.find("box", stray.end()) < 0 else turn
-    return without_stray_tags(turn) if turn and marked else turn
+    return without_stray_tags(turn) if turn else turn
 
 
 def is_plain(text: str) -> bool:
