@@ -18,6 +18,8 @@ import sys
 import threading
 from pathlib import Path
 
+from serving import Told
+
 ROOT = Path(__file__).parents[1]
 ROOMS = ("client", "service", "trainer")
 TABLE = Path(__file__).parent / "data" / "calls.json"
@@ -58,7 +60,7 @@ def application():
     from dare_service.app import create_app
     from dare_service.settings import Settings
 
-    return create_app(Settings(run_log="off"), alone=True)  # whose threads would work beside the request
+    return create_app(Settings(run_log="off"))  # whose threads would work beside the request
 
 
 async def post(app, path: str, content: bytes, media: bytes = b"application/json") -> bytes:
@@ -78,6 +80,7 @@ async def post(app, path: str, content: bytes, media: bytes = b"application/json
     headers = [(b"host", b"localhost"), (b"content-type", media), (b"content-length", str(len(content)).encode())]
     scope = {"type": "http", "http_version": "1.1", "method": "POST", "scheme": "http", "root_path": "", "path": path}
     scope |= {"query_string": query.encode(), "headers": headers, "client": ("127.0.0.1", 1), "state": {}}
+    scope["extensions"] = {"dare.exchange": Told()}
     await app(scope | {"raw_path": path.encode(), "server": ("localhost", 80)}, receive, send)
     gone.set()
     body = b"".join(m.get("body", b"") for m in sent[1:])

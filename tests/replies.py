@@ -23,6 +23,7 @@ from typing import Any
 import httpx
 import numpy as np
 from method_params import params_of
+from serving import told
 
 from dare_reward.advantages import ADVANTAGES
 from dare_reward.groups import Ragged
@@ -179,9 +180,9 @@ def _spoil(rng: random.Random, body: dict[str, Any]) -> None:
 
 
 async def replies(wanted: list[str]) -> dict[str, Any]:
-    app = create_app(Settings(page="off"), alone=True)
+    app = create_app(Settings(page="off"))
     out = {}
-    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+    transport = httpx.ASGITransport(app=told(app), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         for name in wanted:
             reply = await client.post(**request(name))

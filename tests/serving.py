@@ -125,6 +125,31 @@ def live_server(stderr: int = subprocess.PIPE, **environment: Any) -> Iterator[t
         yield process.url, process
 
 
+class Told:
+    """What our server lets a request ask of its connection, where a test has no socket."""
+
+    gone, ended, arrived = False, None, False
+
+    def watch(self, ended: Callable[[], object] | None) -> None:
+        self.ended = ended
+
+    def phrase(self, reason: bytes) -> None:
+        """No status line is written."""
+
+    def end(self) -> None:
+        """The client goes."""
+        self.gone = True
+        if self.ended is not None:
+            self.ended()
+
+
+def told(app: Any) -> Any:
+    """The application as `dare-reward serve` serves it, for an ASGI transport."""
+    from dare_service.problems import EXCHANGE
+
+    return lambda scope, *given: app({**scope, "extensions": {EXCHANGE: Told()}}, *given)
+
+
 class Live:
     """The application on a loopback socket, in a thread. It can end as if killed, and start again on its port."""
 
@@ -140,7 +165,7 @@ class Live:
         from dare_service.app import create_app
         from dare_service.uvicorn_connection import Connection
 
-        self.app = create_app(self.settings, alone=True)
+        self.app = create_app(self.settings)
         self.state = self.app.state.dare
         self.state.openrlhf.join.began = float("-inf")  # it has been up for a while
         self.listener = socket.create_server(("127.0.0.1", self.port), backlog=4096)
@@ -148,12 +173,16 @@ class Live:
         self.url = f"http://127.0.0.1:{self.port}"
         config = uvicorn.Config(self.app, http=Connection, log_config=None, access_log=False, lifespan="off")
         self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=lambda: asyncio.run(self.server.serve(sockets=[self.listener])))
+        self.thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
         self.thread.start()
         while not self.server.started:
             assert self.thread.is_alive()
             time.sleep(0.005)
         return self
+
+    async def _serve(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        await self.server.serve(sockets=[self.listener])
 
     def __exit__(self, *_: object) -> None:
         self.server.should_exit = True

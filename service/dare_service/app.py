@@ -25,7 +25,6 @@ from dare_reward.methods import find, reads_entropy, settle, specs
 
 from .auth import Hosts, authorise, has_token, hide_token
 from .body import (
-    ARRIVED,
     Admission,
     Form,
     Lease,
@@ -45,7 +44,7 @@ from .json_body import is_openrlhf
 from .log import Runs
 from .metrics import Metrics
 from .middleware import Handlers, Observe
-from .problems import STOPPING, response, stopping
+from .problems import EXCHANGE, STOPPING, response, stopping
 from .reward_request import ReceivedRequest, score_request
 from .run_recorder import RunRecorder
 from .settings import UNMEASURED, Settings, SettingsError
@@ -56,7 +55,6 @@ class State:
     """What lives as long as the process."""
 
     settings: Settings
-    alone: bool = False  # no other process takes requests of the same address
     metrics: Metrics = field(default_factory=Metrics)
     admission: Admission = field(init=False)
     workers: Workers = field(default_factory=Workers)
@@ -77,7 +75,6 @@ class State:
             workers=self.workers,
             runs=self.runs,
             recorder=self.recorder,
-            joins=self.alone and self.settings.join == "on",
         )
 
     def stop_joins(self) -> None:
@@ -93,14 +90,11 @@ class Application(FastAPI):
         await super().__call__(scope, receive, send)
 
 
-def create_app(settings: Settings | None = None, *, alone: bool = False) -> FastAPI:
-    """The application; its state is `app.state.dare`.
-
-    alone   the caller serves it by one process. Else single rollouts are refused: members that reach two never meet
-    """
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The application; its state is `app.state.dare`. Single rollouts join where `dare-reward serve` serves it."""
     settings = settings or Settings()
     _check_defaults(settings)
-    state = State(settings, alone)
+    state = State(settings)
     app = Application(
         title="dare-reward",
         version=__version__,
@@ -153,16 +147,17 @@ async def reward(request: Request) -> Response:
     """Score groups of rollouts: one reward per rollout, in request order.
 
     The body is JSON, or a frame (safetensors layout) with the array inputs as tensors. Every parameter of the method
-    may also stand in the URL's query, where it wins. OpenRLHF's body (query, prompts, labels) goes to /get_reward.
+    may also stand in the URL's query, where it wins. OpenRLHF's body (query, prompts, labels) is a whole step, or one
+    rollout, which joins its siblings; /get_reward takes no other.
     """
     state: State = request.app.state.dare
-    started = time.perf_counter()
+    started, groups = time.perf_counter(), request.scope["path"] != "/get_reward"
     _admit(request, state)
-    kind = form(request.headers, state.settings)
+    kind = form(request.headers, state.settings, frames=groups)
     with Lease(state.admission) as lease:
         body = await _body(request, state, kind, lease)
         received = time.perf_counter() - started
-        if kind.name == "frame" or not is_openrlhf(body):
+        if groups and (kind.name == "frame" or not is_openrlhf(body)):
             return await _grouped(request, state, body, kind, received)
         question = await state.openrlhf.read(request, body)
     del body  # whoever waits for siblings holds none
@@ -199,21 +194,10 @@ def _admit(request: Request, state: State) -> None:
         raise stopping()
 
 
-async def get_reward(request: Request) -> Response:
-    """OpenRLHF's remote reward model: one rollout a request, joined with its siblings, or a whole step."""
-    state: State = request.app.state.dare
-    _admit(request, state)
-    with Lease(state.admission) as lease:
-        body = await _body(request, state, form(request.headers, state.settings, frames=False), lease)
-        question = await state.openrlhf.read(request, body)
-    del body
-    return await state.openrlhf.answer(request, question)
-
-
 async def _body(request: Request, state: State, kind: Form, lease: Lease) -> bytearray:
     """The body; admitted while it is read and worked on, not while a rollout waits for its siblings."""
     size, settings = stated_length(request.headers, kind), state.settings
-    server = request.scope.get("extensions", {}).get(ARRIVED)
+    server = request.scope.get("extensions", {}).get(EXCHANGE)
     body = await receive(
         request.receive,
         size,
@@ -230,7 +214,7 @@ async def _body(request: Request, state: State, kind: Form, lease: Lease) -> byt
 POSTS: Handlers = {
     "/reward": reward,
     "/v1/reward": reward,
-    "/get_reward": get_reward,
+    "/get_reward": reward,
 }
 
 

@@ -22,15 +22,13 @@ from dare_reward.errors import DareError, RequestError
 from dare_reward.params import query_texts
 from dare_reward.wire import MEDIA_TYPES
 
-from .problems import RefusalError
+from .problems import EXCHANGE, RefusalError
 from .settings import Settings
 
 T = TypeVar("T")
 Receive = Callable[[], Awaitable[Any]]
 Watch = Callable[[], None]
 
-ARRIVED = "dare.arrived"  # the extension of a server that knows whether it has the whole body
-ENDED = "dare.ended"  # that tells of the connection's end
 INLINE_BYTES = 8 << 10  # of one rollout, whose answer is then read on the event loop: 3 ms at most
 RESERVE = 64 << 10  # a single rollout with its text: such posts are let in however much else is held
 
@@ -245,7 +243,7 @@ async def unless_gone(executor: Executor, work: Callable[[Watch], T], request: R
         loop.call_soon_threadsafe(settle, tell)
 
     begun = executor.submit(working)
-    connection = request.scope.get("extensions", {}).get(ENDED) or Receiving(request.receive)
+    connection = request.scope.get("extensions", {}).get(EXCHANGE) or Receiving(request.receive)
     connection.watch(leave)
     try:
         return await result

@@ -18,7 +18,7 @@ MAX_ERRORS = 10
 STOPPING = "the service is stopping; try again in a second"
 MEDIA_TYPE = "application/problem+json"
 MAX_REASON = 200
-REASON = "dare.reason"  # the extension of a server that can write a reason phrase
+EXCHANGE = "dare.exchange"  # the extension of our server: what a request asks of its connection
 TITLES = {
     400: "The body is not JSON or not a frame",
     401: "Not authorised",
@@ -72,7 +72,7 @@ class _Problem(Response):
     reason = b""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if server := scope.get("extensions", {}).get(REASON):
+        if server := scope.get("extensions", {}).get(EXCHANGE):
             server.phrase(self.reason)
         await super().__call__(scope, receive, send)
 

@@ -6,8 +6,6 @@ their siblings would wait in another replica. Settings are the `DARE_*` variable
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fastapi import FastAPI
 from ray import serve
 
@@ -18,9 +16,9 @@ from .settings import from_environment
 
 def build() -> FastAPI:
     """The application of one replica, in its process."""
-    settings = replace(from_environment(), join="off")
+    settings = from_environment()
     ready_the_process(settings)
-    return create_app(settings, alone=True)
+    return create_app(settings)
 
 
 application = serve.deployment(name="dare-reward", ray_actor_options={"num_cpus": 0})(serve.ingress(build)()).bind()

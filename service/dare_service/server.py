@@ -84,7 +84,7 @@ class Server(uvicorn.Server):
 def serve(settings: Settings, read: Callable[[], Settings] = from_environment) -> int:
     """Take the supervisor's socket or bind one, say where, and serve until told to stop. `read` is asked at SIGHUP."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload
-    app = create_app(settings, alone=True)
+    app = create_app(settings)
     held = inherited()
     listener = bind(settings) if held is None else held
     ready_the_process(settings)  # from here on it is a server's: what a wrong setting ends has changed nothing

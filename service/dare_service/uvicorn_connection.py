@@ -18,8 +18,7 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from .body import ARRIVED, ENDED
-from .problems import REASON, response
+from .problems import EXCHANGE, response
 from .settings import Settings
 
 
@@ -39,15 +38,22 @@ def notice_the_dead(listener: socket.socket, *, within: int = 25) -> None:
 class Exchange:
     """What one request asks of its connection."""
 
-    __slots__ = ("_cycle", "ended")
+    __slots__ = ("_cycle", "_ended", "gone")
 
     def __init__(self, cycle: RequestResponseCycle) -> None:
         self._cycle = cycle
-        self.ended: Callable[[], None] | None = None
+        self._ended: Callable[[], object] | None = None
+        self.gone = False
 
-    def watch(self, ended: Callable[[], None] | None) -> None:
+    def watch(self, ended: Callable[[], object] | None) -> None:
         """Call `ended` when the client closes the connection; None: nobody wants to know any more."""
-        self.ended = ended
+        self._ended = ended
+
+    def end(self) -> None:
+        """The client has closed it."""
+        self.gone = True
+        if self._ended is not None:
+            self._ended()
 
     def phrase(self, reason: bytes) -> None:
         """Write `reason`, printable ASCII, into the status line: uvicorn writes the standard's phrases only."""
@@ -124,8 +130,8 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def _tell(self) -> None:
-        if self._exchange is not None and self._exchange.ended is not None:
-            self._exchange.ended()
+        if self._exchange is not None:
+            self._exchange.end()
         self._exchange = None
 
     def on_message_begin(self) -> None:
@@ -140,8 +146,8 @@ class Connection(HttpToolsProtocol):
         before = self.cycle
         super().on_headers_complete()
         if self.cycle is not before:
-            self._exchange = exchange = Exchange(self.cycle)
-            extensions: dict[str, Any] = {ENDED: exchange, REASON: exchange, ARRIVED: exchange}
+            self._exchange = Exchange(self.cycle)
+            extensions: dict[str, Any] = {EXCHANGE: self._exchange}
             self.scope["extensions"] = extensions
 
     def on_message_complete(self) -> None:

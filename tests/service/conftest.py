@@ -3,7 +3,7 @@ import json
 
 import httpx
 import pytest
-from serving import live_server
+from serving import live_server, told
 
 from dare_service.app import create_app
 from dare_service.settings import Settings
@@ -13,12 +13,12 @@ class Local:
     """The application without a socket, called synchronously; without a page, which has a process of its own."""
 
     def __init__(self, **settings):
-        self.app = create_app(Settings(**{"page": "off", "join_runs": "any", **settings}), alone=True)
+        self.app = create_app(Settings(**{"page": "off", "join_runs": "any", **settings}))
         self.state = self.app.state.dare
 
     def request(self, method, url, **kwargs):
         async def run():
-            transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
+            transport = httpx.ASGITransport(app=told(self.app), raise_app_exceptions=False)
             async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
                 return await client.request(method, url, **kwargs)
 

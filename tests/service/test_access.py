@@ -108,7 +108,7 @@ def test_several_tokens_are_accepted_while_one_is_rotated(make_service):
 
 @pytest.mark.parametrize(("proxies", "shown"), [("", "127.0.0.1"), ("127.0.0.1", "10.1.2.3")])
 def test_a_refused_token_s_line_has_the_client_s_address_also_behind_a_trusted_proxy(proxies, shown, caplog):
-    config = configured(create_app(Settings(token="new", trusted_proxies=proxies, page="off"), alone=True))
+    config = configured(create_app(Settings(token="new", trusted_proxies=proxies, page="off")))
     config.load()
     with caplog.at_level("INFO", logger="dare_service"):
         client = TestClient(config.loaded_app, client=("127.0.0.1", 5000))
@@ -202,7 +202,7 @@ def test_counts_stay_in_memory_and_a_folder_for_many_processes_is_said(start_ser
 
 
 def test_idle_connections_outlive_those_of_proxies():
-    assert configured(create_app(Settings(run_log="off"), alone=True)).timeout_keep_alive > 600
+    assert configured(create_app(Settings(run_log="off"))).timeout_keep_alive > 600
 
 
 def test_a_backlog_that_the_kernel_cuts_is_said(tmp_path, caplog):

@@ -10,6 +10,7 @@ from itertools import zip_longest
 
 import httpx
 import pytest
+from serving import told
 
 from dare_reward import estimate
 from dare_reward.runs import log as module
@@ -47,7 +48,7 @@ def together(service, requests, headers=()):
     """Several posts at once, as the rollouts of a group come. `headers`: each one's, where they differ."""
 
     async def run():
-        transport = httpx.ASGITransport(app=service.app)
+        transport = httpx.ASGITransport(told(service.app))
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
             each = zip_longest(requests, headers)
             return await asyncio.gather(*(client.post(url, json=body, headers=own) for (url, body), own in each))
@@ -129,7 +130,7 @@ def test_a_group_whose_rewards_were_not_given_is_not_logged(logged):
     service.post({"groups": GROUPS[1:]})
 
     async def run():
-        transport = httpx.ASGITransport(app=service.app)
+        transport = httpx.ASGITransport(told(service.app))
         async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=60) as client:
             for _ in range(200):
                 url = "/get_reward?group_size=4&run=r"

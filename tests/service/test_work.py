@@ -11,6 +11,7 @@ import httpx
 import pytest
 from fastapi import Request
 from pydantic_core import to_json
+from serving import told
 
 from dare_reward import estimate
 from dare_reward.answers.classes import key_of
@@ -116,12 +117,12 @@ async def gone():
 
 @pytest.mark.parametrize(("busy", "free"), [("groups", "joins"), ("joins", "groups")])
 async def test_one_kind_of_work_does_not_keep_another_waiting(busy, free):
-    app = create_app(Settings(log="off", page="off"), alone=True)
+    app = create_app(Settings(log="off", page="off"))
     state, end = app.state.dare, threading.Event()
     url, body = {"joins": REQUESTS["a rollout of OpenRLHF"], "groups": REQUESTS["whole groups"]}[free]
     blocked = [getattr(state.workers, busy).submit(end.wait) for _ in range(8)]
     try:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://test") as client:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(told(app)), base_url="http://test") as client:
             assert (await client.post(url, json=body)).status_code == 200
         assert not any(b.done() for b in blocked)
     finally:

@@ -30,12 +30,12 @@ def service():
 @pytest.fixture(scope="module")
 def app():
     """Without sockets, single posts arrive in the order in which they were sent: the first seen wins a tie."""
-    return create_app(Settings(log="off", page="off"), alone=True)
+    return create_app(Settings(log="off", page="off"))
 
 
 async def without_package(case, app):
     """As unmodified OpenRLHF posts: each rollout alone, as text."""
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(serving.told(app))) as client:
 
         class Plain(fakes.released()):
             async def _fetch_rewards_via_http(self, queries_list, prompts_list, labels_list):

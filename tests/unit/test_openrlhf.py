@@ -148,7 +148,7 @@ def test_logs_are_always_the_same_finite_numbers(route):
     rollouts = [{"answer": "7", "mean_entropy": 0.1}, {"answer": None}]
     every = [
         *outcomes(reply(), route=route, entropies=ENTROPIES),
-        *outcomes(reply(), route=route, unscored=True),
+        *outcomes(short(3), route=route),
         *outcomes(estimate([{"rollouts": rollouts}]).groups[0], route=route, known={"wait_seconds": [1, 2]}),
         *neutral(3, votes=6, route=route),
         graded(route=route),
@@ -208,11 +208,26 @@ def test_logs_say_what_happened():
     assert logs["votes"] == 9.0
 
 
+def short(size):
+    """The reply to two rollouts that agree, of a group of `size`."""
+    rollouts = [{"answer": "7", "mean_entropy": 0.1}] * 2
+    return estimate([{"rollouts": rollouts, "group_size": size}]).groups[0]
+
+
+def test_of_half_a_group_rewards_and_scores_are_equal_and_marked():
+    found = [
+        (o.reward > 0, o.score, o.logs["partial"], o.logs["neutral"])
+        for size in (2, 3, 4)
+        for o in outcomes(short(size), route="url")
+    ]
+    assert found == [(True, 1.0, 0.0, 0.0)] * 2 + [(True, 1.0, 1.0, 0.0)] * 2 + [(False, 0.0, 1.0, 1.0)] * 2
+
+
 def test_the_route_tells_what_only_it_knows():
-    known = {"partial": 1.0, "wait_seconds": [0.5 * i for i in range(9)], "reward_fallback": 1.0}
+    known = {"repeated": 1.0, "wait_seconds": [0.5 * i for i in range(9)], "reward_fallback": 1.0}
     found = outcomes(reply(), route="url", known=known)
     assert [o.logs["wait_seconds"] for o in found] == known["wait_seconds"]
-    assert {o.logs["partial"] for o in found} == {1.0}
+    assert {o.logs["repeated"] for o in found} == {1.0}
     assert "reward_fallback" not in found[0].logs
     assert outcomes(reply(), route="actor", known=known)[0].logs["reward_fallback"] == 1.0
 

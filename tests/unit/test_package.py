@@ -39,7 +39,7 @@ STAGES = {
     ),
     "the clients": ("import dare_reward; dare_reward.Client", set()),
     "a service": (
-        "from dare_service.server import serve; from dare_service.app import create_app; create_app(alone=True)",
+        "from dare_service.server import serve; from dare_service.app import create_app; create_app()",
         {"pydantic.v1"},
     ),
 }

@@ -316,28 +316,29 @@ def outcomes(
     pruned: Pruned = "zero",
     shadow: Sequence[str] = (),
     known: Known = NOTHING,
-    unscored: bool = False,
 ) -> list[RolloutOutcome]:
-    """One per trained rollout of a group that was scored.
+    """One per trained rollout of a group that was scored. Where its rewards are `neutral`, so are its scores.
 
     entropies   mean entropy of each rollout
     trained     places of the trained rollouts; all of them without it
     pruned      reward of a pruned rollout: zero; neutral: no advantage; mask: nor tokens that train
-    unscored    all rewards are equal, hence no advantage; the logs stay
     """
     if reply.rewards is None or reply.keep is None or reply.valid is None or reply.answers is None:
         raise ValueError("the group has no rewards")
     places = range(len(reply.rewards)) if trained is None else trained
     gone = [v and not k for v, k in zip(reply.valid, reply.keep, strict=True)]
-    rewards = [0.0 if unscored else reply.rewards[i] for i in places]
+    rewards = [reply.rewards[i] for i in places]
+    flags = reply.flags or ()
+    equal = "neutral" in flags
     if pruned != "zero":
         rewards = _neutralised(rewards, [gone[i] for i in places])
-    scores = [0.0 if unscored else score for score in _scores(reply, places)]
+    scores = [0.0] * len(places) if equal else _scores(reply, places)
     group = {
         "rollouts": [{"mean_entropy": entropy} for entropy in entropies],
         "reply": {"valid": reply.valid, "keep": reply.keep, "diagnostics": reply.diagnostics},
     }
-    told = {**known, "entropy_source": SOURCE_NUMBERS[reply.entropy_source or "none"]}
+    told = {**known, "partial": float(equal or "partial" in flags), "neutral": float(equal)}
+    told["entropy_source"] = SOURCE_NUMBERS[reply.entropy_source or "none"]
     return [
         RolloutOutcome(reward, score, logs, masked=pruned == "mask" and gone[i])
         for i, reward, score, logs in zip(
@@ -391,7 +392,8 @@ def neutral(
 ) -> list[RolloutOutcome]:
     """Equal rewards, hence no advantage: for the `count` rollouts of a group that could not be scored at all."""
     group = {"reply": {"valid": [True] * votes, "keep": [True] * votes}}
-    return [RolloutOutcome(0.0, 0.0, logs) for logs in _logs(group, known, [0] * count, route, shadow)]
+    told = {**known, "neutral": 1.0}
+    return [RolloutOutcome(0.0, 0.0, logs) for logs in _logs(group, told, [0] * count, route, shadow)]
 
 
 def late(siblings: Sequence[RolloutOutcome]) -> RolloutOutcome:

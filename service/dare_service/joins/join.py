@@ -2,7 +2,7 @@
 
 A member is a content that waits, or whose client is between two tries. Members of one content are exchangeable, so
 nobody has to tell a retry from a twin, as long as the end of a connection is known before what its client sends next is
-read: `WaitingClient.end` is called in the turn of the loop that reads the end.
+read: what `WaitingClient.watch` gets is called in the turn of the loop that reads the end.
 
     event                              what happens
     `size` members have come           the group is scored once, and all who wait are answered
@@ -25,11 +25,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from dare_reward.errors import DareError
 
@@ -43,30 +43,40 @@ YOUNG: Final = 5.0  # seconds for which a process knows that its clients may hav
 KEPT: Final = 900.0  # seconds for which a group's rewards are kept for those who missed them
 SAME_STEP: Final = 2.0  # seconds after a group of a key in which another one is of the same step
 MEMBER: Final = 1000  # bytes of a member, about
-Reason = Literal["full", "deadline"]
+Reply = asyncio.Future[bytes]
+Reason = Literal["full", "deadline", "repeated", "stopped", "empty"]
 
 
 class Held(DareError):  # noqa: N818  (an outcome of waiting)
     """The group did not fill while the request was held."""
 
 
+class WaitingClient(Protocol):
+    """The other end of one request."""
+
+    gone: bool
+
+    def watch(self, ended: Callable[[], object]) -> None:
+        """Call `ended` in the turn in which it is read that the connection has ended."""
+
+
 @dataclass(slots=True, eq=False)
 class WaitingMember:
-    """content: a digest, equal for a retry; came: when it first did; due: when it waits for siblings no longer; left:
-    since when no client waits, or None."""
+    """content: a digest, equal for a retry; came: when it first did; due: when it waits for siblings no longer; reply:
+    what its client waits for, None between two tries, and then `expiry` is when its place goes."""
 
     content: bytes
     rollout: Any
     came: float
     due: float
     weight: int
-    reply: asyncio.Future[bytes]
-    left: float | None = None
+    reply: Reply | None = None
+    expiry: asyncio.TimerHandle | None = None
 
 
 @dataclass(slots=True, eq=False)
 class JoiningGroup:
-    """The members that are there; `away` are those whose client is between two tries, by their content.
+    """The members that are there.
 
     repeated   another group of the key filled in the same step: two jobs share a name, the data holds a prompt twice,
                or two versions of a policy answer it. They send the same requests, so nothing can be refused
@@ -75,7 +85,6 @@ class JoiningGroup:
     key: Hashable
     size: int
     members: list[WaitingMember] = field(default_factory=list)
-    away: dict[bytes, list[WaitingMember]] = field(default_factory=dict)
     reason: Reason | None = None  # why it closed
     repeated: bool = False
 
@@ -85,34 +94,19 @@ class ClosedGroup:
     """What the last group of a key got, by content; `middle`: what comes too late; `missed`: who was gone by then.
 
     Who does not come for it within AWAY of `gone`, when the last of them was found gone, never will: then the content
-    is another rollout's, of a later step.
+    is another rollout's, of a later step. While the group is scored, there are no `replies`.
     """
 
     at: float
-    replies: dict[bytes, bytes]
-    middle: bytes
-    weight: int
+    replies: dict[bytes, bytes] = field(default_factory=dict)
+    middle: bytes = b""
+    weight: int = MEMBER
     missed: Counter[bytes] = field(default_factory=Counter)
     gone: float = 0.0
 
     def owes(self, content: bytes, now: float) -> bool:
         """Whether the next post of the content gets its reply at once."""
         return self.missed[content] > 0 and now <= self.gone + AWAY
-
-
-class WaitingClient:
-    """The other end of one request."""
-
-    def __init__(self) -> None:
-        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.leave: Callable[[], None] | None = None
-
-    def end(self) -> None:
-        """To be called in the turn in which it is read that the connection has ended."""
-        if not self.gone.done():
-            self.gone.set_result(None)
-        if self.leave is not None:
-            self.leave()
 
 
 Score = Callable[[JoiningGroup], Awaitable[tuple[Sequence[bytes], bytes]]]  # a reply each, and the middle
@@ -128,8 +122,6 @@ class Join:
         self.open: dict[Hashable, JoiningGroup] = {}
         self.closed: OrderedDict[Hashable, ClosedGroup] = OrderedDict()
         self.waiting = self.bytes = 0
-        self._filled: OrderedDict[Hashable, float] = OrderedDict()  # when a group of the key was last full
-        self._left: deque[tuple[float, JoiningGroup, WaitingMember]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
 
@@ -140,39 +132,31 @@ class Join:
         wait."""
         if self._stopped:
             raise stopping()
-        now = asyncio.get_running_loop().time()
-        self._forget(now, weight + MEMBER)
+        if client.gone:
+            raise Disconnected
+        now, weight = self.clock(), weight + MEMBER
+        self._forget(now, weight)
         if (closed := self.closed.get(key)) is not None and closed.owes(content, now):
             closed.missed[content] -= 1
-            return closed.replies[content]
-        group, member = self._arrive(now, key, size, content, rollout=rollout, weight=weight + MEMBER)
-        self.waiting += 1
-        client.leave = partial(self._leave, group, member)
-        try:
-            await self._wait(now, group, member, client.gone)
-        finally:
-            self.waiting -= 1
-            client.leave = None
-            if not client.gone.done():
-                self._leave(group, member)
-        if client.gone.done():
-            if group.reason is not None or member.reply.done():
-                member.reply.add_done_callback(lambda _: self.missed(key, content))
+            found = closed.replies[content]
+        else:
+            group, member = self._arrive(now, key, size, content, rollout=rollout, weight=weight)
+            member.reply = reply = asyncio.get_running_loop().create_future()
+            if len(group.members) == size:
+                self._close(group, "full")
+            found = await self._wait(now, group, member, reply, client)
+        await asyncio.sleep(0)  # the connections that ended meanwhile are read
+        if client.gone:
+            self._miss(key, content)
             raise Disconnected
-        return member.reply.result()
-
-    def missed(self, key: Hashable, content: bytes) -> None:
-        """The client was gone before its reply went out: its next try gets it."""
-        if (closed := self.closed.get(key)) is not None and content in closed.replies:
-            closed.missed[content] += 1
-            closed.gone = self.clock()
+        return found
 
     def stop(self) -> None:
         """Who waits is sent away, nobody is let in; what is being scored is finished."""
         self._stopped = True
-        for group in self.open.values():
-            for member in group.members:
-                _fail(member, stopping())
+        for group in list(self.open.values()):
+            self._end(group, "stopped")
+            _fail(group, stopping())
 
     # --- a member's way ----------------------------------------------------------------------------------------------
 
@@ -180,43 +164,48 @@ class Join:
         self, now: float, key: Hashable, size: int, content: bytes, *, rollout: Any, weight: int
     ) -> tuple[JoiningGroup, WaitingMember]:
         """The member's place: that of an equal one whose client is away, else a new one."""
-        group = self.open.get(key)
-        if group is not None and (away := group.away.get(content)):
-            member = away.pop()
-            member.left = None
-            return group, member
+        group = self.open.get(key) or JoiningGroup(key, size)
+        for member in group.members:
+            if member.expiry is not None and member.content == content:
+                member.expiry.cancel()
+                member.expiry = None
+                return group, member
         if self.bytes + weight > self.memory:
             why = "the memory for waiting rollouts is full; try again"
             raise RefusalError(503, why, code="memory", headers={"Retry-After": "1"})
-        group = group or self.open.setdefault(key, JoiningGroup(key, size))
+        self.open[key] = group
         young = time.monotonic() < self.began + YOUNG
         due = now + min(self.hold, self.deadline) if young else now + self.deadline
-        member = WaitingMember(content, rollout, now, due, weight, asyncio.get_running_loop().create_future())
-        group.members.append(member)
+        group.members.append(member := WaitingMember(content, rollout, now, due, weight))
         self.bytes += weight
-        if len(group.members) == size:
-            self._close(group, "full")
         return group, member
 
-    async def _wait(self, now: float, group: JoiningGroup, member: WaitingMember, gone: asyncio.Future[None]) -> None:
+    async def _wait(
+        self, now: float, group: JoiningGroup, member: WaitingMember, reply: Reply, client: WaitingClient
+    ) -> bytes:
         """Until there is a reply or no client; Held where the hold ends before."""
         until = min(now + self.hold, member.due)
-        if group.key in self.closed:
-            if self._before(group) is not None and await _answered(member, gone, min(until - now, SETTLE)):
-                return
-            now = self.clock()
-            if group.reason is None and (before := self._before(group)) is not None:
-                before.at = now
-                for other in group.members:
-                    if not other.reply.done():
-                        other.reply.set_result(before.replies[other.content])
-        if await _answered(member, gone, until - now):
-            return
-        if group.reason is None:
-            if until < member.due:
-                raise Held(f"{len(group.members)} of {group.size} rollouts have come")
-            self._close(group, "deadline")
-        await _answered(member, gone, None)
+        client.watch(leave := partial(self._leave, group, member, reply))
+        self.waiting += 1
+        try:
+            if group.key in self.closed and self._before(group) is not None:
+                await asyncio.wait((reply,), timeout=min(until - now, SETTLE))
+                if group.reason is None and not reply.done() and (before := self._before(group)) is not None:
+                    self._repeat(group, before)
+                now = self.clock()
+            await asyncio.wait((reply,), timeout=until - now)
+            if not reply.done():
+                if group.reason is None and until < member.due:
+                    raise Held(f"{len(group.members)} of {group.size} rollouts have come")
+                if group.reason is None:
+                    self._close(group, "deadline")
+                await asyncio.wait((reply,))
+        finally:
+            self.waiting -= 1
+            leave()
+        if reply.cancelled():
+            raise Disconnected
+        return reply.result()
 
     def _before(self, group: JoiningGroup) -> ClosedGroup | None:
         """The group of this key that closed just before, if it rewarded all members of this one."""
@@ -225,54 +214,71 @@ class Join:
             return None
         return closed
 
-    def _leave(self, group: JoiningGroup, member: WaitingMember) -> None:
-        if group.reason is not None:
-            return
-        if member.reply.done():  # answered by an earlier group, or stopped
-            self._remove(group, member)
-            return
-        member.left = self.clock()
-        group.away.setdefault(member.content, []).append(member)
-        self._left.append((member.left, group, member))
+    def _leave(self, group: JoiningGroup, member: WaitingMember, reply: Reply) -> None:
+        """No client waits for the reply any more, if there is none yet."""
+        if reply.cancel():
+            member.reply = None
+            if group.reason is None:
+                member.expiry = asyncio.get_running_loop().call_later(AWAY, self._expire, group, member)
 
-    def _remove(self, group: JoiningGroup, member: WaitingMember) -> None:
-        group.members.remove(member)
-        self.bytes -= member.weight
-        if not group.members and self.open.get(group.key) is group:
-            del self.open[group.key]
+    def _expire(self, group: JoiningGroup, member: WaitingMember) -> None:
+        if group.reason is None:
+            group.members.remove(member)
+            self.bytes -= member.weight
+            if not group.members:
+                self._end(group, "empty")
+
+    def _miss(self, key: Hashable, content: bytes) -> None:
+        """The client was gone before its reply went out: its next try gets it."""
+        if (closed := self.closed.get(key)) is not None and content in closed.replies:
+            closed.missed[content] += 1
+            closed.gone = self.clock()
 
     # --- closing -----------------------------------------------------------------------------------------------------
 
-    def _close(self, group: JoiningGroup, reason: Reason) -> None:
+    def _end(self, group: JoiningGroup, reason: Reason) -> None:
         group.reason = reason
         del self.open[group.key]
-        if reason == "full":
-            before = self._filled.pop(group.key, float("-inf"))
-            group.repeated = min(member.came for member in group.members) < before + SAME_STEP
-            self._filled[group.key] = self.clock()
         self.bytes -= sum(member.weight for member in group.members)
-        task = asyncio.ensure_future(self._scored(group))
+
+    def _close(self, group: JoiningGroup, reason: Reason) -> None:
+        """Its rewards, as far as members are there."""
+        self._end(group, reason)
+        before = self.closed.get(group.key)
+        if reason == "full":
+            first = min(member.came for member in group.members)
+            group.repeated = before is not None and first < before.at + SAME_STEP
+            self._keep(group.key, ClosedGroup(self.clock()))
+        task = asyncio.ensure_future(self._scored(group, before))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _scored(self, group: JoiningGroup) -> None:
-        members, closed = group.members, self.closed.get(group.key)
+    def _repeat(self, group: JoiningGroup, before: ClosedGroup) -> None:
+        """They lost their replies: each gets what it had."""
+        before.at = self.clock()
+        self._end(group, "repeated")
+        self._deliver(group, [before.replies[member.content] for member in group.members])
+
+    async def _scored(self, group: JoiningGroup, before: ClosedGroup | None) -> None:
+        members = group.members
         try:
-            if group.reason == "deadline" and closed is not None and 2 * len(members) <= group.size:
-                replies: Sequence[bytes] = [closed.replies.get(m.content, closed.middle) for m in members]
+            if group.reason == "deadline" and before is not None and before.replies and 2 * len(members) <= group.size:
+                replies: Sequence[bytes] = [before.replies.get(m.content, before.middle) for m in members]
             else:
                 replies, middle = await self._score(group)
                 kept = {m.content: r for m, r in zip(members, replies, strict=True)}
-                missed = Counter(m.content for m in members if m.left is not None)
-                weight = sum(map(len, replies)) + MEMBER
-                now = self.clock()
-                self._remember(group.key, ClosedGroup(now, kept, middle, weight, missed, gone=now))
+                self._keep(group.key, ClosedGroup(self.clock(), kept, middle, sum(map(len, replies)) + MEMBER))
         except Exception as error:  # noqa: BLE001  (it is the error of all who wait)
-            for member in members:
-                _fail(member, error)
-            return
-        for member, reply in zip(members, replies, strict=True):
-            if not member.reply.done():
+            _fail(group, error)
+        else:
+            self._deliver(group, replies)
+
+    def _deliver(self, group: JoiningGroup, replies: Sequence[bytes]) -> None:
+        """To those who wait; who is between two tries is owed it."""
+        for member, reply in zip(group.members, replies, strict=True):
+            if member.reply is None:
+                self._miss(group.key, member.content)
+            else:
                 member.reply.set_result(reply)
 
     # --- time and memory ---------------------------------------------------------------------------------------------
@@ -281,38 +287,24 @@ class Join:
         """The event loop's: what waits is timed by it too."""
         return asyncio.get_running_loop().time()
 
-    def _remember(self, key: Hashable, closed: ClosedGroup) -> None:
-        self._drop(key)
-        self.closed[key] = closed
-        self.bytes += closed.weight
-
-    def _drop(self, key: Hashable) -> None:
-        if (closed := self.closed.pop(key, None)) is not None:
-            self.bytes -= closed.weight
+    def _keep(self, key: Hashable, closed: ClosedGroup | None) -> None:
+        """In place of what was kept of the key."""
+        if (old := self.closed.pop(key, None)) is not None:
+            self.bytes -= old.weight
+        if closed is not None:
+            self.closed[key] = closed
+            self.bytes += closed.weight
 
     def _forget(self, now: float, weight: int) -> None:
-        """What was kept for its time, and the oldest replies where there is no room for `weight` more bytes."""
-        while self._left and self._left[0][0] + AWAY < now:
-            since, group, member = self._left.popleft()
-            if group.reason is None and member.left == since:
-                group.away[member.content].remove(member)
-                self._remove(group, member)
-        while self._filled and next(iter(self._filled.values())) + SAME_STEP < now:
-            self._filled.popitem(last=False)
+        """Rewards that were kept for their time, and the oldest where there is no room for `weight` more bytes."""
         while self.closed:
             key, oldest = next(iter(self.closed.items()))
             if oldest.at + KEPT >= now and self.bytes + weight <= self.memory:
                 break
-            self._drop(key)
+            self._keep(key, None)
 
 
-async def _answered(member: WaitingMember, gone: asyncio.Future[None], seconds: float | None) -> bool:
-    """Wait for the reply or the client's end, but not longer."""
-    done, _ = await asyncio.wait((member.reply, gone), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    return bool(done)
-
-
-def _fail(member: WaitingMember, error: BaseException) -> None:
-    if not member.reply.done():
-        member.reply.set_exception(error)
-        member.reply.exception()  # seen: the client may be between two tries
+def _fail(group: JoiningGroup, error: Exception) -> None:
+    for member in group.members:
+        if member.reply is not None:
+            member.reply.set_exception(error)

@@ -9,7 +9,6 @@ with one line in the log: the body is OpenRLHF's to extend. What the reply means
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import time
@@ -42,26 +41,14 @@ from dare_reward.reply import GroupReply
 from dare_reward.scoring.request import Effort
 from dare_reward.scoring.score import LABEL_CONFLICT, score
 
-from ..body import (
-    ENDED,
-    INLINE_BYTES,
-    Disconnected,
-    Receiving,
-    Watch,
-    Workers,
-    address,
-    query_string,
-    recorded,
-    run,
-    unless_gone,
-)
+from ..body import INLINE_BYTES, Watch, Workers, address, query_string, recorded, run, unless_gone
 from ..json_body import check_json, read_json
 from ..log import Runs, logger
 from ..metrics import Metrics
-from ..problems import RefusalError
+from ..problems import EXCHANGE, RefusalError
 from ..run_recorder import RunRecorder
 from ..settings import Settings
-from .join import Held, Join, JoiningGroup, WaitingClient
+from .join import Held, Join, JoiningGroup
 from .response_start import response_start
 from .url_options import run_of, size_of_group
 
@@ -106,10 +93,10 @@ class OpenRLHF:
     """The route's state: the groups that form."""
 
     def __init__(
-        self, settings: Settings, *, metrics: Metrics, workers: Workers, runs: Runs, recorder: RunRecorder, joins: bool
+        self, settings: Settings, *, metrics: Metrics, workers: Workers, runs: Runs, recorder: RunRecorder
     ) -> None:
         self._settings, self._metrics, self._workers = settings, metrics, workers
-        self._runs, self._recorder, self._joins = runs, recorder, joins
+        self._runs, self._recorder = runs, recorder
         hold, memory = settings.join_hold, settings.join_memory
         deadline = min(settings.join_deadline, 4.7 * hold)
         self.join = Join(self._score, hold=hold, deadline=deadline, memory=memory)
@@ -136,9 +123,8 @@ class OpenRLHF:
             else:
 
                 def work(watch: Watch) -> bytes:
-                    effort, size = Effort(limit, watch), question.run.group_size
-                    found = self._outcomes(question, rollouts, effort, size=size, logged=question.recorded)
-                    return _dump(question.run, found)
+                    effort = Effort(limit, watch)
+                    return _dump(question.run, self._outcomes(question, rollouts, effort, logged=question.recorded))
 
                 content = await unless_gone(self._workers.groups, work, request)
         warning = self._runs.warning(question.name)
@@ -209,44 +195,31 @@ class OpenRLHF:
 
     async def _joined(self, request: Request, question: Question, rollout: PostedRollout) -> bytes:
         """The reply to a rollout that comes alone, when its siblings are there."""
-        if not self._joins:
+        client = request.scope.get("extensions", {}).get(EXCHANGE)
+        if client is None or self._settings.join == "off":
             raise RefusalError(503, OFF, code="workers")
         size = size_of_group(question.run, self._settings, address(request).rpartition("/")[0].removesuffix("/v1"))
         request.scope["state"]["notes"]["joined"] = True
-        key, client = (question.run.said, rollout.prompt), WaitingClient()
         weight = sum(len(text or "") for text in (rollout.entry["answer"], rollout.entry.get("text"), rollout.asked))
-        connection = request.scope.get("extensions", {}).get(ENDED) or Receiving(request.receive)
-        connection.watch(client.end)
+        key, waiting = (question.run.said, rollout.prompt), (question, rollout)
         try:
-            waiting = (question, rollout)
-            reply = await self.join.reply(key, size, rollout.content, waiting, weight=weight, client=client)
-            await asyncio.sleep(0)  # the connections that ended meanwhile are read
-            if client.gone.done():
-                self.join.missed(key, rollout.content)
-                raise Disconnected
-        except Held as held:
-            raise self._unfilled(question.name, held, size) from None
-        finally:
-            connection.watch(None)
-        return reply
-
-    def _unfilled(self, name: str, held: Held, size: int) -> RefusalError:
-        """The refusal, with the likeliest reason why the group did not fill while its rollout was held."""
-        why = (
-            f"{held} of group_size={size} after {self.join.hold:g} s; come back. Unless the generation is that slow, "
-            "group_size is not --rollout.n_samples_per_prompt"
-        )
-        self._runs.warn(name, "group_unfilled", why)
-        return RefusalError(503, why, code="held", headers={"Retry-After": "1"})
+            return await self.join.reply(key, size, rollout.content, waiting, weight=weight, client=client)
+        except Held as held:  # with the likeliest reason
+            why = (
+                f"{held} of group_size={size} after {self.join.hold:g} s; come back. Unless the generation is that "
+                "slow, group_size is not --rollout.n_samples_per_prompt"
+            )
+            self._runs.warn(question.name, "group_unfilled", why)
+            raise RefusalError(503, why, code="held", headers={"Retry-After": "1"}) from None
 
     async def _score(self, group: JoiningGroup) -> tuple[list[bytes], bytes]:
         """A reply for each member of a group that closed, and what comes too late."""
         waiting: list[tuple[Question, PostedRollout]] = [member.rollout for member in group.members]
         question, rollouts = waiting[0][0], [rollout for _, rollout in waiting]
         full, few = group.reason == "full", 2 * len(rollouts) <= group.size
+        end = "full" if full else "neutral" if few else "partial"
         now = self.join.clock()
         waits = [now - member.came for member in group.members]
-        known = {"partial": float(not full), "neutral": float(few), "repeated": float(group.repeated)}
         if group.repeated:
             why = (
                 f"a prompt filled two groups of group_size={group.size} in one step: two jobs have the same run= and "
@@ -254,13 +227,12 @@ class OpenRLHF:
                 "the prompt twice"
             )
             self._runs.warn(question.name, "prompt_repeated", why)
-        end = "full" if full else "neutral" if few else "partial"
         self._metrics.join_groups.labels(end).inc()
-        wanted = all(q.recorded for q, _ in waiting) and (full or not few)
+        wanted = all(q.recorded for q, _ in waiting) and end != "neutral"
+        known = {"repeated": float(group.repeated), "wait_seconds": waits}
 
         def work() -> tuple[list[bytes], bytes]:
-            told = {**known, "wait_seconds": waits}
-            found = self._outcomes(question, rollouts, Effort(), size=None, known=told, logged=wanted)
+            found = self._outcomes(question, rollouts, Effort(), known=known, logged=wanted)
             return [_dump(question.run, [o]) for o in found], _dump(question.run, [late(found)])
 
         begun = time.perf_counter()
@@ -280,15 +252,13 @@ class OpenRLHF:
         rollouts: Sequence[PostedRollout],
         effort: Effort,
         *,
-        size: int | None,
         known: Mapping[str, Any] = NOTHING,
         logged: bool,
     ) -> list[RolloutOutcome]:
         """What each rollout gets: accuracy in an evaluation, else its share of a group, whose members are those with
         the same prompt, wherever they stand. A group that is refused gets equal rewards: no run ends over it.
 
-        size    stated of each group
-        known   values of the log that the join knows; `neutral`: all rewards are equal
+        known   values of the log that the join knows
         logged  run log and page are told
         """
         asked, limits, out, members = question.run, self._settings.limits, dict[int, RolloutOutcome](), []
@@ -298,7 +268,7 @@ class OpenRLHF:
                 effort.check(("query", i))
             else:
                 said = asked.rules.group(rollout.label)
-                members.append(Member(i, None, rollout.prompt, size=size, content=rollout.content, **said))
+                members.append(Member(i, None, rollout.prompt, size=asked.group_size, content=rollout.content, **said))
         agreed = []
         for group in gather(members, rules=asked.rules.comparing, after_each=partial(effort.check, ("labels",))):
             if group.label_conflict:
@@ -365,22 +335,16 @@ def _rewarded(
     made of labels that are not there: a label never ends a run."""
     known = {name: [v[i] for i in group.items] if isinstance(v, Sequence) else v for name, v in known.items()}
     known |= {"repeated": 1.0} if group.repeated else {}
-    error = None if reply is None else reply.error
+    error, count = None if reply is None else reply.error, len(group.items)
     unlabelled = error is not None and error.code in {"label_conflict", "missing_input"}
     if reply is None or (unlabelled and "label" in find(asked.method).requires):
-        known, count = {**known, "neutral": 1.0}, len(group.items)
         found = neutral(count, votes=count, route="url", shadow=asked.shadow, known=known)
     elif error is not None:
         hint = f"; {INSTALL}, with entropies" if error.code == "missing_entropy" else ""
         raise RequestError(error.message + hint, loc=("query",), code=error.code)
     else:
-        flags, equal = reply.flags or (), known.get("neutral", 0.0) > 0
-        known["partial"] = max(float("partial" in flags), known.get("partial", 0.0))
-        known["neutral"] = float(equal or "neutral" in flags)
-        pruned, entropies = asked.params.get("pruned", "zero"), [None] * len(group.items)
-        found = outcomes(
-            reply, route="url", entropies=entropies, pruned=pruned, shadow=asked.shadow, known=known, unscored=equal
-        )
+        pruned, entropies = asked.params.get("pruned", "zero"), [None] * count
+        found = outcomes(reply, route="url", entropies=entropies, pruned=pruned, shadow=asked.shadow, known=known)
     return dict(zip(group.items, found, strict=True))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from serving import Live
+from serving import Live, told
 
 from dare_service.app import create_app
 from dare_service.settings import Settings
@@ -23,9 +23,9 @@ def asgi() -> Callable[..., Any]:
 
     @contextlib.asynccontextmanager
     async def start(**settings: Any):
-        app = create_app(Settings(**{"page": "off", "join_runs": "any", **settings}), alone=True)
+        app = create_app(Settings(**{"page": "off", "join_runs": "any", **settings}))
         app.state.dare.openrlhf.join.began = float("-inf")  # the service has been up for a while
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(told(app)), base_url="http://test") as client:
             yield client, app.state.dare
 
     return start

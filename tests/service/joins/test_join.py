@@ -7,15 +7,16 @@ import random
 from collections import Counter
 
 import pytest
+from serving import Told
 from virtual_time import VirtualLoop
 
 from dare_service.body import Disconnected
-from dare_service.joins.join import AWAY, SETTLE, Held, Join, WaitingClient
+from dare_service.joins.join import AWAY, SETTLE, Held, Join
 from dare_service.problems import STOPPING, RefusalError
 
 pytestmark = pytest.mark.anyio
 HOLD, DEADLINE, TRIES = 170.0, 800.0, 5
-BROKEN, LOST = "the connection breaks", "the reply is written and never read"
+LOST = "the reply is written and never read"
 
 
 @pytest.fixture
@@ -27,34 +28,32 @@ class Place:
     """A join whose result for a rollout is (members of its group, the rollout, the group's number)."""
 
     def __init__(self, *, cost: float = 0.0, error: Exception | None = None, memory: int = 1 << 20) -> None:
-        self.cost, self.error, self.scores = cost, error, 0
+        self.cost, self.error, self.groups = cost, error, []
         self.join = Join(self.score, hold=HOLD, deadline=DEADLINE, memory=memory)
         self.join.began = float("-inf")
 
     async def score(self, group):
-        self.scores += 1
-        number = self.scores
+        self.groups.append(group)
+        size, number = len(group.members), len(self.groups)
         await asyncio.sleep(self.cost)
         if self.error:
             raise self.error
-        return [(len(group.members), m.rollout, number) for m in group.members], (len(group.members), "middle", number)
+        return [(size, m.rollout, number) for m in group.members], (size, "middle", number)
 
     async def one_try(self, text, *, size=3, key="k", breaks=None):
         """`breaks`: seconds after which the connection breaks."""
-        end = WaitingClient()
+        client = Told()
         if breaks is not None:
-            asyncio.get_running_loop().call_later(breaks, end.end)
-        return await self.join.reply(key, size, text.encode(), text, weight=len(text), client=end)
+            asyncio.get_running_loop().call_later(breaks, client.end)
+        return await self.join.reply(key, size, text.encode(), text, weight=len(text), client=client)
 
     async def client(self, text, *, start=0.0, troubles=(), **given):
         """OpenRLHF's: five tries, a second after each failure; None after the last. Returns when it was served, too.
 
         troubles   of its first tries: seconds after which the connection breaks, or LOST
         """
-        now = asyncio.get_running_loop().time
         await asyncio.sleep(start)
-        for number in range(TRIES):
-            trouble = troubles[number] if number < len(troubles) else None
+        for trouble in (*troubles, *[None] * (TRIES - len(troubles))):
             try:
                 found = await self.one_try(text, breaks=None if trouble == LOST else trouble, **given)
                 if trouble != LOST:
@@ -64,10 +63,23 @@ class Place:
             await asyncio.sleep(1)
         return now(), None
 
+    async def pays(self, text):
+        """A try gets what its content is owed, at once."""
+        began = now()
+        assert (await self.one_try(text), now()) == ((3, text, 1), began)
+
+    async def gone(self, text, **given):
+        """A try whose connection breaks."""
+        with pytest.raises(Disconnected):
+            await self.one_try(text, **given)
+
+
+def now():
+    return asyncio.get_running_loop().time()
+
 
 async def together(*clients):
-    found = await asyncio.gather(*clients)
-    return [result for _, result in found]
+    return [result for _, result in await asyncio.gather(*clients)]
 
 
 async def test_siblings_are_scored_together_and_other_keys_are_other_groups():
@@ -77,11 +89,12 @@ async def test_siblings_are_scored_together_and_other_keys_are_other_groups():
     assert (place.join.waiting, len(place.join.open)) == (0, 0)
 
 
-async def test_a_straggler_is_waited_for_over_several_holds():
+@pytest.mark.parametrize(("late", "size", "served"), [(500.0, 3, 502.0), (None, 4, DEADLINE)])
+async def test_a_straggler_is_waited_for_over_several_holds_and_to_the_deadline(late, size, served):
     place = Place()
-    found = await asyncio.gather(place.client("a"), place.client("b"), place.client("c", start=500.0))
+    found = await asyncio.gather(*(place.client(t, size=size, start=late or 0 if t == "c" else 0) for t in "abc"))
     assert [result for _, result in found] == [(3, t, 1) for t in "abc"]
-    assert max(at for at, _ in found) < 502
+    assert served - 2 <= max(at for at, _ in found) <= served
 
 
 async def test_identical_rollouts_are_counted_rightly_over_retries():
@@ -89,133 +102,133 @@ async def test_identical_rollouts_are_counted_rightly_over_retries():
     place = Place()
     clients = [place.client("same", size=4, troubles=[5.0]), place.client("same", size=4)]
     clients += [place.client("same", size=4, start=300.0), place.client("other", size=4, start=400.0)]
-    found = await together(*clients)
-    assert Counter(found) == {(4, "same", 1): 3, (4, "other", 1): 1}
+    assert Counter(await together(*clients)) == {(4, "same", 1): 3, (4, "other", 1): 1}
 
 
-async def test_a_group_that_cannot_fill_closes_at_its_deadline():
-    place = Place()
-    found = await asyncio.gather(*(place.client(t, size=4) for t in "abc"))
-    assert [result for _, result in found] == [(3, t, 1) for t in "abc"]
-    assert {at for at, _ in found} == {DEADLINE}
-
-
-async def test_of_half_or_less_a_group_that_closed_before_gives_its_rewards():
+@pytest.mark.parametrize(
+    ("texts", "rewards"),
+    [("ax", [(4, "a", 1), (4, "middle", 1)]), ("abx", [(3, "a", 2), (3, "b", 2), (3, "x", 2)])],
+)
+async def test_of_half_or_less_a_group_that_closed_before_gives_its_rewards(texts, rewards):
     """A known content its own, an unknown one the middle; nobody is scored alone."""
     place = Place()
     await together(*(place.client(t, size=4) for t in "abcd"))
     await asyncio.sleep(100)
-    found = await together(place.client("a", size=4), place.client("x", size=4))
-    assert found == [(4, "a", 1), (4, "middle", 1)]
-    assert place.scores == 1
+    assert await together(*(place.client(t, size=4) for t in texts)) == rewards
 
 
 async def test_a_broken_connection_keeps_its_vote_for_a_while_and_no_longer():
     place = Place()
-    with pytest.raises(Disconnected):
-        await place.one_try("a", breaks=1.0)
+    await place.gone("a", breaks=1.0)
     assert len(place.join.open["k"].members) == 1
-    found = await together(place.client("a"), *(place.client(t, start=3.0) for t in "bc"))
-    assert found == [(3, t, 1) for t in "abc"]
-    with pytest.raises(Disconnected):
-        await place.one_try("d", key="other", breaks=1.0)
+    assert await together(place.client("a"), *(place.client(t, start=AWAY + 3) for t in "bc")) == [
+        (3, t, 1) for t in "abc"
+    ]
+    await place.gone("d", breaks=1.0)
     await asyncio.sleep(AWAY + 1)
-    with pytest.raises(Disconnected):
-        await place.one_try("e", key="third", breaks=0.1)  # whatever comes next makes the join look
-    assert set(place.join.open) == {"third"}
+    kept = sum(closed.weight for closed in place.join.closed.values())
+    assert (place.join.open, place.join.bytes) == ({}, kept)
 
 
-async def test_a_client_that_breaks_while_its_group_is_scored_is_owed_its_reply_once():
+@pytest.mark.parametrize("pause", [0, AWAY + 1])
+async def test_who_breaks_while_its_group_is_scored_is_owed_its_reply_once_and_for_a_while(pause):
+    """Its job may have been cancelled: a short text of a later step is that step's, and its siblings get its vote."""
     place = Place(cost=10.0)
+    await asyncio.sleep(1000)
     tries = [asyncio.ensure_future(place.one_try(t)) for t in "ab"]
-    with pytest.raises(Disconnected):
-        await place.one_try("c", breaks=5.0)
-    assert [await t for t in tries] == [(3, "a", 1), (3, "b", 1)]
-    assert await place.one_try("c") == (3, "c", 1)
-    with pytest.raises(Disconnected):  # once: what comes now is a new rollout
-        await place.one_try("c", breaks=1.0)
-    assert len(place.join.open["k"].members) == 1
-
-
-async def test_a_client_that_never_comes_for_its_reply_leaves_it_to_nobody_in_a_later_step():
-    """Its job was cancelled. A short text of a later step is that step's, and its siblings get it as a vote."""
-    place = Place(cost=10.0)
-    tries = [asyncio.ensure_future(place.one_try(t)) for t in "ab"]
-    with pytest.raises(Disconnected):
-        await place.one_try("c", breaks=5.0)
-    await asyncio.gather(*tries)
-    await asyncio.sleep(AWAY + 1)
+    await place.gone("c", breaks=5.0)
+    assert await asyncio.gather(*tries) == [(3, "a", 1), (3, "b", 1)]
+    await asyncio.sleep(pause)
+    if not pause:
+        await place.pays("c")
     assert await together(*(place.client(t) for t in "cde")) == [(3, t, 2) for t in "cde"]
 
 
 async def test_a_connection_that_ends_in_the_turn_of_the_reply_is_owed_it():
+    place, client = Place(), Told()
+    reply = asyncio.ensure_future(place.join.reply("k", 3, b"b", "b", weight=1, client=client))
+    others = [asyncio.ensure_future(place.one_try(t)) for t in "ac"]
+    while not others[0].done():
+        client.gone = bool(place.join.closed.get("k") and place.join.closed["k"].replies)  # nobody listens any more
+        await asyncio.sleep(0)
+    with pytest.raises(Disconnected):
+        await reply
+    await place.pays("b")
+
+
+async def test_who_is_gone_before_it_joins_takes_no_place():
+    place, client = Place(), Told()
+    client.gone = True
+    with pytest.raises(Disconnected):
+        await place.join.reply("k", 2, b"a", "a", weight=1, client=client)
+    assert not place.join.open
+
+
+@pytest.mark.parametrize("lost", ["a", "bc", "abc"])
+async def test_a_reply_that_was_lost_unseen_is_repeated_soon(lost):
+    """Whatever the hold: the retry joins like any other, and its group holds nothing but what was just rewarded."""
+    place = Place()
+    found = await asyncio.gather(*(place.client(t, troubles=[LOST] if t in lost else []) for t in "abc"))
+    assert [result[:2] for _, result in found] == [(3, t) for t in "abc"]
+    assert max(at for at, _ in found) <= 1 + SETTLE + 0.1
+    assert (place.join.open, len(place.join.closed)) == ({}, 1)
+
+
+async def test_who_breaks_while_a_lost_reply_is_waited_for_is_owed_it():
     place = Place()
     await together(*(place.client(t) for t in "abc"))
-    place.join.missed("k", b"b")
-    assert await place.one_try("b") == (3, "b", 1)
-
-
-async def test_a_reply_that_was_lost_unseen_is_repeated_soon():
-    """Whatever the hold: the retry joins like any other, and its group holds nothing but what was just rewarded."""
-    for lost in ([0], [1, 2], [0, 1, 2]):
-        place, began = Place(), asyncio.get_running_loop().time()
-        troubles = [[LOST] if i in lost else [] for i in range(3)]
-        found = await asyncio.gather(*(place.client(t, troubles=x) for t, x in zip("abc", troubles, strict=True)))
-        assert [result[:2] for _, result in found] == [(3, t) for t in "abc"]
-        assert max(at for at, _ in found) - began <= 1 + SETTLE + 0.1
+    waits = asyncio.ensure_future(place.one_try("a"))
+    await place.gone("b", breaks=4.0)
+    assert await waits == (3, "a", 1)
+    await place.pays("b")
 
 
 async def test_the_next_steps_group_of_the_same_contents_is_scored_anew():
-    """Short answers repeat from step to step: nobody gets the old reward while its siblings take their time."""
+    """Short answers repeat from step to step: nobody gets the old reward while its siblings take their time; nor one
+    beside a text that is new."""
     place = Place()
     await together(*(place.client(t, size=4) for t in "abcd"))
-    for slow in (20.0, 2 * HOLD):
-        before = place.scores
-        await asyncio.sleep(60)
-        clients = [place.client("a", size=4), *(place.client(t, size=4, start=slow) for t in "xyz")]
-        assert await together(*clients) == [(4, t, before + 1) for t in "axyz"]
+    for number, (pause, fast, slow) in enumerate(((1.0, "ax", 20.0), (60.0, "a", 20.0), (60.0, "a", 2 * HOLD)), 2):
+        await asyncio.sleep(pause)
+        clients = [place.client(t, size=4, start=slow * (t not in fast)) for t in "axyz"]
+        assert await together(*clients) == [(4, t, number) for t in "axyz"]
 
 
-async def test_a_group_that_fills_within_the_pause_of_a_retry_is_a_new_one():
+@pytest.mark.parametrize(("pause", "repeated"), [(1.0, True), (3.0, False)])
+async def test_a_group_that_fills_within_the_pause_of_a_retry_is_a_new_one(pause, repeated):
+    """And of the same step, if it begins within SAME_STEP."""
     place = Place()
     await together(*(place.client(t) for t in "abc"))
-    found = await together(*(place.client(t, start=1.0) for t in "abc"))
-    assert found == [(3, t, 2) for t in "abc"]
+    assert await together(*(place.client(t, start=pause) for t in "abc")) == [(3, t, 2) for t in "abc"]
+    assert [group.repeated for group in place.groups] == [False, repeated]
 
 
-async def test_what_comes_to_a_process_that_has_just_begun_is_due_at_the_end_of_its_first_hold(monkeypatch):
-    """Its client may have four tries behind it, and no fifth hold before it."""
+@pytest.mark.parametrize(("age", "served"), [(2.0, HOLD), (6.0, DEADLINE)])
+async def test_what_comes_to_a_process_that_has_just_begun_is_due_at_the_end_of_its_first_hold(
+    monkeypatch, age, served
+):
+    """Its client may have four tries behind it, and no fifth hold before it. `wait_seconds` counts from the arrival."""
     place = Place()
     place.join.began = 1000.0
-    monkeypatch.setattr("dare_service.joins.join.time.monotonic", lambda: 1002.0)
+    monkeypatch.setattr("dare_service.joins.join.time.monotonic", lambda: 1000.0 + age)
     found = await asyncio.gather(*(place.client(t, size=4) for t in "abc"))
-    assert [result for _, result in found] == [(3, t, 1) for t in "abc"]
-    assert {at for at, _ in found} == {HOLD}
-
-
-async def test_in_a_young_process_the_time_of_arrival_is_the_true_one(monkeypatch):
-    """`wait_seconds` is logged from it."""
-    place, seen = Place(), []
-    place.join.began = 1000.0
-    place.join._score = lambda group: seen.extend(m.came for m in group.members) or place.score(group)
-    monkeypatch.setattr("dare_service.joins.join.time.monotonic", lambda: 1002.0)
-    await asyncio.gather(*(place.client(t) for t in "abc"))
-    assert seen == [0.0] * 3
+    assert found == [(served, (3, t, 1)) for t in "abc"]
+    assert [member.came for member in place.groups[0].members] == [0.0] * 3
 
 
 async def test_stopping_tells_everybody_at_once_and_lets_a_group_that_is_scored_finish():
     place = Place(cost=10.0)
     scored = [asyncio.ensure_future(place.one_try(t)) for t in "abc"]
-    waits = [asyncio.ensure_future(place.one_try(t, key="other")) for t in "de"]
-    await asyncio.sleep(5)
-    place.join.stop()
-    assert [await t for t in scored] == [(3, t, 1) for t in "abc"]
-    for waiting in waits:
+    waits = [asyncio.ensure_future(place.one_try(t, key="other", size=4)) for t in "de"]
+    await place.gone("f", key="other", size=4, breaks=1.0)
+    await asyncio.sleep(4)
+    for _ in range(2):  # it is called at every tick of the server
+        place.join.stop()
+    for waiting in (*waits, place.one_try("g")):
         with pytest.raises(RefusalError, match=STOPPING):
             await waiting
-    with pytest.raises(RefusalError, match=STOPPING):
-        await place.one_try("f")
-    assert asyncio.get_running_loop().time() == 10.0
+    assert (now(), place.join.waiting) == (5.0, 3)
+    assert await asyncio.gather(*scored) == [(3, t, 1) for t in "abc"]
 
 
 async def test_a_failure_of_scoring_reaches_all_and_the_group_may_form_again():
@@ -248,9 +261,9 @@ async def test_nothing_is_left_behind():
         await asyncio.sleep(100)
     assert len(place.join.closed) <= 10  # 900 s of them
     await asyncio.sleep(1000)
-    with pytest.raises(Disconnected):
-        await place.one_try("z", key="last", breaks=0.1)
-    assert (len(place.join.closed), place.join.waiting) == (0, 0)
+    await place.gone("z", key="last", breaks=0.1)  # whatever comes next makes the join look
+    await asyncio.sleep(AWAY)
+    assert (len(place.join.closed), place.join.open, place.join.waiting, place.join.bytes) == (0, {}, 0, 0)
 
 
 @pytest.mark.parametrize("seed", range(6))

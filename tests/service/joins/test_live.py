@@ -89,7 +89,7 @@ async def test_an_end_is_known_before_the_work_on_what_is_read_with_it(live, unt
         cut.sendall(sent)
         await until(lambda: join.waiting == 1)
         (group,), free = join.open.values(), threading.Event()
-        group.members[0].reply.get_loop().call_soon_threadsafe(free.wait)
+        service.loop.call_soon_threadsafe(free.wait)
         kept.sendall(sent)
         cut.close()
         free.set()

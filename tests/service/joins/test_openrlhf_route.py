@@ -10,6 +10,7 @@ import random
 
 import httpx
 import pytest
+from serving import told
 
 from dare_reward import estimate
 from dare_reward.openrlhf import UNKNOWN, keys_of
@@ -264,28 +265,6 @@ async def test_a_group_that_does_not_fill_is_explained_after_its_first_hold(asgi
     assert 'dare_warnings_total{event="group_unfilled"} 1.0' in text
 
 
-async def test_a_client_that_is_found_gone_with_its_reply_in_hand_gets_it_by_its_next_try(asgi, monkeypatch):
-    """At once: it does not wait like the next try of a client whose reply was lost unseen."""
-    monkeypatch.setattr("dare_service.joins.join.SETTLE", 600.0)
-    url, bodies = "/reward?group_size=2&run=r", [one(1), one(2)]
-    async with asgi() as (client, state):
-        join = state.openrlhf.join
-        reply, tries = join.reply, []
-
-        async def gone(*given, client, **more):
-            found = await reply(*given, client=client, **more)
-            tries.append(client)
-            if len(tries) == 1:
-                client.end()
-            return found
-
-        monkeypatch.setattr(join, "reply", gone)
-        found = await asyncio.gather(*(client.post(url, json=b) for b in bodies), return_exceptions=True)
-        lost = next(i for i, r in enumerate(found) if not isinstance(r, httpx.Response) or r.status_code != 200)
-        again = await asyncio.wait_for(client.post(url, json=bodies[lost]), 60)
-    assert again.json()["extra_logs"]["votes"] == [2.0]
-
-
 async def test_a_prompt_in_two_full_groups_of_a_step_is_flagged(asgi, caplog):
     async with asgi() as (client, _):
         bodies = [one(a, prompt=p) for p in ("p1", "p2") for a in range(8)]
@@ -399,10 +378,10 @@ async def test_the_log_says_once_per_run_what_the_reply_has_no_place_for(asgi, c
     assert words in said[0].fields["why"]
 
 
-@pytest.mark.parametrize(("settings", "alone"), [({"join": "off"}, True), ({}, False)])
-async def test_who_must_not_join_still_scores_whole_steps(settings, alone):
-    """A replica that is told so, and a process that may be one of several."""
-    app = create_app(Settings(page="off", **settings), alone=alone)
+@pytest.mark.parametrize(("settings", "server"), [({"join": "off"}, told), ({}, lambda app: app)])
+async def test_who_must_not_join_still_scores_whole_steps(settings, server):
+    """A replica that is told so, and a process that may be one of several and hears of no connection's end."""
+    app = server(create_app(Settings(page="off", **settings)))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
         single = await client.post("/reward?group_size=2", json=one(1))
         whole = await client.post("/reward", json=step([("p", 1, "")] * 2))
@@ -581,7 +560,8 @@ async def test_more_than_half_of_a_group_is_scored_and_less_gets_equal_rewards(a
     logs = found["extra_logs"]
     assert found["rewards"][:there] == ([0.0] * there if there <= 2 else [1.0, 1.0, 0.0, 1.0][:there])
     assert set(logs["neutral"][:there]) == {float(there <= 2)}
-    assert set(logs["partial"][:there]) == {float(there == 3)}
+    assert set(logs["partial"][:there]) == {float(there < 4)}
+    assert found["scores"][:there] == ([0.0] * there if there <= 2 else [1.0, 1.0, 0.0, 1.0][:there])
     assert found["rewards"][there:] == [1.0, 1.0, 1.0, 0.0]
 
 
