@@ -27,7 +27,8 @@ def without_html(text: str) -> str:
 
 
 _BRACE = pattern(r"\\.|[{}]", re.DOTALL)
-INSIDE = r"[^{}\\]*+(?:\\.[^{}\\]*+)*+"  # what braces hold, up to four deep, as a part of a pattern: faster than brace by brace
+# What braces hold, up to four deep, as a part of a pattern: faster than brace by brace.
+INSIDE = r"[^{}\\]*+(?:\\.[^{}\\]*+)*+"
 for _ in range(3):
     INSIDE = rf"[^{{}}\\]*+(?:(?:\\.|\{{{INSIDE}\}})[^{{}}\\]*+)*+"
 _GROUP = pattern(rf"\{{{INSIDE}\}}", re.DOTALL)
