@@ -46,6 +46,8 @@ def test_the_kept_demo_gives_the_address_while_it_answers(demo, monkeypatch):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(demo._venv, "say", say)
+    for told in ("verdict", "page"):  # before
+        monkeypatch.setattr(demo, told, lambda *_: "")
     monkeypatch.setattr(sys, "argv", ["demo.py", "--keep", "examples/arithmetic_m64.jsonl"])
     assert demo.main() == 0
     assert asked == [200]

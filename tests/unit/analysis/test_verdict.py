@@ -2,10 +2,10 @@
 
 import json
 import re
-import sys
 import threading
 from http.client import HTTPConnection
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -77,7 +77,8 @@ def test_the_demo_says_the_same(tmp_path, monkeypatch, ran):
     demo = load(ROOT / "scripts" / "demo.py")
     file = str(ROOT / "examples" / "smollm2_m64.jsonl")
     shown = json.loads(ran(["calibrate", file, "--json"]).out)["shown"]
-    said = demo.verdict(str(Path(sys.executable).with_name("dare-reward")), file)
+    monkeypatch.setattr(demo.subprocess, "run", lambda words, **_: SimpleNamespace(stdout=ran(words[1:]).out))
+    said = demo.verdict("dare-reward", file)
     assert said == f"By the labels of this file: {shown['headline']}. {shown['why']}\n"
 
 

@@ -8,6 +8,7 @@ import pytest
 from growth import assert_calls, assert_cheap, scan
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import each
 
 from dare_reward.answers import canonical, classify, grade
 from dare_reward.answers.keys import _cached_math, math_key
@@ -78,7 +79,7 @@ def assert_bounded(*texts):
     assert_cheap(read, partial(scan, PLAIN), times=SCANS, what=texts)
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+@each("text", HOSTILE)
 def test_hostile_text_is_bounded_work_and_no_ordinary_number(text):
     canonical(r"\sqrt2")  # mpmath is loaded
     assert_bounded(text)

@@ -94,12 +94,10 @@ def test_no_answer_is_none_however_it_is_said(code, kind):
     assert {text: found for text in texts if (found := read(text, kind)) is not None} == {}
 
 
-@pytest.mark.parametrize("code", sorted(LANGUAGES))
-def test_an_option_called_by_its_name_is_its_letter(code):
-    for option in LANGUAGES[code]["option"]:
-        assert choice_letter(f"{option} B", "ABCD") == "B"
-    for answer in LANGUAGES[code]["answer"]:
-        assert choice_letter(f"{answer}: B", "ABCD") == "B"
+def test_an_option_called_by_its_name_is_its_letter():
+    said = [f"{option} B" for row in LANGUAGES.values() for option in row["option"]]
+    said += [f"{answer}: B" for row in LANGUAGES.values() for answer in row["answer"]]
+    assert [text for text in said if choice_letter(text, "ABCD") != "B"] == []
 
 
 def tables() -> str:
