@@ -70,16 +70,8 @@ class State:
         self.runs = Runs(self.metrics)
         self.recorder = RunRecorder(self.settings, self.runs)
         self.openrlhf = OpenRLHF(
-            settings=self.settings,
-            metrics=self.metrics,
-            workers=self.workers,
-            runs=self.runs,
-            recorder=self.recorder,
+            settings=self.settings, metrics=self.metrics, workers=self.workers, runs=self.runs, recorder=self.recorder
         )
-
-    def stop_joins(self) -> None:
-        """Send whoever waits for siblings away to come back later: no sibling comes to this process any more."""
-        self.openrlhf.join.stop()
 
 
 class Application(FastAPI):
@@ -198,14 +190,9 @@ async def _body(request: Request, state: State, kind: Form, lease: Lease) -> byt
     """The body; admitted while it is read and worked on, not while a rollout waits for its siblings."""
     size, settings = stated_length(request.headers, kind), state.settings
     server = request.scope.get("extensions", {}).get(EXCHANGE)
+    arrived = server is not None and server.arrived
     body = await receive(
-        request.receive,
-        size,
-        kind,
-        lease,
-        seconds=settings.deadline,
-        idle=settings.body_idle,
-        arrived=server is not None and server.arrived,
+        request.receive, size, kind, lease, seconds=settings.deadline, idle=settings.body_idle, arrived=arrived
     )
     request.scope["state"]["notes"]["bytes"] = len(body)
     return body

@@ -75,7 +75,7 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         self.supervisor.alive(time.monotonic())
         if self.state.draining:
-            self.state.stop_joins()
+            self.state.openrlhf.join.stop()
         if time.monotonic() >= self.stop_at:
             self.should_exit = True
         return await super().on_tick(counter)

@@ -14,6 +14,7 @@ import pytest
 from dare_trainer.openrlhf import group, patch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "trainer"))
+import fakes
 import parity
 
 pytestmark = [
@@ -41,7 +42,7 @@ async def test_a_group_means_the_same_with_and_without_the_package(live, release
         try:
             return await parity.group(executor, case)
         finally:
-            await vars(executor)[patch.ROUTE]._scorer.close()
+            await fakes.close(executor)
 
     async def without(case):
         return await parity.group(released([f"{service.url}?{case.query}"]), case)

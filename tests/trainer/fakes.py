@@ -130,7 +130,8 @@ async def generate_responses(executor, engine, *, prompt="What is 3 + 4?", label
 async def close(executor):
     """Connections do not outlive the event loop."""
     if (known := vars(executor).get(patch.ROUTE)) is not None and hasattr(known, "_scorer"):
-        await known._scorer.close()
+        for client in known._scorer._clients:
+            await client.close()
 
 
 def run(coroutine, seconds=60):

@@ -141,7 +141,7 @@ def test_a_member_that_is_cancelled_stops_the_wave(make, who):
         out = await asyncio.gather(*members, return_exceptions=True)
         await close(executor)
         assert engine.running == 0
-        assert len(route(executor).siblings) == 0
+        assert route(executor).siblings.open == {}
         assert [isinstance(r, asyncio.CancelledError) for r in out] == [i == who for i in range(4)]
         assert {r[0]["extra_logs"]["reward_fallback"] for i, r in enumerate(out) if i != who} == {2.0}
 

@@ -63,7 +63,7 @@ def test_a_group_gets_the_rewards_of_the_estimator(make):
     assert {r["scores"] for r in out} == {0.0, 1.0}
     assert logs(out, "votes", "reward_fallback", "label_accuracy") == [{4.0}, {0.0}, {1.0}]
     assert executor.posts == []
-    assert len(route(executor).siblings) == 0
+    assert route(executor).siblings.open == {}
 
 
 def test_many_groups_at_once_each_one_post(make):
@@ -726,7 +726,7 @@ def test_a_failing_engine_takes_its_group_along_and_nobody_hangs(make):
             assert math.isfinite(r["reward"])
             assert r["extra_logs"]["reward_fallback"] == 2.0
     assert engine.running == 0
-    assert len(route(executor).siblings) == 0
+    assert route(executor).siblings.open == {}
 
 
 def test_shadow_methods_are_told_by_the_service_and_in_process(start_service, monkeypatch, stubborn):

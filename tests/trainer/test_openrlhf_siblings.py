@@ -48,7 +48,7 @@ def test_each_gets_its_own_result_whatever_the_order():
         s, anchor = Siblings(tens), object()
         out = await asyncio.gather(*[member(s, anchor, i, delays=[3, 1, 2, 0]) for i in range(4)])
         assert out == [(400 + i, 10 * (400 + i)) for i in range(4)]
-        assert len(s) == 0
+        assert s.open == {}
 
     run(main())
 
@@ -79,7 +79,7 @@ def test_one_failure_resolves_those_who_wait_and_stops_those_who_generate():
         assert out[:2] == [(500, None), (501, None)]
         assert isinstance(out[2], ValueError)
         assert all(isinstance(e, SiblingError) for e in out[3:])
-        assert len(s) == 0
+        assert s.open == {}
         again = await asyncio.gather(*[member(s, anchor, i) for i in range(2)])  # a dead group haunts no later one
         assert again == [(200, 2000), (201, 2010)]
 
@@ -95,7 +95,7 @@ def test_a_cancelled_member_stays_cancelled_and_frees_the_others():
         out = await asyncio.gather(*tasks, return_exceptions=True)
         assert [isinstance(o, asyncio.CancelledError) for o in out] == [False, False, True]
         assert out[:2] == [(300, None), (301, None)]
-        assert len(s) == 0
+        assert s.open == {}
 
     run(main())
 
@@ -120,6 +120,6 @@ def test_who_is_cancelled_while_the_group_is_scored_stops_the_scoring(who):
         out = await asyncio.gather(*tasks, return_exceptions=True)
         assert [isinstance(o, asyncio.CancelledError) for o in out] == [i == who for i in range(3)]
         assert [o[1] for i, o in enumerate(out) if i != who] == [None, None]
-        assert (running, len(s)) == ([], 0)
+        assert (running, s.open) == ([], {})
 
     run(main())

@@ -152,7 +152,7 @@ class Join:
         return found
 
     def stop(self) -> None:
-        """Who waits is sent away, nobody is let in; what is being scored is finished."""
+        """Who waits is sent away, as no sibling comes any more, nobody is let in; what is being scored is finished."""
         self._stopped = True
         for group in list(self.open.values()):
             self._end(group, "stopped")

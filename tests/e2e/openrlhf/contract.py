@@ -94,11 +94,12 @@ async def main(url):
         "fallbacks": sum(number(r["extra_logs"]["reward_fallback"]) for g in groups for r in g),
         "evaluation": [number(r["reward"]) for r in evaluation],
         "lost": lost,
-        "left": len(route.siblings),
+        "left": len(route.siblings.open),
         "running": dying.running,
         "experience": experience([r for g in groups for r in g]),
     }
-    await route._scorer.close()
+    for client in route._scorer._clients:
+        await client.close()
     return {**out, "tasks": len(asyncio.all_tasks()) - 1}
 
 

@@ -33,21 +33,16 @@ async def in_waves(
     `first` are the trained ones, `ones` generate one more each, `method` is the run's, with its `params`.
     """
     votes, asked = list(first), len(first)
-    while asked < waves.votes:
-        more, risk = await _wanted(waves, group_of(votes), **method)
-        if not more:
-            return votes, {"votes_saved": float(waves.votes - asked), "settle_risk": risk}
-        more = min(more, waves.votes - asked)
+    while (more := waves.votes - asked) > 0:
+        group = group_of(votes)
+        try:
+            wanted = await asyncio.to_thread(votes_suffice, group, waves=waves, **method)
+        except Exception:
+            logger.exception("group %s: how many votes it needs cannot be told; it gets all", group.get("group_id"))
+        else:
+            if not wanted.more:
+                return votes, {"votes_saved": float(more), "settle_risk": wanted.risk}
+            more = min(wanted.more, more)
         votes += await together([ones[(asked + i) % len(ones)] for i in range(more)])
         asked += more
     return votes, {}
-
-
-async def _wanted(waves: Waves, group: Any, **method: Any) -> tuple[int, float]:
-    """Votes of the next wave, and the risk of doing without."""
-    try:
-        wanted = await asyncio.to_thread(votes_suffice, group, waves=waves, **method)
-    except Exception:
-        logger.exception("group %s: how many votes it needs cannot be told; it gets all", group.get("group_id"))
-        return waves.votes, 0.0
-    return wanted.more, wanted.risk

@@ -161,7 +161,6 @@ class GroupScorer:
         )
         self._watch = RunWatch() if settings.on_collapse == "warn" else None
         self._unlogged: deque[tuple[Group, str, int]] = deque()  # with the key of its first post, and its size
-        self._unlogged_bytes = 0
         self._logging: asyncio.Future[None] | None = None
 
     async def score(self, group: Group) -> tuple[GroupReply | None, float]:
@@ -202,26 +201,23 @@ class GroupScorer:
         return None, 2.0
 
     def _keep_for_log(self, group: Group, key: str) -> None:
-        size = _bytes_of(group)
-        self._unlogged.append((group, key, size))
-        self._unlogged_bytes += size
-        while len(self._unlogged) > UNLOGGED or (self._unlogged_bytes > UNLOGGED_BYTES and len(self._unlogged) > 1):
-            oldest, _, size = self._unlogged.popleft()
-            self._unlogged_bytes -= size
+        self._unlogged.append((group, key, _bytes_of(group)))
+        size = sum(size for *_, size in self._unlogged)
+        while len(self._unlogged) > UNLOGGED or (size > UNLOGGED_BYTES and len(self._unlogged) > 1):
+            oldest, _, less = self._unlogged.popleft()
+            size -= less
             logger.warning("group %s will be missing in the service's run log: too many wait", oldest["group_id"])
 
     def _log_what_was_missed(self, client: AsyncClient) -> None:
         """Post the groups that were scored here, so that the service's run log has them too. Beside the training."""
         if self._unlogged and (self._logging is None or self._logging.done()):
-            missed = [(group, key) for group, key, _ in self._unlogged]
-            self._unlogged.clear()
-            self._unlogged_bytes = 0
+            missed, self._unlogged = list(self._unlogged), deque()
             self._logging = asyncio.ensure_future(self._post_missed(client, missed))
 
-    async def _post_missed(self, client: AsyncClient, missed: Sequence[tuple[Group, str]]) -> None:
+    async def _post_missed(self, client: AsyncClient, missed: Sequence[tuple[Group, str, int]]) -> None:
         """Each under the key of its first post: the service may have logged it, and only its reply was lost."""
         lost = 0
-        for at, (group, key) in enumerate(missed):
+        for at, (group, key, _) in enumerate(missed):
             try:
                 await client.reward([group], run=self._run, key=key, **self._options)
             except UnavailableError:
@@ -232,11 +228,6 @@ class GroupScorer:
                 lost += 1
         if lost:
             logger.warning("%d groups are missing in the service's run log", lost)
-
-    async def close(self) -> None:
-        """Close the connections of this event loop; the next group opens new ones."""
-        for client in self._clients:
-            await client.close()
 
     def _seen(self, reply: Reply) -> GroupReply:
         """The group, and a line where the run collapses, if that was asked for; 64 groups count as a step."""
@@ -340,7 +331,7 @@ class GroupReward:
                 self._say_once("labels", "one prompt came with several labels; its rollouts train without one")
                 deliveries = [replace(delivery, label=Label()) for delivery in deliveries]
             if deliveries[0].label.split == "eval":
-                return [self._accuracy(delivery) for delivery in deliveries]
+                return [self._accuracy(d, d.rollouts[0]) for d in deliveries]
             return await self._estimated(deliveries)
         except Exception:
             logger.exception("a group of %d could not be scored; its rewards are equal", len(deliveries))
@@ -391,10 +382,9 @@ class GroupReward:
         group["rollouts"] = [{**r.entry, "trained": i < trained} for i, r in enumerate(votes)]
         return group
 
-    def _accuracy(self, delivery: Delivery) -> RolloutOutcome:
-        rollout, rules, shadow = delivery.rollouts[0], self.settings.rules, self.settings.shadow
-        entry = {**rollout.entry, "prompt": delivery.prompt}
-        return evaluation(rules, entry, delivery.label, route="actor", entropy=rollout.entropy, shadow=shadow)
+    def _accuracy(self, of: Delivery, rollout: ReadRollout) -> RolloutOutcome:
+        entry, rules, shadow = {**rollout.entry, "prompt": of.prompt}, self.settings.rules, self.settings.shadow
+        return evaluation(rules, entry, of.label, route="actor", entropy=rollout.entropy, shadow=shadow)
 
     def _say_once(self, what: str, words: str, *values: object) -> None:
         if what not in self._said:

@@ -78,23 +78,19 @@ class Siblings(Generic[D, R]):
 
     def __init__(self, score: Callable[[Sequence[D]], Awaitable[Sequence[R]]]) -> None:
         self._score = score
-        self._open: dict[tuple[Hashable, ...], OpenGroup[D, R]] = {}
-
-    def __len__(self) -> int:
-        """Groups that are open; 0 between two steps."""
-        return len(self._open)
+        self.open: dict[tuple[Hashable, ...], OpenGroup[D, R]] = {}  # none between two steps
 
     def enter(self, anchor: object, *key: Hashable) -> Sibling[D, R]:
         """The next member of the group that shares the object `anchor`; to be called before anything is awaited."""
         place = (id(anchor), *key)
-        if place not in self._open:
-            self._open[place] = OpenGroup(anchor, place)
-        return Sibling(self._open[place])
+        if place not in self.open:
+            self.open[place] = OpenGroup(anchor, place)
+        return Sibling(self.open[place])
 
     def leave(self, member: Sibling[D, R]) -> None:
         """The end of a member's call. One that was not served takes its group along."""
-        if self._open.get(member.group.place) is member.group:
-            del self._open[member.group.place]
+        if self.open.get(member.group.place) is member.group:
+            del self.open[member.group.place]
         if not member.served:
             member.group.fail()
 
