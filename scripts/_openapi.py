@@ -17,6 +17,7 @@ from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.inputs import ACCEPTED, ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from dare_reward.openrlhf import LOGS, keys_of
 from dare_reward.openrlhf.url import RunSettings
+from dare_reward.options import OPTIONS
 from dare_reward.params import Spec
 from dare_reward.reply import Reply, Support
 from dare_reward.scoring.request import LIMITS
@@ -333,7 +334,7 @@ REWARD = _post(
     parameters=[
         OVER_BODY,
         _parameter("detail", "rewards: ids, rewards, valid and errors only", enum=["full", "rewards"]),
-        *_options(update_specs()),
+        *_options((*update_specs(), OPTIONS["labelled"])),
         _parameter("shadow", "methods to compare with, separated by commas"),
         SEED,
     ],

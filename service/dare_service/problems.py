@@ -62,8 +62,16 @@ def from_error(error: DareError) -> tuple[int, str, Sequence[dict[str, Any]]]:
 def from_validation(error: ValidationError) -> tuple[int, str, Sequence[dict[str, Any]]]:
     """The same of what the JSON models found."""
     faults = error.errors(include_url=False, include_input=False, include_context=False)
-    entries = [_entry([_short(x) for x in e["loc"]], e["type"], e["msg"]) for e in faults[:MAX_ERRORS]]
-    return 422, f"{entries[0]['loc']}: {entries[0]['message']}", entries
+    entries = [_entry([_short(x) for x in e["loc"]], e["type"], _rule(e["msg"])) for e in faults[:MAX_ERRORS]]
+    return 422, f"{entries[0]['loc'] or 'the body'}: {entries[0]['message']}", entries
+
+
+def _rule(message: str) -> str:
+    """Pydantic's sentence in the words of our own rules: `must be an object`."""
+    rule = re.sub(r"^(Input|String) should", "must", message)
+    for theirs, ours in (("a valid dictionary", "an object"), ("a valid integer", "an integer"), ("a valid", "a")):
+        rule = rule.replace(theirs, ours)
+    return rule
 
 
 class _Problem(Response):

@@ -125,6 +125,26 @@ def test_a_refused_value_of_the_url_is_never_repeated(service, url, name):
     assert SECRET not in check(service.post(body, f"{url}?{name}={SECRET}"), 422)["detail"]
 
 
+def test_two_values_that_disagree_are_not_repeated(service):
+    body = check(service.post(one(mean_entropy=0.125, token_entropies=[0.5, 0.75])), 422)
+    assert body["detail"].startswith("groups[0].rollouts[0].mean_entropy: differs")
+    assert not {"0.125", "0.625"} & set(body["detail"].split())
+
+
+@each(
+    "body, detail",
+    [
+        (b"[]", "the body: must be an object"),
+        ({**GOOD, "step": "1"}, "step: must be an integer"),
+        ({**GOOD, "step": -1}, "step: must be greater than or equal to 0"),
+        ({**GOOD, "run": 1}, "run: must be a string"),
+        ({**GOOD, "run": "r" * 257}, "run: must have at most 256 characters"),
+    ],
+)
+def test_what_the_models_refuse_is_said_as_the_other_rules_are(service, body, detail):
+    assert check(service.post(body), 422)["detail"] == detail
+
+
 def test_a_text_that_is_no_json_is_not_repeated(service):
     assert SECRET not in service.post(b'{"x":"' + SECRET.encode()).text
 

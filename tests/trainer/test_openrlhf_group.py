@@ -482,8 +482,9 @@ def test_a_service_that_does_not_answer_at_the_start_is_left_to_openrlhf(monkeyp
 )
 def test_what_does_not_go_ends_the_run_by_name_before_the_first_rollout(make, query, words):
     engine = Engine(say)
-    with pytest.raises(ConfigError, match=words):
+    with pytest.raises(ConfigError, match=words) as raised:
         go(make(query), engine, n=2)
+    assert "checkpoint" not in str(raised.value)  # that is the advice on on_collapse=stop
     assert engine.asked == []
 
 

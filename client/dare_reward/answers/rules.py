@@ -11,7 +11,7 @@ Percent = Annotated[
     Param(
         "50% against 50: group (the same where no other tag of 50 occurs in the group), "
         "fraction (50% is 0.5), distinct (50% equals only 50%)",
-        source="answers 9: group rule",
+        source="ours",
     ),
 ]
 Units = Annotated[
@@ -19,7 +19,7 @@ Units = Annotated[
     Param(
         "3 cm against 3, also money, degrees, number bases and ratios: group (the same where no other tag of "
         "3 occurs in the group), ignore (the unit is dropped: 3 cm is 3 m), distinct (3 cm equals only 3 cm)",
-        source="answers 9: group rule",
+        source="ours",
     ),
 ]
 Names = Annotated[
@@ -27,19 +27,19 @@ Names = Annotated[
     Param(
         "x = 3 against 3: group (the same where no other name of 3 occurs in the group), "
         "ignore (the name is dropped: x = 3 is y = 3), distinct (x = 3 equals only x = 3)",
-        source="answers 9: group rule",
+        source="ours",
     ),
 ]
 ListOrder = Annotated[
     Literal["ignore", "keep"],
-    Param("2, 3 against 3, 2, written without brackets: ignore (the same) or keep (not the same)", source="answers 9"),
+    Param("2, 3 against 3, 2, written without brackets: ignore (the same) or keep (not the same)", source="ours"),
 ]
 Intervals = Annotated[
     Literal["group", "distinct"],
     Param(
         "(1,2) against 1 < x < 2: group (the same where the group says that it is an interval), "
         "distinct (a pair in round brackets is a point)",
-        source="answers 9: group rule",
+        source="ours",
     ),
 ]
 Log = Annotated[
@@ -47,7 +47,7 @@ Log = Annotated[
     Param(
         r"\log without a base: decimal (\log 100 is 2) or natural (\log e is 1, as in analysis and number theory); "
         r"\ln and \lg keep their own bases",
-        source="answers 9",
+        source="ours",
     ),
 ]
 Significant = Annotated[

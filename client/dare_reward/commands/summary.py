@@ -134,7 +134,7 @@ class ReadSummary:
 
 def unscored(error: Problem) -> RequestError:
     """Why a group was not scored, without the advice to somebody who writes requests."""
-    text = error.message.partition(" (rollouts ")[0] if error.code == MISSING else error.message
+    text = error.message.partition(" (index ")[0] if error.code == MISSING else error.message
     return RequestError(text, code=error.code)
 
 

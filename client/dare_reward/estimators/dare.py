@@ -296,7 +296,7 @@ def _errors(groups: Groups, name: str, missing_R: Bools, bad_P: Bools) -> dict[i
     return {
         p: GroupError(
             code,
-            f"no {what} for {count} of {groups.sizes_P[p]} rollouts, which have an answer (rollouts {where}); "
+            f"an answer without {what} in {count} of {groups.sizes_P[p]} rollouts (index {where}): "
             f"send {source}, or set missing_entropy=group_mean or frequency",
         )
         for p, count, where in lacking(groups, missing_R & bad_P[groups.group_R])

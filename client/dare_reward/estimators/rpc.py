@@ -167,8 +167,8 @@ def _errors(groups: Groups, unknown_R: Bools) -> dict[int, GroupError]:
     return {
         p: GroupError(
             "missing_probability",
-            f"no probability of the path for {count} of {groups.sizes_P[p]} rollouts, which have an answer (rollouts "
-            f"{where}); send sum_logprob, num_tokens, and path, token_ids or text, or set missing=vote",
+            f"an answer without the probability of its path in {count} of {groups.sizes_P[p]} rollouts (index "
+            f"{where}): send sum_logprob, num_tokens, and path, token_ids or text, or set missing=vote",
         )
         for p, count, where in lacking(groups, unknown_R)
     }

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..answers.rollouts import spoken
-from ..errors import RequestError, path, unknown_name
+from ..errors import RequestError, unknown_name
 from ..groups import Ragged
 from ..inputs import FIELDS, ROLLOUT_FIELDS, Field
 from ..segments import Ints, blocks, offsets, segment_means, segment_sums
@@ -362,8 +362,7 @@ def _put(
         if bad.any():
             i = int(np.argmax(bad))
             raise RequestError(
-                f"is {stated[i]:.8g}, and {path((*where(i), source))} gives {values_R[i]:.8g}; they may differ by "
-                f"{AGREES:g} of the latter: correct one or leave it out",
+                f"differs by more than {AGREES:g} of its size from what {source} gives: correct one or leave it out",
                 loc=(*where(i), target),
                 code="conflict",
             )

@@ -67,7 +67,7 @@ class RewardUrls:
         try:
             return ActorSettings.read(query, method=served.get("method", "dare"), params=params)
         except RequestError as error:
-            raise ConfigError(f"the reward URL: {error}{NO_STOP if 'on_collapse' in error.message else ''}") from None
+            raise ConfigError(f"the reward URL: {error}{NO_STOP if 'on_collapse' in error.loc else ''}") from None
 
 
 def job_name() -> str:
