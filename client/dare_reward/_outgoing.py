@@ -6,9 +6,8 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
-from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
@@ -24,9 +23,9 @@ from .estimators.method import OVER, last_tokens
 from .groups import Ragged
 from .inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from .methods import find
+from .reply import NOTHING, read_json
 from .scoring.array_inputs import Table, full_mask, path_digest, read_columns, token_sums
 from .scoring.request import VIEWS, Effort, check_shape, flat_spans
-from .segments import offsets
 from .wire import MEDIA_TYPES, pack
 
 JSON = Mapping[str, Any]
@@ -56,24 +55,57 @@ class Sending:
     tokens: bool = False
 
 
+PLAIN: Final = Sending()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the service says that one request may hold, and its own parameters where a request sets none."""
+
+    groups: int = sys.maxsize
+    rollouts: int = sys.maxsize  # over the groups of a request
+    json_bytes: int = sys.maxsize
+    frame_bytes: int = sys.maxsize
+    method: str = ""
+    params: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+    @classmethod
+    def of(cls, settings: JSON) -> Limits:
+        """Those of `GET /info`. ValueError, TypeError or KeyError if it names none."""
+        groups, json_, body = (int(settings[name]) for name in ("max_groups", "max_json_bytes", "max_body_bytes"))
+        rollouts = int(settings.get("max_request_rollouts", sys.maxsize))  # an older service has no such limit
+        if min(groups, rollouts, json_, body) < 1:
+            raise ValueError("limits that nothing fits into")
+        params = dict(read_json(settings.get("params", "{}")))
+        return cls(groups, rollouts, min(json_, body), body, settings.get("method", ""), params)
+
+    def defaults(self, method: str) -> Mapping[str, Any]:
+        """The operator's parameters of `method`."""
+        return self.params if method == self.method else {}
+
+
+UNLIMITED: Final = Limits()
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One request body, what its reply has to match, and why rollouts travel without an answer, for each group."""
+    """One request body and its groups: as they were given, their ids, and why rollouts travel without an answer."""
 
     content: bytes
     media_type: str
+    groups: Sequence[JSON]
     group_ids: list[str]
-    sizes: list[int]
     unread: list[Counter[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """One group as it travels: JSON, its token arrays by field (one entry per rollout), its size in bytes, and why
-    rollouts whose texts were read here have no answer."""
+    """One group as it was given and as it travels: JSON, its token arrays by field, its size in bytes, and why rollouts
+    whose texts were read here have no answer."""
 
+    given: JSON
     body: dict[str, Any]
-    arrays: Mapping[str, list[Any]]
+    arrays: Mapping[str, Ragged]
     size: int
     unread: Counter[str]
 
@@ -114,37 +146,23 @@ def service_address(url: str) -> tuple[str, str | None]:
     return urlunsplit((parts.scheme, parts.netloc, path.removesuffix(route), "", "")), token
 
 
-def parts(
-    groups: Sequence[JSON],
-    head: JSON,
-    *,
-    sending: Sending,
-    max_groups: int,
-    json_bytes: int,
-    frame_bytes: int,
-    max_rollouts: int = sys.maxsize,
-    defaults: JSON = MappingProxyType({}),
-) -> Iterator[Part]:
-    """The request bodies for `groups`, in order. A single group over a limit travels alone and is refused there.
-
-    max_rollouts   of one request, over its groups
-
-    `defaults` are the service's own parameters: answers that are read here are read by them too.
-    """
+def parts(groups: Sequence[JSON], head: JSON, sending: Sending = PLAIN, limits: Limits = UNLIMITED) -> Iterator[Part]:
+    """The request bodies for `groups`, in order. A single group over a limit travels alone and is refused there."""
     check_shape(groups)
     inputs = _inputs(head)
     wanted = _wanted(inputs, sending)
-    reading = {k: v for k, v in {**defaults, **head["params"]}.items() if k in READING}
+    # Answers that are read here are read by the service's own parameters too.
+    reading = {k: v for k, v in {**limits.defaults(head["method"]), **head["params"]}.items() if k in READING}
     ready = [_slim(g, p, sending, wanted, reading) for p, g in enumerate(groups)]
     if not sending.text and (inputs is None or "path" in inputs):
-        for travelling, source in zip(ready, groups, strict=True):
-            _put_paths(travelling.body["rollouts"], source["rollouts"])
-    limit = frame_bytes if any(g.arrays for g in ready) else json_bytes
+        for group in ready:
+            _put_paths(group.body["rollouts"], group.given["rollouts"])
+    limit = limits.frame_bytes if any(g.arrays for g in ready) else limits.json_bytes
     run: list[_Group] = []
     total = rollouts = 0
-    for group, given in zip(ready, groups, strict=True):
-        more = len(given["rollouts"])
-        full = len(run) == max_groups or rollouts + more > max_rollouts or total + group.size > 0.9 * limit
+    for group in ready:
+        more = len(group.given["rollouts"])
+        full = len(run) == limits.groups or rollouts + more > limits.rollouts or total + group.size > 0.9 * limit
         if run and full:
             yield _part(run, head)
             run, total, rollouts = [], 0, 0
@@ -195,12 +213,7 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
     )
     for i, (target, rollout) in enumerate(zip(out, rollouts, strict=True)):
         target |= token_sums(rollout, i, columns, wanted)  # noqa: PLW2901
-    arrays = {
-        name: [r.get(name) for r in rollouts] for name in wanted if any(r.get(name) is not None for r in rollouts)
-    }
-    answers = columns.get("answer_tokens")
-    if "answer_tokens" in wanted and isinstance(answers, Ragged):  # those that were found by offsets are among them
-        arrays["answer_tokens"] = np.split(answers.values, offsets(answers.lengths)[1:-1])
+    arrays = {name: column for name in wanted if isinstance(column := columns.get(name), Ragged)}
     body = {
         "group_id": group.get("group_id", str(index)),
         **{k: group[k] for k in GROUP_COPIED if group.get(k) is not None},
@@ -216,12 +229,8 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
             body[view] = [{k: r[k] for k in ANSWERED_COPIED if r.get(k) is not None} for r in group[view]]
             _put_answers(body[view], {**group, "rollouts": group[view]}, sending, reading)
     # Eight bytes an element, and 300 for the frame's bookkeeping, bound what the arrays add.
-    size = (
-        len(json.dumps(body, default=_plain))
-        + sum(8 * np.size(x) for a in arrays.values() for x in a if x is not None)
-        + 300
-    )
-    return _Group(body, arrays, size, unread)
+    size = len(json.dumps(body, default=_plain)) + sum(8 * a.values.size for a in arrays.values()) + 300
+    return _Group(group, body, arrays, size, unread)
 
 
 def _put_answers(
@@ -253,50 +262,40 @@ def _put_paths(out: Sequence[dict[str, Any]], rollouts: Sequence[JSON]) -> None:
 
 def _part(run: Sequence[_Group], head: JSON) -> Part:
     bodies = [g.body for g in run]
-    ids, sizes = [b["group_id"] for b in bodies], [len(b["rollouts"]) for b in bodies]
+    ids, given, unread = [b["group_id"] for b in bodies], [g.given for g in run], [g.unread for g in run]
     request = {**head, "groups": bodies}
-    names = sorted({name for g in run for name in g.arrays})
-    if not names:
-        content = json.dumps(request, separators=(",", ":"), default=_plain).encode()
-        return Part(content, "application/json", ids, sizes, [g.unread for g in run])
-    request = json.loads(json.dumps(request, default=_plain))
     columns: dict[str, Any] = {}
-    for name in names:
-        rows = [x for g in run for x in g.arrays.get(name, [None] * len(g.body["rollouts"]))]
-        if FIELDS[name].ragged:
-            columns[name] = _ragged(name, rows)
-        elif any(row is None for row in rows):  # a tensor has no gaps
-            for rollout, row in zip(chain(*(g["rollouts"] for g in request["groups"])), rows, strict=True):
-                rollout |= {} if row is None else {name: _array(name, row).tolist()}  # noqa: PLW2901
-        else:
-            columns[name] = np.stack(_alike(name, [_array(name, row) for row in rows]))
+    for name in sorted({name for g in run for name in g.arrays}):
+        columns[name] = _joined(name, run)
+    if not columns:
+        content = json.dumps(request, separators=(",", ":"), default=_plain).encode()
+        return Part(content, "application/json", given, ids, unread)
+    request = json.loads(json.dumps(request, default=_plain))
+    for name in [name for name in columns if not FIELDS[name].ragged]:
+        rows = columns[name]
+        columns[name] = rows.values
+        if not rows.lengths.all():  # a tensor has no gaps
+            values = iter(columns.pop(name).tolist())
+            for rollout, has in zip(chain(*(g["rollouts"] for g in request["groups"])), rows.lengths, strict=True):
+                rollout |= {name: next(values)} if has else {}  # noqa: PLW2901
     if "token_mask" in columns:
         tokens = [c.lengths for name, c in columns.items() if FIELDS[name].per_token and name != "token_mask"]
         columns["token_mask"] = full_mask(columns["token_mask"], np.maximum.reduce(tokens))
-    return Part(pack(request, columns), MEDIA_TYPES[0], ids, sizes, [g.unread for g in run])
+    return Part(pack(request, columns), MEDIA_TYPES[0], given, ids, unread)
 
 
-def _ragged(name: str, rows: Sequence[Any]) -> Ragged:
-    lengths = np.array([0 if x is None else len(x) for x in rows], np.int64)
-    parts = _alike(name, [_array(name, x) for x in rows if x is not None and len(x)])
-    return Ragged(np.concatenate(parts) if parts else _array(name, []), lengths)
-
-
-def _alike(name: str, parts: list[Any]) -> list[Any]:
-    """Rows are equally wide within a group already; here, within a request."""
-    if len(widths := {p.shape[-1] for p in parts}) > 1 and FIELDS[name].shape in {"matrix", "vector"}:
-        message = f"{name} has rows of {min(widths)} and of {max(widths)}: all rows of a request are equally long"
+def _joined(name: str, run: Sequence[_Group]) -> Ragged:
+    """An input of all groups, in a type that travels: float32 stays, other numbers are float64."""
+    none = [np.zeros(len(g.body["rollouts"]), np.int64) for g in run]
+    lengths = [g.arrays[name].lengths if name in g.arrays else zero for g, zero in zip(run, none, strict=True)]
+    parts = [g.arrays[name].values for g in run if name in g.arrays]
+    parts = [part for part in parts if len(part)] or parts[:1]
+    if len(widths := {p.shape[1:] for p in parts}) > 1:  # they are equally wide within a group already
+        message = f"{name} has rows of {min(widths)[0]} and of {max(widths)[0]}: all rows of a request are equally long"
         raise RequestError(message, loc=("groups",), code="shape")
-    return parts
-
-
-def _array(name: str, tokens: Any) -> Any:
-    """A NumPy array of a type that travels: float32 stays, everything else is float64 (masks: bool)."""
-    kind = FIELDS[name].type
-    if kind == "bool":
-        return np.asarray(tokens, np.bool_)
-    array = np.asarray(tokens)
-    return array if array.dtype == np.float32 else array.astype(np.int64 if kind == "int" else np.float64)
+    values = np.concatenate(parts)
+    kind = {"bool": np.bool_, "int": np.int64}.get(FIELDS[name].type, np.float64)
+    return Ragged(values if values.dtype == np.float32 else values.astype(kind, copy=False), np.concatenate(lengths))
 
 
 def _portable(text: str | None) -> str | None:

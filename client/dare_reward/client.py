@@ -17,7 +17,7 @@ import secrets
 import sys
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
@@ -28,13 +28,13 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
-from ._outgoing import Part, Sending, parts, plain, service_address, split_address
+from ._outgoing import Limits, Part, Sending, parts, plain, service_address, split_address
 from ._version import __version__
 from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .inputs import Group
 from .methods import OTHER_NAMES, methods
-from .reply import CrossedReplyError, Reply, SentRequest, check_fit, read_json, with_reasons
+from .reply import CrossedReplyError, Reply, check_fit, read_json, with_reasons
 from .runs.line import asked_for, of_groups
 from .runs.log import run_log_of
 from .scoring.request import LIMITS
@@ -103,22 +103,6 @@ class Sleep:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Limits:
-    """What the service says that one request may hold, and its own parameters where a request sets none."""
-
-    groups: int
-    rollouts: int
-    json_bytes: int
-    frame_bytes: int
-    method: str
-    params: Mapping[str, Any]
-
-    def defaults(self, method: str) -> Mapping[str, Any]:
-        """The operator's parameters of `method`."""
-        return self.params if method == self.method else {}
-
-
 Home = tuple[int, asyncio.AbstractEventLoop | None]
 Step = Send | Sleep
 Outcome = _Response | Exception | None
@@ -183,7 +167,7 @@ class _Base:
         self._token = token or url_token or (environment_token() if token is None else None)
         self._transport = transport
         self._pins: dict[str, tuple[str, str]] = {}
-        self._limits: _Limits | None = None
+        self._limits: Limits | None = None
         self._connections: dict[Home, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -238,24 +222,22 @@ class _Base:
         try:
             limits = yield from self._learn_limits()
             head = {"method": method, "params": dict(params), "answers_version": ANSWERS_VERSION, **labels}
+            sending = replace(self.sending, text=self.sending.text or update.spans)
             replies: list[Reply] = []
-            scored: list[Sequence[JSON]] = []
-            text = self.sending.text or update.spans
-            for part, part_groups in self._parts(groups, head, limits, text=text):
+            for part in parts(groups, head, sending, limits):
                 if len(replies) == 1:
                     _check_split(update, method, {**limits.defaults(method), **params})
                 ratio = REPLY_RATIO * (1 + len(labels.get("shadow", ())))
                 most = self.max_reply_bytes or REPLY_FLOOR + ratio * len(part.content)
                 own = blake2b(f"{key}-{len(replies)}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
                 send = Send("POST", "/v1/reward", part.content, part.media_type, max_reply=most, key=own)
-                scored.append(part_groups)
-                replies.append((yield from self._ask(send, self._reader(part, part_groups, method, labels))))
+                replies.append((yield from self._ask(send, partial(self._read, head, part))))
         except (UnavailableError, ReplyError) as error:
             self._check_fallback(error)
             asked = {k: v for k, v in labels.items() if k in {"seed", "shadow", "labelled"}}
             whole = replace(LIMITS, groups=sys.maxsize)  # what would have travelled in several requests
             reply = score(groups, params, method=method, limits=whole, update=update, **asked).reply
-            replies, scored = [replace(reply, flags=(*reply.flags, "local_fallback"))], [groups]
+            replies = [replace(reply, flags=(*reply.flags, "local_fallback"))]
         for reply in replies:
             self._check_pin(method, params, reply)
         reply = _merge(replies)
@@ -276,24 +258,6 @@ class _Base:
                 raise UnavailableError(f"{self.url} is not ready after {seconds:g} s: {_why(outcome)}{self._proxy}")
             yield Sleep(0.2)
 
-    def _parts(
-        self, groups: Sequence[JSON], head: JSON, limits: _Limits, *, text: bool
-    ) -> Iterator[tuple[Part, Sequence[JSON]]]:
-        """The requests for `groups`, each with the groups that it holds."""
-        at = 0
-        for part in parts(
-            groups,
-            head,
-            sending=replace(self.sending, text=text),
-            defaults=limits.defaults(head["method"]),
-            max_groups=limits.groups,
-            max_rollouts=limits.rollouts,
-            json_bytes=limits.json_bytes,
-            frame_bytes=limits.frame_bytes,
-        ):
-            yield part, [groups[at + i] for i in range(len(part.group_ids))]
-            at += len(part.group_ids)
-
     def _check_fallback(self, error: UnavailableError | ReplyError) -> None:
         """Raises `error` where nothing may be done in process instead."""
         # What has not shown yet that it is a reward service is a wrong address, which nobody wants papered over.
@@ -312,21 +276,14 @@ class _Base:
                 logger.warning("%s: trying again", error)
         return read((yield from self._insist(send)))
 
-    def _reader(
-        self, part: Part, groups: Sequence[JSON], method: str, labels: Mapping[str, Any]
-    ) -> Callable[[_Response], Reply]:
-        """What reads the reply, if it answers what was asked."""
-
-        def read(response: _Response) -> Reply:
-            reply = Reply.from_json(read_json(response.content))
-            if reply.request_id != response.request_id:
-                self._connections.clear()  # whatever crossed this connection's replies may cross the next ones too
-            output = methods()[method].output if method in methods() else None
-            said = (response.request_id, method, output, "advantage" in labels, part.group_ids, groups)
-            check_fit(reply, SentRequest(*said, labelled=labels.get("labelled") == "gt"))
-            return replace(reply, groups=tuple(map(with_reasons, reply.groups, part.unread)))
-
-        return read
+    def _read(self, head: JSON, part: Part, response: _Response) -> Reply:
+        """The reply, if it answers what was asked."""
+        reply, asked = Reply.from_json(read_json(response.content)), response.request_id
+        if reply.request_id != asked:
+            self._connections.clear()  # whatever crossed this connection's replies may cross the next ones too
+        output = methods()[head["method"]].output if head["method"] in methods() else None
+        check_fit(reply, head, part.groups, part.group_ids, request_id=asked, output=output)
+        return replace(reply, groups=tuple(map(with_reasons, reply.groups, part.unread)))
 
     def _insist(self, send: Send) -> Generator[Step, Outcome, _Response]:
         """The response, after as many tries as are allowed."""
@@ -358,12 +315,12 @@ class _Base:
             proxy
         )
 
-    def _learn_limits(self) -> Generator[Step, Outcome, _Limits]:
+    def _learn_limits(self) -> Generator[Step, Outcome, Limits]:
         if self._limits is None:
             response = yield from self._insist(Send("GET", "/info"))
             try:
                 content = read_json(response.content)
-                self._limits = _limits(content["settings"])
+                self._limits = Limits.of(content["settings"])
             except (ReplyError, ValueError, KeyError, TypeError, AttributeError):
                 raise ReplyError(
                     f"{self.url}/info is not that of a reward service: is the address right?{self._proxy}"
@@ -634,21 +591,6 @@ def _check_split(update: Update, method: str, params: Mapping[str, Any]) -> None
             loc=("advantage",),
             code="split",
         )
-
-
-def _limits(settings: JSON) -> _Limits:
-    groups, json_, body = (int(settings[name]) for name in ("max_groups", "max_json_bytes", "max_body_bytes"))
-    rollouts = int(settings.get("max_request_rollouts", sys.maxsize))  # an older service has no such limit
-    if min(groups, rollouts, json_, body) < 1:
-        raise ValueError("limits that nothing fits into")
-    return _Limits(
-        groups,
-        rollouts,
-        min(json_, body),
-        body,
-        settings.get("method", ""),
-        dict(read_json(settings.get("params", "{}"))),
-    )
 
 
 def _problem(response: _Response) -> dict[str, Any]:

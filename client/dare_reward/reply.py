@@ -235,39 +235,33 @@ def _refuse(constant: str) -> Any:
 # --- whether a reply answers what was asked ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SentRequest:
-    """One request: what its reply has to repeat, and how much of it there has to be."""
-
-    request_id: str
-    method: str
-    output: str | None
-    advantage: bool
-    group_ids: Sequence[str]
-    groups: Sequence[JSON]
-    labelled: bool = False
-
-
 class CrossedReplyError(ReplyError):
     """The reply repeats another request's id."""
 
 
-def check_fit(reply: Reply, asked: SentRequest) -> None:
-    """ReplyError unless `reply` is the full reply to what was asked."""
-    if reply.request_id != asked.request_id:
+def check_fit(
+    reply: Reply, head: JSON, groups: Sequence[JSON], ids: Sequence[str], *, request_id: str, output: str | None
+) -> None:
+    """ReplyError unless `reply` is the full reply to what was asked: these groups, and what stands beside them.
+
+    output   of the method, if it is known here
+    """
+    if reply.request_id != request_id:
         raise CrossedReplyError(
-            f"the reply is for request {str(reply.request_id)[:64]!r}, we sent {asked.request_id!r}: it belongs to "
+            f"the reply is for request {str(reply.request_id)[:64]!r}, we sent {request_id!r}: it belongs to "
             "somebody else, or a proxy on the way replaces the header X-Request-Id"
         )
-    if reply.method != asked.method or reply.output != (asked.output or reply.output):
-        raise ReplyError(f"the reply has {reply.output} of {reply.method[:64]!r}, we asked for {asked.method!r}")
-    if [g.group_id for g in reply.groups] != asked.group_ids:
-        raise ReplyError(f"the reply is for other groups than the {len(asked.group_ids)} that were sent")
-    for group, sent in zip(reply.groups, asked.groups, strict=True):
+    method = head["method"]
+    if reply.method != method or reply.output != (output or reply.output):
+        raise ReplyError(f"the reply has {reply.output} of {reply.method[:64]!r}, we asked for {method!r}")
+    if [g.group_id for g in reply.groups] != ids:
+        raise ReplyError(f"the reply is for other groups than the {len(ids)} that were sent")
+    wanted = {reply.output, *(["advantages"] if "advantage" in head else [])}
+    for group, sent in zip(reply.groups, groups, strict=True):
         if group.error is None:
-            if group.method not in {None, asked.method, "gt" if asked.labelled else None}:
+            if group.method not in {None, method, "gt" if head.get("labelled") == "gt" else None}:
                 raise ReplyError(f"group {group.group_id!r} was scored by {str(group.method)[:64]!r}")
-            _check_group(group, sent, {reply.output, *(["advantages"] if asked.advantage else [])})
+            _check_group(group, sent, wanted)
 
 
 def _check_group(group: GroupReply, sent: JSON, wanted: set[str]) -> None:

@@ -269,7 +269,7 @@ NUMBERS = Sending()
 
 def sent(groups, *, method="weighted_vote", sending=NUMBERS, **params):
     head = {"method": method, "params": params}
-    (part,) = parts(groups, head, sending=sending, max_groups=9, json_bytes=9**9, frame_bytes=9**9)
+    (part,) = parts(groups, head, sending)
     if part.media_type == "application/json":
         return json.loads(part.content)["groups"], {}
     frame = unpack(part.content)

@@ -25,7 +25,7 @@ from serving import Live, answering
 import dare_reward
 import dare_reward.client
 from dare_reward import AsyncClient, Client, ConfigError, RefusedError, ReplyError, RequestError, UnavailableError
-from dare_reward._outgoing import Sending, parts
+from dare_reward._outgoing import parts
 from dare_reward.client import environment_token
 from dare_reward.errors import DareError
 from dare_reward.methods import methods
@@ -507,7 +507,7 @@ def test_nothing_is_sent_before_the_first_call():
 def test_a_client_of_an_older_version_sends_everything_for_a_method_it_does_not_know():
     head = {"method": "from_the_future", "params": {}}
     sent = [{"rollouts": [{"answer": "1", "token_entropies": [0.1]}]}]
-    part = next(parts(sent, head, sending=Sending(), max_groups=9, json_bytes=10**6, frame_bytes=10**6))
+    part = next(parts(sent, head))
     assert part.media_type == "application/vnd.safetensors"
     assert "token_entropies" in unpack(part.content).columns
 

@@ -11,7 +11,7 @@ from refusals import refusal
 from rows import each
 
 import dare_reward
-from dare_reward._outgoing import Sending, parts
+from dare_reward._outgoing import parts
 from dare_reward.errors import RequestError
 from dare_reward.inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS
 from dare_reward.scoring.request import prepare
@@ -37,7 +37,7 @@ def test_an_input_of_a_group_is_taken_and_sent(field):
     assert dare_reward.estimate([sent], method="ttrl").groups[0].error is None
     SCHEMA.validate_python(sent)
     head = {"method": "ttrl", "params": {}}
-    (part,) = parts([sent], head, sending=Sending(), max_groups=9, json_bytes=1 << 20, frame_bytes=1 << 20)
+    (part,) = parts([sent], head)
     arrived = json.loads(part.content)["groups"][0]
     assert (field.name in arrived) == field.sent
 
@@ -59,7 +59,7 @@ def test_a_number_of_a_group_may_be_numpy_s(kind):
     sent = group(prompt_weight=kind(1))
     assert prepare([sent]).groups.column_P("prompt_weight").tolist() == [1.0]
     head = {"method": "ttrl", "params": {}}
-    (part,) = parts([sent], head, sending=Sending(), max_groups=9, json_bytes=1 << 20, frame_bytes=1 << 20)
+    (part,) = parts([sent], head)
     assert json.loads(part.content)["groups"][0]["prompt_weight"] == 1
     for bad in (np.float64("nan"), np.True_, True, "1"):
         assert refused(group(prompt_weight=bad)).loc == ("groups", 0, "prompt_weight")

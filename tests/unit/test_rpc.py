@@ -10,7 +10,7 @@ from growth import calls
 from refusals import refusal
 
 from dare_reward import estimate
-from dare_reward._outgoing import Sending, parts
+from dare_reward._outgoing import parts
 from dare_reward.estimators.rpc import BOUNDS, START, rpc
 from dare_reward.groups import Groups
 from dare_reward.methods import find
@@ -206,9 +206,7 @@ def test_a_client_sends_a_digest_of_the_path_and_the_same_rewards_come_of_it():
     groups = [{"rollouts": rollouts}]
 
     def sent(method):
-        (part,) = parts(
-            groups, {"method": method, "params": {}}, sending=Sending(), max_groups=9, json_bytes=9**9, frame_bytes=9**9
-        )
+        (part,) = parts(groups, {"method": method, "params": {}})
         return json.loads(part.content)["groups"]
 
     plain = sent("perplexity_consistency")

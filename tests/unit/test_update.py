@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ import dare_reward
 from dare_reward.advantages import ear
 from dare_reward.errors import ReplyError, RequestError
 from dare_reward.methods import methods
-from dare_reward.reply import SentRequest, check_fit
+from dare_reward.reply import check_fit
 from dare_reward.scoring.diagnostics import leader_probability
 from dare_reward.scoring.update import Update, update_specs
 
@@ -285,16 +286,23 @@ def test_leader_probability_of_a_group():
 def test_a_reply_whose_selection_does_not_fit_is_refused():
     sent = [group([*"aabc"])]
     reply = dare_reward.estimate(sent, method="ttrl", selection="ddrl", advantage="grpo")
-    asked = SentRequest("r", "ttrl", "rewards", True, ["0"], sent)
+    asked = partial(
+        check_fit,
+        head={"method": "ttrl", "advantage": "grpo"},
+        groups=sent,
+        ids=["0"],
+        request_id="r",
+        output="rewards",
+    )
 
     def changed(**fields):
         body = json.loads(json.dumps(reply.to_json())) | {"request_id": "r"}
         body["groups"][0] |= fields
         return dare_reward.Reply.from_json(body)
 
-    check_fit(changed(), asked)
+    asked(changed())
     with pytest.raises(ReplyError, match="no advantage"):
-        check_fit(changed(select=[0, 1, 2, 3]), asked)
+        asked(changed(select=[0, 1, 2, 3]))
 
 
 def test_arrays_select_too():
