@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -198,18 +197,7 @@ def _find(reader: Reader, path: str, group_id: str) -> tuple[int, JSON]:
 # --- one group --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A rollout as the table shows it; `why` says why there is no answer."""
-
-    id: str
-    answer: str | None
-    why: str | None
-    right: bool | None
-    entropy: float | None
-    value: float | None
-    kept: bool
-    end: str
+Row = dict[str, Any]  # a rollout: what `--json` prints of it, and what the table shows beside that
 
 
 def _report(
@@ -249,7 +237,7 @@ def _content(group: JSON, scored: ScoredGroups, configured: Configured) -> dict[
     """The same as one object."""
     read = _read(group, scored, configured)
     rows = _rows(group, scored, read) if scored.reply.groups[0].error is None else ()
-    names = {"id": "id", "no_answer_because": "why", "right": "right", "mean_entropy": "entropy", "end": "end"}
+    names = ("id", "no_answer_because", "right", "mean_entropy", "end")
     return {
         "method": configured.method.name,
         "parameters": dict(configured.values),
@@ -257,7 +245,7 @@ def _content(group: JSON, scored: ScoredGroups, configured: Configured) -> dict[
         "prompt": group.get("prompt"),
         "label": group.get("label"),
         "reply": scored.reply.to_json()["groups"][0],
-        "rollouts": [{key: getattr(row, name) for key, name in names.items()} for row in rows],
+        "rollouts": [{name: row[name] for name in names} for row in rows],
         "notes": _apart(group, read, configured.values),
     }
 
@@ -269,20 +257,24 @@ def _read(group: JSON, scored: ScoredGroups, configured: Configured) -> list[Ext
     return read_answers(group["rollouts"], silent, **asked_of(group), **reading)
 
 
-def _rows(group: JSON, scored: ScoredGroups, read: Sequence[Extraction]) -> Iterator[_Row]:
-    entropy_R, right_R, reply = scored.prepared.groups.column("mean_entropy"), scored.correct_R, scored.reply.groups[0]
+def _rows(group: JSON, scored: ScoredGroups, read: Sequence[Extraction]) -> Iterator[Row]:
+    reply, answers = scored.reply.groups[0], scored.reply.groups[0].answers or ()
     results = reply.rewards if reply.rewards is not None else reply.advantages
-    for i, (rollout, answer) in enumerate(zip(group["rollouts"], reply.answers or (), strict=True)):
-        yield _Row(
-            id=str(rollout.get("id", i)),
-            answer=answer,
-            why=None if answer is not None else read[i].why or None,
-            right=None if np.isnan(right_R[i]) else bool(right_R[i]),
-            entropy=None if np.isnan(entropy_R[i]) else float(entropy_R[i]),
-            value=results[i] if results else None,
-            kept=bool(reply.keep[i]) if reply.keep else True,
-            end=_end(rollout),
-        )
+    right_R, entropy_R = (
+        [None if np.isnan(x) else x for x in column.tolist()]
+        for column in (scored.correct_R, scored.prepared.groups.column("mean_entropy"))
+    )
+    for i, (rollout, answer) in enumerate(zip(group["rollouts"], answers, strict=True)):
+        yield {
+            "id": str(rollout.get("id", i)),
+            "answer": answer,
+            "no_answer_because": None if answer is not None else read[i].why or None,
+            "right": None if right_R[i] is None else bool(right_R[i]),
+            "mean_entropy": entropy_R[i],
+            "value": results[i] if results else None,
+            "kept": bool(reply.keep[i]) if reply.keep else True,
+            "end": _end(rollout),
+        }
 
 
 def _end(rollout: JSON) -> str:
@@ -298,9 +290,9 @@ def _prompt(group: JSON) -> list[str]:
     return [f"prompt: {shown}"] if text else []
 
 
-def _label(group: JSON, reply: GroupReply, rows: Sequence[_Row]) -> list[str]:
+def _label(group: JSON, reply: GroupReply, rows: Sequence[Row]) -> list[str]:
     """What the truth is, if the file says it."""
-    known = [r.right for r in rows if r.right is not None]
+    known = [r["right"] for r in rows if r["right"] is not None]
     if not known:
         return []
     label = f"label {short_answer(group['label'])}: " if group.get("label") is not None else ""
@@ -334,16 +326,18 @@ def _merged(here: Sequence[int], there: Sequence[int]) -> list[frozenset[int]]:
     return [pair for pair in dict.fromkeys(pairs) if len(pair) > 1]
 
 
-def _rollouts(rows: Sequence[_Row], reply: GroupReply, screen: Screen) -> str:
+def _rollouts(rows: Sequence[Row], reply: GroupReply, screen: Screen) -> str:
     value = "reward" if reply.rewards is not None else "advantage"
     columns: dict[str, list[str]] = {
-        "rollout": [r.id for r in rows],
-        "answer": [short_answer(r.answer) if r.answer is not None else f"none: {r.why}" for r in rows],
-        "right": ["-" if r.right is None else "yes" if r.right else "no" for r in rows],
-        "entropy": [number(r.entropy, 4) for r in rows],
-        value: ["-" if r.value is None else f"{r.value:.6f}" for r in rows],
-        "kept": ["yes" if r.kept else "no" for r in rows],
-        END: [r.end for r in rows],
+        "rollout": [r["id"] for r in rows],
+        "answer": [
+            f"none: {r['no_answer_because']}" if r["answer"] is None else short_answer(r["answer"]) for r in rows
+        ],
+        "right": ["-" if r["right"] is None else "yes" if r["right"] else "no" for r in rows],
+        "entropy": [number(r["mean_entropy"], 4) for r in rows],
+        value: [number(r["value"], 6) for r in rows],
+        "kept": ["yes" if r["kept"] else "no" for r in rows],
+        END: [r["end"] for r in rows],
     }
     known = {name: cells for name, cells in columns.items() if {*cells} - {"-", ""}}
     whole = _table(known, PAPER)
