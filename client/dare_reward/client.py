@@ -15,11 +15,12 @@ import os
 import random
 import secrets
 import sys
+import threading
 import time
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
@@ -103,7 +104,7 @@ class Sleep:
     seconds: float
 
 
-Home = tuple[int, asyncio.AbstractEventLoop | None]
+Home = tuple[int, asyncio.AbstractEventLoop]
 Step = Send | Sleep
 Outcome = _Response | Exception | None
 T = TypeVar("T")
@@ -148,7 +149,7 @@ class _Base:
             run_log: a folder to which every scored group is appended, off the path of the call (docs/run-log.md)
             run_log_texts: what its lines contain beside numbers and answers: prompt, texts, token_entropies, or all
             record: False: the service keeps these calls out of its own run log and off its page
-            transport: an httpx transport, for tests and proxies
+            transport: an asynchronous transport of httpx, for tests and proxies
 
         Raises:
             RequestError: `url` is no address of HTTP.
@@ -168,7 +169,7 @@ class _Base:
         self._transport = transport
         self._pins: dict[str, tuple[str, str]] = {}
         self._limits: Limits | None = None
-        self._connections: dict[Home, Any] = {}
+        self._connections: dict[Home, httpx.AsyncClient] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_connections": {}}
@@ -176,23 +177,47 @@ class _Base:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
 
-    def _connected(self, kind: Any, loop: asyncio.AbstractEventLoop | None) -> Any:
+    def _connected(self) -> httpx.AsyncClient:
         """The httpx client whose connections were made in this process and event loop.
 
         Those of another process or a closed loop are dropped and not closed: after a fork the sockets are the parent's
         too, and two processes that read from one connection get each other's replies.
         """
-        home = (os.getpid(), loop)
-        if (http := self._connections.get(home)) is not None:
-            return http
+        home = (os.getpid(), asyncio.get_running_loop())
+        if home not in self._connections:
+            try:
+                made = httpx.AsyncClient(**self._options())
+            except (ValueError, ImportError, OSError) as error:  # a proxy or certificates that the environment names
+                raise RequestError(f"the environment does not suit HTTP: {error}", code="environment") from None
+            for pid, loop in tuple(self._connections):
+                if pid != home[0] or loop.is_closed():
+                    self._connections.pop((pid, loop), None)
+            self._connections[home] = made
+        return self._connections[home]
+
+    async def _try(self, send: Send) -> Outcome:
+        """One request, its deadline over all of it: httpx's own timeouts begin anew with every read."""
         try:
-            made = kind(**self._options())
-        except (ValueError, ImportError, OSError) as error:  # a proxy or certificates that the environment names
-            raise RequestError(f"the environment does not suit HTTP: {error}", code="environment") from None
-        for pid, other in tuple(self._connections):
-            if pid != home[0] or (other is not None and other.is_closed()):
-                self._connections.pop((pid, other), None)
-        return self._connections.setdefault(home, made)  # the first of several threads' is everybody's
+            async with (
+                asyncio.timeout(self.timeout),
+                self._connected().stream(
+                    send.method, send.path, content=send.content or None, headers=send.headers
+                ) as response,
+            ):
+                body = _Body(send, response)
+                if body.wanted:
+                    async for chunk in response.aiter_bytes():
+                        body.add(chunk)
+                return body.whole()
+        except TimeoutError:
+            return httpx.ReadTimeout(f"no whole reply within {self.timeout:g} s")
+        except (*AWAY, DareError) as error:
+            return error
+
+    async def _close(self) -> None:
+        http = self._connections.pop((os.getpid(), asyncio.get_running_loop()), None)
+        if http is not None:
+            await http.aclose()
 
     def _options(self) -> dict[str, Any]:
         # Without a content encoding, the bytes that are counted are those that memory has to hold.
@@ -415,9 +440,7 @@ class Client(_Base):
 
     def close(self) -> None:
         """Close the connections. The next call opens new ones."""
-        http = self._connections.pop((os.getpid(), None), None)
-        if http is not None:
-            http.close()
+        _elsewhere(self._close())
 
     def __enter__(self) -> Self:
         return self
@@ -426,19 +449,7 @@ class Client(_Base):
         self.close()
 
     def _carry_out(self, send: Send) -> Outcome:
-        http: httpx.Client = self._connected(_new_client, None)
-        deadline = Deadline(self.timeout)
-        try:
-            with http.stream(
-                send.method, send.path, content=send.content or None, headers=send.headers, timeout=deadline
-            ) as response:
-                body = _Body(send, response)
-                for chunk in response.iter_bytes() if body.wanted else ():
-                    body.add(chunk)
-                    deadline.left()
-                return body.whole()
-        except (*AWAY, DareError) as error:
-            return error
+        return _elsewhere(self._try(send))
 
 
 class AsyncClient(_Base):
@@ -476,7 +487,7 @@ class AsyncClient(_Base):
                 await asyncio.sleep(step.seconds)
                 outcome = None
             else:
-                outcome = await self._carry_out(step)
+                outcome = await self._try(step)
 
     async def rewards(
         self, groups: Sequence[Group], *, method: str = "dare", **params: Any
@@ -494,9 +505,7 @@ class AsyncClient(_Base):
 
     async def close(self) -> None:
         """Close the connections. The next call opens new ones."""
-        http = self._connections.pop((os.getpid(), asyncio.get_running_loop()), None)
-        if http is not None:
-            await http.aclose()
+        await self._close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -505,23 +514,6 @@ class AsyncClient(_Base):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-    async def _carry_out(self, send: Send) -> Outcome:
-        http: httpx.AsyncClient = self._connected(httpx.AsyncClient, asyncio.get_running_loop())
-        try:
-            async with (
-                asyncio.timeout(self.timeout),
-                http.stream(send.method, send.path, content=send.content or None, headers=send.headers) as response,
-            ):
-                body = _Body(send, response)
-                if body.wanted:
-                    async for chunk in response.aiter_bytes():
-                        body.add(chunk)
-                return body.whole()
-        except TimeoutError:
-            return httpx.ReadTimeout(f"no whole reply within {self.timeout:g} s")
-        except (*AWAY, DareError) as error:
-            return error
 
 
 class _Body:
@@ -547,13 +539,22 @@ class _Body:
         return _Response(response.status_code, response.headers, bytes(self._held), send.request_id)
 
 
+@cache
+def _loop(pid: int) -> asyncio.AbstractEventLoop:
+    """The event loop of this process in which synchronous clients send, in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name=f"dare-reward-{pid}", daemon=True).start()
+    return loop
+
+
+def _elsewhere(work: Coroutine[Any, Any, T]) -> T:
+    """What comes of work in that loop. Its caller alone is interrupted: what was sent ends by its deadline."""
+    return asyncio.run_coroutine_threadsafe(work, _loop(os.getpid())).result()
+
+
 def environment_token(environment: Mapping[str, str] = os.environ) -> str | None:
     """The token in DARE_TOKEN; of several, which a service may have, the first."""
     return next(iter(environment.get("DARE_TOKEN", "").split()), None)
-
-
-def _new_client(**options: Any) -> httpx.Client:
-    return install(httpx.Client(**options))
 
 
 def _is_loopback(host: str) -> bool:
@@ -646,77 +647,3 @@ def _rewards(groups: Sequence[JSON], reply: Reply) -> list[list[float | None]]:
         raise RequestError(f"{reply.method} returns {reply.output}: call reward() and read its groups", loc=("method",))
     sizes = [len(g["rollouts"]) for g in groups]
     return [list(g.rewards) if g.rewards is not None else [None] * n for g, n in zip(reply.groups, sizes, strict=True)]
-
-
-# --- one deadline over a whole try ------------------------------------------------------------------------------------
-#
-# httpx's own timeouts begin anew with every read, so a server that sends a byte now and then never exceeds one. The
-# asynchronous client needs none of this: `asyncio.timeout` ends whatever it waits for.
-
-PIECE = 64 << 10
-
-
-class Deadline(float):
-    """Seconds from now, as a timeout of httpx that remembers when it began."""
-
-    end: float
-
-    def __new__(cls, seconds: float) -> Self:
-        deadline = super().__new__(cls, seconds)
-        deadline.end = time.monotonic() + seconds
-        return deadline
-
-    def left(self) -> float:
-        """The seconds that remain; httpx.ReadTimeout if there are none."""
-        if (left := self.end - time.monotonic()) <= 0:
-            raise httpx.ReadTimeout(f"no whole reply within {self:g} s")
-        return left
-
-
-def install(client: httpx.Client) -> httpx.Client:
-    """Make `client` keep the deadlines that its requests are given as timeouts.
-
-    httpx has no option for the network backend, which its pools do have, so this reaches into its transports. One that
-    is no HTTPTransport has no pool; its replies are still read chunk by chunk under the deadline.
-    """
-    for transport in (client._transport, *client._mounts.values()):  # noqa: SLF001
-        pool = getattr(transport, "_pool", None)
-        if pool is not None:
-            pool._network_backend = _Backend(pool._network_backend)  # noqa: SLF001
-    return client
-
-
-def _left(timeout: float | None) -> float | None:
-    return timeout.left() if isinstance(timeout, Deadline) else timeout
-
-
-class _Backend:
-    """httpcore's network backend, whose streams keep deadlines."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def connect_tcp(self, host: str, port: int, timeout: float | None = None, **options: Any) -> _Stream:
-        return _Stream(self._inner.connect_tcp(host, port, timeout=_left(timeout), **options))
-
-
-class _Stream:
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        data: bytes = self._inner.read(max_bytes, _left(timeout))
-        return data
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        for begin in range(0, len(buffer), PIECE):  # a write may wait for each part of what it is given
-            self._inner.write(buffer[begin : begin + PIECE], _left(timeout))
-
-    def start_tls(self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None) -> _Stream:
-        return _Stream(self._inner.start_tls(ssl_context, server_hostname, _left(timeout)))

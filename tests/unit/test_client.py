@@ -48,27 +48,23 @@ def groups(count=3, size=6):
     return [{"group_id": f"g{p}", **own, "rollouts": [rollout() for _ in range(size)]} for p in range(count)]
 
 
-class Wire(httpx.BaseTransport):
-    """The application as a synchronous transport; keeps what was sent, and lets a test change what comes back."""
+class Wire(httpx.AsyncBaseTransport):
+    """The application as a transport; keeps what was sent, and lets a test change what comes back."""
 
     def __init__(self, change=None, **settings):
         self.app = create_app(Settings(**{"page": "off", **settings}))
         self.sent = []
         self.change = change or (lambda request, response: response)
 
-    def handle_request(self, request):
+    async def handle_async_request(self, request):
         self.sent.append(request)
         early = self.change(request, None)
         if early is not None:
             return early
-
-        async def run():
-            async with httpx.AsyncClient(transport=httpx.ASGITransport(app=self.app), base_url="http://t") as client:
-                return await client.request(
-                    request.method, request.url.raw_path.decode(), content=request.content, headers=request.headers
-                )
-
-        response = asyncio.run(run())
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=self.app), base_url="http://t") as client:
+            response = await client.request(
+                request.method, request.url.raw_path.decode(), content=request.content, headers=request.headers
+            )
         response = httpx.Response(response.status_code, headers=response.headers, content=response.content)
         return self.change(request, response) or response
 
