@@ -39,7 +39,7 @@ from dare_reward.scoring.score import pseudo_label
 
 from .command import add_command, add_seed
 from .labelled import Labelled, interval, judged, read_labelled, refuse_repeats
-from .shared_arguments import add_file, add_param, bar, missing_entropies, own_params, read_labels, read_prompts
+from .shared_arguments import add_file, add_param, bar, own_params, read_groups, read_labels
 
 UNMEASURED = (
     "no labelled prompt can be scored: each rollout with an answer needs mean_entropy or token_entropies. Estimate "
@@ -81,22 +81,10 @@ def run(arguments: argparse.Namespace) -> int:
     """`--help` says what the exit codes mean."""
     weight, reading = own_params(arguments.param, [s for s in find(ENTROPY.method).specs if s.name in WEIGHT])
     chosen = _label_makers(arguments.methods)
-    data = read_labelled(
-        arguments.file,
-        missing=missing_entropies(arguments, beside=True),
-        labels=read_labels(arguments),
-        prompts=read_prompts(arguments),
-        reading=reading,
-    )
+    data = read_labelled(read_groups(arguments, read_labels(arguments), beside=True), reading=reading)
     methods = _by_method(data, chosen, reading)
     refuse_repeats(data)
-    found = judged(
-        data,
-        arguments,
-        seed=arguments.seed,
-        reading=reading,
-        **weight,
-    )
+    found = judged(data, arguments, seed=arguments.seed, reading=reading, **weight)
     if not found.calibration.prompts:
         if methods is not None and not arguments.json:
             print(by_rollouts(methods, screen_of(arguments)))

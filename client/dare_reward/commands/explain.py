@@ -43,7 +43,7 @@ from dare_reward.scoring.score import ScoredGroups, score
 
 from .command import add_command
 from .score import in_process, score_all
-from .shared_arguments import add_file, add_method, chosen_params, read_groups, warn
+from .shared_arguments import add_file, add_method, chosen_params, read_groups, read_labels, warn
 from .summary import ReadSummary
 
 SCATTERED = 0.2  # the most voted answer has a smaller share of the rollouts
@@ -169,7 +169,7 @@ def run(arguments: argparse.Namespace) -> int:
     params = chosen_params(arguments)[arguments.method]
     if arguments.suspicious < 1:
         raise RequestError("--suspicious must be at least 1", code="parameter")
-    reader = read_groups(arguments)
+    reader = read_groups(arguments, read_labels(arguments))
     if arguments.group is None:
         return _suspicious(arguments, params, reader)
     place, group = _find(reader, arguments.file, arguments.group)

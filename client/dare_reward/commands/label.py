@@ -101,7 +101,7 @@ def _verdict(arguments: argparse.Namespace, labels: str) -> Shown | None:
         found = LabelFile(labels, tell=lambda _: None)
     except RequestError as error:
         return Shown("These labels give no verdict", str(error))
-    return shown_verdict(arguments, found)
+    return shown_verdict(arguments, read_groups(arguments, found, beside=True))
 
 
 def _serve(session: Session, port: int, advice: str, verdict: Callable[[], Shown | None]) -> None:
@@ -124,7 +124,7 @@ def _file(arguments: argparse.Namespace) -> Path:
 
 def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], ReadSummary]:
     """The groups that are most worth a label, best first, and what was refused of the file."""
-    reader = read_groups(argparse.Namespace(**{**vars(arguments), "labels": None}))
+    reader = read_groups(arguments)
     summary, labelled, again = ReadSummary(reader, done="read"), 0, 0
     groups: dict[str, Mapping[str, Any]] = {}
     for number, group in watched(reader, arguments.file):

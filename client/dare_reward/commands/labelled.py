@@ -22,8 +22,7 @@ from dare_reward.answers.classes import listed
 from dare_reward.answers.labels import read_label
 from dare_reward.answers.rollouts import Readings
 from dare_reward.errors import RequestError
-from dare_reward.files.entropy_estimates import OTHER, OTHERS, EntropyEstimate
-from dare_reward.files.labels import LabelFile, PromptFile
+from dare_reward.files.entropy_estimates import OTHER, OTHERS
 from dare_reward.files.reader import Reader
 from dare_reward.groups import Groups
 from dare_reward.report.last_steps import LastSteps
@@ -31,7 +30,7 @@ from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import UNLIMITED, Prepared, fault_of, is_named, prepare
 from dare_reward.segments import Floats, offsets
 
-from .shared_arguments import missing_entropies, read_prompts, warn, watched
+from .shared_arguments import warn, watched
 from .summary import MismatchedLabels, ReadSummary
 from .tables import number, short_answer
 
@@ -42,41 +41,46 @@ Placed = tuple[int, Mapping[str, Any]]  # a group with the number of its line
 class Labelled:
     """Groups with their truth; `summary` says what was refused.
 
-    other_R  mean entropies by the other estimate, where `--entropy` makes one; None without
+    given    the groups as the file has them
     names    what tells the prompt of each group from the others, and the place where the group stands
-    controls the group of each greedy rollout that `measure` has sampled
     """
 
     file: str
     groups: Groups
     correct_R: Floats
-    other_R: Floats | None
-    prompts: tuple[str | None, ...]
+    given: tuple[Mapping[str, Any], ...]
     names: tuple[tuple[str, str], ...]
     summary: ReadSummary
-    controls: tuple[Mapping[str, Any] | None, ...]
+
+    @property
+    def prompts(self) -> tuple[str | None, ...]:
+        return tuple(g.get("prompt") for g in self.given)
+
+    @property
+    def other_R(self) -> Floats | None:
+        """Mean entropies by the other estimate, where `--entropy` makes one; those that are no estimates stay."""
+        kept = [r.get("meta") or {} for g in self.given for r in g["rollouts"]]
+        if all(meta.get(OTHER) is None for meta in kept):
+            return None  # the file has not what the other estimate is made of
+        own_R = self.groups.column("mean_entropy").tolist()
+        return np.array([meta.get(OTHER, own) for meta, own in zip(kept, own_R, strict=True)], np.float64)
 
 
 def read_labelled(
-    file: str,
+    source: str | Reader,
     *,
-    missing: EntropyEstimate | None = None,
-    labels: LabelFile | None = None,
-    prompts: PromptFile | None = None,
     reading: Mapping[str, Any] = MappingProxyType({}),
     only: Collection[str] | None = None,
     tell: Callable[..., None] = warn,
-    reader: Reader | None = None,
 ) -> Labelled:
-    """Every good group of the file; what is wrong with it is said. RequestError if no group has a label.
+    """Every good group of a file; what is wrong with it is said. RequestError if no group has a label.
 
-    labels       of another file, and so are `prompts`
     reading      values of `ANSWER_SPECS`: how answers are read and compared
     only         the ids of the groups to read (default: all)
     tell         takes the lines on what is wrong with it
-    reader       of the file, which has read it already
     """
-    reader = reader or Reader(file, missing=missing, labels=labels, prompts=prompts)
+    reader = Reader(source) if isinstance(source, str) else source
+    file = reader.file
     placed: list[Placed] = []
     summary = ReadSummary(reader, done="read", tell=tell)
     for number_, item in watched(reader, file) if tell is warn else reader:
@@ -104,27 +108,15 @@ def read_labelled(
         _check_labels(file, [place for _, place in names], prepared, correct_R, tell)
     for good, no_answer in zip(groups, prepared.unread, strict=True):
         summary.add(good, no_answer)
-    asked = tuple(g.get("prompt") for g in groups)
-    controls = tuple(map(_control, groups))
-    other_R = _other(groups, prepared.groups)
-    return Labelled(file, prepared.groups, correct_R, other_R, asked, tuple(names), summary, controls)
-
-
-def _other(groups: Sequence[Mapping[str, Any]], arrays: Groups) -> Floats | None:
-    """The mean entropies by the other estimate; those that are no estimates are what they are."""
-    kept = [r.get("meta") or {} for g in groups for r in g["rollouts"]]
-    if all(meta.get(OTHER) is None for meta in kept):
-        return None  # the file has not what the other estimate is made of
-    own_R = arrays.column("mean_entropy").tolist()
-    return np.array([meta.get(OTHER, own) for meta, own in zip(kept, own_R, strict=True)], np.float64)
+    return Labelled(file, prepared.groups, correct_R, tuple(groups), tuple(names), summary)
 
 
 def judged(data: Labelled, arguments: argparse.Namespace, **options: Unpack[Options]) -> Verdict:
     """The verdict of the command's file. Where another estimate of its entropies would decide otherwise, it says so."""
     found = judge(data.groups, data.correct_R, **options)
-    if data.other_R is None or not found.calibration.prompts:
+    if (other_R := data.other_R) is None or not found.calibration.prompts:
         return found
-    than = judge(data.groups.with_column("mean_entropy", data.other_R), data.correct_R, **options)
+    than = judge(data.groups.with_column("mean_entropy", other_R), data.correct_R, **options)
     if not than.calibration.prompts or (than.use, than.line) == (found.use, found.line):
         return found
     name = OTHERS[arguments.entropy]
@@ -132,21 +124,10 @@ def judged(data: Labelled, arguments: argparse.Namespace, **options: Unpack[Opti
     return replace(found, warnings=(*found.warnings, note))
 
 
-def shown_verdict(
-    arguments: argparse.Namespace,
-    labels: LabelFile | None,
-    *,
-    reader: Reader | None = None,
-    **options: Unpack[Options],
-) -> Shown:
-    """What `dare-reward calibrate` shows of the command's file, or why it has no verdict.
-
-    reader   of the file, which has read it already
-    """
-    missing, reading = missing_entropies(arguments, beside=True), options.get("reading", {})
-    how: dict[str, Any] = {"missing": missing, "labels": labels, "reading": reading, "tell": lambda *_: None}
+def shown_verdict(arguments: argparse.Namespace, reader: Reader, **options: Unpack[Options]) -> Shown:
+    """What `dare-reward calibrate` shows of the command's file, or why it has no verdict."""
     try:
-        data = read_labelled(arguments.file, prompts=read_prompts(arguments), reader=reader, **how)
+        data = read_labelled(reader, reading=options.get("reading", {}), tell=lambda *_: None)
         refuse_repeats(data)
     except RequestError as error:
         return Shown("These labels give no verdict", str(error))
@@ -164,14 +145,15 @@ def evaluated(before: str, after: str) -> Learnt:
         raise RequestError(f"{after} has none of the labelled prompts of {before}", code="empty")
     first, last = (visit(data.groups, data.correct_R) for data in (was, now))
     at, then = (list(side) for side in zip(*places, strict=True))
-    greedy_P = None
-    if all(was.controls[p] for p in at):
-        alone = prepare([{**(was.controls[p] or {}), "group_id": str(p)} for p in at], limits=UNLIMITED)
+    greedy_P, controls = None, [_control(was.given[p]) for p in at]
+    if all(controls):
+        alone = prepare([{**(c or {}), "group_id": str(p)} for p, c in enumerate(controls)], limits=UNLIMITED)
         greedy_P = correctness(alone)
     return learnt(first.of(at), last.of(then), greedy_P=greedy_P)
 
 
 def _control(group: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The greedy rollout that `measure` has sampled, as a group."""
     meta = group.get("meta")
     greedy = meta.get("greedy") if isinstance(meta, Mapping) else None
     return {**group, "rollouts": [greedy]} if isinstance(greedy, Mapping) else None

@@ -81,7 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
     """0 written; 1 if groups were refused or unreadable; 2 nothing to show."""
     check_out(arguments)
     ledger, learnt = Ledger(), evaluated(*arguments.evaluated) if arguments.evaluated else None
-    reader = None if _is_run(arguments.file) else read_groups(arguments, twice=True)
+    reader = (
+        None if _is_run(arguments.file) else read_groups(arguments, read_labels(arguments), beside=True, twice=True)
+    )
     book = book_of(arguments, ledger, reader)
     if book is None:
         return 1
@@ -195,7 +197,7 @@ def _calibration(arguments: argparse.Namespace, book: RunBook, reader: Reader) -
     params = chosen_params(arguments)[arguments.method]
     weight = {name: params[name] for name in WEIGHT if name in params}
     reading = {s.name: params[s.name] for s in ANSWER_SPECS if s.name in params}
-    return shown_verdict(arguments, read_labels(arguments), reader=reader, reading=reading, **weight)
+    return shown_verdict(arguments, reader, reading=reading, **weight)
 
 
 # --- run logs: of a folder, of one of its files, or under another name ----------------------------------------------

@@ -28,6 +28,7 @@ from .shared_arguments import (
     check_out,
     chosen_params,
     read_groups,
+    read_labels,
     warn,
     watched,
 )
@@ -82,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         out = sys.stdout
         if arguments.out:
             out = stack.enter_context(text_file(arguments.out, force=arguments.force))
-        reader = read_groups(arguments)
+        reader = read_groups(arguments, read_labels(arguments))
         summary, done = ReadSummary(reader), 0
         results = score_all(reader, ask)
         for group, reply in summary.scored(results if tables and out.isatty() else watched(results, arguments.file)):

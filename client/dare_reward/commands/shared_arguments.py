@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.errors import RequestError, printable, unknown_name
 from dare_reward.files.content import line_count
-from dare_reward.files.entropy_estimates import OTHERS, EntropyEstimate, estimate_of
+from dare_reward.files.entropy_estimates import OTHERS, estimate_of
 from dare_reward.files.labels import LabelFile, PromptFile
 from dare_reward.files.output import check_free, opened
 from dare_reward.files.reader import Reader
@@ -122,31 +122,25 @@ def check_out(arguments: argparse.Namespace) -> None:
         check_free(arguments.out, force=arguments.force)
 
 
-def read_groups(arguments: argparse.Namespace, *, twice: bool = False) -> Reader:
-    """The groups of the command's file, with their labels and prompts; `twice`: for two iterations."""
-    how: dict[str, Any] = {"missing": missing_entropies(arguments, beside=twice), "twice": twice}
-    return Reader(arguments.file, labels=read_labels(arguments), prompts=read_prompts(arguments), **how)
+def read_groups(
+    arguments: argparse.Namespace, labels: LabelFile | None = None, *, beside: bool = False, twice: bool = False
+) -> Reader:
+    """The groups of the command's file, with labels of another one, and with their prompts.
+
+    beside   entropies are estimated in the other way too, where the file can: whoever decides by one estimate says
+             whether the other one would decide otherwise
+    twice    for two iterations
+    """
+    missing, size = estimate_of(arguments.entropy, arguments.vocab_size), arguments.vocab_size
+    if missing is not None and beside and not (missing.source == "logprob" and size is None):
+        missing = replace(missing, beside=estimate_of(OTHERS[missing.source], size))
+    prompts = None if arguments.prompts is None else PromptFile(arguments.prompts)
+    return Reader(arguments.file, missing=missing, labels=labels, prompts=prompts, twice=twice)
 
 
 def read_labels(arguments: argparse.Namespace) -> LabelFile | None:
     """The labels of `--labels`."""
     return None if arguments.labels is None else LabelFile(arguments.labels, tell=warn)
-
-
-def read_prompts(arguments: argparse.Namespace) -> PromptFile | None:
-    """The prompts of `--prompts`."""
-    return None if arguments.prompts is None else PromptFile(arguments.prompts)
-
-
-def missing_entropies(arguments: argparse.Namespace, *, beside: bool = False) -> EntropyEstimate | None:
-    """How `--entropy` estimates those that the file does not have; `beside`: by the other estimate too, where it can.
-
-    Whoever decides by entropies says whether the other ones would decide otherwise.
-    """
-    asked, size = estimate_of(arguments.entropy, arguments.vocab_size), arguments.vocab_size
-    if asked is None or not beside or (asked.source == "logprob" and size is None):
-        return asked
-    return replace(asked, beside=estimate_of(OTHERS[asked.source], size))
 
 
 def watched(items: Iterable[T], path: str) -> Iterable[T]:

@@ -48,6 +48,7 @@ class Reader:
         prompts: PromptFile | None = None,
         twice: bool = False,
     ) -> None:
+        self.file = file
         self._records: FileRecords = open_records(file)
         self._missing = missing
         self._joins = [given for given in (prompts, labels) if given is not None]  # a label knows its prompt

@@ -15,7 +15,7 @@ import os
 import secrets
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -34,7 +34,6 @@ logger = logging.getLogger("dare_reward")
 WAITING: Final = 64 << 20  # bytes of records that wait for the thread; more are dropped and counted
 MEMBER: Final = 256 << 10  # bytes of lines in one gzip member
 PAUSE: Final = 0.25  # seconds that lines are gathered for a member
-RUNS: Final = 1 << 12  # runs whose segments are written on: one that comes back later gets a new file
 SHARE: Final = 8  # a segment holds at most this part of the bounds, so that the oldest can go
 BLOCK: Final = 4096  # bytes that the smallest file takes
 LARGEST: Final = 64 << 20  # bytes of one segment, whatever the bounds are
@@ -122,13 +121,8 @@ class _Segment:
         self.wrote = now
 
 
-@dataclass(slots=True)
-class _Counts:
-    """flushed: groups that the operating system has; dropped: that found no room; failed: that could not be written."""
-
-    flushed: int = 0
-    dropped: int = 0
-    failed: int = 0
+# flushed: groups that the operating system has; dropped: that found no room; failed: that could not be written.
+NO_GROUPS: Final = {"flushed": 0, "dropped": 0, "failed": 0}
 
 
 @dataclass(slots=True, eq=False)
@@ -155,7 +149,7 @@ class RunLog:
     clock: Callable[[], float] = time.time
     age: Callable[[], float] = time.monotonic  # a clock that is set meanwhile deletes nothing
     wrote: Callable[[], None] = lambda: None
-    counts: _Counts = field(default_factory=_Counts)
+    counts: dict[str, int] = field(default_factory=NO_GROUPS.copy)
     _queue: deque[tuple[float, int, RunRecord]] = field(default_factory=deque)
     _waiting: int = 0
     _more: threading.Condition = field(default_factory=threading.Condition)
@@ -166,7 +160,7 @@ class RunLog:
     _number: int = 0
     _stopping: bool = False
     _told: set[str] = field(default_factory=set)
-    _latest: OrderedDict[str, _Segment] = field(default_factory=OrderedDict)  # by run, the last written ones at the end
+    _latest: dict[str, _Segment] = field(default_factory=dict)  # by run
     _own: deque[_Segment] = field(default_factory=deque)
 
     def add(self, record: RunRecord, when: float | None = None) -> None:
@@ -176,11 +170,10 @@ class RunLog:
                 self._begin()
         with self._more:
             weight = record.weight
-            if self._stopping or (self._queue and self._waiting + weight > WAITING):
-                self.counts.dropped += len(record.groups)
-                full = not self._stopping
+            full = bool(self._queue) and self._waiting + weight > WAITING
+            if self._stopping or full:
+                self.counts["dropped"] += len(record.groups)
             else:
-                full = False
                 self._queue.append((self.clock() if when is None else when, weight, record))
                 self._waiting += weight
                 self._idle = False
@@ -212,13 +205,7 @@ class RunLog:
     @property
     def status(self) -> dict[str, int]:
         """The counts of groups, and the bytes of this process's segments."""
-        counts = self.counts
-        return {
-            "flushed": counts.flushed,
-            "dropped": counts.dropped,
-            "failed": counts.failed,
-            "bytes": sum(s.size for s in tuple(self._own)),
-        }
+        return {**self.counts, "bytes": sum(s.size for s in tuple(self._own))}
 
     # --- the thread ---------------------------------------------------------------------------------------------------
 
@@ -229,7 +216,7 @@ class RunLog:
         self._more = threading.Condition()
         with self._more:
             self._number, self._waiting, self._idle, self._stopping = 0, 0, True, False
-            self._queue, self._latest, self._own, self.counts = deque(), OrderedDict(), deque(), _Counts()
+            self._queue, self._latest, self._own, self.counts = deque(), {}, deque(), NO_GROUPS.copy()
             now = datetime.fromtimestamp(self.clock(), UTC)
             self._name = f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1000:03d}Z-{os.getpid()}-{secrets.token_hex(4)}"
             self._thread = threading.Thread(target=self._work, name="run-log", daemon=True)
@@ -295,11 +282,11 @@ class RunLog:
             why = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
             self._fail(len(texts), f"groups are missing in the run log: {why}")
         else:
-            self.counts.flushed += len(texts)
+            self.counts["flushed"] += len(texts)
 
     def _segment(self, run: str, now: float) -> _Segment:
         """The run's segment, a new one if the old one is full, too old, or was deleted."""
-        segment = self._latest.pop(run, None)
+        segment = self._latest.get(run)
         if segment is not None and (
             segment.size >= min(LARGEST, self.max_bytes // SHARE)
             or (self.max_age and now - segment.began > self.max_age / SHARE)
@@ -312,8 +299,6 @@ class RunLog:
             self._number += 1
             self._own.append(segment)
         self._latest[run] = segment
-        if len(self._latest) > RUNS:
-            self._latest.popitem(last=False)
         return segment
 
     def _bound(self, now: float) -> None:
@@ -322,8 +307,8 @@ class RunLog:
         total = sum(max(s.size, BLOCK) for s in self._own)
         while self._own and (total > self.max_bytes or 0 < self.max_age < now - self._own[0].wrote):
             oldest = self._own.popleft()
-            for run in [name for name, s in self._latest.items() if s is oldest]:
-                del self._latest[run]
+            if self._latest.get(oldest.path.parent.name) is oldest:
+                del self._latest[oldest.path.parent.name]
             total -= max(oldest.size, BLOCK)
             with suppress(OSError):
                 oldest.path.unlink()
@@ -331,7 +316,7 @@ class RunLog:
                 oldest.path.parent.rmdir()  # if nothing else is in it
 
     def _fail(self, groups: int, why: str) -> None:
-        self.counts.failed += groups
+        self.counts["failed"] += groups
         self._warn("run_log_failed", why)
 
     def _warn(self, event: str, why: str) -> None:

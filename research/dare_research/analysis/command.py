@@ -23,7 +23,7 @@ from dare_reward.commands.shared_arguments import (
     add_file,
     add_param,
     chosen_params,
-    missing_entropies,
+    read_groups,
     read_labels,
     warn,
 )
@@ -80,8 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     """`--help` says what the exit codes mean."""
     params = chosen_params(arguments, methods=list(dict.fromkeys(arguments.method or METHODS)))
     reading = {k: v for own in params.values() for k, v in own.items() if k in READ}
-    missing, labels = missing_entropies(arguments), read_labels(arguments)
-    data = read_labelled(arguments.file, missing=missing, labels=labels, reading=reading)
+    data = read_labelled(read_groups(arguments, read_labels(arguments)), reading=reading)
     numbers = summarise(
         data.groups,
         data.correct_R,

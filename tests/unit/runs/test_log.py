@@ -288,15 +288,6 @@ def test_many_runs_hold_no_file_open(make_log, tmp_path):
     assert len(list(read_run(tmp_path))) == 96
 
 
-def test_of_too_many_runs_the_one_that_comes_back_last_gets_a_new_file(make_log, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "RUNS", 3)
-    log, _ = make_log()
-    for _ in range(2):
-        add(log, *(record(f"r{i}") for i in range(4)))
-    assert len(list(read_run(tmp_path))) == 8
-    assert len(segments(tmp_path)) == 8
-
-
 def test_a_run_that_is_deleted_while_it_is_written_begins_anew(make_log, tmp_path):
     log, _ = make_log()
     add(log, record(step=0))
