@@ -59,7 +59,7 @@ PLAIN: Final = Sending()
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServiceLimits:
     """What the service says that one request may hold, and its own parameters where a request sets none."""
 
     groups: int = sys.maxsize
@@ -70,7 +70,7 @@ class Limits:
     params: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
     @classmethod
-    def of(cls, settings: JSON) -> Limits:
+    def of(cls, settings: JSON) -> ServiceLimits:
         """Those of `GET /info`. ValueError, TypeError or KeyError if it names none."""
         groups, json_, body = (int(settings[name]) for name in ("max_groups", "max_json_bytes", "max_body_bytes"))
         rollouts = int(settings.get("max_request_rollouts", sys.maxsize))  # an older service has no such limit
@@ -84,7 +84,7 @@ class Limits:
         return self.params if method == self.method else {}
 
 
-UNLIMITED: Final = Limits()
+UNLIMITED: Final = ServiceLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,9 @@ def service_address(url: str) -> tuple[str, str | None]:
     return urlunsplit((parts.scheme, parts.netloc, path.removesuffix(route), "", "")), token
 
 
-def parts(groups: Sequence[JSON], head: JSON, sending: Sending = PLAIN, limits: Limits = UNLIMITED) -> Iterator[Part]:
+def parts(
+    groups: Sequence[JSON], head: JSON, sending: Sending = PLAIN, limits: ServiceLimits = UNLIMITED
+) -> Iterator[Part]:
     """The request bodies for `groups`, in order. A single group over a limit travels alone and is refused there."""
     check_shape(groups)
     inputs = _inputs(head)

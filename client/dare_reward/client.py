@@ -29,7 +29,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
-from ._outgoing import Limits, Part, Sending, parts, plain, service_address, split_address
+from ._outgoing import ServiceLimits, Part, Sending, parts, plain, service_address, split_address
 from ._version import __version__
 from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
@@ -168,7 +168,7 @@ class _Base:
         self._token = token or url_token or (environment_token() if token is None else None)
         self._transport = transport
         self._pins: dict[str, tuple[str, str]] = {}
-        self._limits: Limits | None = None
+        self._limits: ServiceLimits | None = None
         self._connections: dict[Home, httpx.AsyncClient] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -340,12 +340,12 @@ class _Base:
             proxy
         )
 
-    def _learn_limits(self) -> Generator[Step, Outcome, Limits]:
+    def _learn_limits(self) -> Generator[Step, Outcome, ServiceLimits]:
         if self._limits is None:
             response = yield from self._insist(Send("GET", "/info"))
             try:
                 content = read_json(response.content)
-                self._limits = Limits.of(content["settings"])
+                self._limits = ServiceLimits.of(content["settings"])
             except (ReplyError, ValueError, KeyError, TypeError, AttributeError):
                 raise ReplyError(
                     f"{self.url}/info is not that of a reward service: is the address right?{self._proxy}"
