@@ -29,7 +29,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
-from ._outgoing import ServiceLimits, Part, Sending, parts, plain, service_address, split_address
+from ._outgoing import Part, Sending, ServiceLimits, parts, plain, service_address, split_address
 from ._version import __version__
 from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError

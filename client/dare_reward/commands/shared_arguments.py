@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.errors import RequestError, printable, unknown_name
 from dare_reward.files.content import line_count
-from dare_reward.files.entropy_estimates import OTHERS, estimate_of
+from dare_reward.files.entropy_estimates import estimate_of
 from dare_reward.files.labels import LabelFile, PromptFile
 from dare_reward.files.output import check_free, opened
 from dare_reward.files.reader import Reader
@@ -131,9 +130,7 @@ def read_groups(
              whether the other one would decide otherwise
     twice    for two iterations
     """
-    missing, size = estimate_of(arguments.entropy, arguments.vocab_size), arguments.vocab_size
-    if missing is not None and beside and not (missing.source == "logprob" and size is None):
-        missing = replace(missing, beside=estimate_of(OTHERS[missing.source], size))
+    missing = estimate_of(arguments.entropy, arguments.vocab_size, beside=beside)
     prompts = None if arguments.prompts is None else PromptFile(arguments.prompts)
     return Reader(arguments.file, missing=missing, labels=labels, prompts=prompts, twice=twice)
 

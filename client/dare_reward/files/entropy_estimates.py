@@ -7,10 +7,9 @@ topk      from the k largest log-probabilities of each token (`dare_reward.topk_
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, TypeGuard
 
 from ..errors import RequestError
@@ -19,37 +18,49 @@ from ..topk_entropy import bounds
 
 ROUNDING: Final = 1e-3
 OTHER: Final = "other_entropy"
-OTHERS: Final = {"topk": "logprob", "logprob": "topk"}
+OTHERS: Final[Mapping[str, Source]] = {"topk": "logprob", "logprob": "topk"}
+COLUMNS: Final[Mapping[str, str]] = {"topk": "topk_logprobs", "logprob": "token_logprobs"}  # what each is made of
+WORDS: Final[Mapping[str, str]] = {
+    "topk": "the k largest log-probabilities of each token",
+    "logprob": "the mean of -log p over the sampled tokens",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class EntropyEstimate:
-    """How a rollout's entropies are made of the input `column`, which has an entry for each token. In nats.
+    """How a rollout's entropies are made of an input that has an entry for each token. In nats.
 
-    beside   another estimate, whose mean is kept in the rollout's `meta` as OTHER: None where it cannot be made
+    vocab_size   of the model, for `topk`
+    beside       the mean by the other estimate is kept in the rollout's `meta` as OTHER: None where it cannot be made
     """
 
     source: Source
-    column: str
-    fits: Callable[[list[Any]], bool]
-    tokens: Callable[[list[Any]], Sequence[float]]
-    words: str
-    beside: EntropyEstimate | None = None
+    vocab_size: int | None = None
+    beside: bool = False
+
+    def tokens(self, column: list[Any]) -> Sequence[float]:
+        """Engines list the sampled token beside the k largest, so every token counts as many as the shortest has."""
+        if self.source == "logprob":
+            return [-x for x in column]
+        k = min(map(len, column))
+        try:
+            return list(bounds([sorted(row, reverse=True)[:k] for row in column], self.vocab_size or k).estimate)
+        except ValueError as error:
+            raise RequestError(f"topk_logprobs: {error}", code="range") from None
+
+    def fits(self, column: list[Any]) -> bool:
+        """A number for each token; for `topk` a list of two or more."""
+        if self.source == "logprob":
+            return all(map(_is_number, column))
+        return all(isinstance(row, list) and len(row) > 1 and all(map(_is_number, row)) for row in column)
 
 
-def estimate_of(name: str, vocab_size: int | None = None) -> EntropyEstimate | None:
+def estimate_of(name: Source, vocab_size: int | None = None, *, beside: bool = False) -> EntropyEstimate | None:
     """Of `exact` (none), `logprob` and `topk`. RequestError where `topk` lacks the size of the vocabulary."""
-    if name == "topk":
-        if vocab_size is None:
-            raise RequestError(
-                "--entropy topk needs --vocab-size, which the model's config.json calls vocab_size", code="missing"
-            )
-        words = "the k largest log-probabilities of each token"
-        return EntropyEstimate("topk", "topk_logprobs", _lists, partial(_of_top, vocab_size), words)
-    if name == "exact":
-        return None
-    words = "the mean of -log p over the sampled tokens"
-    return EntropyEstimate("logprob", "token_logprobs", _numbers, lambda column: [-x for x in column], words)
+    if name == "topk" and vocab_size is None:
+        why = "--entropy topk needs --vocab-size, which the model's config.json calls vocab_size"
+        raise RequestError(why, code="missing")
+    return None if name == "exact" else EntropyEstimate(name, vocab_size, beside and vocab_size is not None)
 
 
 def fill(group: dict[str, Any], how: EntropyEstimate) -> bool:
@@ -57,14 +68,14 @@ def fill(group: dict[str, Any], how: EntropyEstimate) -> bool:
     rollouts = group["rollouts"]
     if any(not isinstance(r, dict) or r.get("mean_entropy") is not None or r.get("token_entropies") for r in rollouts):
         return False
-    if how.beside is not None:
-        _keep(rollouts, how.beside)
+    if how.beside:
+        _keep(rollouts, EntropyEstimate(OTHERS[how.source], how.vocab_size))
     if (means := _means(rollouts, how)) is None:
         return False
     for rollout, (mean, count) in zip(rollouts, means, strict=True):
         rollout["mean_entropy"] = mean
         rollout.setdefault("num_tokens", count)
-        rollout.pop(how.column, None)
+        rollout.pop(COLUMNS[how.source], None)
         rollout.pop("token_mask", None)
     group["entropy_source"] = how.source
     return True
@@ -81,12 +92,12 @@ def _keep(rollouts: Sequence[dict[str, Any]], how: EntropyEstimate) -> None:
 
 def _means(rollouts: Sequence[dict[str, Any]], how: EntropyEstimate) -> list[tuple[float, int]] | None:
     """The mean over each rollout's generated tokens, and their number; None if one of them lacks the column."""
-    columns = [r.get(how.column) or _of_sum(how, r) for r in rollouts]
+    columns = [r.get(COLUMNS[how.source]) or _of_sum(how, r) for r in rollouts]
     if not all(isinstance(c, list) and c and how.fits(c) for c in columns):
         return None
     highest = max(max(entry) if isinstance(entry, list) else entry for column in columns for entry in column)
     if highest > ROUNDING:
-        raise RequestError(f"{how.column}: {highest:g} is above 0, and so no log-probability", code="range")
+        raise RequestError(f"{COLUMNS[how.source]}: {highest:g} is above 0, and so no log-probability", code="range")
     found = []
     for rollout, column in zip(rollouts, columns, strict=True):
         entropies = how.tokens(column)
@@ -103,24 +114,6 @@ def _of_sum(how: EntropyEstimate, rollout: dict[str, Any]) -> list[float]:
     if how.source != "logprob" or not _is_number(total) or not _is_number(count) or not count:
         return []
     return [total / count]
-
-
-def _of_top(vocab_size: int, column: list[Any]) -> Sequence[float]:
-    """Engines list the sampled token beside the k largest, so every token counts as many as the shortest row has."""
-    k = min(map(len, column))
-    try:
-        return list(bounds([sorted(row, reverse=True)[:k] for row in column], vocab_size).estimate)
-    except ValueError as error:
-        raise RequestError(f"topk_logprobs: {error}", code="range") from None
-
-
-def _numbers(column: list[Any]) -> bool:
-    return all(map(_is_number, column))
-
-
-def _lists(column: list[Any]) -> bool:
-    """At least two candidates for each token."""
-    return all(isinstance(row, list) and len(row) > 1 and _numbers(row) for row in column)
 
 
 def _is_number(value: Any) -> TypeGuard[int | float]:

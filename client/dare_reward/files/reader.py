@@ -19,7 +19,7 @@ from ..errors import RequestError, path
 from ..ledger import FATES, Fate, Ledger
 from ..membership import FormedGroup, Member, gather
 from .content import FileRecords, open_records
-from .entropy_estimates import EntropyEstimate, fill
+from .entropy_estimates import WORDS, EntropyEstimate, fill
 from .labels import LabelFile, PromptFile
 from .shapes import Notes, UngroupedRollout, groups_in
 
@@ -53,6 +53,7 @@ class Reader:
         self._missing = missing
         self._joins = [given for given in (prompts, labels) if given is not None]  # a label knows its prompt
         self._resumed = 0
+        self._filled = 0  # groups whose entropies are estimates
         self._ended = False
         self._kept: list[Item] | None = [] if twice else None
         self.readings = Readings(sys.maxsize if twice else MOST)  # which holds no text that is not kept anyway
@@ -107,18 +108,19 @@ class Reader:
     def _groups(self) -> Iterator[tuple[int, dict[str, Any] | RequestError, int]]:
         """Each group, or what is wrong with it, with its place and the number of its records."""
         members: list[Member[Numbered]] = []
+        top = self._missing is not None and self._missing.source == "topk"
         stretches: dict[str | None, tuple[str, int]] = {}
         for number, value in self._records.items:
             if isinstance(value, RequestError):
                 yield number, value, 1
                 continue
-            for place, shape in enumerate(groups_in(value, self.notes, missing=self._missing)):
+            for place, shape in enumerate(groups_in(value, self.notes, top=top)):
                 if isinstance(shape, RequestError):
                     yield number, shape, 1
                 elif isinstance(shape, UngroupedRollout):
                     members.append(_member(number, shape, _stretch(stretches, shape)))
                 else:
-                    yield number, {"group_id": self._name(number, place), **shape}, 1
+                    yield number, self._estimated({"group_id": self._name(number, place), **shape}), 1
         if self.notes.filtered:
             self.ledger.count("dropped", "samples that stood here before, as under another filter", self.notes.filtered)
         for formed in gather(members):
@@ -126,7 +128,7 @@ class Reader:
             if formed.merged:
                 self.ledger.count("dropped", "rollouts that stand twice, with one id and one content", formed.merged)
             number, records = formed.items[0][0], len(formed.members)
-            yield number, formed.refusal or self._joined(number, formed), records
+            yield number, formed.refusal or self._estimated(self._joined(number, formed)), records
 
     def _joined(self, number: int, formed: FormedGroup[Numbered]) -> dict[str, Any] | RequestError:
         """The group of rollouts that stood alone. RequestError, as a value, where they disagree in what they share."""
@@ -136,9 +138,14 @@ class Reader:
             if group.setdefault(name, value) != value and name not in {"prompt", "meta"}:
                 return RequestError(f"its rollouts disagree in {name}", code=f"{name}_conflict")
         rollouts = [row.rollout for row in rows]
-        group = {"group_id": self._name(number, 0), **group, **formed.fields(), "rollouts": rollouts}
+        return {"group_id": self._name(number, 0), **group, **formed.fields(), "rollouts": rollouts}
+
+    def _estimated(self, group: dict[str, Any] | RequestError) -> dict[str, Any] | RequestError:
+        """The group with estimates of the entropies that it lacks, if they are asked for."""
+        if self._missing is None or isinstance(group, RequestError) or not isinstance(group.get("rollouts"), list):
+            return group
         try:
-            self.notes.estimated += self._missing is not None and fill(group, self._missing)
+            self._filled += fill(group, self._missing)
         except RequestError as error:
             return error
         return group
@@ -163,9 +170,9 @@ class Reader:
             tell(f"{_count(self._resumed, 'prompt')} came again at a step, as after a restart: each time is a group")
         if notes.unlabelled:
             tell(f"read {_count(notes.unlabelled, 'empty label')} as no label")
-        if notes.estimated and self._missing is not None:
-            how = self._missing
-            tell(f"estimated the entropies of {_count(notes.estimated, 'group')} by {how.words} ({how.source})")
+        if self._filled and self._missing is not None:
+            how = self._missing.source
+            tell(f"estimated the entropies of {_count(self._filled, 'group')} by {WORDS[how]} ({how})")
         for given in self._joins:
             given.say(tell)
         if self.ledger.lost or self.ledger["dropped"]:

@@ -26,7 +26,6 @@ from ..answers.rollouts import number_text, spoken, written
 from ..errors import RequestError, unknown_name
 from ..inputs import GROUP_FIELDS, ROLLOUT_FIELDS
 from ..membership import PLACE, Place, place_of, plain
-from .entropy_estimates import EntropyEstimate, fill
 
 GROUP_NAMES, ROLLOUT_NAMES = (
     {f.name: f.other_names for f in fields.values() if f.also} for fields in (GROUP_FIELDS, ROLLOUT_FIELDS)
@@ -69,7 +68,6 @@ class Notes:
     taken: Counter[tuple[str, str]] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
     unlabelled: int = 0
-    estimated: int = 0
     candidates: int = 0  # groups of an engine that lists several candidates for each token, which nobody asked for
     samples: set[str] = field(default_factory=set)  # of an evaluation that writes one again for each of its filters
     filtered: int = 0  # samples that had been read before
@@ -98,14 +96,14 @@ def is_logged(value: Any) -> bool:
 Shape = dict[str, Any] | UngroupedRollout
 
 
-def groups_in(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Iterator[Shape | RequestError]:
+def groups_in(value: Any, notes: Notes, *, top: bool) -> Iterator[Shape | RequestError]:
     """The groups or the rollout that a value holds, or what is wrong with each of them.
 
-    missing   how entropies are estimated where a group has none
+    top   the candidates that an engine lists for each token are kept
     """
     for record in _contents(value, notes):
         try:
-            if (shape := _shape(record, notes, missing=missing)) is not None:
+            if (shape := _shape(record, notes, top=top)) is not None:
                 yield shape
         except RequestError as error:
             yield error
@@ -123,13 +121,12 @@ def _contents(value: Any, notes: Notes) -> Iterator[Any]:
         yield value
 
 
-def _shape(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Shape | None:
+def _shape(value: Any, notes: Notes, *, top: bool) -> Shape | None:
     """A group or a rollout; None for a sample that was read before. RequestError if it is neither."""
     if not isinstance(value, Mapping):
         raise RequestError(f"must be an object with a rollout or a group, not {_kind(value)}", code="type")
     if (record := _evaluated(value, notes)) is None:
         return None
-    top = missing is not None and missing.source == "topk"
     reply = _engine(record, key="topk_logprobs" if top else SEEN, rows=None if top else GLANCE)
     if reply is not record:
         if not top:
@@ -138,7 +135,7 @@ def _shape(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Shap
         if len(reply["rollouts"]) == 1 and ("custom_id" in reply or prompt_texts(reply)):
             return _ungrouped(_alone(reply, notes), notes)
     lists = [n for n in ("rollouts", *GROUP_NAMES["rollouts"]) if isinstance(reply.get(n), list)]
-    return _group(reply, notes, missing=missing) if "rollouts" in reply or lists else _ungrouped(reply, notes)
+    return _group(reply, notes) if "rollouts" in reply or lists else _ungrouped(reply, notes)
 
 
 def _kind(value: Any) -> str:
@@ -265,7 +262,7 @@ def _lm_eval(value: JSON) -> dict[str, Any]:
 # --- groups and rollouts ----------------------------------------------------------------------------------------------
 
 
-def _group(value: JSON, notes: Notes, *, missing: EntropyEstimate | None) -> dict[str, Any]:
+def _group(value: JSON, notes: Notes) -> dict[str, Any]:
     group, used, unknown = named(value, group=True)
     rollouts = group.get("rollouts")
     if not isinstance(rollouts, list):
@@ -282,7 +279,7 @@ def _group(value: JSON, notes: Notes, *, missing: EntropyEstimate | None) -> dic
     _note(notes, used, [n for n in unknown if n not in {*columns, *used, *PLACE, *PROMPTS, *beside}])
     group["rollouts"] = [_rollout(m, notes) for m in members]
     _keep_place(group, value)
-    return _finished(group, prompt_texts(value), notes, missing=missing)
+    return _finished(group, prompt_texts(value), notes)
 
 
 def _is_column(name: str, value: Any, count: int) -> bool:
@@ -330,9 +327,7 @@ def _rollout(value: Any, notes: Notes) -> Any:
     return out
 
 
-def _finished(
-    group: dict[str, Any], asked: Sequence[str] | None, notes: Notes, *, missing: EntropyEstimate | None
-) -> dict[str, Any]:
+def _finished(group: dict[str, Any], asked: Sequence[str] | None, notes: Notes) -> dict[str, Any]:
     for name in ("label", "group_id", "reference"):
         if name in group:
             group[name] = read_value(group[name], "" if name == "label" else None)
@@ -345,8 +340,6 @@ def _finished(
         group["group_size"] = None if _is_nan(size) else int(size)  # as pandas writes integers beside nothing
     if asked is not None:
         group["prompt"] = "\n".join(asked)
-    if missing is not None:
-        notes.estimated += fill(group, missing)
     return group
 
 
@@ -384,7 +377,7 @@ def _ungrouped(value: JSON, notes: Notes) -> UngroupedRollout:
     _note(notes, used, [])
     ignored = [n for n in unknown if n in left and n not in {name, "answer", *PLACE, *PROMPTS}]
     _note(notes, {k: v for k, v in also.items() if v != "group_id"}, ignored)
-    finished = _finished({**group, "rollouts": []}, asked, notes, missing=None)
+    finished = _finished({**group, "rollouts": []}, asked, notes)
     label, size = finished.get("label"), finished.get("group_size")
     if label is not None and not all(isinstance(text, str) for text in (label if isinstance(label, list) else [label])):
         raise RequestError("must be a text, a number or a list of them", loc=("label",), code="type")

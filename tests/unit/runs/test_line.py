@@ -63,7 +63,7 @@ def test_a_line_scored_again_gets_its_reply_again(asked):
     reply = dare_reward.estimate(GROUPS[:1])
     (one,) = read(of_groups(GROUPS[:1], reply.groups, asked=asked_for(asked), run="r", step=3))
     notes = Notes()
-    (group,) = groups_in(one, notes, missing=None)
+    (group,) = groups_in(one, notes, top=False)
     assert not notes.ignored
     assert group["meta"] == {"run": "r", "step": 3}
     again = dare_reward.estimate([group]).groups[0]
