@@ -57,9 +57,12 @@ def test_every_command_reads_what_score_writes(tmp_path, ran):
 
 
 def test_score_from_standard_input_to_a_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(GOOD) + "\n\n" + json.dumps({**GOOD, "group_id": "h"})))
-    out = tmp_path / "out.jsonl"
-    assert main(["score", "-", "--out", str(out)]) == 0
+    given, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    given.write_text(json.dumps(GOOD) + "\n\n" + json.dumps({**GOOD, "group_id": "h"}))
+    with given.open() as standard:
+        monkeypatch.setattr("sys.stdin", standard)
+        assert main(["score", "-", "--out", str(out)]) == 0
+        assert not standard.closed
     assert [json.loads(x)["group_id"] for x in out.read_text().splitlines()] == ["g", "h"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import IO, Any, Final
 
 from ..errors import RequestError
 from ..ledger import LOST, Ledger
@@ -45,11 +46,8 @@ def open_records(path: str) -> FileRecords:
     if path != "-" and is_segment(path):
         return FileRecords("line", _logged(path), lambda: None)
     with ExitStack() as stack:
-        source = _source(path)
-        if path == "-":
-            path = "standard input"
-        else:
-            stack.enter_context(source)
+        source = stack.enter_context(_source(path))
+        path = "standard input" if path == "-" else path
         with _damage_named(path):
             stream = _unpacked(source, path)
             head = stream.peek(512)[:512]
@@ -58,7 +56,7 @@ def open_records(path: str) -> FileRecords:
             elif b"\0" in head or head[:1] == b"\x80":  # a pickle is binary too, and could run code
                 raise RequestError(f"{path} {WANTED}", code="file")
             else:
-                text = stack.enter_context(_Text(cast("Any", stream), encoding="utf-8-sig", errors="surrogateescape"))
+                text = stack.enter_context(io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape"))
                 unit, items = _json(text, path)
         return FileRecords(unit, _whole(items, path), stack.pop_all().close)
 
@@ -89,12 +87,7 @@ def line_count(path: str) -> int:
 
 def _source(path: str) -> io.BufferedReader:
     opened(path)
-    if path != "-":
-        return Path(path).open("rb")
-    buffer = getattr(sys.stdin, "buffer", None)
-    if buffer is None:  # a stand-in for standard input has text only
-        buffer = io.BytesIO(sys.stdin.read().encode("utf-8", "surrogateescape"))
-    return buffer if isinstance(buffer, io.BufferedReader) else io.BufferedReader(buffer)
+    return Path(path).open("rb") if path != "-" else os.fdopen(os.dup(sys.stdin.fileno()), "rb")
 
 
 def _unpacked(stream: io.BufferedReader, path: str) -> io.BufferedReader:
@@ -116,14 +109,6 @@ def _needed(what: str, extra: str, path: str) -> Iterator[None]:
     except ModuleNotFoundError:
         fix = f"Run pip install '.[{extra}]' in your checkout, or write JSON lines."
         raise RequestError(f"{path} is {what}, and what reads it is not installed. {fix}", code="file") from None
-
-
-class _Text(io.TextIOWrapper):
-    """Text that leaves standard input open when it is closed."""
-
-    def close(self) -> None:
-        if not self.closed and getattr(self.buffer, "name", None) != "<stdin>":
-            super().close()
 
 
 @contextmanager

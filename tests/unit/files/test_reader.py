@@ -194,12 +194,11 @@ def test_every_form_gives_the_same_rewards(form, expected, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["gzip", "an array over many lines", "a rollout a line by uid"])
-def test_standard_input_takes_them_too(form, expected, monkeypatch):
-    class Standard:
-        buffer = io.BufferedReader(io.BytesIO(FORMS[form]()))
-
-    monkeypatch.setattr("sys.stdin", Standard)
-    assert rewards([g for _, g in Reader("-")]) == expected
+def test_standard_input_takes_them_too(form, expected, tmp_path, monkeypatch):
+    (tmp_path / "in").write_bytes(FORMS[form]())
+    with (tmp_path / "in").open() as standard:
+        monkeypatch.setattr("sys.stdin", standard)
+        assert rewards([g for _, g in Reader("-")]) == expected
 
 
 @pytest.mark.parametrize(
