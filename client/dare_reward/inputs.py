@@ -269,28 +269,11 @@ class Group(TypedDict, total=False):
 
 # --- the declarations, for those who make something of them ---------------------------------------------------------
 
-_TYPES: Final[Mapping[Any, Type]] = MappingProxyType(
-    {
-        str: "text",
-        Text: "text",
-        Answer: "text",
-        Content: "text",
-        Texts: "texts",
-        bool: "bool",
-        Flag: "bool",
-        Flags: "bool",
-        Number: "float",
-        Numbers: "float",
-        Rows: "float",
-        Count: "int",
-        Counts: "int",
-        Options: "options",
-        Mapping[str, Any]: "object",
-        Mapping[str, Any] | None: "object",
-        Sequence[Rollout]: "rollouts",
-        Sequence[AnsweredRollout] | None: "rollouts",
-    }
-)
+# What a key's hint is called, or else the first thing that it is made of.
+_TYPES: Final[Mapping[Any, Type]] = MappingProxyType({
+    Texts: "texts", Options: "options", Mapping[str, Any]: "object",
+    str: "text", bool: "bool", float: "float", int: "int", Rollout: "rollouts", AnsweredRollout: "rollouts",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -373,11 +356,15 @@ def _field(name: str, hint: Any, required: bool) -> Field:
     return Field(
         **vars(said),
         name=name,
-        type="choice" if choices else _TYPES[declared],
+        type="choice" if choices else _type(declared),
         choices=choices,
         nullable=type(None) in members,
         required=required,
     )
+
+
+def _type(hint: Any) -> Type:
+    return _TYPES[hint] if hint in _TYPES else _type(get_args(hint)[0])
 
 
 def _is_literal(hint: Any) -> bool:
