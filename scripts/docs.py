@@ -190,7 +190,7 @@ def line_table() -> Iterator[tuple[str, ...]]:
     from dare_reward.runs.line import LINE  # noqa: PLC0415
 
     yield "key", "meaning"
-    yield from ((f"`{f.name}`", f.meaning) for f in LINE)
+    yield from ((f"`{name}`", meaning) for name, meaning in LINE.items())
 
 
 def commands_table() -> Iterator[tuple[str, ...]]:

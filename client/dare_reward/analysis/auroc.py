@@ -31,20 +31,17 @@ class _Rollouts(Protocol):
 def group_auroc(groups: _Rollouts, score_R: Floats, correct_R: Floats) -> Floats:
     """P(score of a right rollout < score of a wrong one) of each group, ties one half (Mann-Whitney U).
 
-    Over rollouts with an answer, a score and a truth; NaN for a group with only right or only wrong ones.
+    Over rollouts with an answer, a score and a truth; NaN for a group with only right or only wrong ones. By the sum of
+    the right ones' ranks, of which the least is n (n + 1) / 2.
     """
-    return _auroc(score_R, correct_R, groups.valid_R, groups.group_R, len(groups.sizes_P))
-
-
-def _auroc(score_R: Floats, correct_R: Floats, among_R: Bools, group_R: Ints, groups: int) -> Floats:
-    """By the sum of the right ones' ranks, of which the least is n (n + 1) / 2."""
-    usable_R = among_R & ~np.isnan(score_R) & ~np.isnan(correct_R)
+    group_R, count = groups.group_R, len(groups.sizes_P)
+    usable_R = groups.valid_R & ~np.isnan(score_R) & ~np.isnan(correct_R)
     right_R = usable_R & (correct_R > 0)
     rank_R = np.where(right_R, group_ranks(score_R, group_R, usable_R), 0.0)
-    rights_P, wrongs_P = np.bincount(group_R, right_R, groups), np.bincount(group_R, usable_R & ~right_R, groups)
+    rights_P, wrongs_P = np.bincount(group_R, right_R, count), np.bincount(group_R, usable_R & ~right_R, count)
     pairs_P = rights_P * wrongs_P
-    above_P = np.bincount(group_R, rank_R, groups) - rights_P * (rights_P + 1) / 2
-    share_P: Floats = np.divide(pairs_P - above_P, pairs_P, out=np.full(groups, np.nan), where=pairs_P > 0)
+    above_P = np.bincount(group_R, rank_R, count) - rights_P * (rights_P + 1) / 2
+    share_P: Floats = np.divide(pairs_P - above_P, pairs_P, out=np.full(count, np.nan), where=pairs_P > 0)
     return share_P
 
 

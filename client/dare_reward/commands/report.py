@@ -55,7 +55,13 @@ def register(subparsers: Any) -> None:
             "dare-reward report rollouts.jsonl --shadow ttrl -o run.html",
         ),
     )
-    add_run(parser)
+    add_file(parser, "A run log, or groups of rollouts to score,")
+    add_method(parser)
+    parser.add_argument(
+        "--shadow", default="", help="Methods to compare with, where groups are scored, such as ttrl,scrl."
+    )
+    parser.add_argument("--run", dest="only", metavar="NAME", help="Show only this run of several.")
+    parser.add_argument("--force", action="store_true", help="Replace the output if it exists.")
     parser.add_argument("-o", "--out", required=True, help="The HTML file to write.")
     parser.add_argument("--title", help="The heading of the page (default: the name of the run).")
     parser.add_argument(
@@ -65,16 +71,6 @@ def register(subparsers: Any) -> None:
         help="Say what was learnt by two files of `dare-reward measure`, of the model before training and after it.",
     )
     parser.set_defaults(run=run)
-
-
-def add_run(parser: argparse.ArgumentParser) -> None:
-    add_file(parser, "A run log, or groups of rollouts to score,")
-    add_method(parser)
-    parser.add_argument(
-        "--shadow", default="", help="Methods to compare with, where groups are scored, such as ttrl,scrl."
-    )
-    parser.add_argument("--run", dest="only", metavar="NAME", help="Show only this run of several.")
-    parser.add_argument("--force", action="store_true", help="Replace the output if it exists.")
 
 
 def run(arguments: argparse.Namespace) -> int:

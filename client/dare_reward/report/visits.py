@@ -16,12 +16,12 @@ from __future__ import annotations
 from array import array
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from math import log, sqrt
 from typing import Final
 
 import numpy as np
 
 from ..analysis.learnt import Learnt, Visit, learnt
+from ..segments import Floats
 
 FIRST_AGAIN: Final = 32  # steps until sums begin anew
 ERROR: Final = 0.05
@@ -29,36 +29,6 @@ PRIOR: Final = 1.0  # r: the bound is tightest where V is of its order
 LAGS: Final = (1, 2, 4, 8, 16, 32)
 NEEDED: Final = 16  # prompts that were seen twice, before anything is said
 PROMPTS: Final = 1 << 14  # that are remembered
-
-
-@dataclass(slots=True)
-class BoundedSum:
-    """From one beginning; `log_odds` is ln(1 / a)."""
-
-    log_odds: float
-    total: float = 0.0
-    squares: float = 0.0
-    count: int = 0
-
-    def add(self, value: float) -> None:
-        self.total += value
-        self.squares += value * value
-        self.count += 1
-
-    @property
-    def mean(self) -> float:
-        return self.total / self.count
-
-    @property
-    def bound(self) -> float:
-        """What |S| exceeds by chance at some time with a probability of a."""
-        room = self.squares + PRIOR
-        return sqrt(room * (log(room / PRIOR) + 2 * self.log_odds))
-
-    @property
-    def excess(self) -> float:
-        """How far |S| lies beyond its bound, as a ratio; above 1 it is no chance."""
-        return abs(self.total) / self.bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +60,7 @@ class Visits:
     """The labelled visits of prompts. A visit: the share of its rollouts that are right, and of its votes."""
 
     again: int = 0  # prompts that were seen twice
-    sums: list[list[BoundedSum]] = field(default_factory=list)  # by beginning and lag
+    sums: Floats = field(default_factory=lambda: np.zeros((0, len(LAGS), 3)))  # S, V, pairs, by beginning and lag
     _step: int | None = None  # the last one
     _steps: int = 0
     _seen: OrderedDict[int, _History] = field(default_factory=OrderedDict)
@@ -105,8 +75,8 @@ class Visits:
         number, values = own.visits, own.accuracies
         for kind, lag in enumerate(LAGS):
             if number % (2 * lag) >= lag:
-                for sums in self.sums:
-                    sums[kind].add(accuracy - values[-lag])
+                change = accuracy - values[-lag]
+                self.sums[:, kind] += change, change * change, 1.0
         self.again += number == 1
         values.append(accuracy)
         own.visits, own.accuracies, own.last = number + 1, values[-LAGS[-1] :], (accuracy, vote)
@@ -120,21 +90,25 @@ class Visits:
         self._sign, self._since = (_sign(change.mean), change.since) if change and change.sure else (0, None)
         self._step, self._steps, begun = step, self._steps + 1, len(self.sums)
         if not begun or self._steps > FIRST_AGAIN << (begun - 1):
-            odds = log((begun + 1) * (begun + 2) * len(LAGS) / ERROR)
-            self.sums.append([BoundedSum(odds) for _ in LAGS])
+            self.sums = np.concatenate([self.sums, np.zeros((1, len(LAGS), 3))])
 
     @property
     def change(self) -> Change | None:
         """The surest fall if there is one, else the surest change; None before NEEDED prompts were seen twice."""
         if self.again < NEEDED:
             return None
-        every = [sums for lags in self.sums for sums in lags if sums.count]
-        falls = [sums for sums in every if sums.total < 0 and sums.excess > 1]
-        surest = max(falls or every, key=lambda sums: sums.excess)
-        if surest.excess <= 1:
-            return Change(surest.mean, surest.count, sure=False)
-        since = self._since if _sign(surest.mean) == self._sign else self._step
-        return Change(surest.mean, surest.count, sure=True, since=since)
+        begun = np.arange(1, len(self.sums) + 1)[:, None]
+        log_odds = np.log(begun * (begun + 1) * len(LAGS) / ERROR)  # ln(1 / a)
+        total, squares, pairs = self.sums.transpose(2, 0, 1)
+        room = squares + PRIOR
+        excess = np.abs(total) / np.sqrt(room * (np.log(room / PRIOR) + 2 * log_odds))
+        falls = (total < 0) & (excess > 1)
+        surest = np.argmax(np.where(falls if falls.any() else pairs > 0, excess, -1.0))
+        mean, count = float(total.flat[surest] / pairs.flat[surest]), int(pairs.flat[surest])
+        if excess.flat[surest] <= 1:
+            return Change(mean, count, sure=False)
+        since = self._since if _sign(mean) == self._sign else self._step
+        return Change(mean, count, sure=True, since=since)
 
     @property
     def learnt(self) -> Learnt | None:

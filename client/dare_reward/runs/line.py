@@ -29,22 +29,15 @@ JSON = Mapping[str, Any]
 VERSION: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class LineField:
-    """One key of a line beside those of a group, and what it means."""
-
-    name: str
-    meaning: str
-
-
-LINE: Final = (
-    LineField("v", f"version of this table: {VERSION}"),
-    LineField("time", "when it was scored, UTC in ISO 8601 with milliseconds"),
-    LineField("run", "the request's `run`"),
-    LineField("step", "the request's `step`; on OpenRLHF's URL route the number of the step as it was seen"),
-    LineField("seconds", "what its request took: scoring, or from the client's call to the reply"),
-    LineField("reply", "the group's [reply](api.md#reply), with `method` and `config_id`, without token masks"),
-)
+# What a line holds beside the keys of a group.
+LINE: Final[Mapping[str, str]] = {
+    "v": f"version of this table: {VERSION}",
+    "time": "when it was scored, UTC in ISO 8601 with milliseconds",
+    "run": "the request's `run`",
+    "step": "the request's `step`; on OpenRLHF's URL route the number of the step as it was seen",
+    "seconds": "what its request took: scoring, or from the client's call to the reply",
+    "reply": "the group's [reply](api.md#reply), with `method` and `config_id`, without token masks",
+}
 ASKED: Final = ("prompt", "texts", "token_entropies")
 DIGITS: Final = 7  # of a token's entropy: their mean is the rollout's to within what a request allows
 # Inputs of a group and of a rollout that stand in a line whatever was asked for.

@@ -75,9 +75,9 @@ def test_each_visit_is_in_one_pair_of_a_lag():
         visits = Visits()
         for step in range(4 * LAGS[-1]):
             visits.add(0, step, float(step), 1.0)
-        sums = visits.sums[0][place]
-        assert sums.count == 2 * LAGS[-1]
-        assert sums.total == lag * sums.count
+        total, _, pairs = visits.sums[0, place]
+        assert pairs == 2 * LAGS[-1]
+        assert total == lag * pairs
 
 
 def test_a_fall_begins_at_the_step_after_which_it_was_sure():
