@@ -155,6 +155,11 @@ def path(loc: Sequence[str | int]) -> str:
     return out
 
 
+def counted(count: int, what: str) -> str:
+    """`1 prompt`, `2 prompts`."""
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
 def printable(text: str, *, keep: str = "") -> str:
     """Text that other people wrote, as a message or a terminal may show it.
 

@@ -126,10 +126,6 @@ class Tally:
     unseen_ties: bool = False
 
     @property
-    def runner_up(self) -> int:
-        return self.rivals[0][0] if self.rivals else 0
-
-    @property
     def cast(self) -> int:
         return (self.leader or 0) + sum(votes for votes, _ in self.rivals)
 

@@ -305,7 +305,6 @@ class Evidence:
     tried                  which exponents of GRID the method has
     """
 
-    known_P: Bools
     usable_P: Bools
     mixed_P: Bools
     likelihood_PB: Floats
@@ -322,15 +321,11 @@ class Evidence:
 
     def totals(self) -> Sums:
         """Over all prompts, as one row."""
-        return self.sums(np.ones((1, len(self.usable_P))))
-
-    def sums(self, times_SP: Floats) -> Sums:
-        """Over the prompts, each so many times: a row for each choice (S)."""
         return Sums(
-            times_SP @ self.likelihood_PB,
-            Test.of(times_SP, self.mixed_P, self.score_P),
-            Test.of(times_SP, self.contested_P, self.rival_P),
-            times_SP @ self.right_PB,
+            self.likelihood_PB.sum(axis=0, keepdims=True),
+            Test.over(self.mixed_P[None], self.score_P[None]),
+            Test.over(self.contested_P[None], self.rival_P[None]),
+            self.right_PB.sum(axis=0, keepdims=True),
         )
 
     def without_own(self) -> Sums:
@@ -351,10 +346,6 @@ class Test:
     count_S: Floats
     sum_S: Floats
     square_S: Floats
-
-    @classmethod
-    def of(cls, times_SP: Floats, counted_P: Bools, score_P: Floats) -> Test:
-        return cls(times_SP @ counted_P.astype(np.float64), times_SP @ score_P, times_SP @ score_P**2)
 
     @classmethod
     def over(cls, counted_SG: Bools, score_SG: Floats) -> Test:
@@ -411,7 +402,6 @@ def evidence(groups: Groups, correct_R: Floats, found: Tables) -> Evidence:
     log_PX, rival_PX = logs(found.share_AX, mixed_P), logs(found.rival_AX, contested_P)
     right = [groups.sum_by_group(wins_A & right_A) for wins_A in found.wins_AB.T]
     return Evidence(
-        known_P=known_P,
         usable_P=usable_P,
         mixed_P=mixed_P,
         likelihood_PB=log_PX[:, : len(GRID)],
@@ -430,10 +420,10 @@ def scores(below_N: Floats, above_N: Floats) -> Floats:
     return np.where(np.abs(score_N) > ROUNDING * np.maximum(np.abs(above_N), np.abs(below_N)), score_N, 0.0)
 
 
-def choose(e: Evidence, sums: Sums, to_pass: Bars, *, around: float = 0.0) -> Choices:
-    """The choice of each row. `around`: the exponent that the fit is shrunk to."""
+def choose(e: Evidence, sums: Sums, to_pass: Bars) -> Choices:
+    """The choice of each row."""
     grid = np.array(GRID)
-    likelihood_SB = sums.likelihood_SB - (grid - around) ** 2 / (2 * PRIOR**2)
+    likelihood_SB = sums.likelihood_SB - grid**2 / (2 * PRIOR**2)
     likelihood_SB = np.where(e.tried, likelihood_SB, -np.inf)
     fitted_S = grid[likelihood_SB.argmax(axis=1)]
     t_S, contended_S = sums.all.t_S, sums.rivals.t_S

@@ -19,6 +19,7 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
+from ..errors import counted
 from ..groups import Groups
 from ..segments import Bools, Floats
 from .calibrate import (
@@ -88,7 +89,7 @@ class Verdict:
         c = self.calibration
         left = f" {c.left_out:,} more {'lacks' if c.left_out == 1 else 'lack'} {c.certainty}." if c.left_out else ""
         notes = [
-            f"{c.prompts:,} labelled prompt{'s' * (c.prompts != 1)}, {c.mixed} with right and wrong answers.{left}",
+            f"{counted(c.prompts, 'labelled prompt')}, {c.mixed} with right and wrong answers.{left}",
             *self.warnings,
         ]
         if c.mixed and c.enough and not isnan(self.power.tested):

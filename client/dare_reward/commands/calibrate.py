@@ -24,13 +24,12 @@ from dare_reward.commands.tables import (
     PAPER,
     Screen,
     add_wide,
-    counted,
     number,
     screen_of,
     table,
     wrapped,
 )
-from dare_reward.errors import RequestError
+from dare_reward.errors import RequestError, counted
 from dare_reward.estimators.method import Estimate, Method
 from dare_reward.groups import Groups
 from dare_reward.methods import find

@@ -13,7 +13,7 @@ from typing import Any
 from dare_reward._version import __version__
 from dare_reward.analysis.shown import Shown
 from dare_reward.answers.rollouts import ANSWER_SPECS, Unanswered
-from dare_reward.errors import DareError, RequestError
+from dare_reward.errors import DareError, RequestError, counted
 from dare_reward.files.content import open_records
 from dare_reward.files.output import text_file
 from dare_reward.files.reader import Reader
@@ -104,8 +104,8 @@ def run(arguments: argparse.Namespace) -> int:
     }
     with text_file(arguments.out, force=arguments.force) as out:
         out.write(document({**head, **data}))
-    counted = (f"{n:,} {what}{'s' * (n != 1)}" for n, what in ((groups, "group"), (len(data["runs"]), "run")))
-    warn(f"wrote {arguments.out}: {' of '.join(counted)}; {shown:,} to read one by one")
+    what = f"{counted(groups, 'group')} of {counted(len(data['runs']), 'run')}"
+    warn(f"wrote {arguments.out}: {what}; {shown:,} to read one by one")
     if ledger.lost and reader is None:  # of other files the reader has said so
         warn(ledger.sentence)
     return ledger.exit_code

@@ -12,13 +12,13 @@ from typing import Any
 from dare_reward.answers.classes import Labels
 
 from ..answers.rollouts import Unanswered
-from ..errors import DareError, RequestError
+from ..errors import DareError, RequestError, counted
 from ..files.reader import Reader, fault_message
 from ..ledger import Fate
 from ..methods import find, specs
 from ..reply import GroupReply, Problem
 from .shared_arguments import warn
-from .tables import counted, short_answer
+from .tables import short_answer
 
 MISSING = "missing_entropy"
 

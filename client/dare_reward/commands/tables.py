@@ -89,11 +89,6 @@ def number(value: float | None, digits: int = 3) -> str:
     return "-" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
-def counted(count: int, what: str) -> str:
-    """`1 prompt`, `2 prompts`."""
-    return f"{count:,} {what}{'s' * (count != 1)}"
-
-
 def short_answer(text: Labels) -> str:
     """One printable line; long answers are cut."""
     safe = printable(" or ".join(listed(text)))

@@ -190,13 +190,11 @@ class Distribution:
     """p^ of Eq. 10 and what it was made of.
 
     u_A         u(y) as it entered the weight: floored, 0 where entropies are not used
-    eps_A       what was added to it
     used_P      entropies entered
     """
 
     p_hat_A: Floats
     u_A: Floats
-    eps_A: Floats
     uncertainty_A: Floats
     used_P: Bools
     flags_P: Mapping[str, Bools]
@@ -250,7 +248,6 @@ def distribution(
     return Distribution(
         p_hat_A=p_hat_A,
         u_A=u_A,
-        eps_A=eps_A,
         uncertainty_A=np.where(unknown_A, np.nan, u_A),
         used_P=~lacking_P & (groups.support_P > 0),
         flags_P={
@@ -267,7 +264,6 @@ def _votes(groups: Groups) -> Distribution:
     return Distribution(
         p_hat_A=groups.share(groups.votes_A),
         u_A=nothing_A,
-        eps_A=nothing_A,
         uncertainty_A=np.full_like(nothing_A, np.nan),
         used_P=no_P,
         flags_P={"missing_entropy_imputed": no_P, "missing_entropy_frequency": no_P},

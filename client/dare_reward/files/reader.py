@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..answers.rollouts import MOST, Readings
-from ..errors import RequestError, path
+from ..errors import RequestError, counted, path
 from ..ledger import FATES, Fate, Ledger
 from ..membership import FormedGroup, Member, gather
 from .content import FileRecords, open_records
@@ -167,12 +167,12 @@ class Reader:
             more = f" and {len(notes.ignored) - 8} more" if len(notes.ignored) > 8 else ""
             tell(f"ignored {', '.join(names)}{more}, which nothing here reads")
         if self._resumed:
-            tell(f"{_count(self._resumed, 'prompt')} came again at a step, as after a restart: each time is a group")
+            tell(f"{counted(self._resumed, 'prompt')} came again at a step, as after a restart: each time is a group")
         if notes.unlabelled:
-            tell(f"read {_count(notes.unlabelled, 'empty label')} as no label")
+            tell(f"read {counted(notes.unlabelled, 'empty label')} as no label")
         if self._filled and self._missing is not None:
             how = self._missing.source
-            tell(f"estimated the entropies of {_count(self._filled, 'group')} by {WORDS[how]} ({how})")
+            tell(f"estimated the entropies of {counted(self._filled, 'group')} by {WORDS[how]} ({how})")
         for given in self._joins:
             given.say(tell)
         if self.ledger.lost or self.ledger["dropped"]:
@@ -208,10 +208,6 @@ def _member(number: int, rollout: UngroupedRollout, stretch: int) -> Member[Numb
         content=json.dumps(own, sort_keys=True, default=str),
         stretch=stretch,
     )
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def fault_message(error: Exception) -> str:

@@ -14,6 +14,7 @@ from ..segments import Floats
 STEPS: Final = 512  # points of a chart; where there are twice as many, blocks become twice as wide
 FEWEST: Final = 8  # points that every run has: as many as the rules need
 FIRST: Final = 3  # steps that stay apart: a run is compared with them
+DIGITS: Final = 5  # of a mean
 LABELS: Final = 1 << 12  # distinct pseudo-labels that are counted in a step
 
 Sum = tuple[float, float]  # of values, and of their weights
@@ -83,10 +84,10 @@ class Steps:
         return values, weights
 
     def means(self, name: str) -> Floats:
-        """Of a number the mean in each block; NaN where it is not known."""
+        """Of a number the mean in each block, rounded; NaN where it is not known."""
         values, weights = self.sums(name)
         means: Floats = np.divide(values, weights, out=np.full(len(self), np.nan), where=weights > 0)
-        return means
+        return means.round(DIGITS)
 
     def totals(self) -> dict[str, Sum]:
         """Of each number the sum of all its values, and of their weights."""

@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from ..errors import counted
 from ..numbers import MAJORITY
 from ..segments import Bools, Floats
 from .visits import NEEDED as PROMPTS
@@ -197,7 +198,7 @@ def headline(
 def run_verdict(columns: Columns, states: Sequence[str | None]) -> RunVerdict:
     """The state at the last step, by the rules that fired at each."""
     if not states or states[-1] is None:
-        return _said("too-few-steps", f"{len(states)} step{'s' * (len(states) != 1)} so far, {AT_LEAST} needed")
+        return _said("too-few-steps", f"{counted(len(states), 'step')} so far, {AT_LEAST} needed")
     rule = states[-1]
     since = len(states)
     while since > 0 and states[since - 1] == rule:
@@ -212,9 +213,7 @@ def accuracy_verdict(visits: Visits) -> RunVerdict:
     """
     change = visits.change
     if change is None:
-        return _said(
-            "too-few-visits", f"{visits.again} such prompt{'s' * (visits.again != 1)} so far, {PROMPTS} needed"
-        )
+        return _said("too-few-visits", f"{counted(visits.again, 'such prompt')} so far, {PROMPTS} needed")
     why = f"later visits {change.mean:+.2f}, over {change.pairs:,} pairs of visits of {visits.again:,} prompts"
     if not change.sure:
         return _said("accuracy-unclear", why)

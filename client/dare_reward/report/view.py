@@ -15,7 +15,7 @@ from ..segments import Floats
 from .book import RunBook, RunTotals
 from .last_steps import unlabelled, verdict_of
 from .picks import REASONS
-from .steps import Sum
+from .steps import DIGITS, Sum
 from .verdict import (
     AT_LEAST,
     ONE_SET,
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ..analysis.verdict import Verdict
 
 BYTES: Final = 3 << 20  # of the groups of all runs in a file
-DIGITS: Final = 5
 WORST_FIRST: Final = ("bad", "warn")  # the other tones are alike: the newest run first
 VOTE: Final = "ttrl"
 NONE: Final[Sum] = (0.0, 0.0)
@@ -126,9 +125,7 @@ class RunView:
         k = largest_k(self._totals)
         if k != self._k:
             self._k, self._since_k = k, self.version
-        self.columns = {
-            name: np.round(steps.means(f"pass@{k}" if name == "pass@k" else name), DIGITS) for name in _names(run)
-        }
+        self.columns = {name: steps.means(f"pass@{k}" if name == "pass@k" else name) for name in _names(run)}
         self.states = rules_by_step(self.columns)
         shown = list(_within(run, size)) if size else []
         self._cards = {c["key"]: self._cards.get(c["key"], (self.version, c)) for c in shown}

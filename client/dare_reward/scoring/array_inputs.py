@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..answers.rollouts import spoken
-from ..errors import RequestError, unknown_name
+from ..errors import RequestError, counted, unknown_name
 from ..groups import Ragged
 from ..inputs import FIELDS, ROLLOUT_FIELDS, Field
 from ..segments import Ints, blocks, offsets, segment_means, segment_sums
@@ -201,7 +201,7 @@ def _check_widths(widths: Sequence[int], loc: tuple[str | int, ...]) -> None:
     if len(set(widths)) > 1:
         usual = Counter(widths).most_common(1)[0][0]
         odd = next(k for k in (min(widths), max(widths)) if k != usual)
-        told = f"token {widths.index(odd)} has {odd} candidate{'s' * (odd != 1)}, most have {usual}"
+        told = f"token {widths.index(odd)} has {counted(odd, 'candidate')}, most have {usual}"
         raise RequestError(f"{told}: every token needs the same number", loc=loc, code="shape")
 
 

@@ -142,7 +142,6 @@ class Prepared:
     neutral_P: Bools  # half of them or more did not come
     unread: tuple[Mapping[str, int], ...]  # rollouts without an answer, by the reasons of `WHY_NONE`
     keys: frozenset[str]  # what each rollout has and none more; empty where they differ
-    ends: Sequence[str | None] = ()  # the finish reason of each rollout, where one is told
 
     def labelled_P(self, correct_R: Floats) -> Bools:
         """The groups that a label rewards where it may: each rollout with an answer is known to be right or wrong, or
@@ -209,7 +208,6 @@ def prepare(
         neutral_P=neutral_P,
         unread=tuple(read.unread),
         keys=table.whole if len(table.whole) == len(table.columns) else frozenset(),
-        ends=table.columns.get("finish_reason", ()),
     )
 
 

@@ -27,6 +27,7 @@ from ..errors import (
     RequestError,
     ServiceError,
     UnavailableError,
+    counted,
     misspelt_variables,
     unknown_name,
 )
@@ -242,8 +243,8 @@ class Scorer:
     def _without(self, groups: Sequence[JSON], error: UnavailableError) -> Rewards:
         if self.on_error == "raise":
             raise error
-        count = f"{len(groups)} group{'s' * (len(groups) != 1)}"
-        logger.warning("no rewards for %s (on_error=%s; fallback=local scores here): %s", count, self.on_error, error)
+        what = f"{counted(len(groups), 'group')} (on_error={self.on_error}; fallback=local scores here)"
+        logger.warning("no rewards for %s: %s", what, error)
         return [[self._absent] * len(g["rollouts"]) for g in groups]
 
     def _with(self, groups: Sequence[JSON], reply: Reply) -> Rewards:

@@ -120,20 +120,16 @@ def _waves(args: Any) -> Waves | None:
     scorer, asked = _parsed(_url(args))
     if not asked:
         return None
-    if getattr(args, "custom_reward_post_process_path", None) == POST_PROCESS:
-        raise ConfigError(
-            f"{POST_PROCESS} sees the samples of a step and none of their votes: leave out adaptive and votes"
-        )
-    if getattr(args, "sglang_enable_deterministic_inference", False):
-        raise ConfigError(
-            "with --sglang-enable-deterministic-inference all votes of a prompt would be one text: leave out adaptive "
-            "and votes"
-        )
-    if getattr(args, "custom_generate_function_path", None):
-        raise ConfigError(
-            "votes are plain continuations of the prompt, and --custom-generate-function-path makes others: leave out "
-            "adaptive and votes"
-        )
+    process = getattr(args, "custom_reward_post_process_path", None)
+    alike = "with --sglang-enable-deterministic-inference all votes of a prompt would be one text"
+    others = "votes are plain continuations of the prompt, and --custom-generate-function-path makes others"
+    for holds, why in (
+        (process == POST_PROCESS, f"{POST_PROCESS} sees the samples of a step and none of their votes"),
+        (getattr(args, "sglang_enable_deterministic_inference", False), alike),
+        (getattr(args, "custom_generate_function_path", None), others),
+    ):
+        if holds:
+            raise ConfigError(f"{why}: leave out adaptive and votes")
     if not asked.get("votes", "").isdecimal():
         raise ConfigError("adaptive needs votes=..., the rollouts of a prompt that vote in full, in --rm-url")
     waves = Waves.read(asked.get("adaptive", ""), votes=int(asked["votes"]))

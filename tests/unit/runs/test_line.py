@@ -40,8 +40,8 @@ def read(record):
 def test_a_line_is_the_group_as_it_was_sent_and_its_reply():
     found = score(GROUPS, {}, method="dare")
     first, second = read(of_scored(found, GROUPS, run="r", step=3))
-    assert {f.name for f in LINE} | {"group_id", "label", "temperature", "rollouts"} == first.keys()
-    assert {f.name for f in LINE} | {"kind", "rollouts"} == second.keys(), "nobody gave it an id"
+    assert LINE.keys() | {"group_id", "label", "temperature", "rollouts"} == first.keys()
+    assert LINE.keys() | {"kind", "rollouts"} == second.keys(), "nobody gave it an id"
     assert (first["v"], first["time"], first["run"], first["step"]) == (2, "2001-09-09T01:46:40.123Z", "r", 3)
     assert first["rollouts"] == [
         {"answer": "2", "mean_entropy": pytest.approx(0.20002), "num_tokens": 2, "correct": True},

@@ -27,8 +27,8 @@ from dare_reward.analysis.verdict import judge
 from dare_reward.commands.calibrate import accuracy, of_k, report
 from dare_reward.commands.command import add_command, add_flags, add_seed
 from dare_reward.commands.labelled import Labelled, read_labelled, refuse_repeats
-from dare_reward.commands.tables import PAPER, counted
-from dare_reward.errors import ConfigError, RequestError
+from dare_reward.commands.tables import PAPER
+from dare_reward.errors import ConfigError, RequestError, counted
 from dare_reward.files.output import terminable
 from dare_reward.params import parameters
 from dare_reward.scoring.diagnostics import correctness

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from dare_reward.answers import Kind
 from dare_reward.commands.command import add_command
-from dare_reward.errors import ConfigError, DareError
+from dare_reward.errors import ConfigError, DareError, counted
 from dare_reward.ledger import Ledger
 
 from .data import prepare
@@ -112,7 +112,7 @@ def data(arguments: argparse.Namespace) -> int:
         raise ConfigError(str(error)) from None
     if ledger.lost or ledger["dropped"]:
         _say(f"questions: {ledger.sentence}")
-    _say(*(f"{arguments.out / name}: {count} prompt{'s' * (count != 1)}" for name, count in written.items()))
+    _say(*(f"{arguments.out / name}: {counted(count, 'prompt')}" for name, count in written.items()))
     if f"{arguments.name}-eval.jsonl" not in written:
         _say(f"{arguments.name}-eval.jsonl was not written: not every row has an answer ({', '.join(OWN['answer'])}).")
     train, *evaluation = (arguments.out / name for name in written)
