@@ -1,26 +1,16 @@
-import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
-from serving import live_server
+from serving import Live
 
 sys.path.insert(0, str(Path(__file__).parent))  # fakes.py, whose name no package claims
 
 
-started = partial(live_server, stderr=subprocess.DEVNULL, DARE_LOG="off")  # yields (url, process)
-
-
 @pytest.fixture(scope="session")
 def live():
-    with started() as (url, _):
-        yield url
-
-
-@pytest.fixture
-def start_service():
-    return started
+    with Live() as service:
+        yield service.url
 
 
 @pytest.fixture(autouse=True)

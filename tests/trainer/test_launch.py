@@ -6,7 +6,7 @@ import re
 import httpx
 import pytest
 from jsonl import read_lines, write_lines
-from serving import wait_for
+from serving import Live, wait_for
 
 from dare_reward.cli import main
 from dare_reward.errors import ConfigError
@@ -82,13 +82,13 @@ def test_the_doctors_command(live, ran):
     assert "FAIL reward service" in ran(["doctor", "--reward-url", "http://127.0.0.1:9", "--timeout", "0.1"], 2).out
 
 
-def test_what_the_doctor_asks_is_no_part_of_a_run(start_service, tmp_path):
+def test_what_the_doctor_asks_is_no_part_of_a_run(tmp_path):
     """The group that every actor sends at its start is this one too."""
-    with start_service(DARE_RUN_LOG=tmp_path) as (url, _):
-        assert main(["doctor", "--reward-url", url]) == 0
+    with Live(run_log=str(tmp_path)) as service:
+        assert main(["doctor", "--reward-url", service.url]) == 0
         own = {"groups": [{"group_id": "own", "rollouts": [{"answer": "1", "mean_entropy": 0.1}]}]}
-        assert httpx.post(f"{url}/reward", json=own).status_code == 200
-        wait_for(lambda: httpx.get(f"{url}/info").json()["run_log"]["flushed"])
+        assert httpx.post(f"{service.url}/reward", json=own).status_code == 200
+        wait_for(lambda: httpx.get(f"{service.url}/info").json()["run_log"]["flushed"])
         assert [line["group_id"] for line in read_run(tmp_path)] == ["own"]
 
 

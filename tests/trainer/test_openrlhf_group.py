@@ -13,6 +13,7 @@ import types
 import httpx
 import pytest
 from fakes import Engine, SamplingParams, close, generate_responses, go, patched, released, route, run
+from serving import Live
 
 from dare_reward import estimate
 from dare_reward.errors import ConfigError, UnavailableError
@@ -516,16 +517,16 @@ def test_another_version_at_the_start_ends_the_run(make, monkeypatch):
         go(make(), Engine(say), n=2)
 
 
-def test_what_the_url_leaves_out_is_the_services_default_and_pinned(start_service, monkeypatch, caplog):
+def test_what_the_url_leaves_out_is_the_services_default_and_pinned(monkeypatch, caplog):
     """So that one URL names one method with this package and without it; the log names it."""
     monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
     caplog.set_level("WARNING")
     rollouts = [{"text": t, "mean_entropy": 0.25} for t in TEXTS]
-    with start_service(DARE_PARAMS='{"alpha": 0.9}', DARE_TOKEN="hush") as (url, _):
-        executor = patched(f"{url}/reward?token=hush")
-        out = go(executor, Engine(say, delay=0), n=4)
-        named = go(patched(f"{url}/reward?token=hush&alpha=0.1"), Engine(say, delay=0), n=4)
-        other = go(patched(f"{url}/reward?token=hush&method=ttrl"), Engine(say, delay=0), n=4)
+    with Live(params='{"alpha": 0.9}', token="hush") as service:
+        url = f"{service.url}/reward?token=hush"
+        out, named, other = (
+            go(patched(url + more), Engine(say, delay=0), n=4) for more in ("", "&alpha=0.1", "&method=ttrl")
+        )
     for found, options in ((out, {"alpha": 0.9}), (named, {"alpha": 0.1}), (other, {"method": "ttrl"})):
         wanted = estimate([{"rollouts": rollouts}], **options).groups[0].rewards
         assert [r["reward"] for r in found] == pytest.approx(wanted, abs=2**-16)
@@ -555,13 +556,12 @@ def test_a_run_without_a_name_has_one_of_its_own(make, monkeypatch, stand_in):
 # --- a service that is away ------------------------------------------------------------------------------------------
 
 
-def test_the_next_url_scores_where_one_is_away(live, start_service, monkeypatch, stubborn):
+def test_the_next_url_scores_where_one_is_away(live, monkeypatch, stubborn):
     monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
-    with start_service() as (url, process):
-        executor = patched(f"{url}/reward", f"{live}/reward")
+    with Live() as service:
+        executor = patched(f"{service.url}/reward", f"{live}/reward")
         go(executor, Engine(say, delay=0), n=4)
-        process.kill()
-        process.wait()
+        service.kill()
         for _ in range(4):
             assert logs(go(executor, Engine(say, delay=0), n=4), "reward_fallback") == [{0.0}]
 
@@ -654,11 +654,11 @@ def test_groups_that_were_scored_here_reach_the_services_run_log_with_the_next_p
     assert "1 groups are missing in the service's run log" in caplog.text
 
 
-def test_a_group_whose_reply_is_lost_is_logged_once(start_service, monkeypatch, stubborn, tmp_path):
+def test_a_group_whose_reply_is_lost_is_logged_once(monkeypatch, stubborn, tmp_path):
     """The service has scored and logged it; this process scores it again, and posts it for the log."""
     monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
-    with start_service(DARE_RUN_LOG=str(tmp_path)) as (url, _):
-        executor, lost = begun(patched(f"{url}/reward?timeout=0.5")), []
+    with Live(run_log=str(tmp_path)) as service:
+        executor, lost = begun(patched(f"{service.url}/reward?timeout=0.5")), []
         real = httpx.AsyncHTTPTransport()
 
         async def late(request):
@@ -681,7 +681,7 @@ def test_a_group_whose_reply_is_lost_is_logged_once(start_service, monkeypatch, 
         one, two = run(main())
         assert logs(one, "reward_fallback") == [{1.0}]
         assert logs(two, "reward_fallback") == [{0.0}]
-        while (status := httpx.get(f"{url}/info").json()["run_log"])["flushed"] < 3:
+        while (status := httpx.get(f"{service.url}/info").json()["run_log"])["flushed"] < 3:
             time.sleep(0.05)
     assert (status["flushed"], status["repeated"]) == (3, 1), "that of `begun`, and these two"
 
@@ -730,15 +730,14 @@ def test_a_failing_engine_takes_its_group_along_and_nobody_hangs(make):
     assert route(executor).siblings.open == {}
 
 
-def test_shadow_methods_are_told_by_the_service_and_in_process(start_service, monkeypatch, stubborn):
+def test_shadow_methods_are_told_by_the_service_and_in_process(monkeypatch, stubborn):
     monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
-    with start_service() as (url, process):
-        plain = go(patched(f"{url}/reward"), Engine(say, delay=0), n=4)
-        executor = patched(f"{url}/reward?shadow=ttrl+scrl+rent")
+    with Live() as service:
+        plain = go(patched(f"{service.url}/reward"), Engine(say, delay=0), n=4)
+        executor = patched(f"{service.url}/reward?shadow=ttrl+scrl+rent")
         alive = go(executor, Engine(say, delay=0), n=4)
         graded = go(executor, Engine(say, delay=0), n=4, label='{"answer": "7", "split": "eval"}')
-        process.kill()
-        process.wait()
+        service.kill()
         dead = go(executor, Engine(say, delay=0), n=4)
     assert [r["reward"] for r in plain] == [r["reward"] for r in alive] == [r["reward"] for r in dead]
     assert logs(alive, "reward_fallback") == [{0.0}]
