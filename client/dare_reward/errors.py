@@ -128,11 +128,11 @@ def unknown_value(what: str, value: str, known: Iterable[str]) -> str:
     return f"unknown {what}{_likely(value, known)}{_all(known, value)}"
 
 
-def misspelt_variables(known: Iterable[str], environment: Iterable[str], *, prefix: str = "DARE_") -> list[str]:
+def misspelt_variables(known: Iterable[str], environment: Iterable[str]) -> list[str]:
     """A sentence for each variable of `environment` that nothing reads and whose name is close to one of `known`."""
-    names = {name.removeprefix(prefix): name for name in known}
-    strange = sorted(name for name in environment if name.startswith(prefix) and name.removeprefix(prefix) not in names)
-    near = {name: difflib.get_close_matches(name.removeprefix(prefix), names, n=1, cutoff=0.6) for name in strange}
+    names = {name.removeprefix("DARE_"): name for name in known}
+    strange = sorted(n for n in environment if n.startswith("DARE_") and n.removeprefix("DARE_") not in names)
+    near = {name: difflib.get_close_matches(name.removeprefix("DARE_"), names, n=1, cutoff=0.6) for name in strange}
     return [
         f"the variable {name[:64]} is not read. Did you mean {names[best[0]]}?" for name, best in near.items() if best
     ]

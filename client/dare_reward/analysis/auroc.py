@@ -57,9 +57,9 @@ def equally_long(groups: Groups, score_R: Floats, correct_R: Floats, *, seed: in
 
 
 def matched_pairs(
-    groups: Groups, score_R: Floats, length_R: Floats, correct_R: Floats, *, width: float = WIDTH
+    groups: Groups, score_R: Floats, length_R: Floats, correct_R: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """Pairs of a right and a wrong rollout of equal length, |ln(La/Lb)| <= `width`, in each group.
+    """Pairs of a right and a wrong rollout of equal length, |ln(La/Lb)| <= WIDTH, in each group.
 
     Returns, per group: pairs with the right one lower (ties one half), matched pairs, all pairs.
     """
@@ -70,7 +70,7 @@ def matched_pairs(
     for p, (low, high) in enumerate(pairwise(starts)):
         inside = usable_R[low:high]
         score, log, right = score_R[low:high][inside], log_R[low:high][inside], correct_R[low:high][inside] > 0
-        near = np.abs(log[right][:, None] - log[~right]) <= width
+        near = np.abs(log[right][:, None] - log[~right]) <= WIDTH
         difference = score[right][:, None] - score[~right]
         wins[p] = (near * ((difference < 0) + 0.5 * (difference == 0))).sum()
         matched[p], pairs[p] = near.sum(), near.size

@@ -14,7 +14,7 @@ method's own weight. c is read off that method, as ln(p^(y) / n(y)) at exponent 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
@@ -102,12 +102,10 @@ KNOWN: Final = (
 )
 
 
-def available(
-    groups: Groups, weight: Mapping[str, Any] = NOTHING, *, known: Sequence[Certainty] = KNOWN
-) -> list[Certainty]:
+def available(groups: Groups, weight: Mapping[str, Any] = NOTHING) -> list[Certainty]:
     """The certainties that some group has the inputs of, entropy first; one that equals an earlier one is left out."""
     distinct: list[tuple[Certainty, Floats]] = []
-    for one in known:
+    for one in KNOWN:
         if not all(groups.has(name).any() for name in one.needs):
             continue
         values_A, lacking_P = one.values(groups, weight)

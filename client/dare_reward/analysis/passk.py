@@ -26,15 +26,13 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     return 1.0 - comb(n - c, k) / comb(n, k)
 
 
-def pass_at_k_interval(
-    n_P: Sequence[int] | Ints, c_P: Sequence[int] | Ints, k: int, *, resamples: int = 2000, seed: int = 0
-) -> Interval:
+def pass_at_k_interval(n_P: Sequence[int] | Ints, c_P: Sequence[int] | Ints, k: int, *, seed: int = 0) -> Interval:
     """Mean over the prompts with n >= k, with a bootstrap interval over prompts."""
     values = [pass_at_k(int(n), int(c), k) for n, c in zip(n_P, c_P, strict=True) if n >= k]
-    return mean_interval(np.array(values, np.float64), resamples=resamples, seed=seed)
+    return mean_interval(np.array(values, np.float64), seed=seed)
 
 
-def majority_at_k(groups: Groups, correct_R: Floats, k: int, *, draws: int = DRAWS, seed: int = 0) -> Floats:
+def majority_at_k(groups: Groups, correct_R: Floats, k: int, *, draws: int = DRAWS) -> Floats:
     """maj@k of each group: chance that the most voted answer of k of its rollouts is right.
 
     Equally many votes share the chance. k = 1 and k = M are exact; between, the mean over `draws` random subsets
@@ -49,7 +47,7 @@ def majority_at_k(groups: Groups, correct_R: Floats, k: int, *, draws: int = DRA
         local = np.where(index < 0, int(groups.support_P[p]), index - answers[p])
         right = right_A[answers[p] : answers[p + 1]]
         # A generator of the group's own: its value does not depend on which groups stand beside it.
-        rng = np.random.default_rng((seed, k, crc32(local.tobytes())))
+        rng = np.random.default_rng((0, k, crc32(local.tobytes())))
         out[p] = _majority(local, right, k, draws, rng)
     return out
 

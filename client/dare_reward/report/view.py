@@ -43,9 +43,9 @@ FIRED: Final[tuple[Word, ...]] = ("collapsing", "sharpening")
 JSON = dict[str, Any]
 
 
-def view(book: RunBook, *, groups: int = BYTES, reading: bool = False) -> JSON:
+def view(book: RunBook) -> JSON:
     """Every run, the worst first, then the last one (`BookView.since` from the beginning)."""
-    return BookView(book, groups=groups).since(-1, reading=reading)
+    return BookView(book).since(-1)
 
 
 class BookView:

@@ -67,14 +67,14 @@ def rollout_columns(reply: Reply | None, sizes: Sequence[int]) -> dict[str, list
     return out
 
 
-def harmless(text: str | None, *, width: int = WIDTH) -> str | None:
+def harmless(text: str | None) -> str | None:
     """The text for a cell: control characters escaped, HTML quoted, links and images of Markdown broken, no formula.
 
-    None stays None. What is longer than `width` is cut.
+    None stays None. What is longer than WIDTH is cut.
     """
     if text is None:
         return None
-    cut = text if len(text) <= width else text[: width - 3] + "..."
+    cut = text if len(text) <= WIDTH else text[: WIDTH - 3] + "..."
     quoted = LINKS.sub(BREAK, html.escape(printable(cut, keep="\n"), quote=False)).replace("`", "'")
     return f"'{quoted}" if quoted.startswith(FORMULA) and not NUMBER.fullmatch(quoted) else quoted
 
