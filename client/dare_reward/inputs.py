@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal, Required, TypedDict, get_args, get_type_hints
+from typing import Annotated, Any, Final, Literal, Required, TypedDict, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -352,7 +352,7 @@ def _field(name: str, hint: Any, required: bool) -> Field:
         (hint,) = get_args(hint)
     declared, said = get_args(hint)
     members = get_args(declared)
-    choices = get_args(next((m for m in (declared, *members) if _is_literal(m)), None))
+    choices = get_args(next((m for m in (declared, *members) if get_origin(m) is Literal), None))
     return Field(
         **vars(said),
         name=name,
@@ -365,10 +365,6 @@ def _field(name: str, hint: Any, required: bool) -> Field:
 
 def _type(hint: Any) -> Type:
     return _TYPES[hint] if hint in _TYPES else _type(get_args(hint)[0])
-
-
-def _is_literal(hint: Any) -> bool:
-    return getattr(hint, "__origin__", None) is Literal
 
 
 KINDS: Final = get_args(Kind)

@@ -75,27 +75,10 @@ class Spec(Param):
         elif self.type is str:
             words = "a string" if self.le is None else f"a string of at most {self.le} characters"
         else:
-            low = (
-                f"{'>' if self.ge is None else '>='} {self.gt if self.ge is None else self.ge:.10g}"
-                if self.bounded_below
-                else ""
-            )
-            high = (
-                f"{'<' if self.le is None else '<='} {self.lt if self.le is None else self.le:.10g}"
-                if self.bounded_above
-                else ""
-            )
-            noun = {float: "a finite number", int: "an integer"}[self.type]
-            words = " ".join([noun, " and ".join(filter(None, [low, high]))]).strip()
+            bounds = ((">=", self.ge), (">", self.gt), ("<=", self.le), ("<", self.lt))
+            told = " and ".join(f"{sign} {bound:.10g}" for sign, bound in bounds if bound is not None)
+            words = f"{'a finite number' if self.type is float else 'an integer'} {told}".strip()
         return words + (" or null" if self.optional else "")
-
-    @property
-    def bounded_below(self) -> bool:
-        return self.ge is not None or self.gt is not None
-
-    @property
-    def bounded_above(self) -> bool:
-        return self.le is not None or self.lt is not None
 
     def check(self, value: Any, *, loc: Sequence[str | int] = ()) -> Any:
         """`value` as this parameter's type, or RequestError with the accepted values."""

@@ -256,8 +256,7 @@ def test_every_number_s_default_lies_in_its_range():
     numbers = [s for s in SETTINGS.values() if s.type in {int, float}]
     assert len(numbers) > 10
     for setting in numbers:
-        assert setting.bounded_below
-        assert setting.bounded_above
+        assert {setting.ge, setting.gt} != {None} != {setting.le, setting.lt}
         assert setting.check(setting.default) == setting.default
 
 
