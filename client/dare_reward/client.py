@@ -1,8 +1,8 @@
 """`Client` and `AsyncClient`: `POST /reward` with the arguments of `dare_reward.estimate`.
 
-One conversation is written once, as a generator that yields what to do next (`Send`, `Sleep`) and is resumed with what
-came of it; the two clients only carry that out. By default a client sends what the method needs and no more: answers
-extracted here, mean entropies and token counts. The service is a pure function of the request: repeating one is safe.
+One conversation is written once, as a coroutine; the synchronous client blocks where the other one awaits. By default
+a client sends what the method needs and no more: answers extracted here, mean entropies and token counts. The service
+is a pure function of the request: repeating one is safe.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from hashlib import blake2b
@@ -99,16 +99,9 @@ class _Response:
         return self.status in RETRY or (self.status == 500 and not self.ours)
 
 
-@dataclass(frozen=True, slots=True)
-class Sleep:
-    seconds: float
-
-
 Home = tuple[int, asyncio.AbstractEventLoop]
-Step = Send | Sleep
-Outcome = _Response | Exception | None
+Outcome = _Response | Exception
 T = TypeVar("T")
-Conversation = Generator[Step, Outcome, T]
 
 
 class _Base:
@@ -195,6 +188,13 @@ class _Base:
             self._connections[home] = made
         return self._connections[home]
 
+    async def _carry_out(self, send: Send) -> Outcome:
+        """What comes of a request, here and now or awaited; `_pause` likewise."""
+        return await self._try(send)
+
+    async def _pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
     async def _try(self, send: Send) -> Outcome:
         """One request, its deadline over all of it: httpx's own timeouts begin anew with every read."""
         try:
@@ -236,16 +236,16 @@ class _Base:
             "mounts": {f"all://{host}": None} if _is_loopback(self._host) else None,
         }
 
-    def _converse(
+    async def _converse(
         self, groups: Sequence[JSON], method: str, labels: Mapping[str, Any], options: Mapping[str, Any], key: str
-    ) -> Conversation[Reply]:
+    ) -> Reply:
         """Score `groups`: in as many requests as the service's limits need, or in process if it is away and may be."""
         update, params = Update.split(plain(options))
         key = key or secrets.token_hex(16)
         begun = time.monotonic()
         labels, method = {**labels, **update.asked()}, OTHER_NAMES.get(method, method)
         try:
-            limits = yield from self._learn_limits()
+            limits = await self._learn_limits()
             head = {"method": method, "params": dict(params), "answers_version": ANSWERS_VERSION, **labels}
             sending = replace(self.sending, text=self.sending.text or update.spans)
             replies: list[Reply] = []
@@ -256,7 +256,7 @@ class _Base:
                 most = self.max_reply_bytes or REPLY_FLOOR + ratio * len(part.content)
                 own = blake2b(f"{key}-{len(replies)}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
                 send = Send("POST", "/v1/reward", part.content, part.media_type, max_reply=most, key=own)
-                replies.append((yield from self._ask(send, partial(self._read, head, part))))
+                replies.append(await self._ask(send, partial(self._read, head, part)))
         except (UnavailableError, ReplyError) as error:
             self._check_fallback(error)
             asked = {k: v for k, v in labels.items() if k in {"seed", "shadow", "labelled"}}
@@ -273,15 +273,15 @@ class _Base:
             run_log_of(self._run_log, self._logged).add_made(made, len(groups))
         return reply
 
-    def _await_ready(self, seconds: float) -> Conversation[None]:
+    async def _await_ready(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         while True:
-            outcome = yield Send("GET", "/ready")
+            outcome = await self._carry_out(Send("GET", "/ready"))
             if isinstance(outcome, _Response) and outcome.good:
                 return
             if time.monotonic() >= end:
                 raise UnavailableError(f"{self.url} is not ready after {seconds:g} s: {_why(outcome)}{self._proxy}")
-            yield Sleep(0.2)
+            await self._pause(0.2)
 
     def _check_fallback(self, error: UnavailableError | ReplyError) -> None:
         """Raises `error` where nothing may be done in process instead."""
@@ -291,15 +291,15 @@ class _Base:
             raise error
         logger.warning("the reward service gave no usable reply (%s): scoring in process", error)
 
-    def _ask(self, send: Send, read: Callable[[_Response], T]) -> Generator[Step, Outcome, T]:
+    async def _ask(self, send: Send, read: Callable[[_Response], T]) -> T:
         """The reply. Another request's is a failed try, because a new connection may bring ours."""
         for _ in range(self.retries):
-            response = yield from self._insist(send)
+            response = await self._insist(send)
             try:
                 return read(response)
             except CrossedReplyError as error:
                 logger.warning("%s: trying again", error)
-        return read((yield from self._insist(send)))
+        return read(await self._insist(send))
 
     def _read(self, head: JSON, part: Part, response: _Response) -> Reply:
         """The reply, if it answers what was asked."""
@@ -310,11 +310,11 @@ class _Base:
         check_fit(reply, head, part.groups, part.group_ids, request_id=asked, output=output)
         return replace(reply, groups=tuple(map(with_reasons, reply.groups, part.unread)))
 
-    def _insist(self, send: Send) -> Generator[Step, Outcome, _Response]:
+    async def _insist(self, send: Send) -> _Response:
         """The response, after as many tries as are allowed."""
         problem, key = "", send.key or secrets.token_hex(16)
         for attempt in range(self.retries + 1):
-            outcome = yield replace(send, request_id=secrets.token_hex(16), key=key)
+            outcome = await self._carry_out(replace(send, request_id=secrets.token_hex(16), key=key))
             if isinstance(outcome, DareError):
                 raise outcome
             if isinstance(outcome, _Response):
@@ -326,7 +326,7 @@ class _Base:
             else:
                 problem = f"{type(outcome).__name__}: {outcome}"
             if attempt < self.retries:
-                yield Sleep(_pause(attempt, outcome))
+                await self._pause(_pause(attempt, outcome))
         raise UnavailableError(f"{self.url}{send.path}: {problem} ({self.retries + 1} tries){self._proxy}")
 
     @property
@@ -340,9 +340,9 @@ class _Base:
             proxy
         )
 
-    def _learn_limits(self) -> Generator[Step, Outcome, ServiceLimits]:
+    async def _learn_limits(self) -> ServiceLimits:
         if self._limits is None:
-            response = yield from self._insist(Send("GET", "/info"))
+            response = await self._insist(Send("GET", "/info"))
             try:
                 content = read_json(response.content)
                 self._limits = ServiceLimits.of(content["settings"])
@@ -410,21 +410,7 @@ class Client(_Base):
             ConfigError: another configuration or version than that of the first reply.
         """
         options = {"advantage": advantage, **params}
-        return self._hold(self._converse(groups, method, _labels(run, step, seed, shadow, labelled), options, key))
-
-    def _hold(self, conversation: Conversation[T]) -> T:
-        outcome: Outcome = None
-        while True:
-            try:
-                step = conversation.send(outcome)
-            except StopIteration as stop:
-                result: T = stop.value
-                return result
-            if isinstance(step, Sleep):
-                time.sleep(step.seconds)
-                outcome = None
-            else:
-                outcome = self._carry_out(step)
+        return _run(self._converse(groups, method, _labels(run, step, seed, shadow, labelled), options, key))
 
     def rewards(self, groups: Sequence[Group], *, method: str = "dare", **params: Any) -> list[list[float | None]]:
         """One reward per rollout; None for the rollouts of a group that could not be scored."""
@@ -436,7 +422,7 @@ class Client(_Base):
         Raises:
             UnavailableError: it is not ready within `seconds`.
         """
-        self._hold(self._await_ready(seconds))
+        _run(self._await_ready(seconds))
 
     def close(self) -> None:
         """Close the connections. The next call opens new ones."""
@@ -448,8 +434,11 @@ class Client(_Base):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _carry_out(self, send: Send) -> Outcome:
+    async def _carry_out(self, send: Send) -> Outcome:
         return _elsewhere(self._try(send))
+
+    async def _pause(self, seconds: float) -> None:
+        time.sleep(seconds)  # noqa: ASYNC251  (nobody else waits in this coroutine)
 
 
 class AsyncClient(_Base):
@@ -471,23 +460,7 @@ class AsyncClient(_Base):
     ) -> Reply:
         """As `Client.reward`, with its arguments and errors."""
         options = {"advantage": advantage, **params}
-        return await self._hold(
-            self._converse(groups, method, _labels(run, step, seed, shadow, labelled), options, key)
-        )
-
-    async def _hold(self, conversation: Conversation[T]) -> T:
-        outcome: Outcome = None
-        while True:
-            try:
-                step = conversation.send(outcome)
-            except StopIteration as stop:
-                result: T = stop.value
-                return result
-            if isinstance(step, Sleep):
-                await asyncio.sleep(step.seconds)
-                outcome = None
-            else:
-                outcome = await self._try(step)
+        return await self._converse(groups, method, _labels(run, step, seed, shadow, labelled), options, key)
 
     async def rewards(
         self, groups: Sequence[Group], *, method: str = "dare", **params: Any
@@ -501,7 +474,7 @@ class AsyncClient(_Base):
         Raises:
             UnavailableError: it is not ready within `seconds`.
         """
-        await self._hold(self._await_ready(seconds))
+        await self._await_ready(seconds)
 
     async def close(self) -> None:
         """Close the connections. The next call opens new ones."""
@@ -545,6 +518,16 @@ def _loop(pid: int) -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name=f"dare-reward-{pid}", daemon=True).start()
     return loop
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    """What comes of a coroutine that blocks and never waits."""
+    try:
+        work.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    raise AssertionError("a synchronous client never waits")
 
 
 def _elsewhere(work: Coroutine[Any, Any, T]) -> T:
