@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..._pattern import pattern
 from ..languages import alternatives, english, every
 from ..markup import undecorated
+from .announcements import Announcement
 from .fields import is_placeholder
 from .lines import ABBREVIATION, Span, display, sentence, spans
 from .prose_values import COPULA, UNREAD, last_side, plain_content, tail_link, unit_after
 from .statements import conclusion_of, items, of_several, said_in_words
 from .values import PLAIN
-
-if TYPE_CHECKING:
-    from .announcements import Announcement
 
 WINDOW = 2_000  # characters of content that are read
 _DRESS = pattern(
@@ -41,7 +38,6 @@ _BOLD_FIRST = pattern(r"([^*\n]++)\*\*(?:\s?[,(]|\s[–—-]\s|\s(?:because|sinc
 # By far the most common content, a number and nothing else on its line: what the long way would find too.
 _NUMBER = pattern(r" ?(-?\d++(?:\.\d++)?)\.?[^\S\n]*+(?=\n|\Z)")
 _FOLLOWS = pattern(r"(?:as follows|the following|given below|simply|therefore|thus)\s*:?\s+", re.IGNORECASE)
-_CRY = pattern(r"(\d{1,2}!)\.")  # 5!. is a factorial, "42!" a cry
 _BOX = pattern(r"\\boxed\s*+\{(.{0,60})\}", re.DOTALL)
 _FIELD = pattern(r"(?:\\*boxed)?\{+[A-Za-z_]\w++(?:[.:\[(][^{}]{0,40})?\}+[\"')]*+\Z")  # of a template, in code
 _VALUE = pattern(r"[-−+($\\\d]|[a-z]\b")
@@ -86,8 +82,6 @@ def _math_words(text: str, announcement: Announcement) -> Phrase | None:
     body, fresh = _body(text, announcement)
     if not announcement.negated and (repeating := _REPEATING.match(body)):
         return Phrase(repeating[0])
-    if cry := _CRY.match(body):
-        return Phrase(cry[1], announcement.negated)
     if body.startswith(("\\[", "$$", "\\begin{")):
         shown = display(body)
         return Phrase(last_side(shown)) if shown else None

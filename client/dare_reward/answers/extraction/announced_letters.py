@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from ..._pattern import pattern
 from ..choices import names_species, plain
 from ..languages import PHRASES, alternatives, english, every
 from .announcements import NEAR, announcements, descending, lowered
 from .unannounced import stands_alone
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 READ = 300  # characters after an announcement in which its letter may stand
 APART = 120  # two announcements farther apart than this do not contradict each other

@@ -6,14 +6,12 @@ quantifiers at one place, and the number of places tried is bounded: time is lin
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ..._pattern import pattern
 from ..languages import JOINED, LANGUAGES, VERB_LAST, alternatives, english, every
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line"]
 TRIES = 48

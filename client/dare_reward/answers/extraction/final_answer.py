@@ -9,13 +9,15 @@ contradicts itself about a letter. Never raises on any `str`; time is linear in 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from ..._pattern import pattern
 from ..choices import choice_letter, option_letters
 from ..cleanup import peel
+from ..kinds import Kind
 from ..languages import alternatives, pointed
 from ..markup import without_html
 from ..number_words import told
@@ -30,11 +32,6 @@ from .prose_values import UNREAD, WORDS
 from .statements import concluding_value, verdict
 from .unannounced import last_line, lone_line, unannounced_letter, unannounced_value
 from .values import PLAIN, readable, values
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ..kinds import Kind
 
 Source = Literal["box", "tag", "phrase", "sentence", "fallback", "given", "none"]
 Unmarked = Literal["none", "sentence", "number"]

@@ -6,7 +6,7 @@ Also small letters behind an announcement: "Answer: b" is B, unless the text its
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from ..._pattern import pattern
 from ..choices import choice_letter
@@ -14,9 +14,6 @@ from ..languages import english
 from ..markup import undecorated
 from .prose_values import COPULA
 from .statements import lone_value, stated_value
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 REPLY = 200  # characters of a reply that is an option and nothing else
 FEW = 4  # words of a line that may be an answer and no sentence
@@ -42,7 +39,6 @@ _LETTER_FIRST = pattern(
     r"(?:[\s*_`\"'$(\[（【{]|\\(?:text|mathrm|mathbf|textbf)|\\[(\[])*+(?!A\s*+[:：])[A-ZＡ-Ｊ](?![A-Za-z])"
 )
 _LABEL_LINE = pattern(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+(?:[.):\]：]|[*_\s]*+(?=\n))")
-_REASONS = pattern(r"\s*+[*_#]*+(?:Explanation|Rationale|Reason(?:ing)?)\b")
 _LABEL_TEXT = pattern(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+[.):\]][*_]*+\s\S")
 _NAMED = r"[*_]{0,3}+(?P<open>\()?(?P<letter>[A-Z])(?P<close>\))?[*_]{0,3}+"
 _THUS = pattern(
@@ -108,7 +104,7 @@ def _first_line(reply: str, letters: Sequence[str]) -> str | None:
     if len(line) > REPLY or not after.startswith("\n") or not _LETTER_FIRST.match(line) or _SAYS_MORE.search(line, 1):
         return None
     letter = choice_letter(line, letters)
-    if letter == letters[0] and len(line.strip(" *_().`$")) > 1 and not _REASONS.match(after):
+    if letter == letters[0] and len(line.strip(" *_().`$")) > 1:
         return None  # the first option of a survey
     labels = {match["letter"] for match in _LABEL_LINE.finditer(after)}
     return None if labels - {letter} else letter
