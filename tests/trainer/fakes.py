@@ -6,10 +6,22 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
+import httpx
+
 from dare_trainer.openrlhf import patch
 from dare_trainer.vllm.token_entropy import encode
 
 END = 1
+TEXTS = ("so \\boxed{7}", "so \\boxed{7}", "so \\boxed{5}", "no answer")
+
+
+def say(number):
+    return TEXTS[number % len(TEXTS)]
+
+
+def logs(out, *names):
+    """The values of each key over the rollouts."""
+    return [{r["extra_logs"][name] for r in out} for name in names]
 
 
 @dataclass
@@ -119,6 +131,20 @@ def route(executor):
     return vars(executor)[patch.ROUTE]
 
 
+def answering(executor, handle):
+    """The executor after its handshake, whose services answer by `handle(request)` from now on."""
+    go(executor)
+    for client in route(executor)._scorer._clients:
+        client._transport = httpx.MockTransport(handle)
+        client._connections.clear()
+    return executor
+
+
+async def away(request):
+    """A service that is not there, for `answering`."""
+    raise httpx.ConnectError("away")
+
+
 async def generate_responses(executor, engine, *, prompt="What is 3 + 4?", label="7", n=4, params=None, **gather):
     """As RolloutRayActor has it: n executions with one sampling_params object. `label` is of all, or a list."""
     shared = params or SamplingParams()
@@ -146,12 +172,12 @@ def run(coroutine, seconds=60):
     return asyncio.run(limited())
 
 
-def go(executor, engine, **options):
+def go(executor, engine=None, **options):
     """The rollouts of one prompt."""
 
     async def main():
         try:
-            return await generate_responses(executor, engine, **options)
+            return await generate_responses(executor, engine or Engine(say, delay=0), **options)
         finally:
             await close(executor)
 

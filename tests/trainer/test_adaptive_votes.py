@@ -3,9 +3,8 @@
 import asyncio
 from urllib.parse import urlencode
 
-import httpx
 import pytest
-from fakes import Engine, SamplingParams, close, generate_responses, go, patched, route, run
+from fakes import Engine, SamplingParams, answering, away, close, generate_responses, go, logs, route, run
 
 from dare_reward.votes import Waves, votes_suffice
 
@@ -17,18 +16,9 @@ def split(number):
 
 
 @pytest.fixture
-def make(live, monkeypatch):
-    monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
-
-    def made(**settings):
-        query = urlencode({"method": "ttrl", "votes_per_prompt": 16, "adaptive": "auto", **settings})
-        return patched(f"{live}/reward?{query}")
-
-    return made
-
-
-def logs(out, *names):
-    return [{r["extra_logs"][name] for r in out} for name in names]
+def make(make):
+    defaults = {"method": "ttrl", "votes_per_prompt": 16, "adaptive": "auto"}
+    return lambda **settings: make(urlencode({**defaults, **settings}))
 
 
 def test_a_group_whose_votes_suffice_costs_no_further_wave(make):
@@ -97,14 +87,8 @@ def test_a_rule_that_fails_costs_votes_and_no_reward(make, monkeypatch):
 
 
 def test_without_a_service_votes_still_stop(make):
-    async def nobody(request):
-        raise httpx.ConnectError("nobody there")
-
-    executor, engine = make(timeout=0.1), Engine(lambda n: SAME, delay=0)
-    go(executor, Engine(lambda n: SAME, delay=0), n=4)
-    for client in route(executor)._scorer._clients:
-        client._transport = httpx.MockTransport(nobody)
-    out = go(executor, engine, n=8)
+    engine = Engine(lambda n: SAME, delay=0)
+    out = go(answering(make(timeout=0.1), away), engine, n=8)
     assert len(engine.asked) == 8
     assert logs(out, "reward_fallback", "votes_saved") == [{1.0}, {8.0}]
 

@@ -85,94 +85,62 @@ async def test_a_step_in_one_request_is_grouped_by_prompt_wherever_siblings_stan
     assert {len(v) for v in (found["rewards"], found["scores"], *found["extra_logs"].values())} == {8}
 
 
-@pytest.mark.parametrize("form", ["plain", "object", "string"])
+@pytest.mark.parametrize("say", [
+    str, lambda t: {"answer": str(t), "split": "train"}, lambda t: json.dumps({"answer": t, "split": "train"}),
+])  # fmt: skip
 @pytest.mark.parametrize("single", [True, False])
-async def test_permuted_labels_give_bit_identical_training_rewards(asgi, form, single):
+async def test_permuted_labels_give_bit_identical_training_rewards(asgi, say, single):
     """Ground truth decides nothing but diagnostics."""
-    rng = random.Random(11)
-    prompts = [f"prompt {i}" for i in range(6)]
-    rows = [(p, rng.choice([1, 1, 2, 3, None])) for p in prompts for _ in range(5)]
-
-    def labelled(truths):
-        say = {
-            "plain": str,
-            "object": lambda t: {"answer": str(t), "split": "train"},
-            "string": lambda t: json.dumps({"answer": t, "split": "train"}),
-        }[form]
-        return [(p, a, say(truths[prompts.index(p)])) for p, a in rows]
-
-    async def rewards(truths):
+    rng, truths, seen, accuracies = random.Random(11), [1, 2, 3, 1, 2, 3], set(), set()
+    rows = [(p, rng.choice([1, 1, 2, 3, None])) for p in range(6) for _ in range(5)]
+    for _ in range(5):
+        bodies = [one(a, prompt=f"prompt {p}", label=say(truths[p])) for p, a in rows]
         async with asgi(log="off") as (client, _):
-            if not single:
-                (found,) = await together(client, "/reward", [step(labelled(truths))])
-                return found["rewards"], found["scores"], found["extra_logs"]["label_accuracy"]
-            bodies = [one(a, prompt=p, label=label) for p, a, label in labelled(truths)]
-            found = await together(client, "/reward?group_size=5&run=x", bodies)
-            columns = [(f["rewards"][0], f["scores"][0], f["extra_logs"]["label_accuracy"][0]) for f in found]
-            return tuple(map(list, zip(*columns, strict=True)))
-
-    truths = [1, 2, 3, 1, 2, 3]
-    first = await rewards(truths)
-    accuracies = {tuple(first[2])}
-    for seed in range(4):
-        random.Random(seed).shuffle(truths)
-        again = await rewards(truths)
-        assert again[:2] == first[:2]
-        accuracies.add(tuple(again[2]))
+            found = await together(client, "/reward?group_size=5&run=x", bodies if single else [body(bodies)])
+        seen.add(tuple((*f["rewards"], *f["scores"]) for f in found))
+        accuracies.add(tuple(value for f in found for value in f["extra_logs"]["label_accuracy"]))
+        rng.shuffle(truths)
+    assert len(seen) == 1
     assert len(accuracies) > 1, "the labels were never read, so this test shows nothing"
 
 
 @pytest.mark.parametrize(
-    ("label", "rewarded"),
+    ("query", "label", "rewarded"),
     [
-        ({"answer": "4", "split": "eval"}, 1.0),
-        ({"answer": "5", "split": "eval"}, 0.0),
-        ('{"answer": 4, "split": "eval"}', 1.0),
+        ("", {"answer": "4", "split": "eval"}, 1.0),
+        ("", {"answer": "5", "split": "eval"}, 0.0),
+        ("", '{"answer": 4, "split": "eval"}', 1.0),
+        ("&label_policy=eval", "4", 1.0),
+        ("&label_policy=eval", 5, 0.0),
     ],
 )
-async def test_evaluation_is_accuracy_at_once_without_a_barrier(asgi, label, rewarded):
+async def test_evaluation_is_accuracy_at_once_without_a_barrier(asgi, query, label, rewarded):
     async with asgi() as (client, _):
-        reply = (await together(client, "/reward?group_size=64", [one(4, label=label)]))[0]
+        (reply,) = await together(client, f"/reward?group_size=64{query}", [one(4, label=label)])
+        trained = await together(client, f"/reward?group_size=2&run=r{query}", [one(4), one(5)])
     assert reply["rewards"] == reply["scores"] == [rewarded]
-    assert reply["extra_logs"]["evaluation"] == [1.0]
+    assert [r["extra_logs"]["evaluation"] for r in (reply, *trained)] == [[1.0], [0.0], [0.0]]
 
 
-async def test_label_policy_eval_grades_plain_labels(asgi):
-    async with asgi() as (client, _):
-        url = "/reward?group_size=2&run=r&label_policy=eval"
-        graded = await together(client, url, [one(4, label="4"), one(5, label=4)])
-        trained = await together(client, url, [one(4), one(5)])
-    assert [g["rewards"] for g in graded] == [[1.0], [0.0]]
-    assert [t["extra_logs"]["evaluation"] for t in trained] == [[0.0], [0.0]]
-
-
-@pytest.mark.parametrize("label", [{"split": "eval"}, {"answer": "4", "split": "test"}, {"answer": {"x": "4"}},
-                                   '{"answer": "\\ud800", "split": "eval"}'])  # fmt: skip
+@pytest.mark.parametrize("label", ['{"split": "eval"}', '{"answer": "4", "split": "test"}', '{"answer": {"x": "4"}}',
+                                   r'"{\"answer\": \"\\ud800\", \"split\": \"eval\"}"',
+                                   '{"answer": NaN, "split": "eval"}', "NaN", "[NaN]"])  # fmt: skip
 async def test_a_label_that_means_nothing_is_none_and_is_counted_and_logged_once(asgi, caplog, label):
-    """OpenRLHF would end the run of a refusal."""
-    answers = [4, 4, 5]
+    """OpenRLHF would end the run of a refusal. NaN is what pandas and `json.dumps` write for an empty cell."""
+    answers, counted = [4, 4, 5], label not in {"NaN", "[NaN]"}  # those are empty, as "" is
+    bodies = [*(one(a, label="LABEL") for a in answers), step([("p", a, "LABEL") for a in answers])]
     async with asgi() as (client, _):
-        found = await together(client, "/reward?group_size=3&run=r", [one(a, label=label) for a in answers])
-        again = await together(client, "/get_reward?run=r", [step([("p", a, label) for a in answers])])
-        text = (await client.get("/metrics")).text
-    assert [f["rewards"][0] for f in found] == again[0]["rewards"] == expected(answers)
-    assert {f["extra_logs"]["label_accuracy"][0] for f in found} == {UNKNOWN}
-    assert "dare_ignored_labels_total 6.0" in text
-    (line,) = [r for r in caplog.records if r.message == "label_ignored"]
-    assert line.fields["run"] == "r"
-    assert line.fields["why"].startswith("a label means nothing, and its rollouts train without one: ")
-
-
-@pytest.mark.parametrize("label", ["NaN", "[NaN]", '{"answer": NaN, "split": "eval"}'])
-async def test_a_label_that_is_no_number_is_none(asgi, label):
-    """As pandas and `json.dumps` write a cell that is empty; alone, and in a whole step."""
-    bodies = [json.dumps(b).replace('"LABEL"', label) for b in (one(4, label="LABEL"), step([("p", 4, "LABEL")] * 2))]
-    async with asgi() as (client, _):
+        sent = (json.dumps(b).replace('"LABEL"', label) for b in bodies)
         headers = {"content-type": "application/json"}
-        replies = [await client.post("/reward?group_size=1", content=b, headers=headers) for b in bodies]
-    for reply in replies:
-        assert reply.status_code == 200
-        assert set(reply.json()["extra_logs"]["label_accuracy"]) == {UNKNOWN}
+        posts = (client.post("/reward?group_size=3&run=r", content=content, headers=headers) for content in sent)
+        *alone, whole = [reply.json() for reply in await asyncio.gather(*posts)]
+        text = (await client.get("/metrics")).text
+    assert [f["rewards"][0] for f in alone] == whole["rewards"] == expected(answers)
+    assert {value for f in (*alone, whole) for value in f["extra_logs"]["label_accuracy"]} == {UNKNOWN}
+    assert ("dare_ignored_labels_total 6.0" in text) == counted
+    lines = [r for r in caplog.records if r.message == "label_ignored"]
+    assert [line.fields["run"] for line in lines] == ["r"] * counted
+    assert all("a label means nothing, and its rollouts train without one: " in line.fields["why"] for line in lines)
 
 
 async def test_a_method_made_of_labels_gives_no_advantage_without_one(asgi):
@@ -213,36 +181,38 @@ async def test_two_runs_do_not_meet(asgi, until):
 
 
 @pytest.mark.parametrize(("there", "neutral"), [(1, 1.0), (2, 1.0), (3, 0.0)])
-async def test_a_group_that_closes_early_is_scored_above_half_only(asgi, caplog, there, neutral):
+async def test_a_group_that_closes_early_is_scored_above_half_only_joined_and_in_a_step(asgi, caplog, there, neutral):
     async with asgi(join_hold=0.2, join_deadline=0.3) as (client, _):
         bodies = [one(a) for a in (1, 1, 2)[:there]]
 
-        async def until_answered(body):
-            while (reply := await client.post("/reward?group_size=4&run=r", json=body)).status_code == 503:
+        async def until_answered(sent):
+            while (reply := await client.post("/reward?group_size=4&run=r", json=sent)).status_code == 503:
                 pass
             return reply.json()
 
         found = await asyncio.gather(*map(until_answered, bodies))
         text = (await client.get("/metrics")).text
+        whole = await until_answered(body([*bodies, *(one(a, prompt="Other? ") for a in (1, 1, 1, 2))]))
     rewards = [0.0] * there if neutral else expected((1, 1, 2)[:there])
-    assert [f["rewards"][0] for f in found] == rewards
-    assert [f["scores"][0] for f in found] == [0.0 if neutral else s for s in (1.0, 1.0, 0.0)[:there]]
-    logs = [f["extra_logs"] for f in found]
-    assert {(x["partial"][0], x["neutral"][0], x["votes"][0]) for x in logs} == {(1.0, neutral, float(there))}
+    scores = [0.0 if neutral else s for s in (1.0, 1.0, 0.0)[:there]]
+    assert [(f["rewards"][0], f["scores"][0]) for f in found] == list(zip(rewards, scores, strict=True))
+    assert (whole["rewards"][:there], whole["scores"][:there]) == (rewards, scores)
+    assert whole["scores"][there:] == [1.0, 1.0, 1.0, 0.0]
+    for reply in (*found, whole):
+        logs = reply["extra_logs"]
+        assert (logs["partial"][0], logs["neutral"][0], logs["votes"][0]) == (1.0, neutral, float(there))
     assert f'dare_join_groups_total{{end="{"neutral" if neutral else "partial"}"}} 1.0' in text
     (line,) = [r for r in caplog.records if r.message == "group"]
     assert (line.levelname, line.fields["rollouts"], line.fields["group_size"]) == ("WARNING", there, 4)
 
 
-async def test_rollouts_that_wait_are_bounded_and_told(asgi):
+async def test_rollouts_that_wait_are_bounded_and_told(asgi, until):
     async with asgi(join_memory=5000) as (client, state):
         url = "/reward?group_size=4&run=r"
         waiting = [asyncio.ensure_future(client.post(url, json=one("x" * 1000))) for _ in range(2)]
-        await asyncio.sleep(0.1)
-        assert 4000 <= state.openrlhf.join.bytes <= 5000
+        await until(lambda: 4000 <= state.openrlhf.join.bytes <= 5000)
         refused = await client.post(url, json=one("x" * 1000))
-        text = (await client.get("/metrics")).text
-        assert f"dare_join_bytes {float(state.openrlhf.join.bytes)}" in text
+        assert f"dare_join_bytes {float(state.openrlhf.join.bytes)}" in (await client.get("/metrics")).text
         for task in waiting:
             task.cancel()
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
@@ -277,16 +247,6 @@ async def test_a_prompt_in_two_full_groups_of_a_step_is_flagged(asgi, caplog):
     assert "group_size=4" in info["warnings"][0]["why"]
     assert 'dare_warnings_total{event="prompt_repeated"} 1.0' in text
     assert any("group_size is less than" in r.headers.get("dare-warning", "") for r in first)
-
-
-async def test_the_same_prompt_in_the_next_step_is_not_flagged(asgi, caplog, monkeypatch):
-    monkeypatch.setattr("dare_service.joins.join.SAME_STEP", 0.05)
-    async with asgi() as (client, _):
-        for _ in range(3):
-            bodies = [one(a, prompt=p) for p in ("p1", "p2") for a in range(4)]
-            await together(client, "/reward?group_size=4&run=r", bodies)
-            await asyncio.sleep(0.1)  # training
-    assert "prompt_repeated" not in {r.message for r in caplog.records}
 
 
 async def test_two_jobs_that_copied_a_name_get_no_reward_of_each_other(asgi):
@@ -411,19 +371,15 @@ async def test_a_wrong_body_is_told_where(asgi, body, where):
     assert where == "400" or where in reply.json()["detail"]
 
 
-async def test_keys_that_a_later_release_may_add_are_ignored_and_logged(asgi, caplog):
+async def test_what_the_reply_has_no_place_for_is_in_the_log(asgi, caplog):
+    """Keys that a later release may add, and once a refusal, of which the client shows no more than its status."""
     async with asgi() as (client, _):
         await together(client, "/reward?group_size=1&run=r", [{**one(1), "images": [None]}])
-    assert [r.fields["keys"] for r in caplog.records if r.message == "unknown_keys"] == [["images"]]
-
-
-async def test_a_refusal_is_in_the_log_because_the_client_shows_no_more_than_its_status(asgi, caplog):
-    async with asgi() as (client, _):
         for _ in range(3):
             assert (await client.post("/reward", json=one(1))).status_code == 422
-    lines = [r for r in caplog.records if r.message == "refused missing_parameter"]
-    assert len(lines) == 1
-    assert "openrlhf?group_size=8" in lines[0].fields["why"]
+    assert [r.fields["keys"] for r in caplog.records if r.message == "unknown_keys"] == [["images"]]
+    (line,) = [r for r in caplog.records if r.message == "refused missing_parameter"]
+    assert "openrlhf?group_size=8" in line.fields["why"]
 
 
 def test_serve_is_one_process_and_joins_whatever_other_servers_are_asked_for(start_server):
@@ -470,28 +426,18 @@ async def test_every_reply_has_the_same_keys_and_finite_floats(asgi, shadow):
 
 async def test_shadow_methods_are_told_in_the_logs_and_change_no_reward(asgi):
     answers = [4, 4, 5, 4, 6, None]
+    bodies = [one(a, label="5") for a in answers]
     async with asgi() as (client, _):
         url = "/reward?group_size=6&method=empo"
-        plain = await together(client, f"{url}&run=a", [one(a, label="5") for a in answers])
-        found = await together(client, f"{url}&run=b{SHADOW}", [one(a, label="5") for a in answers])
+        plain, found = [await together(client, f"{url}&run=a{more}", bodies) for more in ("", SHADOW)]
     assert [(f["rewards"], f["scores"]) for f in found] == [(f["rewards"], f["scores"]) for f in plain]
     rollouts = [{"answer": None if a is None else str(a)} for a in answers]
-    asked = ["ttrl"]
-    told = estimate([{"label": "5", "rollouts": rollouts}], method="empo", shadow=asked).groups[0].diagnostics["shadow"]
-    for reply in found:
-        logs = reply["extra_logs"]
-        for name in asked:
-            cosine = told[name].get("cosine")
-            for key in ("flipped", "label_agreement", "label_accuracy"):
-                assert logs[f"shadow_{name}_{key}"] == [told[name][key]], (name, key)
-            assert logs[f"shadow_{name}_cosine"] == [UNKNOWN if cosine is None else cosine]
-            assert logs[f"shadow_{name}_cosine_known"] == [float(cosine is not None)]
+    told = estimate([{"label": "5", "rollouts": rollouts}], method="empo", shadow=["ttrl"]).groups[0].diagnostics
     logs = found[0]["extra_logs"]
+    for key in ("flipped", "label_agreement", "label_accuracy", "cosine"):
+        assert logs[f"shadow_ttrl_{key}"] == [told["shadow"]["ttrl"][key]], key
+    assert logs["shadow_ttrl_cosine_known"] == [1.0]
     assert logs["shadow_dare_flipped"] == logs["shadow_dare_cosine"] == [UNKNOWN], "its default is to want entropies"
-    assert logs["shadow_ttrl_flipped"] != [UNKNOWN]
-    assert found[0]["extra_logs"]["shadow_ttrl_label_accuracy"] == [0.0]
-    assert found[0]["extra_logs"]["shadow_ttrl_cosine_known"] == [1.0]
-    assert 0.0 < found[0]["extra_logs"]["shadow_ttrl_cosine"][0] <= 1.0
 
 
 # --- which rollouts are one group (`tests/unit/test_membership.py` has the rule) ---------------------------------------
@@ -549,20 +495,6 @@ async def test_a_group_whose_rollouts_disagree_is_refused_by_name_and_its_neighb
             assert found["rewards"] == [0.0, 0.0, 0.0, 1.0, 1.0, 0.0]
             assert found["extra_logs"]["neutral"] == [1.0] * 3 + [0.0] * 3
         assert [w["event"] for w in state.openrlhf._runs.warnings] == [event]
-
-
-@pytest.mark.parametrize("there", range(1, 5))
-async def test_more_than_half_of_a_group_is_scored_and_less_gets_equal_rewards(asgi, there):
-    rest = [("Other? ", a, "") for a in (1, 1, 1, 2)]
-    async with asgi() as (client, _):
-        rows = [(PROMPT, a, "") for a in (1, 1, 2, 1)[:there]]
-        (found,) = await together(client, "/reward?run=r&group_size=4&method=ttrl", [step([*rows, *rest])])
-    logs = found["extra_logs"]
-    assert found["rewards"][:there] == ([0.0] * there if there <= 2 else [1.0, 1.0, 0.0, 1.0][:there])
-    assert set(logs["neutral"][:there]) == {float(there <= 2)}
-    assert set(logs["partial"][:there]) == {float(there < 4)}
-    assert found["scores"][:there] == ([0.0] * there if there <= 2 else [1.0, 1.0, 0.0, 1.0][:there])
-    assert found["rewards"][there:] == [1.0, 1.0, 1.0, 0.0]
 
 
 async def test_a_prompt_that_a_step_holds_twice_is_two_groups_of_the_stated_size(asgi):
