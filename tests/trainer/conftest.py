@@ -7,6 +7,7 @@ from serving import Live
 sys.path.insert(0, str(Path(__file__).parent))  # fakes.py, whose name no package claims
 import fakes
 
+
 @pytest.fixture(scope="session")
 def live():
     with Live() as service:
