@@ -11,6 +11,7 @@ import described  # noqa: F401  (what docs.py imports beside it)
 import pytest
 from by_path import load
 from rows import each
+from serving import Live
 
 from dare_reward.stacks import adapter
 
@@ -22,8 +23,8 @@ site = load(ROOT / "scripts" / "_site.py", "site_script")
 
 @pytest.fixture(scope="module")
 def address():
-    with docs.service() as found:
-        yield found
+    with Live(join_runs="distinct") as service:
+        yield service.url.removeprefix("http://")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.relative_to(ROOT).as_posix())

@@ -36,10 +36,15 @@ def of(value):
     return (json.dumps(value) + "\n").encode() * MANY
 
 
-def parquet(rows):
-    buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows), buffer)
-    return buffer.getvalue()
+def parquet(rows, end=None):
+    """Written by the test: each process that collects this file would load what writes it."""
+
+    def written():
+        buffer = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist(rows), buffer)
+        return buffer.getvalue()[:end]
+
+    return written
 
 
 FOREIGN = "is neither JSON lines, JSON nor Parquet (plain, gzip or zstd). Write one JSON object a line"
@@ -63,7 +68,7 @@ WRONG = [
     ("gzip cut off", gzip.compress(of(GROUP))[:-20], "the file is damaged or cut off (Compressed file ended"),
     ("gzip damaged", b"\x1f\x8b\x08" + bytes(7) + b"\xff" * 60, "Write or copy it again"),
     ("gzip of CSV", gzip.compress(b"a,b\n1,2\n" * MANY), FOREIGN),
-    ("Parquet cut off", parquet([GROUP] * MANY)[:-20], "the file is damaged or cut off"),
+    ("Parquet cut off", parquet([GROUP] * MANY, -20), "the file is damaged or cut off"),
     ("Parquet in name only", b"PAR1" + bytes(100), "Write or copy it again"),
     ("Parquet of a data set", parquet([{"question": "1+1?", "answer": "2"}] * MANY), "Generate rollouts for it"),
     ("Parquet without texts", parquet([{"prompt": "1+1?", "tokens": [1]}] * MANY), "only prompt, tokens"),
@@ -163,6 +168,7 @@ def test_a_folder_and_a_file_that_is_not_there(command, tmp_path, ran):
 @each("name, content, word", WRONG)
 def test_a_wrong_file_is_named_in_few_lines_and_stays(name, content, word, tmp_path, capsys):
     file = tmp_path / "rollouts.jsonl"
+    content = content() if callable(content) else content
     file.write_bytes(content)
     others = READERS[1:]
     for command in ("score", others[len(name) % len(others)]):  # by turns: each command costs its parsers
