@@ -11,9 +11,11 @@ import argparse
 import asyncio
 import contextlib
 import os
+import random
 import resource
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -155,15 +157,10 @@ def held_kill_reply(bench: Bench) -> str:
     bench.__exit__()
     with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener, contextlib.ExitStack() as served:
         process = bench.start(served, held=listener, DARE_JOIN_HOLD=3)
-        path = f"{process.url}/get_reward?run=r-000000001&group_size={SIZE}&method=ttrl"
 
         async def run() -> list[Any]:
             last = asyncio.Event()
-            clients = [
-                asyncio.ensure_future(client(path, rollout(g, i, SIZE), after=last if i == SIZE - 1 else None))
-                for g in range(GROUPS)
-                for i in range(SIZE)
-            ]
+            clients = posting(process.url, lambda i: {"after": last if i == SIZE - 1 else None})
             while await asyncio.to_thread(count, process.url, "dare_join_waiting") < GROUPS * (SIZE - 1):  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
             last.set()
@@ -173,11 +170,50 @@ def held_kill_reply(bench: Bench) -> str:
             await asyncio.to_thread(bench.start, served, held=listener, DARE_JOIN_HOLD=3)
             return await asyncio.gather(*clients)
 
-        found = asyncio.run(run())
+        return told_marked(asyncio.run(run()), bench.expected)
+
+
+def posting(url: str, when: Callable[[int], dict[str, Any]]) -> list[asyncio.Future[Any]]:
+    """The clients of a step, whose whole replies they return; `when` says of a place in a group how its client begins."""
+    path = f"{url}/get_reward?run=r-000000001&group_size={SIZE}&method=ttrl"
+    posts = (client(path, rollout(g, i, SIZE), **when(i)) for g in range(GROUPS) for i in range(SIZE))
+    return [asyncio.ensure_future(post) for post in posts]
+
+
+def told_marked(found: list[Any], expected: list[Any], most: float = float("inf")) -> str:
+    """What the clients saw, where after a kill -9 `most` groups may have equal rewards for want of siblings."""
     neutral = [reply is not None and reply["extra_logs"]["neutral"] == [1.0] for reply in found]
+    groups = sum(any(neutral[at : at + SIZE]) for at in range(0, len(neutral), SIZE))
+    assert groups <= most, f"{groups} groups with equal rewards, and {most:g} were open at the kill -9"
     right = [reply and (reply["rewards"], reply["scores"]) for reply in found]
-    seen = told([None if n else r for n, r in zip(neutral, right, strict=True)], bench.expected)
+    seen = told([w if n else r for n, r, w in zip(neutral, right, expected, strict=True)], expected)
     return f"{seen}, {sum(neutral)} of them with equal rewards, marked neutral"
+
+
+@row("two SIGTERM and a kill -9 in a step, four busy processes beside, the socket held (DARE_JOIN_HOLD=20)")
+def restart_busy(bench: Bench) -> str:
+    bench.__exit__()
+    with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener, contextlib.ExitStack() as served:
+        for _ in range(4):
+            served.callback(subprocess.Popen([sys.executable, "-c", "while True: pass"]).kill)
+        process = bench.start(served, held=listener, DARE_JOIN_HOLD=20)
+
+        def replace(process: Any, sign: int) -> Any:
+            process.send_signal(sign)
+            process.wait()
+            return bench.start(served, held=listener, DARE_JOIN_HOLD=20)
+
+        async def run(process: Any) -> tuple[list[Any], float]:
+            spread, opened = random.Random(1), 0.0
+            clients = posting(process.url, lambda _: {"start": spread.uniform(0, 25)})
+            for sign in (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL):
+                await asyncio.sleep(6)
+                opened = await asyncio.to_thread(count, process.url, "dare_join_open_groups")
+                process = await asyncio.to_thread(replace, process, sign)
+            return await asyncio.gather(*clients), opened
+
+        found, opened = asyncio.run(run(process))
+    return told_marked(found, bench.expected, opened)
 
 
 @row("SIGHUP in the middle of a step, which begins a run log")
