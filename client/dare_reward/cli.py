@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit codes: 0 done, 1 done but some input could not be scored, 2 wrong use or nothing could be done."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["help"]:
-        words = [*words[1:2], "--help"]
+        words = [*words[1:], "--help"]
     parser, _ = command_line(words[0] if words else "")
     names = _entries().keys()
     if words and not words[0].startswith("-") and words[0] not in names:

@@ -35,6 +35,7 @@ from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .inputs import Group
 from .methods import OTHER_NAMES, methods
+from .options import OPTIONS
 from .reply import CrossedReplyError, Reply, check_fit, read_json, with_reasons
 from .runs.line import asked_for, of_groups
 from .runs.log import run_log_of
@@ -145,8 +146,10 @@ class _Base:
             transport: an asynchronous transport of httpx, for tests and proxies
 
         Raises:
-            RequestError: `url` is no address of HTTP.
+            RequestError: `url` is no address of HTTP, or an option has a value that is none of its own.
         """
+        for name, value in (("timeout", timeout), ("retries", retries), ("fallback", fallback)):
+            OPTIONS[name].check(value)
         self.url, url_token = service_address(url)
         self.timeout = timeout
         self.retries = retries
@@ -280,7 +283,9 @@ class _Base:
             if isinstance(outcome, _Response) and outcome.good:
                 return
             if time.monotonic() >= end:
-                raise UnavailableError(f"{self.url} is not ready after {seconds:g} s: {_why(outcome)}{self._proxy}")
+                raise UnavailableError(
+                    f"{self.url} is not ready{f' after {seconds:g} s' * (seconds > 0)}: {_why(outcome)}{self._proxy}"
+                )
             await self._pause(0.2)
 
     def _check_fallback(self, error: UnavailableError | ReplyError) -> None:
@@ -324,7 +329,8 @@ class _Base:
                     raise _refused(outcome, self._proxy)
                 problem = f"{outcome.status} {_problem(outcome).get('detail', '')}".strip()
             else:
-                problem = f"{type(outcome).__name__}: {outcome}"
+                refused = isinstance(outcome, httpx.ConnectError)
+                problem = _why(outcome) if refused else f"{type(outcome).__name__}: {outcome}"
             if attempt < self.retries:
                 await self._pause(_pause(attempt, outcome))
         raise UnavailableError(f"{self.url}{send.path}: {problem} ({self.retries + 1} tries){self._proxy}")
@@ -586,7 +592,7 @@ def _problem(response: _Response) -> dict[str, Any]:
 
 
 def _why(outcome: Outcome) -> str:
-    """What the last try of `wait_ready` met, and what to do."""
+    """What the last try met, and what to do."""
     text = str(outcome)
     if isinstance(outcome, _Response):
         status = f"{outcome.status} {_problem(outcome).get('detail', '')}".strip()

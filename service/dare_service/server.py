@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import ipaddress
 import logging
@@ -227,6 +228,8 @@ def bind(settings: Settings) -> socket.socket:
     except (OSError, UnicodeError) as error:
         listener.close()
         why = getattr(error, "strerror", None) or "this is no name of a host"
+        if getattr(error, "errno", None) == errno.EADDRINUSE:
+            why = "another process listens there; end it, or set another port by --port"
         raise SettingsError(f"cannot listen on {settings.host}:{settings.port}: {why}") from None
     return listener
 

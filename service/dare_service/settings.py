@@ -333,7 +333,7 @@ def _check_proxies(proxies: str) -> None:
 def unread(environment: Mapping[str, str] = os.environ) -> list[str]:
     """A sentence for each `DARE_*` variable that no part of the project reads."""
     known = [f"DARE_{name.upper()}" for name in SETTINGS]
-    foreign = [n for n in environment if n in ELSEWHERE or n.startswith(("DARE_AGENT_", "DARE_TEST_"))]
+    foreign = [n for n in environment if n in ELSEWHERE or n.startswith("DARE_TEST_")]
     names = [n for n in environment if n.startswith("DARE_") and n not in {*known, *foreign}]
     near = misspelt_variables(known, names)
     hinted = {sentence.split()[2] for sentence in near}

@@ -470,7 +470,7 @@ def test_serve_says_what_is_wrong_with_a_setting(arguments, environment, word, m
     ("environment", "events", "words"),
     [
         (
-            {"DARE_HOST": "0.0.0.0", "DARE_MAXGROUPS": "5", "DARE_WORKERS": "2", "DARE_AGENT_RUN": "x"},
+            {"DARE_HOST": "0.0.0.0", "DARE_MAXGROUPS": "5", "DARE_WORKERS": "2", "DARE_TEST_RUN": "x"},
             {"setting_ignored", "no_token"},
             ("the variable DARE_MAXGROUPS is not read. Did you mean DARE_MAX_GROUPS?", "DARE_WORKERS"),
         ),
@@ -495,7 +495,7 @@ def test_settings_that_nobody_may_have_meant_are_warned_of_at_the_start(monkeypa
     found = {w["event"]: w["why"] for w in state.runs.warnings}
     assert found.keys() == events
     assert all(word in " ".join(found.values()) for word in words)
-    assert "DARE_AGENT_RUN" not in str(found)
+    assert "DARE_TEST_RUN" not in str(found)
     assert found.get("no_token", ": set DARE_TOKEN").endswith(": set DARE_TOKEN")
 
 

@@ -81,7 +81,7 @@ def test_bad_lines_are_named_and_stop_nothing(tmp_path, ran):
     replies = [json.loads(x) for x in out.splitlines()]
     assert [r["group_id"] for r in replies] == ["g", "line-7", "h"]
     assert replies[1]["reply"]["error"]["code"] == "missing_entropy"
-    for number, word in ((2, "not JSON"), (4, "object"), (5, "at least one"), (6, "answr"), (7, "no entropy")):
+    for number, word in ((2, "not JSON"), (4, "object"), (5, "at least one"), (6, "answr"), (7, "without entropy")):
         assert any(x.startswith(f"line {number}: ") and word in x for x in err.splitlines())
     assert "lines: 2 read, 4 refused, 1 unreadable" in err.splitlines()
     assert len(err.splitlines()) == 9
@@ -243,7 +243,12 @@ def test_a_refusal_of_the_caller_ends_the_command_at_once(tmp_path, capsys, monk
 
 
 def test_help_is_a_command_too(ran):
-    for words, shown in ((["help"], "COMMAND"), (["help", "score"], "--out"), (["-V"], dare_reward.__version__)):
+    for words, shown in (
+        (["help"], "COMMAND"),
+        (["help", "score"], "--out"),
+        (["help", "data", "prepare"], "--from"),
+        (["-V"], dare_reward.__version__),
+    ):
         assert shown in ran(words, 0).out
 
 

@@ -1097,6 +1097,16 @@ def test_a_client_takes_the_token_of_the_environment(kind, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    "option", [{"timeout": 0}, {"timeout": "10"}, {"retries": -1}, {"fallback": "locally"}], ids=str
+)
+def test_an_option_with_a_wrong_value_is_an_error_at_once(option):
+    (name,) = option
+    for kind in (Client, AsyncClient):
+        with pytest.raises(RequestError, match=f"^{name}: "):
+            kind("http://reward", **option)
+
+
+@pytest.mark.parametrize(
     "url", ["r:8000/reward?token=hush", "http://r:99999?token=hush", "ftp://u:hush@r", "host:8000", "http://", ""]
 )
 def test_a_wrong_address_is_said_at_once_without_its_secrets(url):

@@ -357,6 +357,7 @@ def test_every_command_reads_labels(two, tmp_path, capsys, ran):
     assert (first, second) == ([1, 0, 0], [0, 0])
     shown = ran(["calibrate", path, "--labels", labels, "--json"], 1)
     assert "1 of 3 labels are of no group here, such as z" in shown.err
+    assert "lines not used: 1 replaced by a later line, 1 without a label" in shown.err
     found = json.loads(shown.out)["calibration"]
     assert (found["prompts"], found["mixed"]) == (2, 1)
     assert main(["explain", path, "--labels", labels, "--group", "a", "-m", "ttrl", "--json"]) == 0

@@ -152,7 +152,8 @@ def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], Rea
     if not places:
         needs = "is worth a label: each needs two different answers"
         why = "without a label is left" if arguments.use == "random" else needs
-        raise RequestError(f"{arguments.file}: no prompt {why}", code="empty")
+        nothing = f"no prompt {why}" if every or labelled else "no groups"
+        raise RequestError(f"{arguments.file}: {nothing}", code="empty")
     return [every[at] for at in places], summary
 
 

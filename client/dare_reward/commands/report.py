@@ -19,6 +19,7 @@ from dare_reward.files.output import text_file
 from dare_reward.files.reader import Reader
 from dare_reward.files.shapes import is_logged
 from dare_reward.ledger import LOST, Fate, Ledger
+from dare_reward.methods import find
 from dare_reward.options import OPTIONS
 from dare_reward.reply import Problem
 from dare_reward.report.book import RunBook
@@ -54,6 +55,7 @@ def register(subparsers: Any) -> None:
             "dare-reward report runs/exp1 -o run.html",
             "dare-reward report rollouts.jsonl --shadow ttrl -o run.html",
         ),
+        exits="0 if all was read and scored, 1 if some groups were not, 2 if nothing was written.",
     )
     add_file(parser, "A run log, or groups of rollouts to score,")
     add_method(parser)
@@ -74,7 +76,9 @@ def register(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 written; 1 if groups were refused or unreadable; 2 nothing to show."""
+    """0 written; 1 if groups were refused or unreadable; 2 nothing to show and nothing written."""
+    for name in OPTIONS["shadow"].parse(arguments.shadow):
+        find(name, loc=("--shadow",))
     check_out(arguments)
     ledger, learnt = Ledger(), evaluated(*arguments.evaluated) if arguments.evaluated else None
     reader = (
@@ -82,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     book = book_of(arguments, ledger, reader)
     if book is None:
-        return 1
+        return 2
     verdict = reader and _calibration(arguments, book, reader)
     data = view(book)
     if verdict:  # of labelled prompts it is the one thing to know

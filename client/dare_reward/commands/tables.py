@@ -71,7 +71,7 @@ def group_table(group: GroupReply, *, top: int | None = None, on: Screen = PAPER
 def _heading(group: GroupReply) -> str:
     rewards, valid = group.rewards or (), group.valid or ()
     parts = [
-        f"{group.group_id}: {len(rewards)} rollouts, {sum(valid)} with an answer",
+        f"{group.group_id}: {counted(len(rewards), 'rollout')}, {sum(valid)} with an answer",
         f"pseudo-label {short_answer(group.pseudo_label) if group.pseudo_label is not None else 'none'}",
         f"entropies {group.entropy_source}",
     ]

@@ -141,6 +141,7 @@ class LabelFile(JoinedFile[FileLabel]):
 
     def __init__(self, file: str, *, tell: Callable[[str], None], empty: bool = False) -> None:
         super().__init__(file)
+        self._unused = Counter[str]()  # lines that decide nothing, by why
         try:
             records = open_records(file)
         except RequestError as error:
@@ -158,8 +159,10 @@ class LabelFile(JoinedFile[FileLabel]):
                 if isinstance(value, RequestError):
                     broken = f"{records.unit} {number}", value
                 elif label := self._label(value, f"{file}: {records.unit} {number}"):
-                    self.entries.pop(label.group_id, None)
+                    self._unused["replaced by a later line"] += self.entries.pop(label.group_id, None) is not None
                     self.entries[label.group_id] = label
+                else:
+                    self._unused["without a label"] += 1
         if broken is not None:
             tell(f"{file}: left out {broken[0]}, which is cut off")
         if not self.entries and not empty:
@@ -220,6 +223,8 @@ class LabelFile(JoinedFile[FileLabel]):
         tell(f"{self.file}: {len(joined)} labels, {none} of them without a right answer, {unknown} undecided")
         if lost := [name for name in self.entries if not self._joined[name]]:
             tell(f"{self.file}: {len(lost)} of {len(self.entries)} labels are of no group here, such as {lost[0][:64]}")
+        if lines := ", ".join(f"{count} {why}" for why, count in self._unused.items() if count):
+            tell(f"{self.file}: lines not used: {lines}")
 
 
 def check_appendable(path: Path) -> None:

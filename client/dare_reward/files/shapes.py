@@ -349,7 +349,7 @@ def _ungrouped(value: JSON, notes: Notes) -> UngroupedRollout:
     if not {"text", "answer"} & rollout.keys():
         keys = ", ".join(str(k)[:32] for k in list(value)[:8]) or "an empty object"
         raise RequestError(
-            f"neither rollouts nor a text are here, only {keys}.{_likely(value)} docs/data.md lists the names that are "
+            f"it has neither rollouts nor a text, only {keys}.{_likely(value)} docs/data.md lists the names that are "
             "read.",
             code="unknown_field",
         )
@@ -403,7 +403,8 @@ def prompt_texts(value: JSON) -> tuple[str, ...] | None:
 def _likely(value: JSON) -> str:
     """Which name of the rollouts or the text one of these keys was meant to be, as far as one is close."""
     known = ["rollouts", *GROUP_NAMES["rollouts"], "text", "answer", *ROLLOUT_NAMES["text"]]
-    near = (get_close_matches(str(key)[:32], known, n=1, cutoff=0.75) for key in list(value)[:32])
+    strange = [str(key)[:32] for key in list(value)[:32] if key not in GROUP_FIELDS and key not in ROLLOUT_FIELDS]
+    near = (get_close_matches(key, known, n=1, cutoff=0.75) for key in strange)
     return next((f" Did you mean {names[0]}?" for names in near if names), "")
 
 

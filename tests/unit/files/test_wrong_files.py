@@ -60,6 +60,7 @@ WRONG = [
     ("UTF-16", LINE.encode("utf-16"), FOREIGN),
     ("a pickle", pickle.dumps([GROUP] * MANY), FOREIGN),
     ("Latin-1", (LINE.replace('"g"', '"café"') + "\n").encode("latin-1") * MANY, "iconv -f LATIN1 -t UTF-8"),
+    ("a name of its own", of({"id": 1, "options": ["a"]}), "only id, options. docs/data.md"),
     ("nearly a name of the rollouts", of({"id": 1, "responzes": ["a"]}), "Did you mean responses?"),
     ("a zip archive", b"PK\x03\x04" + bytes(200), FOREIGN),
     ("bzip2", b"BZh91AY&SY" + bytes(50), FOREIGN),

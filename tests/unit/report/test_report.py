@@ -564,6 +564,8 @@ def test_report_of_rollouts_and_of_a_log(tmp_path, capsys, ran):
     assert main(["report", EXAMPLE, "--shadow", "ttrl,scrl", "-o", str(out)]) == 0
     assert "16 groups of 1 run; 16 to read one by one" in capsys.readouterr().err
     assert "--force" in ran(["report", EXAMPLE, "-o", str(out)], 2).err
+    said = ran(["report", EXAMPLE, "--shadow", "scrll", "-o", str(tmp_path / "b.html")], 2).err
+    assert said.startswith("dare-reward report: --shadow: unknown method. Did you mean scrl?")
     log = tmp_path / "log"
     log.mkdir()
     told = [line(s, run=name) for s in range(3) for name in ("one", "two")]
@@ -652,7 +654,7 @@ def test_a_file_without_entropies_gets_the_remedy_and_no_page(tmp_path, capsys, 
     whole = {"rollouts": [{"answer": "1", "mean_entropy": 0.1}, {"answer": "2", "mean_entropy": 0.2}]}
     source, out = tmp_path / "f.jsonl", tmp_path / "a.html"
     source.write_text(json.dumps(bare) + "\n" + json.dumps(bare))
-    assert main(["report", str(source), "-o", str(out)]) == 1
+    assert main(["report", str(source), "-o", str(out)]) == 2
     assert not out.exists()
     said = capsys.readouterr().err
     assert "2 of 2 groups not scored: " in said

@@ -30,19 +30,22 @@ def register_doctor(subparsers: Any) -> None:
         "--reward-url",
         default="http://127.0.0.1:8000",
         metavar="URL",
-        help="OpenRLHF's flag: the address of the reward service, with what follows it. DARE_TOKEN holds the token.",
+        help="OpenRLHF's flag: the address of the reward service, with what follows it (default: "
+        "http://127.0.0.1:8000). DARE_TOKEN holds the token.",
     )
     parser.add_argument(
         "--waiters",
         type=int,
         default=8192,
-        help="How many rollouts may wait for a reward at once, if the URL has group_size.",
+        help="How many rollouts may wait for a reward at once, if the URL has group_size (default: 8192).",
     )
     parser.add_argument("--timeout", type=float, default=5.0, help="Seconds to wait for the service (default: 5).")
     parser.add_argument(
         "--data", type=Path, nargs="+", default=[], metavar="FILE", help="Check the labels of these data sets too."
     )
-    parser.add_argument("--label-key", default="label", help="The key of their labels (--data.label_key).")
+    parser.add_argument(
+        "--label-key", default="label", help="The key of their labels, --data.label_key (default: label)."
+    )
     parser.set_defaults(run=doctor)
 
 

@@ -28,7 +28,7 @@ INSTRUCTION: Final = "\nPlease reason step by step, and put {what} within \\boxe
 # Where a set of your own keeps what a question needs, in lower case.
 OWN: Final[Mapping[str, Sequence[str]]] = {
     "question": ("prompt", *GROUP_NAMES["prompt"]),
-    "answer": ("label", "answer", *GROUP_NAMES["label"], "solution", "expected_answer"),
+    "answer": ("label", "answer", *GROUP_NAMES["label"], "solution"),
     "options": ("options", "choices"),
     "id": ("id", "unique_id", "question_id", "record id"),
     "own": ("kind", "accepted", "asked"),
