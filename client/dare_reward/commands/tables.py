@@ -12,7 +12,7 @@ from itertools import zip_longest
 from typing import Final
 
 from ..answers.classes import Labels, listed
-from ..errors import printable
+from ..errors import counted, printable
 from ..reply import GroupReply, Support
 
 COLUMNS = ("answer", "votes", "u", "p-hat", "kept", "p", "bonus", "reward")
