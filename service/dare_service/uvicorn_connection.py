@@ -46,8 +46,12 @@ class Exchange:
         self.gone = False
 
     def watch(self, ended: Callable[[], object] | None) -> None:
-        """Call `ended` when the client closes the connection; None: nobody wants to know any more."""
+        """Call `ended` when the client closes the connection; None: nobody wants to know any more.
+
+        uvicorn stops reading behind 64 KiB of a body until the application asks for more, and an end would be unread.
+        """
         self._ended = ended
+        self._cycle.flow.resume_reading()
 
     def end(self) -> None:
         """The client has closed it."""

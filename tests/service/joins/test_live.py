@@ -85,6 +85,22 @@ async def test_an_end_is_known_before_the_work_on_what_is_read_with_it(live, unt
     await until(lambda: join.waiting == 0)  # a reset is an end too
 
 
+async def test_an_end_is_known_behind_a_body_that_uvicorn_reads_in_parts(live, until):
+    """Its last part is more than 64 KiB: the service has all of it, and reads on."""
+    service = live()
+    join, free = service.state.openrlhf.join, threading.Event()
+    sent = request("/reward?group_size=2&run=r", body("x" * 100_000))
+    service.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    with socket.create_connection(service.listener.getsockname()) as cut:
+        cut.sendall(sent[:1000])
+        await until(lambda: service.state.admission.held > 0)
+        service.loop.call_soon_threadsafe(free.wait)
+        cut.sendall(sent[1000:])
+        free.set()
+        await until(lambda: join.waiting == 1)
+    await until(lambda: join.waiting == 0)
+
+
 async def unread(url: str, text: str) -> None:
     """A try whose reply arrives and is never read: the client's time is over in that moment."""
     address, _, path = url.removeprefix("http://").partition("/")
