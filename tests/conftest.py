@@ -1,5 +1,6 @@
 """Settings of all tests, and groups that carry every input, so that tests can run over all methods."""
 
+import gc
 import importlib.util
 import os
 import sys
@@ -21,6 +22,8 @@ from dare_reward.cli import main
 settings.register_profile("default", deadline=None)
 settings.load_profile("default")
 
+gc.disable()  # until all is collected, which stays: looking through it again and again finds no garbage
+
 # No test asks a foreign host: an HTTP client that reads all authorities of the world takes 24 ms to make, and the tests
 # and their processes make thousands of them.
 os.environ.setdefault("SSL_CERT_DIR", str(Path(__file__).parent))
@@ -36,8 +39,10 @@ LONG = (
     "unit/report/test_report.py", "unit/answers/test_extract_hostile.py", "trainer/test_openrlhf_group.py",
     "service/test_memory.py", "unit/test_methods.py", "service/test_deploy.py", "unit/test_client.py",
     "trainer/test_openrlhf_parity.py", "service/test_operations.py", "service/test_supervisor.py",
-    "service/joins/test_live.py", "unit/test_demo.py", "unit/test_docs.py", "unit/analysis/test_verdict.py",
-    "service/test_replies.py", "service/test_schemathesis.py", "unit/files/test_output.py",
+    "service/joins/test_live.py", "unit/answers/test_hostile.py", "service/test_schemathesis.py", "unit/test_docs.py",
+    "unit/test_wire.py", "service/test_replies.py", "trainer/test_measure.py", "unit/test_demo.py",
+    "unit/analysis/test_verdict.py", "service/joins/test_openrlhf_route.py", "unit/test_update.py",
+    "service/test_refusals.py", "unit/test_growth.py", "unit/files/test_output.py",
 )  # fmt: skip
 
 
@@ -45,6 +50,11 @@ def pytest_collection_modifyitems(items):
     here = Path(__file__).parent
     place = {here / name: number for number, name in enumerate(LONG)}
     items.sort(key=lambda item: place.get(item.path, len(LONG)))
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 def make_rollout(rng, answers=4, invalid=0.15, k=3):
