@@ -56,8 +56,8 @@ class WaitingClient(Protocol):
 
     gone: bool
 
-    def watch(self, ended: Callable[[], object]) -> None:
-        """Call `ended` in the turn in which it is read that the connection has ended."""
+    def watch(self, ended: Callable[[], object] | None) -> None:
+        """Call `ended`, if any, in the turn in which it is read that the connection has ended."""
 
 
 @dataclass(slots=True, eq=False)
@@ -156,7 +156,7 @@ class Join:
         self._stopped = True
         for group in list(self.open.values()):
             self._end(group, "stopped")
-            _fail(group, stopping())
+            self._fail(group, stopping())
 
     # --- a member's way ----------------------------------------------------------------------------------------------
 
@@ -202,6 +202,7 @@ class Join:
                 await asyncio.wait((reply,))
         finally:
             self.waiting -= 1
+            client.watch(None)
             leave()
         if reply.cancelled():
             raise Disconnected
@@ -269,7 +270,7 @@ class Join:
                 kept = {m.content: r for m, r in zip(members, replies, strict=True)}
                 self._keep(group.key, ClosedGroup(self.clock(), kept, middle, sum(map(len, replies)) + MEMBER))
         except Exception as error:  # noqa: BLE001  (it is the error of all who wait)
-            _fail(group, error)
+            self._fail(group, error)
         else:
             self._deliver(group, replies)
 
@@ -280,6 +281,11 @@ class Join:
                 self._miss(group.key, member.content)
             else:
                 member.reply.set_result(reply)
+
+    def _fail(self, group: JoiningGroup, error: Exception) -> None:
+        for member in group.members:
+            if member.reply is not None:
+                member.reply.set_exception(error)
 
     # --- time and memory ---------------------------------------------------------------------------------------------
 
@@ -302,9 +308,3 @@ class Join:
             if oldest.at + KEPT >= now and self.bytes + weight <= self.memory:
                 break
             self._keep(key, None)
-
-
-def _fail(group: JoiningGroup, error: Exception) -> None:
-    for member in group.members:
-        if member.reply is not None:
-            member.reply.set_exception(error)

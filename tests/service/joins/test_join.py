@@ -45,7 +45,10 @@ class Place:
         client = Told()
         if breaks is not None:
             asyncio.get_running_loop().call_later(breaks, client.end)
-        return await self.join.reply(key, size, text.encode(), text, weight=len(text), client=client)
+        try:
+            return await self.join.reply(key, size, text.encode(), text, weight=len(text), client=client)
+        finally:
+            assert client.ended is None, "a connection that is kept would hold the group"
 
     async def client(self, text, *, start=0.0, troubles=(), **given):
         """OpenRLHF's: five tries, a second after each failure; None after the last. Returns when it was served, too.
