@@ -134,7 +134,7 @@ def group_settings_table() -> Iterator[tuple[str, ...]]:
 
 
 def logs_table(route: Literal["url", "actor"]) -> Iterator[tuple[str, ...]]:
-    """The keys that OpenRLHF logs, by route: url or agent."""
+    """The keys that OpenRLHF logs, by route: url or actor."""
     from dare_reward.openrlhf import LOGS, keys_of  # noqa: PLC0415
 
     yield "key", "meaning"

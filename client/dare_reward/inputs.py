@@ -107,7 +107,9 @@ class Rollout(AnsweredRollout, total=False):
     """One rollout of a group. Which of these keys a method needs is in its entry (`dare_reward.methods()`)."""
 
     trained: Annotated[bool, Input("false: a vote only")]
-    path: Annotated[Text, Input("what tells its tokens from another rollout's; default: token_ids, then text")]
+    path: Annotated[
+        Text, Input("a name for its sequence of tokens, the same for equal ones; default: token_ids, then text")
+    ]
     correct: Annotated[Flag, Input("for diagnostics only", also="is_correct")]
     mean_entropy: Annotated[
         Number,
@@ -242,7 +244,7 @@ class Group(TypedDict, total=False):
     group_size: Annotated[
         Count,
         Input(
-            "rollouts that the group was to have: it is scored if more than half are there (flag partial); else all "
+            "rollouts that the group should have: it is scored if more than half are there (flag partial), else all "
             "its rewards are equal (flag neutral)",
             ge=1,
             le=MAX_TOKENS,
@@ -252,8 +254,10 @@ class Group(TypedDict, total=False):
     reference: Annotated[Text, Input("for methods that need a reference answer", seen=True)]
     prompt_weight: Annotated[Number, Input("weight of the prompt, for methods that take one", ge=0, le=1e6, seen=True)]
     entropy_source: Annotated[Source | None, Input("how entropies were made; default exact")]
-    entropy_mode: Annotated[Mode | None, Input("distribution that they are of")]
-    logprobs_mode: Annotated[LogprobsMode | None, Input("distribution that log-probabilities are of, in vLLM's words")]
+    entropy_mode: Annotated[Mode | None, Input("the distribution whose entropies these are")]
+    logprobs_mode: Annotated[
+        LogprobsMode | None, Input("the distribution that log-probabilities come from, in vLLM's words")
+    ]
     temperature: Annotated[Number, Input("temperature that the rollouts were sampled at", ge=0, le=1e3)]
     top_p: Annotated[Number, Input("top-p that they were sampled with", ge=0, le=1)]
     rollouts: Required[

@@ -264,7 +264,7 @@ NUMBERS: Final = (
     ),
     RunNumber(
         "trace_entropy",
-        "share of answered rollouts whose whole trace counted, for want of the tokens that `over` names",
+        "share of answered rollouts whose whole trace counted, because the tokens that `over` names were not found",
         _diagnostic("trace_entropy"), reply=True, openrlhf=True, better="down", tile="Whole trace counted",
         charts={"lost": ("whole trace", "quiet")},
     ),

@@ -26,7 +26,7 @@ def _settings(
     method: Annotated[str, Param("the estimator, a name of `dare-reward methods`")] = "dare",
     run: Annotated[
         str | None,
-        Param("name that no other job has: it tells runs apart in joins, which need it, and in logs", le=256),
+        Param("a name that no other job has: it tells runs apart in logs, and in joins, which need it", le=256),
     ] = None,
     step: Annotated[int | None, Param("step of the training, for logs", ge=0, lt=1 << 63)] = None,
     seed: Annotated[int | None, Param("for methods that draw", ge=0, lt=1 << 63)] = None,
@@ -36,7 +36,7 @@ def _settings(
     kind: Annotated[Kind, Param("how answers are compared")] = "math",
     options: Annotated[str | None, Param("kind=choice: the letters (ABCD) or their number")] = None,
     entropy_source: Annotated[Source, Param("how entropies were made")] = "exact",
-    entropy_mode: Annotated[Mode, Param("distribution that they are of")] = "unknown",
+    entropy_mode: Annotated[Mode, Param("the distribution whose entropies these are")] = "unknown",
     on_error: Annotated[
         OnError,
         Param(

@@ -180,7 +180,7 @@ def _last_steps(
         steps.add(group["meta"]["step"], name, (number_, group), labelled=labelled, rollouts=size)
     last = steps.groups()
     if left := len(placed) - len(last):
-        why = f"of a run count the last steps with {LABELS} labelled groups, and of each prompt its last group"
+        why = f"only the last group of each prompt counts, in the last steps that hold {LABELS} labelled groups"
         summary.move("dropped", why, left)
         tell(f"{left:,} groups left out: {why}")
     return last

@@ -165,7 +165,7 @@ class Reader:
         if notes.ignored:
             names = [f"{name} ({count})" for name, count in notes.ignored.most_common(8)]
             more = f" and {len(notes.ignored) - 8} more" if len(notes.ignored) > 8 else ""
-            tell(f"ignored {', '.join(names)}{more}, which nothing here reads")
+            tell(f"ignored {', '.join(names)}{more}: docs/data.md lists the names that are read")
         if self._resumed:
             tell(f"{counted(self._resumed, 'prompt')} came again at a step, as after a restart: each time is a group")
         if notes.unlabelled:

@@ -44,7 +44,8 @@ def named(record: Mapping[str, Any], *, group: bool) -> tuple[dict[str, Any], di
             other = next((n for n in names if record.get(n) is not None), None)
             if other is not None:
                 out[ours], used[other] = record[other], ours
-    return out, used, [name for name in record if name not in fields and name not in used]
+    unknown = [name for name, value in record.items() if name not in fields and name not in used and value is not None]
+    return out, used, unknown
 
 
 JSON = Mapping[str, Any]

@@ -258,16 +258,19 @@ LOGS: Final[Mapping[str, LogKey]] = MappingProxyType(
             "time from this rollout's first arrival to the closing of its group", only="url", late=0.0
         ),
         "reward_fallback": LogKey(
-            "1: computed in the actor, for want of the service; 2: not computed, all rewards are equal", only="actor"
+            "1: computed in the actor, because the service was away; 2: not computed, all rewards are equal",
+            only="actor",
         ),
         "no_span": LogKey(
-            "1: train_on=reasoning, and the tokens of this rollout's answer could not be told: all of them train",
+            "1: train_on=reasoning, and the tokens of this rollout's answer were not found: all its tokens train",
             only="actor",
             late=0.0,
         ),
         "votes_saved": LogKey("adaptive: votes that were not asked for, because the group was settled", only="actor"),
         "settle_risk": LogKey("adaptive: probability that the label differs from that of all votes", only="actor"),
-        "reward_wait_ms": LogKey("from the end of the group's last generation to its rewards", only="actor"),
+        "reward_wait_ms": LogKey(
+            "milliseconds from the end of the group's last generation to its rewards", only="actor"
+        ),
     }
 )
 

@@ -138,7 +138,7 @@ def test_of_a_run_the_last_steps_count_and_each_prompt_once(tmp_path, capsys, ra
     shown = ran(["calibrate", str(log), "--json"], 0)
     found = json.loads(shown.out)
     assert (found["calibration"]["prompts"], found["calibration"]["exponent"] < 0) == (40, True)
-    assert "80 groups left out: of a run count the last steps with 32 labelled groups" in shown.err
+    assert "80 groups left out: only the last group of each prompt counts, in the last steps that hold 32" in shown.err
     few = run_of(tmp_path / "few.jsonl", [0.3] * 5, prompts=10)
     assert main(["calibrate", str(few), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["calibration"]["prompts"] == 10, "four steps, and ten prompts in them"

@@ -230,7 +230,16 @@ def test_what_a_request_says_beside_its_groups_is_told_and_its_step_kept(tmp_pat
     file.write_text(json.dumps({"method": "ttrl", "params": {}, "run": "a", "step": 3, "groups": groups}))
     assert [g["meta"] for _, g in Reader(str(file))] == [{"run": "a", "step": 3}, {"step": 9}, {"step": 8}]
     told = ran(["score", str(file), "-m", "empo"], 0).err
-    assert "ignored method of the request (1), params of the request (1), which nothing here reads" in told
+    assert "ignored method of the request (1), params of the request (1): docs/data.md lists the names" in told
+
+
+def test_a_name_without_a_value_is_not_ignored(tmp_path):
+    rows = [{"uid": "a", "response": r"\boxed{1}", "is_correct": mark, "model": mark} for mark in (None, True)]
+    told = []
+    reader = reader_of(tmp_path, *rows)
+    assert len(list(reader)) == 1
+    reader.say(told.append)
+    assert [said.partition(":")[0] for said in told if said.startswith("ignored")] == ["ignored model (1)"]
 
 
 def test_openai_replies_with_several_choices(tmp_path):
