@@ -224,7 +224,7 @@ class Groups:
             new_A[self.answer_R[where_R]],
             self.support_P[where_P],
             tuple(compress(self.text_A, where_A)),
-            {name: _rows(column, where_R) for name, column in self.columns.items()},
+            {name: rows_of(column, np.flatnonzero(where_R)) for name, column in self.columns.items()},
             None if self.trained_R is None else self.trained_R[where_R],
             {
                 name: View(view.pooled.take(where_P), view.own_R[where_P[view.pooled.group_R]])
@@ -237,7 +237,10 @@ class Groups:
         return replace(self, columns={**self.columns, name: column})
 
 
-def _rows(column: NDArray[Any] | Ragged, where_R: Bools) -> NDArray[Any] | Ragged:
+def rows_of(column: NDArray[Any] | Ragged, order_R: Ints) -> NDArray[Any] | Ragged:
+    """A column of some of the rollouts, in this order."""
     if not isinstance(column, Ragged):
-        return column[where_R]
-    return Ragged(column.values[np.repeat(where_R, column.lengths)], column.lengths[where_R])
+        return column[order_R]
+    lengths = column.lengths[order_R]
+    begin = offsets(column.lengths)[:-1][order_R] - offsets(lengths)[:-1]
+    return Ragged(column.values[np.repeat(begin, lengths) + np.arange(int(lengths.sum()))], lengths)

@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..groups import Groups, Ragged
+from ..groups import Groups, rows_of
 from ..segments import Bools, Floats, Ints, offsets
 from .truth import right_answers
 
@@ -103,18 +102,10 @@ def dealt(groups: Groups, prompts_P: Bools, size: int, rng: np.random.Generator 
             answer_R,
             np.bincount(piece_A, minlength=len(prompt_G)).astype(np.int64),
             tuple(groups.text_A[a] for a in old_A.tolist()),
-            {name: _taken(column, order_R) for name, column in groups.columns.items()},
+            {name: rows_of(column, order_R) for name, column in groups.columns.items()},
             None if groups.trained_R is None else groups.trained_R[order_R],
             columns_P={name: column[prompt_G] for name, column in groups.columns_P.items()},
         ),
         prompt_G,
         old_A,
     )
-
-
-def _taken(column: NDArray[np.float64] | Ragged, order_R: Ints) -> NDArray[np.float64] | Ragged:
-    if not isinstance(column, Ragged):
-        return column[order_R]
-    lengths = column.lengths[order_R]
-    begin = offsets(column.lengths)[:-1][order_R] - offsets(lengths)[:-1]
-    return Ragged(column.values[np.repeat(begin, lengths) + np.arange(int(lengths.sum()))], lengths)

@@ -124,11 +124,6 @@ class Session:
             self.labels[group_id] = found
         return votes
 
-    @property
-    def open(self) -> list[LabelQuestion]:
-        """Those without a decision."""
-        return [q for q in self.questions if q.group_id not in self.labels]
-
     def summary(self) -> str:
         """`20 of 32 prompts: 17 right answers, 1 without one, 2 undecided`."""
         own = Counter(self.labels[q.group_id].decision for q in self.questions if q.group_id in self.labels)

@@ -19,7 +19,7 @@ from ..answers.classes import Labels
 from ..answers.labels import content_of_label
 from ..answers.rollouts import written
 from ..errors import RequestError
-from ..inputs import ACCEPTED, FIELDS, MAX_ENTROPY, MAX_SURPRISAL, Group
+from ..inputs import ACCEPTED, FIELDS, MAX_ENTROPY, Group
 from ..membership import Member, gather
 from ..openrlhf import AnswerRules, Label
 from ..scoring.request import LIMITS
@@ -34,12 +34,6 @@ NUMBERS: Final[Mapping[str, tuple[float, float]]] = {
     "token_self_certainty": (-ROUNDING, MAX_ENTROPY),
     "token_logprobs": (-MAX_ENTROPY, ROUNDING),
     "topk_logprobs": (-np.inf, ROUNDING),
-}
-CLIPPED: Final[Mapping[str, tuple[float, float | None]]] = {
-    "token_entropies": (0.0, None),
-    "token_self_certainty": (0.0, None),
-    "token_logprobs": (-MAX_SURPRISAL, 0.0),
-    "topk_logprobs": (-MAX_SURPRISAL, 0.0),
 }
 PLACES: Final = ("answer_tokens", "step_ends", "token_offsets")  # they move where tokens before them are left out
 READ: Final = frozenset({*NUMBERS, *PLACES, "logprobs", "token_mask", "token_ids"})
@@ -324,7 +318,11 @@ def _with_numbers(
             say_once("tokens without a number (NaN, None, -inf, -9999, or out of its range) are masked")
         if (good & own).any():
             kept[name], numbered = column, numbered & good
-    kept = {name: np.clip(column[numbered], *CLIPPED[name]) for name, column in kept.items() if numbered.any()}
+    kept = {
+        name: np.clip(column[numbered], FIELDS[name].ge, FIELDS[name].le)
+        for name, column in kept.items()
+        if numbered.any()
+    }
     return kept, numbered
 
 

@@ -65,7 +65,7 @@ def test_the_label_page_asks_them_and_keeps_them_beside_the_labels(output, asked
     row = json.loads((tmp_path / "batch_output.labels.jsonl").read_text())
     assert row["prompt"] == "Be brief.\nWhat is 3 + 5?"
     assert main(["label", output, "--port", "0"]) == 0, "without the prompts the labels go on"
-    assert [q.group_id for q in pages[0].open] == [q.group_id for q in pages[1].open]
+    assert pages[0].labels.keys() == pages[1].labels.keys() == {"request-1"}
 
 
 def test_report_and_explain_show_them_and_score_as_without(output, asked, tmp_path, capsys):
