@@ -50,8 +50,10 @@ def service(monkeypatch):
             ),
         )
     common._client.cache_clear()
+    common._async_client.cache_clear()
     report._seen.clear()
     slime._parsed.cache_clear()
     easyr1._scorer.cache_clear()
     yield state
     common._client.cache_clear()
+    common._async_client.cache_clear()

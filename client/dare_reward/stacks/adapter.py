@@ -7,7 +7,6 @@ Everything that configures an adapter fits into one URL, because some stacks han
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -16,7 +15,6 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 from urllib.parse import parse_qsl, urlunsplit
-from weakref import WeakKeyDictionary
 
 from .._outgoing import split_address
 from ..answers import Kind
@@ -56,7 +54,7 @@ EQUAL: Final = (None, "zero_variance", "all_invalid")  # to carry on, or to have
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """Where and how to score: picklable, hashable; a connection belongs to a process (and an event loop), not to it.
+    """Where and how to score: picklable, hashable; a connection belongs to a process and an event loop, not to it.
 
     The settings are those of `dare_reward.options.ADAPTER`.
 
@@ -113,7 +111,7 @@ class Scorer:
     def score(self, groups: Sequence[Group], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
         """Rewards for each group, in order, and the reply that they come from; no reply, if the service is away."""
         try:
-            reply = _client(self, os.getpid()).reward(self._sent(groups), step=step, **self._asked(groups))
+            reply = _client(self).reward(self._sent(groups), step=step, **self._asked(groups))
         except UnavailableError as error:
             return self._without(groups, error), None
         return self._with(groups, reply), reply
@@ -284,22 +282,17 @@ def from_environment(stack: str, **defaults: Any) -> Scorer:
 
 
 @cache
-def _client(scorer: Scorer, pid: int) -> Client:
+def _client(scorer: Scorer) -> Client:
     from ..client import Client
 
     return Client(scorer.url, **dict(scorer.client))
 
 
-_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Scorer, AsyncClient]] = WeakKeyDictionary()
-
-
+@cache
 def _async_client(scorer: Scorer) -> AsyncClient:
     from ..client import AsyncClient
 
-    clients = _loops.setdefault(asyncio.get_running_loop(), {})
-    if scorer not in clients:
-        clients[scorer] = AsyncClient(scorer.url, **dict(scorer.client))
-    return clients[scorer]
+    return AsyncClient(scorer.url, **dict(scorer.client))
 
 
 # --- groups ----------------------------------------------------------------------------------------------------------
