@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import webbrowser
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dare_reward.analysis.shown import Shown
+from dare_reward.answers.rollouts import Readings
 from dare_reward.errors import RequestError
 from dare_reward.files.labels import LabelFile
 from dare_reward.files.output import check_free
@@ -131,7 +132,7 @@ def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], Rea
         try:
             if isinstance(group, RequestError):
                 raise group
-            prepare([{**group, "group_id": "0"}], limits=UNLIMITED)
+            prepare([{**group, "group_id": "0"}], limits=UNLIMITED, readings=reader.readings)
         except RequestError as error:
             summary.refuse(number, group, error)
             continue
@@ -146,24 +147,27 @@ def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], Rea
         warn(f"{labelled} groups left out: they have labels")
     if again:
         warn(f"{again} groups left out: an earlier one has their group_id")
+    places = _drawn if arguments.use == "random" else _ranked
     every = list(groups.values())
-    prepared = prepare([{**g, "group_id": str(i)} for i, g in enumerate(every)], limits=UNLIMITED) if every else None
-    places = ranked(prepared.groups, use=arguments.use, budget=arguments.budget) if prepared else []
-    if not places:
+    if not (chosen := places(every, reader.readings)[: arguments.budget]):
         needs = "is worth a label: each needs two different answers"
         why = "without a label is left" if arguments.use == "random" else needs
         nothing = f"no prompt {why}" if every or labelled else "no groups"
         raise RequestError(f"{arguments.file}: {nothing}", code="empty")
-    return [every[at] for at in places], summary
+    return [every[at] for at in chosen], summary
 
 
-def ranked(groups: Groups, *, use: str, budget: int) -> list[int]:
-    """Indices of at most `budget` groups: in one fixed random order, or for `reward` the best first."""
-    if use == "random":
-        order: list[int] = np.random.default_rng(0).permutation(len(groups.support_P)).tolist()
-        return order[:budget]
-    worth_P = contested(groups)
-    ranks: list[int] = np.argsort(-worth_P, kind="stable")[: min(budget, int((worth_P > 0).sum()))].tolist()
+def _drawn(every: Sequence[Mapping[str, Any]], _: Readings) -> list[int]:
+    """All in one fixed random order."""
+    order: list[int] = np.random.default_rng(0).permutation(len(every)).tolist()
+    return order
+
+
+def _ranked(every: Sequence[Mapping[str, Any]], readings: Readings) -> list[int]:
+    """Those whose label can turn a reward, the best first."""
+    numbered = [{**group, "group_id": str(i)} for i, group in enumerate(every)]
+    worth_P = contested(prepare(numbered, limits=UNLIMITED, readings=readings).groups) if numbered else np.zeros(0)
+    ranks: list[int] = np.argsort(-worth_P, kind="stable")[: int((worth_P > 0).sum())].tolist()
     return ranks
 
 
