@@ -101,13 +101,7 @@ def _parsed(spec: Spec, text: str) -> Any:
 
 def add_seed(parser: argparse.ArgumentParser, words: str) -> None:
     """`--seed` of NumPy's generators, which take no negative one."""
-    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help=f"{words} (default: 0).")
-
-
-def _seed(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text} is not a valid seed: give a whole number, 0 or greater")
-    return int(text)
+    add_flags(parser, [Spec(words, ge=0, name="seed", type=int, default=0)])
 
 
 def listing(commands: Mapping[str, str]) -> str:

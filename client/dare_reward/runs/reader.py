@@ -215,12 +215,11 @@ class Follower:
     def _sizes(self) -> Mapping[Path, tuple[float, int]]:
         """When each segment was written, and how large it is."""
         out = {}
-        with suppress(OSError):
-            for file in self.folder.rglob("*.jsonl.gz"):
-                if SEGMENT.fullmatch(file.name):
-                    with suppress(OSError):
-                        stat = file.stat()
-                        out[file] = stat.st_mtime, stat.st_size
+        with suppress(OSError, RequestError):  # there is none
+            for file in segments(self.folder):
+                with suppress(OSError):
+                    stat = file.stat()
+                    out[file] = stat.st_mtime, stat.st_size
         return out
 
     def _skip(self, sizes: Mapping[Path, tuple[float, int]]) -> None:
