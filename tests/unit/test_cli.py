@@ -119,8 +119,9 @@ def test_duplicate_ids_within_a_batch_do_not_cost_the_lines(tmp_path, ran):
     ],
 )
 def test_wrong_use_is_2_and_names_what_is_wrong_in_one_line(tmp_path, ran, command, names):
-    (line,) = ran(command.replace("FILE", write(tmp_path, GOOD)).split(), 2).err.splitlines()
+    line, *more = ran(command.replace("FILE", write(tmp_path, GOOD)).split(), 2).err.splitlines()
     assert names in line
+    assert more in ([], [f"Try: dare-reward {command.split()[0]} --help"])
 
 
 def test_a_service_that_is_away_is_2(tmp_path, ran, monkeypatch):

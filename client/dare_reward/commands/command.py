@@ -78,7 +78,7 @@ def add_command(
     return made
 
 
-def add_flags(parser: argparse.ArgumentParser, specs: Iterable[Spec]) -> None:
+def add_flags(parser: Any, specs: Iterable[Spec]) -> None:
     """A flag for each parameter: its sentence, its values, its default."""
     for spec in specs:
         flag, usual = f"--{spec.name.replace('_', '-')}", spec.default
@@ -99,9 +99,14 @@ def _parsed(spec: Spec, text: str) -> Any:
         raise argparse.ArgumentTypeError(error.message) from None
 
 
+def add_count(parser: Any, name: str, words: str, default: int, *, least: int = 1) -> None:
+    """A flag for a whole number of at least so many."""
+    add_flags(parser, [Spec(words, ge=least, name=name, type=int, default=default)])
+
+
 def add_seed(parser: argparse.ArgumentParser, words: str) -> None:
     """`--seed` of NumPy's generators, which take no negative one."""
-    add_flags(parser, [Spec(words, ge=0, name="seed", type=int, default=0)])
+    add_count(parser, "seed", words, 0, least=0)
 
 
 def listing(commands: Mapping[str, str]) -> str:

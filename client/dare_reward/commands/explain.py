@@ -41,7 +41,7 @@ from dare_reward.reply import GroupReply
 from dare_reward.runs.log import finite
 from dare_reward.scoring.score import ScoredGroups, score
 
-from .command import add_command
+from .command import add_command, add_count
 from .score import in_process, score_all
 from .shared_arguments import add_file, add_method, chosen_params, read_groups, read_labels, warn
 from .summary import ReadSummary
@@ -152,13 +152,7 @@ def register(subparsers: Any) -> None:
     add_file(parser, "Groups of rollouts")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--group", metavar="ID", help="Explain this group (line-N for one without an id).")
-    what.add_argument(
-        "--suspicious",
-        type=int,
-        default=5,
-        metavar="N",
-        help="Show the N groups that are most worth a look (default: 5, without --group).",
-    )
+    add_count(what, "suspicious", "Without --group, show so many groups that are most worth a look", 5)
     add_method(parser)
     parser.add_argument("--json", action="store_true", help="Write one JSON object instead of tables.")
     add_wide(parser)
@@ -167,8 +161,6 @@ def register(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     params = chosen_params(arguments)[arguments.method]
-    if arguments.suspicious < 1:
-        raise RequestError("--suspicious must be at least 1", code="parameter")
     reader = read_groups(arguments, read_labels(arguments))
     if arguments.group is None:
         return _suspicious(arguments, params, reader)

@@ -23,13 +23,12 @@ from dare_reward.groups import Groups
 from dare_reward.scoring.request import UNLIMITED, prepare
 from dare_reward.segments import Floats, positions
 
-from .command import add_command
+from .command import add_command, add_count
 from .label_page import LabelServer, Session, question_of
 from .labelled import shown_verdict
 from .shared_arguments import add_file, read_groups, warn, watched
 from .summary import ReadSummary
 
-BUDGET = 32
 NOTES = """Every decision is saved at once; run the command again to go on. It draws prompts at random, the same ones
 each time. --for reward ranks them by the second answer's share of the votes, where the two leading answers hold half of
 them: train on these labels (docs/advantages.md). The ranking reads answers, and no labels."""
@@ -52,7 +51,7 @@ def register(subparsers: Any) -> None:
         "Rollouts",
         labels="Write labels to this file, or go on with it (default: rollouts.labels.jsonl beside rollouts.jsonl).",
     )
-    parser.add_argument("--budget", type=int, default=BUDGET, help=f"How many prompts (default: {BUDGET}).")
+    add_count(parser, "budget", "How many prompts", 32)
     parser.add_argument(
         "--for",
         dest="use",
@@ -72,8 +71,6 @@ def register(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Rank, then list or ask."""
-    if arguments.budget < 1:
-        raise RequestError("--budget must be at least 1", code="budget")
     chosen, summary = _chosen(arguments)
     if not arguments.list and arguments.port is None and not sys.stdout.isatty():
         arguments.list = True

@@ -25,7 +25,7 @@ from dare_reward.analysis.bootstrap import Interval, mean_interval
 from dare_reward.analysis.learnt import visit
 from dare_reward.analysis.verdict import judge
 from dare_reward.commands.calibrate import accuracy, of_k, report
-from dare_reward.commands.command import add_command, add_flags, add_seed
+from dare_reward.commands.command import add_command, add_count, add_flags, add_seed
 from dare_reward.commands.labelled import Labelled, read_labelled, refuse_repeats
 from dare_reward.commands.tables import PAPER
 from dare_reward.errors import ConfigError, RequestError, counted
@@ -71,7 +71,7 @@ def register(subparsers: Any) -> None:
         f"(what the model is sent), id. Or BENCHMARK=FILE with one of {', '.join(benchmarks())}.",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl", help="The file of the rollouts.")
-    parser.add_argument("--prompts", type=int, default=50, help="Prompts to draw at random (default: 50).")
+    add_count(parser, "prompts", "Prompts to draw at random", 50)
     add_flags(parser, FLAGS)
     words = "Sample each prompt once more, greedily, and say whether the vote is right more often."
     parser.add_argument("--greedy", action="store_true", help=words)
@@ -83,15 +83,12 @@ def register(subparsers: Any) -> None:
     parser.add_argument(
         "--url", help="Ask this OpenAI-compatible endpoint, such as http://HOST:PORT/v1, and no vLLM here."
     )
-    parser.add_argument("--concurrency", type=int, default=32, help="Requests in flight to --url (default: 32).")
+    add_count(parser, "concurrency", "Requests in flight to --url", 32)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """`--help` says what the exit codes mean."""
-    for flag in ("prompts", "concurrency"):
-        if getattr(arguments, flag) < 1:
-            raise RequestError(f"--{flag} must be at least 1", code="parameter")
     name, problems = _loaded(arguments.data)
     flags = {spec.name: getattr(arguments, spec.name) for spec in FLAGS}
     plan = MeasurePlan(
