@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from dare_reward.analysis.bootstrap import Interval, mean_interval
-from dare_reward.analysis.calibrate import Calibration
+from dare_reward.analysis.calibrate import DEFAULTS, Calibration
 from dare_reward.analysis.certainty import ENTROPY
 from dare_reward.analysis.group_size import BySize, Labeller, by_size
 from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval, powers
 from dare_reward.analysis.shown import percent
 from dare_reward.analysis.truth import known_groups
 from dare_reward.analysis.verdict import RIGHT, Verdict
+from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.commands.tables import (
     PAPER,
     Screen,
@@ -37,8 +38,8 @@ from dare_reward.runs.log import finite
 from dare_reward.scoring.score import pseudo_label
 
 from .command import add_command, add_seed
-from .labelled import Labelled, interval, judged, read_labelled, refuse_repeats
-from .shared_arguments import add_file, add_param, bar, own_params, read_groups, read_labels
+from .labelled import Labelled, interval, judged, judged_by, read_labelled, refuse_repeats
+from .shared_arguments import add_file, add_param, bar, parsed_params, read_groups, read_labels
 
 UNMEASURED = (
     "no labelled prompt can be scored: each rollout with an answer needs mean_entropy or token_entropies. Estimate "
@@ -48,7 +49,6 @@ UNMEASURED = (
 UNKNOWN = (
     "no group says of every rollout whether it is right. Add a `label` to each group, or `correct` to each rollout"
 )
-WEIGHT = ("eps", "eps_scale", "u_floor")
 NOTES = """Your labels decide the line that you train with. During training no reward sees them. Label prompts of the
 kind that you will train on, and sample their rollouts from the model that you will train. Calibrate again when the
 model has changed: a run log is a file like any other."""
@@ -78,12 +78,14 @@ def register(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """`--help` says what the exit codes mean."""
-    weight, reading = own_params(arguments.param, [s for s in find(ENTROPY.method).specs if s.name in WEIGHT])
+    own = [s for s in find(ENTROPY.method).specs if s.name in DEFAULTS]
+    options = judged_by(parsed_params(arguments.param, [*own, *ANSWER_SPECS]))
+    reading = options["reading"]
     chosen = _label_makers(arguments.methods)
     data = read_labelled(read_groups(arguments, read_labels(arguments), beside=True), reading=reading)
     methods = _by_method(data, chosen, reading)
     refuse_repeats(data)
-    found = judged(data, arguments, seed=arguments.seed, reading=reading, **weight)
+    found = judged(data, arguments, seed=arguments.seed, **options)
     if not found.calibration.prompts:
         if methods is not None and not arguments.json:
             print(by_rollouts(methods, screen_of(arguments)))

@@ -160,7 +160,7 @@ def register(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    params = chosen_params(arguments)[arguments.method]
+    params = chosen_params(arguments)
     reader = read_groups(arguments, read_labels(arguments))
     if arguments.group is None:
         return _suspicious(arguments, params, reader)

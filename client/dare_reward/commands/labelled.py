@@ -13,14 +13,14 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from dare_reward.analysis.calibrate import Options
+from dare_reward.analysis.calibrate import DEFAULTS, Options
 from dare_reward.analysis.learnt import Learnt, learnt, visit
 from dare_reward.analysis.shown import Shown
 from dare_reward.analysis.truth import LABELS, known_groups
 from dare_reward.analysis.verdict import Verdict, judge
 from dare_reward.answers.classes import listed
 from dare_reward.answers.labels import read_label
-from dare_reward.answers.rollouts import Readings
+from dare_reward.answers.rollouts import ANSWER_SPECS, Readings
 from dare_reward.errors import RequestError
 from dare_reward.files.entropy_estimates import OTHER, OTHERS
 from dare_reward.files.reader import Reader
@@ -122,6 +122,12 @@ def judged(data: Labelled, arguments: argparse.Namespace, **options: Unpack[Opti
     name = OTHERS[arguments.entropy]
     note = f"With --entropy {name} the verdict is another: {than.headline} ({than.line})."
     return replace(found, warnings=(*found.warnings, note))
+
+
+def judged_by(params: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a method's parameters the labels are judged by: those of the weight, and of reading answers."""
+    reading = {s.name: params[s.name] for s in ANSWER_SPECS if s.name in params}
+    return {"reading": reading, **{name: params[name] for name in DEFAULTS if name in params}}
 
 
 def shown_verdict(arguments: argparse.Namespace, reader: Reader, **options: Unpack[Options]) -> Shown:

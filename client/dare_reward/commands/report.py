@@ -12,7 +12,7 @@ from typing import Any
 
 from dare_reward._version import __version__
 from dare_reward.analysis.shown import Shown
-from dare_reward.answers.rollouts import ANSWER_SPECS, Unanswered
+from dare_reward.answers.rollouts import Unanswered
 from dare_reward.errors import DareError, RequestError, counted
 from dare_reward.files.content import open_records
 from dare_reward.files.output import text_file
@@ -29,9 +29,8 @@ from dare_reward.runs.line import ASKED, fault, line
 from dare_reward.runs.reader import is_segment
 from dare_reward.scoring.request import UNLIMITED
 
-from .calibrate import WEIGHT
 from .command import add_command
-from .labelled import evaluated, shown_verdict
+from .labelled import evaluated, judged_by, shown_verdict
 from .score import in_process, score_all
 from .shared_arguments import (
     add_file,
@@ -169,7 +168,7 @@ class _Notes:
 
 def _scored(arguments: argparse.Namespace, ledger: Ledger, reader: Reader) -> Iterator[Mapping[str, Any]]:
     """The lines of a file whose groups are scored here."""
-    params: Mapping[str, Any] = chosen_params(arguments)[arguments.method]
+    params: Mapping[str, Any] = chosen_params(arguments)
     named = OPTIONS["shadow"].parse(arguments.shadow)
     shadow = named if arguments.method == VOTE or VOTE in named else (VOTE, *named)
     how: dict[str, Any] = {"shadow": shadow, "limits": UNLIMITED, "readings": reader.readings}
@@ -194,10 +193,7 @@ def _calibration(arguments: argparse.Namespace, book: RunBook, reader: Reader) -
     run, *others = book.runs.values()
     if others or not run.one_set or "pass@1" not in run.steps.totals():
         return None
-    params = chosen_params(arguments)[arguments.method]
-    weight = {name: params[name] for name in WEIGHT if name in params}
-    reading = {s.name: params[s.name] for s in ANSWER_SPECS if s.name in params}
-    return shown_verdict(arguments, reader, reading=reading, **weight)
+    return shown_verdict(arguments, reader, **judged_by(chosen_params(arguments)))
 
 
 # --- run logs: of a folder, of one of its files, or under another name ----------------------------------------------

@@ -73,7 +73,7 @@ def register(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    params = chosen_params(arguments)[arguments.method]
+    params = chosen_params(arguments)
     warn(*misspelt_variables(["DARE_URL", "DARE_TOKEN"], os.environ))
     check_out(arguments)
     screen = screen_of(arguments)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.errors import RequestError, printable, unknown_name
 from dare_reward.files.content import line_count
 from dare_reward.files.entropy_estimates import estimate_of
@@ -51,43 +50,25 @@ class _Line(argparse.Action):
         namespace.param = [*namespace.param, *(f"{k}={v}" for k, v in params.items())]
 
 
-def chosen_params(arguments: argparse.Namespace, *, methods: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
-    """The `--param` values for each method, typed and checked by its own declarations.
-
-    With several methods a parameter goes to those that have it; one that none has is an error.
-    """
-    names = list(methods) or [arguments.method]
-    known = {m: {s.name: s for s in specs(find(m))} for m in names}
-    params: dict[str, dict[str, Any]] = {m: {} for m in names}
-    for name, value in _pairs(arguments.param, [n for m in names for n in known[m]]):
-        for m in names:
-            if name in known[m]:
-                params[m][name] = known[m][name].parse(value)
-    for m in names:
-        settle(m, params[m])
+def chosen_params(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The `--param` values of the command's method."""
+    params = parsed_params(arguments.param, specs(find(arguments.method)))
+    settle(arguments.method, params)
     return params
 
 
-def own_params(texts: Sequence[str], known: Iterable[Spec]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """`--param` values of a command without a method: those of `known`, and those that say how answers are read."""
-    by_name = {s.name: s for s in known}
-    reading = {s.name: s for s in ANSWER_SPECS}
-    values = {n: ({**reading, **by_name})[n].parse(v) for n, v in _pairs(texts, [*by_name, *reading])}
-    return {n: v for n, v in values.items() if n in by_name}, {n: v for n, v in values.items() if n not in by_name}
-
-
-def _pairs(texts: Sequence[str], known: Iterable[str]) -> list[tuple[str, str]]:
-    known = dict.fromkeys(known)
-    out = []
+def parsed_params(texts: Sequence[str], known: Iterable[Spec]) -> dict[str, Any]:
+    """`--param` values, typed and checked by their declarations. RequestError for a name that is none of `known`."""
+    by_name, values = {s.name: s for s in known}, {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
             raise RequestError(f"--param {name[:64]}: write it as NAME=VALUE", code="parameter")
-        if name not in known:
-            message = unknown_name("parameter", name, known, listed=True)
+        if name not in by_name:
+            message = unknown_name("parameter", name, by_name, listed=True)
             raise RequestError(f"--param: {message}", code="unknown_parameter")
-        out.append((name, value))
-    return out
+        values[name] = by_name[name].parse(value)
+    return values
 
 
 def add_file(

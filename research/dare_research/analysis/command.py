@@ -22,14 +22,14 @@ from dare_reward.commands.labelled import interval, read_labelled
 from dare_reward.commands.shared_arguments import (
     add_file,
     add_param,
-    chosen_params,
+    parsed_params,
     read_groups,
     read_labels,
     warn,
 )
 from dare_reward.commands.tables import Screen, add_wide, number, screen_of, table, wrapped
 from dare_reward.groups import Groups
-from dare_reward.methods import find
+from dare_reward.methods import find, specs
 from dare_reward.runs.log import finite
 from dare_reward.segments import Bools, Floats
 
@@ -78,7 +78,13 @@ def register(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """`--help` says what the exit codes mean."""
-    params = chosen_params(arguments, methods=list(dict.fromkeys(arguments.method or METHODS)))
+    known = {m: {s.name: s for s in specs(find(m))} for m in dict.fromkeys(arguments.method or METHODS)}
+    parsed_params(arguments.param, [s for own in known.values() for s in own.values()])
+    # A parameter goes to the methods that have it.
+    params = {
+        m: parsed_params([t for t in arguments.param if t.partition("=")[0] in own], own.values())
+        for m, own in known.items()
+    }
     reading = {k: v for own in params.values() for k, v in own.items() if k in READ}
     data = read_labelled(read_groups(arguments, read_labels(arguments)), reading=reading)
     numbers = summarise(
