@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
 
 from dare_reward.errors import RequestError
 
@@ -19,6 +20,7 @@ from .markup import without_html
 from .tables import listed
 
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_CAPITALS = frozenset(ALPHABET)
 DEFAULT = tuple(ALPHABET[:10])  # MMLU-Pro has ten options, the most of the sets in common use
 
 # A choice with its option's text is short; past this nothing is read, so cost and memory stay bounded.
@@ -61,9 +63,10 @@ def option_letters(options: Sequence[str] | int | None) -> tuple[str, ...]:
             raise RequestError("options must be a count from 1 to 26", loc=("options",), code="options")
         return tuple(ALPHABET[:options])
     letters = tuple(options)
-    if not letters or len(set(map(repr, letters))) < len(letters) or not all(_is_letter(x) for x in letters):
-        raise RequestError("options must be different capital letters A-Z", loc=("options",), code="options")
-    return letters
+    with suppress(TypeError):  # what has no hash is no letter
+        if letters and len(_CAPITALS.intersection(letters)) == len(letters):
+            return letters
+    raise RequestError("options must be different capital letters A-Z", loc=("options",), code="options")
 
 
 def choice_letter(raw: str, options: Sequence[str] | None = None) -> str | None:
@@ -94,10 +97,6 @@ def plain(raw: str) -> str:
     """`raw` without LaTeX and Markdown dress, full-width forms folded."""
     text = without_html(raw if raw.isascii() else unicodedata.normalize("NFKC", raw))
     return _MARKUP.sub("", _SPACE.sub(" ", text)).strip()
-
-
-def _is_letter(value: object) -> bool:
-    return isinstance(value, str) and len(value) == 1 and value in ALPHABET
 
 
 def _names_another(rest: str, letter: str, letters: Sequence[str]) -> bool:

@@ -144,6 +144,8 @@ def _place(value: int, code: str) -> int:
 
 def spoken_number(lower: str) -> Fraction | None:
     """The value of `twenty-one`, `fünfundzwanzig`, `two thirds`, `half`; None where a word is no number."""
+    if lower[:1].isdigit():
+        return None
     said = lower.replace("-", " ").split()
     if said[:1] == ["a"] and said[1:2] and said[1] in _words("en"):
         said[0] = "one"

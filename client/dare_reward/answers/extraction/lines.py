@@ -23,41 +23,26 @@ def display(body: str) -> str | None:
     return body[2:end].strip().rstrip(".,") if end > 0 else None
 
 
+_OPENS = pattern(r"(?<!\\)\$\$?|\\[(\[]")
+_CLOSES = {"\\(": "\\)", "\\[": "\\]"}
+MOST = 40  # spans of a line
+
+
 def spans(line: str) -> list[Span]:
     """Maths spans as (start, end, content). A dollar before a number that no dollar closes is money."""
     found: list[Span] = []
     at = 0
-    closers = {"\\(": "\\)", "\\[": "\\]"}
-    if "$" not in line and "\\(" not in line and "\\[" not in line:
-        return found
-    while len(found) < 40:
-        start = min((p for p in (line.find(o, at) for o in ("$", "\\(", "\\[")) if p >= 0), default=-1)
-        if start < 0:
-            break
-        if line[start] == "$":
-            if start and line[start - 1] == "\\":
-                at = start + 1
-                continue
-            width = 2 if line.startswith("$$", start) else 1
-            end = line.find("$" * width, start + width)
-            while end > 0 and line[end - 1] == "\\":
-                end = line.find("$", end + 1)
-            content = line[start + width : end] if end > 0 else ""
-            money = content[:1].isdigit() and (
-                content != content.rstrip() or line[end + width : end + width + 1].isdigit()
-            )
-            if not content.strip() or money:
-                at = start + width
-                continue
-        else:
-            width = 2
-            end = line.find(closers[line[start : start + 2]], start + 2)
-            if end < 0:
-                at = start + 2
-                continue
-            content = line[start + 2 : end]
-        found.append((start, end + width, content.strip().rstrip(".,;").rstrip()))
-        at = end + width
+    while len(found) < MOST and (opening := _OPENS.search(line, at)):
+        (start, at), mark = opening.span(), opening[0]
+        end = line.find(_CLOSES.get(mark, mark), at)
+        while mark[0] == "$" and end > 0 and line[end - 1] == "\\":
+            end = line.find("$", end + 1)
+        content, after = line[at:end], end + len(mark)
+        money = content[:1].isdigit() and (content != content.rstrip() or line[after : after + 1].isdigit())
+        if end < 0 or (mark[0] == "$" and (money or not content.strip())):
+            continue
+        found.append((start, after, content.strip().rstrip(".,;").rstrip()))
+        at = after
     return found
 
 

@@ -228,8 +228,7 @@ def stated_value(sentence: str) -> str | None:
         said = said[:-1].rstrip(". ")  # of a tag in braces
     if not said or len(said) > LONGEST or _DENIES.search(_WHICH.split(said)[0]) or said.count("{") != said.count("}"):
         return None
-    said = _concluding(_ASIDE.sub("", said))
-    found = _values(said)
+    said, found = _concluding(_ASIDE.sub("", said))
     if not found or len(found) > MOST:
         return None
     chosen = _chosen(said, found)
@@ -248,12 +247,12 @@ def _side(content: str) -> str:
     return right.strip() if equals and "=" not in right and not _NAME.fullmatch(left.strip()) else content
 
 
-def _concluding(said: str) -> str:
-    """What follows the last "so" or "therefore", where that holds a value."""
+def _concluding(said: str) -> tuple[str, list[Value]]:
+    """What follows the last "so" or "therefore", where that holds a value, else all of it; and its values."""
     for word in reversed([*_SO.finditer(said)]):
-        if _values(said[word.end() :]):
-            return said[word.end() :]
-    return said
+        if found := _values(said[word.end() :]):
+            return said[word.end() :], found
+    return said, _values(said)
 
 
 def _chosen(said: str, values: list[Value]) -> Value | None:
