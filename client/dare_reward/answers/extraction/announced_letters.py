@@ -186,20 +186,11 @@ def last_letter(text: str, letters: Sequence[str]) -> str | None:
 
 def names_several(content: str, letters: Sequence[str]) -> bool:
     """Whether a box says letters and nothing else, but no single option: "A, B", "A or B", "not B", K of A-J."""
-    rest = _JOINERS.sub("", plain(content[:200]))
-    return (
-        bool(rest)
-        and len(rest) <= 26
-        and rest.isascii()
-        and rest.isalpha()
-        and rest.isupper()
-        and _spaced(content, rest, letters)
-    )
-
-
-def _spaced(content: str, rest: str, letters: Sequence[str]) -> bool:
-    standing = _LONE.findall(plain(content[:200]))
-    return len(standing) == len(rest) or set(rest) <= set(letters)
+    said = plain(content[:200])
+    rest = _JOINERS.sub("", said)
+    if len(rest) > 26 or not (rest.isascii() and rest.isalpha() and rest.isupper()):
+        return False
+    return len(_LONE.findall(said)) == len(rest) or set(rest) <= set(letters)
 
 
 def _said(text: str, letters: Sequence[str], start: int, end: int | None = None) -> list[Said]:

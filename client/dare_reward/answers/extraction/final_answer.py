@@ -173,7 +173,7 @@ def _field(text: str, mark: Mark, kind: Kind, *, closed_only: bool) -> Extractio
     if mark.source == "box" and mark.content is not None and kind == "math":
         said = listed(text, mark)
         return _UNCLEAR if is_undecided(said) else Extraction(said, "box")
-    content = _marked(text, mark, kind)
+    content = _marked(mark, kind)
     if content is None and kind == "math" and mark.source == "tag" and not closed_only:
         content = _unclosed(text[mark.end :])
     if content is None:
@@ -185,7 +185,7 @@ def _field(text: str, mark: Mark, kind: Kind, *, closed_only: bool) -> Extractio
     return Extraction(content, "box" if mark.source == "box" else "tag") if content else _NONE
 
 
-def _marked(text: str, mark: Mark, kind: Kind) -> str | None:
+def _marked(mark: Mark, kind: Kind) -> str | None:
     """What a box or a field says, by the kind of the question; None where it never closes."""
     if mark.content is None:
         return None
