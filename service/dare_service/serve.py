@@ -18,7 +18,7 @@ def register(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "serve",
-        notes="Set it up by the DARE_* variables of docs/operations.md. It needs the extra `service`.",
+        notes="Configure it by the DARE_* variables of docs/operations.md. It needs the extra `service`.",
         examples=(
             "dare-reward serve",
             "DARE_TOKEN=secret dare-reward serve --host 0.0.0.0 --port 8080",

@@ -42,7 +42,7 @@ from .vllm_engine import Engine
 JSON = dict[str, Any]
 NOTES = """Without --url it needs vLLM and a GPU that holds the model. It writes one group per line to the file of
 --out, and does not sample again what the file already holds. It refuses a file that was sampled from other data or with
-other settings, but does not look at --engine. An endpoint (--url) tells no entropies, so only accuracies are printed.
+other settings, but does not look at --engine. An endpoint (--url) returns no entropies: you get accuracies alone.
 Set $OPENAI_API_KEY to its token."""
 FLAGS: Final = parameters(MeasurePlan, skip=frozenset({"model", "data", "url", "seed", "stop"}))
 
@@ -67,7 +67,7 @@ def register(subparsers: Any) -> None:
         "--data",
         required=True,
         metavar="FILE",
-        help="Your questions, a row each: prompt, label (or a list of accepted ones), and if you like kind, asked "
+        help="Your questions, a row each: prompt, label (or a list of accepted ones), and optionally kind, asked "
         f"(what the model is sent), id. Or BENCHMARK=FILE with one of {', '.join(benchmarks())}.",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl", help="The file of the rollouts.")
@@ -81,7 +81,7 @@ def register(subparsers: Any) -> None:
     words = "Set an argument of vllm.LLM. You may repeat it."
     parser.add_argument("--engine", action="append", default=[], metavar="NAME=VALUE", help=words)
     parser.add_argument(
-        "--url", help="Ask this OpenAI-compatible endpoint, such as http://HOST:PORT/v1, and no vLLM here."
+        "--url", help="Ask this OpenAI-compatible endpoint, such as http://HOST:PORT/v1, instead of vLLM."
     )
     add_count(parser, "concurrency", "Requests in flight to --url", 32)
     parser.set_defaults(run=run)

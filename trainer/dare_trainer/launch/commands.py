@@ -30,7 +30,7 @@ def register_doctor(subparsers: Any) -> None:
         "--reward-url",
         default="http://127.0.0.1:8000",
         metavar="URL",
-        help="OpenRLHF's flag: the address of the reward service, with what follows it (default: "
+        help="OpenRLHF's flag: the address of the reward service and its query (default: "
         "http://127.0.0.1:8000). DARE_TOKEN holds the token.",
     )
     parser.add_argument(
@@ -58,7 +58,7 @@ def register_data(subparsers: Any) -> None:
         "prepare",
         "Write a file of prompts as OpenRLHF's JSON lines.",
         notes="""A name that is no benchmark of the recipes is a set of your own. Its prompts stand in `question`,
-        `problem`, `prompt`, `query` or `input`, in any case. An answer is optional. With one you get
+        `problem`, `prompt`, `query` or `input`, in upper or lower case. An answer is optional. With one you get
         an evaluation set too.""",
         examples=(
             prompts,
