@@ -78,10 +78,10 @@ def _usual_keys(content: Any) -> int:
         return -1
     count = len(content) + len(params)
     groups = content.get("groups")
-    for group in groups if isinstance(groups, list) else ():
-        if not isinstance(group, dict) or not isinstance(rollouts := group.get("rollouts"), list):
-            return -1
-        with suppress(TypeError):
+    with suppress(TypeError):  # of a rollout without a length: the count is too low, and is made again
+        for group in groups if isinstance(groups, list) else ():
+            if not isinstance(group, dict) or not isinstance(rollouts := group.get("rollouts"), list):
+                return -1
             count += len(group) + sum(map(len, rollouts))
     return count
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -75,11 +75,10 @@ def score_request(
         seed=asked.seed,
         effort=Effort(limits.steps, watch),
     )
-    stale = content.get("answers_version") not in {None, ANSWERS_VERSION}
-    flags = ("answers_version",) if stale else ()
-    reply = replace(found.reply, request_id=call.request_id, flags=(*found.reply.flags, *flags))
-    detail = call.query.get("detail", "full")
-    content_of = reply.to_json(detail=detail)
+    reply, detail = found.reply, call.query.get("detail", "full")
+    content_of = reply.to_json(detail=detail) | {"request_id": call.request_id}
+    if content.get("answers_version") not in {None, ANSWERS_VERSION} and "flags" in content_of:
+        content_of["flags"] = (*reply.flags, "answers_version")
     encoded = list(map(_dump, content_of["groups"]))
     out = _joined(content_of, encoded)
     notes = {k: content[k] for k in ("run", "step") if content.get(k) is not None}

@@ -68,8 +68,8 @@ def classes_of(
     """
     known = {} if known is None else known
     spellings: dict[Key, list[str]] = {}
-    distinct = dict.fromkeys(raws)
-    for raw in distinct:
+    place = dict.fromkeys(raws, -1)
+    for raw in place:
         if raw is None:
             continue
         if raw not in known:
@@ -81,7 +81,7 @@ def classes_of(
     if [key for key in spellings if key.tag]:
         spellings = _joined(spellings)
         apart = _apart(list(spellings))
-    place = dict.fromkeys(distinct, -1) | {raw: n for n, same in enumerate(spellings.values()) for raw in same}
+    place |= {raw: n for n, same in enumerate(spellings.values()) for raw in same}
     answers = tuple([same[0] if len(same) == 1 else min(same, key=_plainness) for same in spellings.values()])
     return Classes(tuple(map(place.__getitem__, raws)), answers, tuple(spellings), apart)
 

@@ -232,8 +232,8 @@ def distribution(
     if exponent == 0:
         return _votes(groups)
     likely = certainty == PROBABILITY
-    value_R, imputed_P, errors = _fill(groups, "answer_logprob" if likely else "mean_entropy", missing_entropy)
-    lacking_P: Bools = groups.sum_rollouts(groups.valid_R & np.isnan(value_R)) > 0
+    name = "answer_logprob" if likely else "mean_entropy"
+    value_R, imputed_P, lacking_P, errors = _fill(groups, name, missing_entropy)
     unknown_A = lacking_P[groups.group_A]
     value_R = np.where(np.isnan(value_R), 0.0, value_R)
     mean_A = groups.sum_by_answer(1 - np.exp(value_R) if likely else value_R) / n_A
@@ -271,8 +271,8 @@ def _votes(groups: Groups) -> Distribution:
     )
 
 
-def _fill(groups: Groups, name: str, policy: str) -> tuple[Floats, Bools, Mapping[int, GroupError]]:
-    """An input with the group mean where the policy says so, which groups that touched, and groups it cannot help."""
+def _fill(groups: Groups, name: str, policy: str) -> tuple[Floats, Bools, Bools, Mapping[int, GroupError]]:
+    """An input with the group mean where the policy says so: which groups that touched, and which lack it still."""
     entropy_R = groups.column(name)
     missing_R = groups.valid_R & np.isnan(entropy_R)
     missing_P: Bools = groups.sum_rollouts(missing_R) > 0
@@ -283,8 +283,9 @@ def _fill(groups: Groups, name: str, policy: str) -> tuple[Floats, Bools, Mappin
         helped_R = missing_R & (count_P > 0)[groups.group_R]
         entropy_R = np.where(helped_R, mean_P[groups.group_R], entropy_R)
         bad_P = missing_P & (count_P == 0)
-        return entropy_R, missing_P & ~bad_P, _errors(groups, name, missing_R, bad_P)
-    return entropy_R, np.zeros_like(missing_P), _errors(groups, name, missing_R, missing_P & (policy == "error"))
+        return entropy_R, missing_P & ~bad_P, bad_P, _errors(groups, name, missing_R, bad_P)
+    errors = _errors(groups, name, missing_R, missing_P & (policy == "error"))
+    return entropy_R, np.zeros_like(missing_P), missing_P, errors
 
 
 def _errors(groups: Groups, name: str, missing_R: Bools, bad_P: Bools) -> dict[int, GroupError]:
