@@ -183,10 +183,10 @@ class Groups:
 
     def all_equal(self, values_R: NDArray[Any], where_R: Bools | slice = slice(None)) -> Bools:
         """Whether no two of a group's (chosen) rollouts differ."""
-        high_P, low_P = np.full(len(self.sizes_P), -np.inf), np.full(len(self.sizes_P), np.inf)
-        np.maximum.at(high_P, self.group_R[where_R], values_R[where_R])
-        np.minimum.at(low_P, self.group_R[where_R], values_R[where_R])
-        return ~(high_P > low_P)
+        values, group = values_R[where_R], self.group_R[where_R]
+        differs = (values[1:] != values[:-1]) & (group[1:] == group[:-1])  # from the one before it in its group
+        equal_P: Bools = np.bincount(group[1:][differs], minlength=len(self.sizes_P)) == 0
+        return equal_P
 
     def max_by_group(self, values_A: NDArray[Any]) -> Floats:
         """Greatest value among the answers of each group; -inf for a group without answers."""

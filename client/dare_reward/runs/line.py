@@ -179,7 +179,7 @@ def fault(line: Any) -> str:
         return f"a line of version {line.get('v')!r:.20}, and this release reads version {VERSION}"
     said = [(name, types, column) for name, types in SAID.items() if (column := reply.get(name)) is not None]
     names = SENT.keys() & set().union(*rollouts)
-    wrong = [name for name in sorted(names) if not set(map(type, [r.get(name) for r in rollouts])) <= SENT[name]]
+    wrong = [name for name in sorted(names) if not {type(r.get(name)) for r in rollouts} <= SENT[name]]
     wrong += [name for name, _, column in said if not isinstance(column, list) or len(column) != len(rollouts)]
     wrong = wrong or [name for name, types, column in said if not set(map(type, column)) <= types]
     wrong += [name for name, kind in LISTS.items() if not {kind} >= set(map(type, reply.get(name) or ()))]

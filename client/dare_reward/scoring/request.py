@@ -450,7 +450,7 @@ class _Answers:
     def arrays(self, sizes_P: Ints) -> tuple[Ints, Ints, tuple[str, ...]]:
         """What `Groups` has of them: answer_R, support_P and text_A."""
         support_P = np.array([len(c.answers) for c in self.classes], np.int64)
-        index_R = np.array([*chain.from_iterable([c.index for c in self.classes])], np.int64)
+        index_R = np.fromiter(chain.from_iterable([c.index for c in self.classes]), np.int64)
         answer_R = np.where(index_R >= 0, index_R + np.repeat(offsets(support_P)[:-1], sizes_P), -1)
         return answer_R, support_P, tuple(chain.from_iterable([c.answers for c in self.classes]))
 
