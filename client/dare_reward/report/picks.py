@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from dare_reward.numbers import majority
-
-from ..numbers import NOTHING
+from ..numbers import NOTHING, majority
 
 
 @dataclass(frozen=True, slots=True)
