@@ -161,12 +161,13 @@ def report(
 ) -> str:
     """Everything that `dare-reward calibrate` prints."""
     shown = found.shown()
+    counted_in = "all labelled prompts" if found.calibration.left_out else "prompts"
     parts = [
         "\n".join([wrapped(line, on, indent="  ") for line in (shown.headline, shown.why)]),
         "\n".join([wrapped(f"- {line}", on, indent="  ") for line in shown.notes]),
         table(shown.head, shown.rows, right=True, on=on),
         *([] if methods is None else [by_rollouts(methods, on)]),
-        *([of_k(accuracy, on)] if accuracy else []),
+        *([of_k(accuracy, on, of=counted_in)] if accuracy else []),
         _measures(found.calibrations, on),
         shown.line,  # last, so that `tail -1` reads it
     ]
@@ -179,10 +180,11 @@ def by_rollouts(found: BySize, on: Screen) -> str:
     return table((RIGHT, *map(str, found.sizes)), rows, right=True, on=on)
 
 
-def of_k(accuracy: Mapping[str, Mapping[int, Any]], on: Screen) -> str:
+def of_k(accuracy: Mapping[str, Mapping[int, Any]], on: Screen, *, of: str = "prompts") -> str:
+    """A row for each of `accuracy`. of: whose it is, where entropies are not needed and other tables have fewer."""
     ks = next(iter(accuracy.values()))
     rows = [[name, *(percent(values[k]["estimate"]) for k in ks)] for name, values in accuracy.items()]
-    return table(("% of prompts, by k rollouts", *map(str, ks)), rows, right=True, on=on)
+    return table((f"% of {of}, by k rollouts", *map(str, ks)), rows, right=True, on=on)
 
 
 def _measures(calibrations: Sequence[Calibration], on: Screen) -> str:

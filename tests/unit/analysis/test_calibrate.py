@@ -341,7 +341,9 @@ def test_labelled_groups_without_an_entropy_are_counted(tmp_path, capsys):
     for group in groups[:6]:
         group["rollouts"][3]["mean_entropy"] = None
     assert main(["calibrate", file_of(tmp_path, groups)]) == 3
-    assert re.search("\n- 34 labelled prompts, 34 .* 6 more lack entropy", capsys.readouterr().out)
+    said = capsys.readouterr().out
+    assert re.search("\n- 34 labelled prompts, 34 .* 6 more lack entropy", said)
+    assert "\n% of all labelled prompts, by k rollouts " in said  # with the six, unlike the table of right labels
 
 
 def test_an_empty_label_is_none(tmp_path, ran):
