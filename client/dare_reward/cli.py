@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -83,8 +84,9 @@ def command_line(only: str | None = None) -> tuple[argparse.ArgumentParser, dict
     return parser, commands
 
 
+@cache
 def _entries() -> dict[str, EntryPoint]:
-    """What installed packages add, by name."""
+    """What installed packages add, by name: all of them are looked through, once a process."""
     return {entry.name: entry for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name)}
 
 

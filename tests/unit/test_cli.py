@@ -218,8 +218,8 @@ def test_a_run_log_has_a_bar_too(tmp_path, ran, monkeypatch, words):
 
 
 def test_study_says_where_it_comes_from_if_it_is_not_installed(monkeypatch, ran):
-    entries = [e for e in cli.entry_points(group=cli.GROUP) if e.name != "study"]
-    monkeypatch.setattr(cli, "entry_points", lambda group: entries)
+    entries = {name: entry for name, entry in cli._entries().items() if name != "study"}
+    monkeypatch.setattr(cli, "_entries", lambda: entries)
     assert "pip install -e . -e research" in ran(["study", "report"], 2).err
     for word, names in (("stud", "'stud'"), ("scroe", "score")):
         assert names in ran([word], 2).err.partition("help")[0]
