@@ -97,7 +97,7 @@ def authorise(request: Request, settings: Settings) -> None:
             401,
             "the token is wrong: it is not the service's DARE_TOKEN"
             if raw
-            else "send the token as Authorization: Bearer or as ?token=; clients and commands take it from DARE_TOKEN",
+            else "send the token as Authorization: Bearer or as ?token= (clients and commands take it from DARE_TOKEN)",
             code="token",
             headers={"WWW-Authenticate": "Bearer"},
         )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from growth import assert_cheap
 from rows import each
+from serving import told
 
 from dare_reward.groups import Ragged
 from dare_reward.inputs import GROUP_FIELDS, ROLLOUT_FIELDS
@@ -194,7 +195,7 @@ def test_a_query_that_is_not_utf_8(service, route):
         "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
         "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
     }  # fmt: skip
-    asyncio.run(service.app(scope, receive, send))
+    asyncio.run(told(service.app)(scope, receive, send))
     assert statuses[0] == 422
 
 
