@@ -6,7 +6,8 @@ read: what `WaitingClient.watch` gets is called in the turn of the loop that rea
 
     event                              what happens
     `size` members have come           the group is scored once, and all who wait are answered
-    a connection ends while it waits   its place is kept for AWAY seconds; the next post of the content takes it
+    a connection ends while it waits   its place is kept for AWAY seconds; the next post of the content takes it, also
+                                       while the group is being scored
     a connection ends before its reply the content is owed that reply, once: its next try gets it
     the hold is over                   `Held`, for 503: the client comes back, its place is kept
     a reply is lost unseen             the retry comes within RETRY seconds and joins like any other. Where its group
@@ -94,13 +95,13 @@ class ClosedGroup:
     """What the last group of a key got, by content; `middle`: what comes too late; `missed`: who was gone by then.
 
     Who does not come for it within AWAY of `gone`, when the last of them was found gone, never will: then the content
-    is another rollout's, of a later step. While the group is scored, there are no `replies`.
+    is another rollout's, of a later step.
     """
 
     at: float
-    replies: dict[bytes, bytes] = field(default_factory=dict)
-    middle: bytes = b""
-    weight: int = MEMBER
+    replies: dict[bytes, bytes]
+    middle: bytes
+    weight: int
     missed: Counter[bytes] = field(default_factory=Counter)
     gone: float = 0.0
 
@@ -120,6 +121,7 @@ class Join:
         self.began = time.monotonic()
         self.hold, self.deadline, self.memory = hold, deadline, memory
         self.open: dict[Hashable, JoiningGroup] = {}
+        self.scoring: dict[Hashable, JoiningGroup] = {}
         self.closed: OrderedDict[Hashable, ClosedGroup] = OrderedDict()
         self.waiting = self.bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -142,7 +144,7 @@ class Join:
         else:
             group, member = self._arrive(now, key, size, content, rollout=rollout, weight=weight)
             member.reply = reply = asyncio.get_running_loop().create_future()
-            if len(group.members) == size:
+            if group.reason is None and len(group.members) == size:
                 self._close(group, "full")
             found = await self._wait(now, group, member, reply, client)
         await asyncio.sleep(0)  # the connections that ended meanwhile are read
@@ -164,16 +166,16 @@ class Join:
         self, now: float, key: Hashable, size: int, content: bytes, *, rollout: Any, weight: int
     ) -> tuple[JoiningGroup, WaitingMember]:
         """The member's place: that of an equal one whose client is away, else a new one."""
-        group = self.open.get(key) or JoiningGroup(key, size)
-        for member in group.members:
-            if member.expiry is not None and member.content == content:
-                member.expiry.cancel()
-                member.expiry = None
-                return group, member
+        for group in filter(None, (self.scoring.get(key), self.open.get(key))):
+            for member in group.members:
+                if member.reply is None and member.content == content:
+                    if member.expiry is not None:
+                        member.expiry.cancel()
+                    return group, member
         if self.bytes + weight > self.memory:
             why = "the memory for waiting rollouts is full; try again"
             raise RefusalError(503, why, code="memory", headers={"Retry-After": "1"})
-        self.open[key] = group
+        group = self.open.setdefault(key, JoiningGroup(key, size))
         young = time.monotonic() < self.began + YOUNG
         due = now + min(self.hold, self.deadline) if young else now + self.deadline
         group.members.append(member := WaitingMember(content, rollout, now, due, weight))
@@ -248,8 +250,8 @@ class Join:
         before = self.closed.get(group.key)
         if reason == "full":
             first = min(member.came for member in group.members)
-            group.repeated = before is not None and first < before.at + SAME_STEP
-            self._keep(group.key, ClosedGroup(self.clock()))
+            group.repeated = group.key in self.scoring or (before is not None and first < before.at + SAME_STEP)
+        self.scoring[group.key] = group
         task = asyncio.ensure_future(self._scored(group, before))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -263,7 +265,7 @@ class Join:
     async def _scored(self, group: JoiningGroup, before: ClosedGroup | None) -> None:
         members = group.members
         try:
-            if group.reason == "deadline" and before is not None and before.replies and 2 * len(members) <= group.size:
+            if group.reason == "deadline" and before is not None and 2 * len(members) <= group.size:
                 replies: Sequence[bytes] = [before.replies.get(m.content, before.middle) for m in members]
             else:
                 replies, middle = await self._score(group)
@@ -273,6 +275,9 @@ class Join:
             self._fail(group, error)
         else:
             self._deliver(group, replies)
+        finally:
+            if self.scoring.get(group.key) is group:
+                del self.scoring[group.key]
 
     def _deliver(self, group: JoiningGroup, replies: Sequence[bytes]) -> None:
         """To those who wait; who is between two tries is owed it."""

@@ -66,10 +66,10 @@ class Place:
             await asyncio.sleep(1)
         return now(), None
 
-    async def pays(self, text):
-        """A try gets what its content is owed, at once."""
+    async def pays(self, text, after=0.0):
+        """A try gets what its content is owed, at once or `after` seconds."""
         began = now()
-        assert (await self.one_try(text), now()) == ((3, text, 1), began)
+        assert (await self.one_try(text), now()) == ((3, text, 1), began + after)
 
     async def gone(self, text, **given):
         """A try whose connection breaks."""
@@ -145,6 +145,14 @@ async def test_who_breaks_while_its_group_is_scored_is_owed_its_reply_once_and_f
     if not pause:
         await place.pays("c")
     assert await together(*(place.client(t) for t in "cde")) == [(3, t, 2) for t in "cde"]
+
+
+async def test_who_comes_back_while_its_group_is_scored_takes_its_place_there():
+    """It was another member of the next group, for a whole hold, when scoring took longer than its pause."""
+    place = Place(cost=10.0)
+    found = await asyncio.gather(*(place.client(t, troubles=[5.0] * (t == "c")) for t in "abc"))
+    assert found == [(10.0, (3, t, 1)) for t in "abc"]
+    assert not place.join.scoring
 
 
 async def test_a_connection_that_ends_in_the_turn_of_the_reply_is_owed_it():
@@ -240,6 +248,14 @@ async def test_a_failure_of_scoring_reaches_all_and_the_group_may_form_again():
     assert [str(e) for e in found] == ["no"] * 3
     place.error = None
     assert await together(*(place.client(t) for t in "abc")) == [(3, t, 2) for t in "abc"]
+
+
+async def test_a_failure_of_scoring_leaves_what_the_group_before_got():
+    place = Place()
+    await together(*(place.client(t) for t in "abc"))
+    place.error = ValueError("no")
+    await asyncio.gather(*(place.one_try(t) for t in "abc"), return_exceptions=True)
+    await place.pays("a", after=SETTLE)
 
 
 async def test_the_oldest_rewards_go_first_when_memory_is_short_and_then_rollouts_are_refused():
