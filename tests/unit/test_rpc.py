@@ -187,7 +187,7 @@ def test_bad_probabilities():
     missing = request(("1", -1.0, 2, "a"), ("1", None, 2, "b"), ("2", -0.1, 2, "c"))
     (group,) = estimate(missing, method="perplexity_consistency").groups
     assert group.error.code == "missing_probability"
-    assert "rollouts 1" in group.error.message
+    assert "in 1 of 3 rollouts (index 1)" in group.error.message
     (group,) = estimate(missing, method="perplexity_consistency", missing="vote").groups
     assert group.rewards == (1.0, 1.0, 0.0)
     assert "missing_probability" in group.flags
