@@ -182,7 +182,7 @@ def test_a_missing_probability():
         return estimate([{"rollouts": rows}], method="dare", certainty="answer_probability", **params).groups[0]
 
     assert scored().error.code == "missing_probability"
-    assert "rollouts 2" in scored().error.message
+    assert "(index 2)" in scored().error.message
     assert scored(missing_entropy="frequency").pseudo_label == "1"
     assert "missing_entropy_imputed" in scored(missing_entropy="group_mean").flags
 

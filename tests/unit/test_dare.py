@@ -212,7 +212,7 @@ def test_the_error_names_at_most_eight_rollouts(count, named):
     assert one.rewards == other.rewards == (1.0,)
     assert (found.rewards, found.support, found.error.code) == (None, None, "missing_entropy")
     assert f"{count} of {count + 2} " in found.error.message
-    assert f"rollouts {named})" in found.error.message
+    assert f"(index {named})" in found.error.message
 
 
 def test_the_group_mean_is_of_the_rollouts_that_have_an_answer_and_an_entropy():
