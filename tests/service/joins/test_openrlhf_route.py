@@ -181,8 +181,12 @@ async def test_two_runs_do_not_meet(asgi, until):
 
 
 @pytest.mark.parametrize(("there", "neutral"), [(1, 1.0), (2, 1.0), (3, 0.0)])
-async def test_a_group_that_closes_early_is_scored_above_half_only_joined_and_in_a_step(asgi, caplog, there, neutral):
-    async with asgi(join_hold=0.2, join_deadline=0.3) as (client, _):
+async def test_a_group_that_closes_early_is_scored_above_half_only_joined_and_in_a_step(
+    asgi, caplog, monkeypatch, there, neutral
+):
+    recorded = []
+    async with asgi(join_hold=0.2, join_deadline=0.3) as (client, state):
+        monkeypatch.setattr(state.recorder, "record", lambda *_, run, **__: recorded.append(run))
         bodies = [one(a) for a in (1, 1, 2)[:there]]
 
         async def until_answered(sent):
@@ -191,8 +195,10 @@ async def test_a_group_that_closes_early_is_scored_above_half_only_joined_and_in
             return reply.json()
 
         found = await asyncio.gather(*map(until_answered, bodies))
+        assert recorded == ([] if neutral else ["r"])
         text = (await client.get("/metrics")).text
         whole = await until_answered(body([*bodies, *(one(a, prompt="Other? ") for a in (1, 1, 1, 2))]))
+    assert all(f["extra_logs"]["wait_seconds"][0] > 0 for f in found)
     rewards = [0.0] * there if neutral else expected((1, 1, 2)[:there])
     scores = [0.0 if neutral else s for s in (1.0, 1.0, 0.0)[:there]]
     assert [(f["rewards"][0], f["scores"][0]) for f in found] == list(zip(rewards, scores, strict=True))
