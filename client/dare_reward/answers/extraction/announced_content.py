@@ -38,6 +38,7 @@ _BOLD_FIRST = pattern(r"([^*\n]++)\*\*(?:\s?[,(]|\s[–—-]\s|\s(?:because|sinc
 # By far the most common content, a number and nothing else on its line: what the long way would find too.
 _NUMBER = pattern(r" ?(-?\d++(?:\.\d++)?)\.?[^\S\n]*+(?=\n|\Z)")
 _FOLLOWS = pattern(r"(?:as follows|the following|given below|simply|therefore|thus)\s*:?\s+", re.IGNORECASE)
+_CRY = pattern(r"(\d{1,2}!)\.")  # 5!. is a factorial, "42!" a cry
 _BOX = pattern(r"\\boxed\s*+\{(.{0,60})\}", re.DOTALL)
 _FIELD = pattern(r"(?:\\*boxed)?\{+[A-Za-z_]\w++(?:[.:\[(][^{}]{0,40})?\}+[\"')]*+\Z")  # of a template, in code
 _VALUE = pattern(r"[-−+($\\\d]|[a-z]\b")
@@ -82,6 +83,8 @@ def _math_words(text: str, announcement: Announcement) -> Phrase | None:
     body, fresh = _body(text, announcement)
     if not announcement.negated and (repeating := _REPEATING.match(body)):
         return Phrase(repeating[0])
+    if cry := _CRY.match(body):
+        return Phrase(cry[1], announcement.negated)
     if body.startswith(("\\[", "$$", "\\begin{")):
         shown = display(body)
         return Phrase(last_side(shown)) if shown else None

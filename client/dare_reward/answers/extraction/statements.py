@@ -58,6 +58,7 @@ _ENDS = (".", "!", "**", "$", "\\)", "∎")
 _SENTENCES = pattern(r"(?<=[.!?])\s+(?=[A-Z$\\*])")
 _HEDGES = pattern(rf"\b(?:{english('hedges')})|:$", re.IGNORECASE)
 _LEADS_ON = pattern(rf"\b(?:{english('leads on')})\Z", re.IGNORECASE)
+_NUMBERED = pattern(r"[\W_]*step\s\d", re.IGNORECASE)
 _STEP = pattern(r"(?:[-*•]\s+|\(?\d{1,2}[.)]\s+|step\s\d{1,2}\s*[:.]\s*)+", re.IGNORECASE)
 _DENIES = pattern(rf"[?？]|n['’]t\b|\b(?:{english('denies')})", re.IGNORECASE)
 _WHICH = pattern(r"\b(?:who|which|that)\b", re.IGNORECASE)  # "20 kids who are not allergic" denies nothing
@@ -130,10 +131,10 @@ def said_in_words(sentence: str, *, fresh: bool, alone: bool) -> str | None:
 
 
 def of_several(sentence: str) -> str | None:
-    """What a sentence with several values states; None where it has one."""
+    """What a sentence with several values states; None where it has one, or is a step of several."""
     clause = _CLAUSES.search(sentence)
     said = sentence[: clause.start()] if clause and "so" not in clause[0] else sentence
-    return stated_value(said) if len(_values(said)) > 1 else None
+    return stated_value(said) if len(_values(said)) > 1 and not _NUMBERED.match(said) else None
 
 
 def concluding_value(text: str, *, ended: bool = False, follows: bool = False) -> str | None:

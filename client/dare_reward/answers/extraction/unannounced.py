@@ -39,6 +39,7 @@ _LETTER_FIRST = pattern(
     r"(?:[\s*_`\"'$(\[（【{]|\\(?:text|mathrm|mathbf|textbf)|\\[(\[])*+(?!A\s*+[:：])[A-ZＡ-Ｊ](?![A-Za-z])"
 )
 _LABEL_LINE = pattern(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+(?:[.):\]：]|[*_\s]*+(?=\n))")
+_REASONS = pattern(r"\s*+[*_#]*+(?:Explanation|Rationale|Reason(?:ing)?)\b")
 _LABEL_TEXT = pattern(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+[.):\]][*_]*+\s\S")
 _NAMED = r"[*_]{0,3}+(?P<open>\()?(?P<letter>[A-Z])(?P<close>\))?[*_]{0,3}+"
 _THUS = pattern(
@@ -104,7 +105,7 @@ def _first_line(reply: str, letters: Sequence[str]) -> str | None:
     if len(line) > REPLY or not after.startswith("\n") or not _LETTER_FIRST.match(line) or _SAYS_MORE.search(line, 1):
         return None
     letter = choice_letter(line, letters)
-    if letter == letters[0] and len(line.strip(" *_().`$")) > 1:
+    if letter == letters[0] and len(line.strip(" *_().`$")) > 1 and not _REASONS.match(after):
         return None  # the first option of a survey
     labels = {match["letter"] for match in _LABEL_LINE.finditer(after)}
     return None if labels - {letter} else letter

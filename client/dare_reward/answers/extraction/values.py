@@ -44,6 +44,7 @@ _RUN = pattern(
 _HAS_VALUE = pattern(rf"[\d{_SPAN}π∞{_FRACTION}]")
 _RANGE = pattern(rf"{NUMBER}\s?[-–—]\s?{NUMBER}(?:/\d++)?|\d[\d.,]*+k")
 _MINUS = pattern(r"\b(?:minus|negative)\s\Z", re.IGNORECASE)
+_LEADS = pattern(r"(?:\b(?:is|are|was|be|equals|of|to)\s|[=:(]\s?|\A)\Z", re.IGNORECASE)
 _BEFORE = pattern(rf"\b(?:{english('operates before')})\s?[*(]*\Z|[√^±<>≤≥≠]\s?\Z|\d[.,]\Z", re.IGNORECASE)
 _AFTER = pattern(
     rf"[\s*-]{{0,2}}(?:{english('operates after')})|\s?[{_FRACTION}√^<>≤≥≠²³]|π|[.,'’]\d|\s?%\s?of\b"
@@ -117,7 +118,7 @@ def _value(said: str, masked: str, m: re.Match[str], inside: list[Span]) -> Valu
     """A run as a value: without its currency, with its sign."""
     start, end = m.span()
     sign = m["sign"].strip()
-    if m["sign"].endswith(" ") and sign in _DASHES:
+    if m["sign"].endswith(" ") and sign in _DASHES and not _LEADS.search(said, 0, start):
         return Value(m.end("sign"), end, None)  # "Total - 5"
     before = _MINUS.search(said, max(0, start - 12), start)
     body = said[m.end("money") : end]
