@@ -135,6 +135,7 @@ async def test_a_client_that_half_closes_is_gone(live):
 async def test_small_storms_across_the_filling_of_groups(live, monkeypatch):
     """Tries that break before and after their groups close, and come again."""
     monkeypatch.setattr("dare_service.joins.join.SETTLE", 1.0)
+    monkeypatch.setattr("dare_service.joins.join.RETRY", 60.0)  # a busy machine takes its time
     service = live(join_hold=20.0)  # a busy machine takes its time
     rng = random.Random(1)
     for k in range(3):
