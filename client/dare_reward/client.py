@@ -602,9 +602,18 @@ def _why(outcome: Outcome) -> str:
         return f"{reason}: if your own authority signed it, set SSL_CERT_FILE=/path/ca.crt"
     if "[SSL" in text:
         return f"this port does not speak TLS as https:// wants it ({text}): is it http://, or another port?"
-    if "refused" in text:
+    if _is_refused(outcome):
         return "connection refused: is the service started, and the address right?"
     return f"is the service started, and the address right? The last error was {type(outcome).__name__}: {text}"
+
+
+def _is_refused(outcome: Outcome) -> bool:
+    """Nobody listens there. httpx says of several addresses only that all failed, and keeps what each said below."""
+    below: BaseException | None = outcome if isinstance(outcome, Exception) else None
+    while below is not None and not isinstance(below, ConnectionRefusedError):
+        of_several = isinstance(below, BaseExceptionGroup) and below.exceptions[0]
+        below = of_several or below.__cause__ or below.__context__
+    return below is not None
 
 
 def _refused(response: _Response, proxy: str) -> DareError:

@@ -493,7 +493,7 @@ def test_another_version_at_the_start_ends_the_run(make, monkeypatch):
 
 
 def test_the_service_must_be_there_for_the_handshake():
-    with pytest.raises(UnavailableError, match=r"not ready.*is the service started"):
+    with pytest.raises(UnavailableError, match=r"not ready.*connection refused: is the service started"):
         group_module.handshake("http://127.0.0.1:9", "", ActorSettings(start_timeout=0.1))
 
 

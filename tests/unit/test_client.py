@@ -486,12 +486,17 @@ def test_wait_ready():
     [
         ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed (_ssl.c:1)", "set SSL_CERT_FILE="),
         ("[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1)", "does not speak TLS"),
-        ("[Errno 111] Connection refused", "connection refused: is the service started"),
     ],
 )
 def test_wait_ready_names_the_last_error(met, said):
     with pytest.raises(UnavailableError, match=said):
         Client("https://t", transport=httpx.MockTransport(raising(httpx.ConnectError(met)))).wait_ready(0)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])  # of several addresses httpx says only that all failed
+def test_wait_ready_says_that_nobody_listens(host):
+    with pytest.raises(UnavailableError, match="connection refused: is the service started"):
+        Client(f"http://{host}:9").wait_ready(0)
 
 
 def test_nothing_is_sent_before_the_first_call():
