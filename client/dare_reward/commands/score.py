@@ -61,7 +61,7 @@ def register(subparsers: Any) -> None:
     where.add_argument("--url", help="Score with this running service (default: DARE_URL, else in this process).")
     where.add_argument("--local", action="store_true", help="Score in this process, whatever DARE_URL says.")
     add_method(parser)
-    words = "gt: reward each group that has a label by that label (default: method)."
+    words = "With gt, reward each group that has a label by that label (default: method)."
     parser.add_argument("--labelled", choices=("method", "gt"), default="method", help=words)
     parser.add_argument("--out", metavar="FILE", help="Write to this file instead of standard output.")
     parser.add_argument("--force", action="store_true", help="Replace the file of --out if it exists.")
