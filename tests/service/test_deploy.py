@@ -431,6 +431,11 @@ def test_prometheus_reads_the_alerts():
     assert done.returncode == 0, done.stderr
 
 
+def ready(address):
+    """Whether Prometheus answers queries: its port is open before, and sends 503."""
+    return answers(address) and httpx.get(f"http://{address}/-/ready", timeout=60).status_code == 200
+
+
 @contextmanager
 def prometheus(folder, target):
     """A Prometheus that scrapes the target every second; yields what asks it."""
@@ -443,7 +448,7 @@ def prometheus(folder, target):
         ["prometheus", *places, f"--web.listen-address={address}"], stderr=subprocess.DEVNULL
     ) as process:
         try:
-            wait_for(lambda: process.poll() is not None or answers(address))
+            wait_for(lambda: process.poll() is not None or ready(address))
 
             def ask(expression):
                 reply = httpx.get(f"http://{address}/api/v1/query", params={"query": expression}, timeout=60).json()
