@@ -152,7 +152,14 @@ class Rollout(AnsweredRollout, total=False):
             **_NATS,
         ),
     ]
-    token_mask: Annotated[Flags, Input("which of these tokens the policy generated (tool output: false)", "tokens")]
+    token_mask: Annotated[
+        Flags,
+        Input(
+            "which of these tokens the policy generated (tool output: false)",
+            "tokens",
+            also="loss_mask response_mask action_mask completion_mask",
+        ),
+    ]
     token_logprobs: Annotated[
         Numbers,
         Input(

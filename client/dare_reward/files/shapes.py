@@ -30,6 +30,7 @@ from ..membership import PLACE, Place, place_of, plain
 GROUP_NAMES, ROLLOUT_NAMES = (
     {f.name: f.other_names for f in fields.values() if f.also} for fields in (GROUP_FIELDS, ROLLOUT_FIELDS)
 )
+PER_TOKEN: Final = {f.name for f in ROLLOUT_FIELDS.values() if f.per_token and f.name != "token_mask"}
 # What tells the groups of a file with one rollout a line, the first that is there; without any the prompt does.
 GROUPING: Final = ("group_id", "prompt_id", "uid", "question_id", "problem_id", "task_id")
 
@@ -44,6 +45,9 @@ def named(record: Mapping[str, Any], *, group: bool) -> tuple[dict[str, Any], di
             other = next((n for n in names if record.get(n) is not None), None)
             if other is not None:
                 out[ours], used[other] = record[other], ours
+    if "token_mask" in used.values() and not PER_TOKEN & out.keys():  # a trainer's mask, and nothing that it masks
+        del out["token_mask"]
+        used = {other: ours for other, ours in used.items() if ours != "token_mask"}
     unknown = [name for name, value in record.items() if name not in fields and name not in used and value is not None]
     return out, used, unknown
 
@@ -325,6 +329,8 @@ def _rollout(value: Any, notes: Notes) -> Any:
         out["id"] = str(out["id"])
     if isinstance(out.get("correct"), int | float) and out["correct"] in {0, 1}:
         out["correct"] = bool(out["correct"])
+    if isinstance(mask := out.get("token_mask"), list) and all(m in (0, 1) for m in mask):
+        out["token_mask"] = [bool(m) for m in mask]
     return out
 
 

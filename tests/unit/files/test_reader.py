@@ -242,6 +242,30 @@ def test_a_name_without_a_value_is_not_ignored(tmp_path):
     assert [said.partition(":")[0] for said in told if said.startswith("ignored")] == ["ignored model (1)"]
 
 
+@pytest.mark.parametrize("name", ["token_mask", "loss_mask", "response_mask", "action_mask", "completion_mask"])
+def test_a_mask_by_any_trainers_name_takes_tool_tokens_out_of_the_entropy(tmp_path, name):
+    entropies = [0.1, 0.3, 5.0]
+    masked = [{"uid": "a", "response": r"\boxed{1}", "entropies": entropies, name: m} for m in ([1, 1.0, 0], [True] * 3)]
+    groups = [g for _, g in reader_of(tmp_path, *masked)]
+    assert [r["token_mask"] for r in groups[0]["rollouts"]] == [[True, True, False], [True] * 3]
+    reply = estimate(groups, method="dare")
+    assert [s.uncertainty for s in reply.groups[0].support] == [pytest.approx((0.2 + 1.8) / 2)]
+    short = [{**row, name: row[name][:2]} for row in masked]
+    (refused,) = [g for _, g in reader_of(tmp_path, *short)]
+    with pytest.raises(RequestError, match="token_mask: 2 entries for 3 tokens"):
+        estimate([refused], method="dare")
+
+
+def test_a_trainers_mask_that_masks_nothing_is_left_out(tmp_path):
+    rows = [{"uid": "a", "response": r"\boxed{1}", "mean_entropy": 0.2, "loss_mask": [1, 0]}] * 2
+    told = []
+    reader = reader_of(tmp_path, *rows)
+    ((_, group),) = reader
+    reader.say(told.append)
+    assert not any("token_mask" in r for r in group["rollouts"])
+    assert any(said.startswith("ignored loss_mask (2)") for said in told)
+
+
 def test_openai_replies_with_several_choices(tmp_path):
     def reply(texts):
         choices = [
