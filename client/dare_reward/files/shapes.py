@@ -321,6 +321,11 @@ def _rollout(value: Any, notes: Notes) -> Any:
         out["text"] = next((m.get("content") for m in reversed(out["text"]) if m.get("role") == "assistant"), None)
     if "text" in out:
         out["text"] = spoken(out["text"])
+    return _typed(out)
+
+
+def _typed(out: dict[str, Any]) -> dict[str, Any]:
+    """A rollout whose values have our types where JSON, pandas or a trainer writes another."""
     if _is_nan(out.get("answer")):
         out["answer"] = None
     if isinstance(out.get("answer"), int | float) and not isinstance(out["answer"], bool):

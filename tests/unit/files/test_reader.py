@@ -245,7 +245,9 @@ def test_a_name_without_a_value_is_not_ignored(tmp_path):
 @pytest.mark.parametrize("name", ["token_mask", "loss_mask", "response_mask", "action_mask", "completion_mask"])
 def test_a_mask_by_any_trainers_name_takes_tool_tokens_out_of_the_entropy(tmp_path, name):
     entropies = [0.1, 0.3, 5.0]
-    masked = [{"uid": "a", "response": r"\boxed{1}", "entropies": entropies, name: m} for m in ([1, 1.0, 0], [True] * 3)]
+    masked = [
+        {"uid": "a", "response": r"\boxed{1}", "entropies": entropies, name: m} for m in ([1, 1.0, 0], [True] * 3)
+    ]
     groups = [g for _, g in reader_of(tmp_path, *masked)]
     assert [r["token_mask"] for r in groups[0]["rollouts"]] == [[True, True, False], [True] * 3]
     reply = estimate(groups, method="dare")
