@@ -26,7 +26,8 @@ gc.disable()  # until all is collected, which stays: looking through it again an
 
 # No test asks a foreign host: an HTTP client that reads all authorities of the world takes 24 ms to make, and the tests
 # and their processes make thousands of them.
-os.environ.setdefault("SSL_CERT_DIR", str(Path(__file__).parent))
+os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
+os.environ.pop("SSL_CERT_FILE", None)
 # httpcore looks for it at each request, and a module that is not there is searched in every folder each time.
 if importlib.util.find_spec("sniffio") is None:
     sys.modules["sniffio"] = None

@@ -229,14 +229,16 @@ class _Base:
             headers["authorization"] = f"Bearer {self._token}".encode()
         if not self._record:
             headers["dare-record"] = b"no"
-        host = f"[{self._host}]" if ":" in self._host else self._host
+        host, loopback = f"[{self._host}]" if ":" in self._host else self._host, _is_loopback(self._host)
         return {
             "base_url": self.url,
             "timeout": self.timeout,
             "headers": headers,
             "transport": self._transport,
             # A proxy cannot reach this machine's loopback, whatever HTTP_PROXY says.
-            "mounts": {f"all://{host}": None} if _is_loopback(self._host) else None,
+            "mounts": {f"all://{host}": None} if loopback else None,
+            # To read the authorities takes 20 ms: not where neither the service nor a proxy can ask for TLS.
+            "verify": self.url.startswith("https:") or (not loopback and bool(getproxies())),
         }
 
     async def _converse(

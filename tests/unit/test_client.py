@@ -1027,11 +1027,26 @@ def test_proxies_of_the_environment_are_not_for_loopback(monkeypatch, url):
     assert is_direct("http://reward.example:8000")
 
 
-def test_an_environment_that_httpx_cannot_use(monkeypatch):
-    monkeypatch.setenv("http_proxy", "gopher://proxy:70")
+@pytest.mark.parametrize(
+    ("url", "environment"),
+    [
+        ("http://reward.example", {"http_proxy": "gopher://proxy:70"}),
+        ("https://127.0.0.1", {"SSL_CERT_FILE": "/none"}),
+        ("http://reward.example", {"http_proxy": "https://proxy:70", "SSL_CERT_FILE": "/none"}),
+    ],
+)
+def test_an_environment_that_httpx_cannot_use(monkeypatch, url, environment):
     monkeypatch.delenv("no_proxy", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
     with pytest.raises(RequestError, match="environment"):
-        Client("http://reward.example").rewards(groups())
+        Client(url).rewards(groups())
+
+
+def test_no_authority_is_read_where_no_tls_can_be(monkeypatch, live_url):
+    monkeypatch.setenv("SSL_CERT_FILE", "/none")
+    with Client(live_url) as c:
+        assert c.rewards(groups())
 
 
 def test_options_of_the_update_travel_and_spans_bring_their_texts():
