@@ -34,7 +34,7 @@ UNTRIED = "not checked"
 ROOMS = {
     "estimators": (
         ("estimators/dare.py", "estimators/ttrl.py", "estimators/empo.py", "segments.py", "groups.py", "wire.py"),
-        [f"test_{n}.py" for n in ("golden", "dare", "exponent", "certainty", "votes")]
+        [f"test_{n}.py" for n in ("golden", "dare", "exponent", "certainty", "votes", "votes_suffice")]
         + [f"test_{n}.py" for n in ("groups", "labelled", "array_inputs", "segments", "wire", "request", "reply")],
     ),
     "answers": (

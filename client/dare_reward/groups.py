@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import compress
 from types import MappingProxyType
 from typing import Any
 
@@ -214,24 +213,6 @@ class Groups:
         out = np.full(len(self.answer_R), fill, values_A.dtype)
         out[self.valid_R] = values_A[self.answer_R[self.valid_R]]
         return out
-
-    def take(self, where_P: Bools) -> Groups:
-        """Some of the groups, in their order."""
-        where_R, where_A = where_P[self.group_R], where_P[self.group_A]
-        new_A = np.append(np.cumsum(where_A) - 1, -1)  # the last one is where no answer points to
-        return Groups(
-            self.sizes_P[where_P],
-            new_A[self.answer_R[where_R]],
-            self.support_P[where_P],
-            tuple(compress(self.text_A, where_A)),
-            {name: rows_of(column, np.flatnonzero(where_R)) for name, column in self.columns.items()},
-            None if self.trained_R is None else self.trained_R[where_R],
-            {
-                name: View(view.pooled.take(where_P), view.own_R[where_P[view.pooled.group_R]])
-                for name, view in self.views.items()
-            },
-            {name: column[where_P] for name, column in self.columns_P.items()},
-        )
 
     def with_column(self, name: str, column: NDArray[Any] | Ragged) -> Groups:
         return replace(self, columns={**self.columns, name: column})
