@@ -21,6 +21,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from .problems import EXCHANGE, response
 from .settings import Settings
 
+AHEAD = 8  # requests that are read on one connection before the first has its reply
+
 
 def notice_the_dead(listener: socket.socket, *, within: int = 25) -> None:
     """Its connections end so many seconds after their client's host or path is gone, in silence or amid a reply.
@@ -76,7 +78,7 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._exchange: Exchange | None = None
+        self._exchanges: list[Exchange] = []  # several where a client does not wait for a reply with its next request
         self._head_bytes = 0
         self._between = True  # the next byte is of a head
         self._head_timer: asyncio.TimerHandle | None = None
@@ -134,9 +136,8 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def _tell(self) -> None:
-        if self._exchange is not None:
-            self._exchange.end()
-        self._exchange = None
+        while self._exchanges:
+            self._exchanges.pop().end()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -150,8 +151,12 @@ class Connection(HttpToolsProtocol):
         before = self.cycle
         super().on_headers_complete()
         if self.cycle is not before:
-            self._exchange = Exchange(self.cycle)
-            extensions: dict[str, Any] = {EXCHANGE: self._exchange}
+            if not self.pipeline:
+                self._exchanges.clear()
+            elif len(self._exchanges) < AHEAD:
+                self.flow.resume_reading()  # uvicorn stops behind a request that waits, and would not read the end
+            self._exchanges.append(exchange := Exchange(self.cycle))
+            extensions: dict[str, Any] = {EXCHANGE: exchange}
             self.scope["extensions"] = extensions
 
     def on_message_complete(self) -> None:

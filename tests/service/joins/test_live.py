@@ -101,6 +101,21 @@ async def test_an_end_is_known_behind_a_body_that_uvicorn_reads_in_parts(live, u
     await until(lambda: join.waiting == 0)
 
 
+@pytest.mark.parametrize("packets", [1, 2])
+async def test_an_end_is_known_behind_a_request_that_did_not_wait_for_the_reply(live, until, packets):
+    """uvicorn reads no more behind it, and its last request alone would learn of the end."""
+    service = live()
+    join, sent = service.state.openrlhf.join, request("/reward?group_size=2&run=r", body(1))
+    with socket.create_connection(service.listener.getsockname()) as cut:
+        if packets == 2:
+            cut.sendall(sent)
+            await until(lambda: join.waiting == 1)
+        cut.sendall(sent if packets == 2 else 2 * sent)
+        await until(lambda: join.waiting == 1)
+        await asyncio.to_thread(get, f"{service.url}/health")  # by now both were read
+    await until(lambda: join.waiting == 0)
+
+
 async def unread(url: str, text: str) -> None:
     """A try whose reply arrives and is never read: the client's time is over in that moment."""
     address, _, path = url.removeprefix("http://").partition("/")
