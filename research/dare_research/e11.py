@@ -230,23 +230,19 @@ def bars(found: Sequence[Problem]) -> list[Bar]:
     return [Bar(name, m, margin, adjusted.get(name, 1.0)) for name, (m, margin) in measured.items()]
 
 
-def described(found: Sequence[Problem]) -> dict[str, Resampled]:
-    """Levels, which no bar is about."""
-    drawn = draws([p.family for p in found])
-    of: Mapping[str, Callable[[Problem], float]] = {
-        "pass@1": lambda p: float(p.right_M.mean()),
-        "maj@16": majority,
-        "any of 16": lambda p: float(p.right_M.any()),
-        "greedy": lambda p: p.greedy,
-        "temperature .6": lambda p: p.cooler,
-        "answered": lambda p: float(np.mean([r["answer"] is not None for r in p.rollouts])),
-        "cut": lambda p: float(np.mean([r["cut"] for r in p.rollouts])),
-        "AUROC, trace": lambda p: auroc(p, "mean_entropy"),
-        "AUROC, trace, lengths alike": lambda p: auroc(p, "mean_entropy", alike=True),
-        "AUROC, box": lambda p: auroc(p, "answer_entropy"),
-        "AUROC, length": lambda p: auroc(p, "num_tokens"),
-    }
-    return {name: estimate(np.array([f(p) for p in found]), drawn) for name, f in of.items()}
+DESCRIBED: Final[Mapping[str, Callable[[Problem], float]]] = {  # levels, which no bar is about
+    "pass@1": lambda p: float(p.right_M.mean()),
+    "maj@16": majority,
+    "any of 16": lambda p: float(p.right_M.any()),
+    "greedy": lambda p: p.greedy,
+    "temperature .6": lambda p: p.cooler,
+    "answered": lambda p: float(np.mean([r["answer"] is not None for r in p.rollouts])),
+    "cut": lambda p: float(np.mean([r["cut"] for r in p.rollouts])),
+    "AUROC, trace": lambda p: auroc(p, "mean_entropy"),
+    "AUROC, trace, lengths alike": lambda p: auroc(p, "mean_entropy", alike=True),
+    "AUROC, box": lambda p: auroc(p, "answer_entropy"),
+    "AUROC, length": lambda p: auroc(p, "num_tokens"),
+}
 
 
 # --- g: what `calibrate` says of few labels ---------------------------------------------------------------------------
@@ -321,14 +317,41 @@ def _right_at_16(found: Sequence[Problem], how: JSON) -> Floats:
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-def table(found: Sequence[Problem]) -> str:
-    """All of it as Markdown: levels, bars with their fates, and what `calibrate` says."""
-    lines = [f"{len(found)} problems x {len(found[0].rollouts)} rollouts", "", "| | | problems |", "|---|---|---|"]
-    for name, value in described(found).items():
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """All that is shown of the results. `levels` and each family's are described; `labels` is bar g, by its sets."""
+
+    problems: int
+    rollouts: int
+    levels: Mapping[str, Resampled]
+    families: Mapping[str, Mapping[str, float]]
+    bars: Sequence[Bar]
+    labels: Sequence[JSON]
+
+
+def figures(found: Sequence[Problem]) -> Figures:
+    """Every figure, in some minutes, most of which `rpc` takes."""
+    drawn = draws([p.family for p in found])
+    each = {name: np.array([f(p) for p in found]) for name, f in DESCRIBED.items()}
+    families = {}
+    for family in sorted({p.family for p in found}):
+        own = np.array([p.family == family for p in found])
+        known = {name: values[own][np.isfinite(values[own])] for name, values in each.items()}
+        means = {name: float(values.mean()) if len(values) else np.nan for name, values in known.items()}
+        families[family] = {"problems": float(own.sum()), **means}
+    levels = {name: estimate(values, drawn) for name, values in each.items()}
+    labels = [verdicts(found, size, count=DRAWN) for size in SETS]
+    return Figures(len(found), len(found[0].rollouts), levels, families, bars(found), labels)
+
+
+def table(found: Figures) -> str:
+    """All of it as Markdown: levels, bars with their fates, what `calibrate` says, and each family."""
+    lines = [f"{found.problems} problems x {found.rollouts} rollouts", "", "| | | problems |", "|---|---|---|"]
+    for name, value in found.levels.items():
         unit = 1.0 if name.startswith("AUROC") else 100.0
         lines.append(f"| {name} | {_shown(value, unit, '.3f' if unit == 1 else '.1f')} | {value.questions} |")
     lines += ["", "| bar | estimate, 95% interval | problems | Holm's p | fate |", "|---|---|---|---|---|"]
-    for bar in bars(found):
+    for bar in found.bars:
         area = "AUROC" in bar.name
         shown = _shown(bar.found, 1.0 if area else 100.0, "+.3f" if area else "+.1f")
         corrected = "-" if bar.name.startswith("c2") else f"{bar.holm:.4f}"
@@ -338,12 +361,14 @@ def table(found: Sequence[Problem]) -> str:
         "| labels | use, % | gain, points | gain where used | sets that lose half a point, % |",
         "|---|---|---|---|---|",
     ]
-    for size in SETS:
-        row = verdicts(found, size, count=DRAWN)
+    for row in found.labels:
         where = "-" if row["gain where used"] is None else f"{100 * row['gain where used']:+.1f}"
-        lines.append(
-            f"| {size} | {100 * row['use']:.0f} | {100 * row['gain']:+.1f} | {where} | {100 * row['losing']:.0f} |"
-        )
+        use, losing = (f"{100 * row[name]:.0f}" for name in ("use", "losing"))
+        lines.append(f"| {row['labels']} | {use} | {100 * row['gain']:+.1f} | {where} | {losing} |")
+    lines += ["", f"| family | problems | {' | '.join(DESCRIBED)} |", "|---" * (len(DESCRIBED) + 2) + "|"]
+    for family, own in found.families.items():
+        cells = [f"{own[n]:.2f}" if n.startswith("AUROC") else f"{100 * own[n]:.1f}" for n in DESCRIBED]
+        lines.append(f"| {family} | {own['problems']:.0f} | {' | '.join(cells)} |".replace("nan", "-"))
     return "\n".join(lines)
 
 
@@ -379,7 +404,7 @@ def main(words: Sequence[str]) -> int:
             write_files({Path(out): _text(json.dumps(q) for q in _rows(questions) if q["id"] not in done).encode()})
         case ["table", path]:
             with gzip.open(path, "rt", encoding="utf-8") as file:
-                print(table(problems(file)))  # noqa: T201
+                print(table(figures(problems(file))))  # noqa: T201
         case _:
             print(__doc__, file=sys.stderr)  # noqa: T201
             return 2

@@ -124,6 +124,8 @@ def test_the_commands_write_the_table(tmp_path, capsys, monkeypatch):
     out = capsys.readouterr().out
     assert out.startswith("50 problems x 16 rollouts")
     assert out.count("\n| ") >= 11 + 10 + 1
+    (families,) = [part for part in out.split("\n\n") if part.startswith("| family")]
+    assert sum(int(row.split(" | ")[1]) for row in families.splitlines()[2:]) == 50
     assert e11.main(["table"]) == 2
 
 
