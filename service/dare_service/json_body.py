@@ -169,9 +169,9 @@ def keys_at_most(body: bytes | bytearray | memoryview) -> int:
     total = 0
     for start in range(0, len(body) - 3, PIECE):
         piece = np.frombuffer(body, np.uint8, min(PIECE + 3, len(body) - start), start)
-        quote, after = piece[2:-1] == ord('"'), piece[3:]
-        escaped = (piece[1:-2] == ord("\\")) & (piece[:-3] != ord("\\"))
-        total += int(np.count_nonzero(quote & ~escaped & ((after == ord(":")) | (after <= ord(" ")))))
+        after, slash = piece[3:], piece == ord("\\")
+        ends = (piece[2:-1] == ord('"')) & ((after == ord(":")) | (after <= ord(" ")))
+        total += int(np.count_nonzero(ends & (~slash[1:-2] | slash[:-3]) if slash.any() else ends))
     return total
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, compress, pairwise, repeat
+from itertools import accumulate, compress, pairwise, repeat, starmap
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..answers import ANSWERS_VERSION, Span
 from ..errors import GroupError
 from ..estimators.method import Estimate, Method
 from ..groups import Groups, Ragged
-from ..reply import GroupReply, Problem, Reply, Support
+from ..reply import GROUP_FIELDS, GroupReply, Problem, Reply, Support
 from ..segments import Bools, Floats
 from .diagnostics import describe_request, entropy_flags
 from .request import Prepared
@@ -136,12 +136,12 @@ def _group_replies(
     failed: Mapping[int, GroupError],
 ) -> list[GroupReply]:
     groups, result = prepared.groups, main.result
-    text_A = (*groups.text_A, None)  # the last is where no answer points to
+    text_A = np.array((*groups.text_A, None), object)  # the last is where no answer points to
     of_rollouts = {
         "rewards": result.rewards_R.tolist() if main.method.output == "rewards" else None,
         "keep": result.keep_R.tolist(),
         "valid": groups.valid_R.tolist(),
-        "answers": [*map(text_A.__getitem__, groups.answer_R.tolist())],
+        "answers": text_A[groups.answer_R].tolist(),
         "advantages": None if updated.advantages_R is None else _numbers(updated.advantages_R),
         "select": None if updated.place_R is None else updated.place_R.tolist(),
         "token_mask": None if result.token_mask is None else _masks(result.token_mask),
@@ -163,15 +163,12 @@ def _group_replies(
         "flags": _flags(prepared, {**result.flags_P, **updated.flags_P}, result.rewards_R),
         "diagnostics": entries,
     }
-    there = {name: column for name, column in columns.items() if column is not None}
-    own, truth = (main.method.name, main.config_id), main.truth
-    by = [own] * len(prepared.group_ids)
+    own, truth, absent = (main.method.name, main.config_id), main.truth, [None] * len(prepared.group_ids)
+    by = [own] * len(absent)
     if truth is not None and main.truth_P is not None:
         by = [(truth.method.name, truth.config_id) if on else own for on in main.truth_P.tolist()]
-    replies = [
-        GroupReply(group_id, *scored_by, **dict(zip(there, row, strict=True)))
-        for group_id, scored_by, row in zip(prepared.group_ids, by, zip(*there.values(), strict=True), strict=True)
-    ]
+    rest = [absent if columns.get(name) is None else columns[name] for name in GROUP_FIELDS[3:]]
+    replies = [*starmap(GroupReply, zip(prepared.group_ids, *zip(*by, strict=True), *rest, strict=True))]
     for p, error in failed.items():
         replies[p] = GroupReply(prepared.group_ids[p], error=Problem(error.code, error.message))
     return replies

@@ -369,7 +369,8 @@ def _check_contents(table: Table, limits: Limits, where: Where) -> None:
             elif key == "text" and {list, tuple} & found and isinstance(table.columns, dict):
                 column = table.columns[key] = [_spoken(x, (*where(i), key)) for i, x in enumerate(column)]
             check_types(field, column, types, where)
-        if field.type == "text" and max(map(len, filter(None, column)), default=0) > limits.text:
+        said = column if found == {str} else filter(None, column)
+        if field.type == "text" and max(map(len, said), default=0) > limits.text:
             long = next(i for i, x in enumerate(column) if x is not None and len(x) > limits.text)
             limits.check("text", len(column[long]), (*where(long), key))
 
