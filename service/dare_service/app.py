@@ -198,11 +198,7 @@ async def _body(request: Request, state: State, kind: Form, lease: Lease) -> byt
     return body
 
 
-POSTS: Handlers = {
-    "/reward": reward,
-    "/v1/reward": reward,
-    "/get_reward": reward,
-}
+POSTS: Handlers = {"/reward": reward, "/v1/reward": reward, "/get_reward": reward}
 
 
 async def list_methods(request: Request) -> Response:

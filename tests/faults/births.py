@@ -19,7 +19,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -37,19 +37,9 @@ from tries import count
 from dare_trainer.openrlhf import patch
 
 SIZE, PROMPTS = 16, 8
-ROWS: dict[str, tuple[Callable[[], str], str]] = {}
+row = table.Rows()
 RELEASE = Release(Path(os.environ["OPENRLHF_TREE"]))
 Born = type("SingleTurnAgentExecutor", (RELEASE.agent.SingleTurnAgentExecutor,), {})
-
-
-def row(fault: str, *, name: str = "") -> Callable[[Callable[[], str]], Callable[[], str]]:
-    """Declare a row: what happens, and the function that lets it happen and says what the actor saw."""
-
-    def declare(function: Callable[[], str]) -> Callable[[], str]:
-        ROWS[name or function.__name__] = (function, fault)
-        return function
-
-    return declare
 
 
 def cases(seed: str, *, count: int = PROMPTS, size: int = SIZE, label: Any = "1") -> list[parity.Case]:
@@ -212,12 +202,8 @@ def foreign() -> str:
     return f"{len(bodies)} posts of one rollout, as without this package; its rewards are untouched"
 
 
-def main() -> int:
+if __name__ == "__main__":
     os.environ["VLLM_TOKEN_ENTROPY"] = "temperature"
     assert patch.patch_class(Born)
     logging.getLogger("dare_trainer").setLevel(logging.CRITICAL)
-    return table.run(ROWS, __doc__ or "", "the actor")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(table.run(row, __doc__ or "", "the actor"))

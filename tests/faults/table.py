@@ -31,17 +31,20 @@ from serving import free_port, service
 from tries import client, count, disturbed, get, rollout, step
 
 GROUPS, SIZE = 6, 8
-ROWS: dict[str, tuple[Callable[..., str], str]] = {}
 
 
-def row(fault: str, *, name: str = "") -> Callable[[Callable[..., str]], Callable[..., str]]:
-    """Declare a row. docs/operations.md says what a person should do."""
+class Rows(dict[str, tuple[Callable[..., str], str]]):
+    """The functions that let something happen and say what was seen, by name, each with what happens."""
 
-    def declare(function: Callable[..., str]) -> Callable[..., str]:
-        ROWS[name or function.__name__] = (function, fault)
-        return function
+    def __call__(self, fault: str, *, name: str = "") -> Callable[[Callable[..., str]], Callable[..., str]]:
+        def declare(function: Callable[..., str]) -> Callable[..., str]:
+            self[name or function.__name__] = (function, fault)
+            return function
 
-    return declare
+        return declare
+
+
+row = Rows()
 
 
 def told(found: list[Any], expected: list[Any]) -> str:
@@ -77,6 +80,13 @@ class Bench:
 
     def start(self, running: contextlib.ExitStack, **options: Any) -> Any:
         return running.enter_context(service(**options))
+
+    @contextlib.contextmanager
+    def held(self, **options: Any) -> Iterator[tuple[Callable[[], Any], contextlib.ExitStack]]:
+        """What starts a service on a socket that stays, as a supervisor holds it."""
+        self.__exit__()
+        with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener, contextlib.ExitStack() as running:
+            yield partial(self.start, running, held=listener, **options), running
 
     def shared(self) -> Any:
         if self._served is None or self._served.poll() is not None:
@@ -134,15 +144,14 @@ for away in (1, 2, 3, 4, 10, 60):
 
 def held(bench: Bench, sign: int, away: float) -> str:
     """The same where the supervisor holds the listening socket: who connects meanwhile waits for the next process."""
-    bench.__exit__()
-    with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener, contextlib.ExitStack() as served:
-        process = bench.start(served, held=listener)
+    with bench.held() as (start, _):
+        process = start()
 
         def disturb() -> None:
             process.send_signal(sign)
             process.wait()
             time.sleep(away)
-            bench.start(served, held=listener)
+            start()
 
         return bench.step(process.url, disturb)
 
@@ -154,9 +163,8 @@ row("kill -9, back after 10 s, the socket held", name="held_kill_10")(partial(he
 @row("kill -9 while the replies go out, the socket held (DARE_JOIN_HOLD=3)")
 def held_kill_reply(bench: Bench) -> str:
     """Who loses a reply comes back to a process that does not remember its group, and its siblings do not."""
-    bench.__exit__()
-    with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener, contextlib.ExitStack() as served:
-        process = bench.start(served, held=listener, DARE_JOIN_HOLD=3)
+    with bench.held(DARE_JOIN_HOLD=3) as (start, _):
+        process = start()
 
         async def run() -> list[Any]:
             last = asyncio.Event()
@@ -167,7 +175,7 @@ def held_kill_reply(bench: Bench) -> str:
             while not any(one.done() for one in clients):  # noqa: ASYNC110  the first reply is there
                 await asyncio.sleep(0)
             process.kill()
-            await asyncio.to_thread(bench.start, served, held=listener, DARE_JOIN_HOLD=3)
+            await asyncio.to_thread(start)
             return await asyncio.gather(*clients)
 
         return told_marked(asyncio.run(run()), bench.expected)
@@ -192,16 +200,15 @@ def told_marked(found: list[Any], expected: list[Any], most: float = float("inf"
 
 @row("two SIGTERM and a kill -9 in a step, four busy processes beside, the socket held (DARE_JOIN_HOLD=20)")
 def restart_busy(bench: Bench) -> str:
-    bench.__exit__()
-    with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener, contextlib.ExitStack() as served:
+    with bench.held(DARE_JOIN_HOLD=20) as (start, running):
         for _ in range(4):
-            served.callback(subprocess.Popen([sys.executable, "-c", "while True: pass"]).kill)
-        process = bench.start(served, held=listener, DARE_JOIN_HOLD=20)
+            running.callback(subprocess.Popen([sys.executable, "-c", "while True: pass"]).kill)
+        process = start()
 
         def replace(process: Any, sign: int) -> Any:
             process.send_signal(sign)
             process.wait()
-            return bench.start(served, held=listener, DARE_JOIN_HOLD=20)
+            return start()
 
         async def run(process: Any) -> tuple[list[Any], float]:
             spread, opened = random.Random(1), 0.0
@@ -344,27 +351,16 @@ def not_logged(url: str) -> int:
     return int(info["run_log"]["failed"] + info["run_log"]["dropped"])
 
 
-def main() -> int:
-    return run(ROWS, __doc__ or "", "the callers", Bench)
-
-
-def run(
-    rows: dict[str, tuple[Callable[..., str], str]],
-    doc: str,
-    who: str,
-    given: Callable[[], contextlib.AbstractContextManager[Any]] | None = None,
-) -> int:
-    """Print the rows that the command names, each as it ends; 1 if one failed. Each gets what `given` makes."""
+def run(rows: Rows, doc: str, who: str, given: Callable[[], Any] = contextlib.nullcontext) -> int:
+    """Print the rows that the command names, each as it ends; 1 if one failed. Each gets what `given` enters."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="*", choices=[*rows, []], help="all, if you name none")
     wanted, failed = parser.parse_args().rows, 0
     print(f"| fault | what {who} saw | row |\n|---|---|---|", flush=True)
-    with given() if given else contextlib.nullcontext() as bench:
-        for name, (function, fault) in rows.items():
-            if wanted and name not in wanted:
-                continue
+    with given() as bench:
+        for name, (function, fault) in ((name, rows[name]) for name in wanted or rows):
             try:
-                seen = function(bench) if given else function()
+                seen = function(*filter(None, [bench]))
             except Exception as error:
                 seen, failed = f"FAILED: {type(error).__name__}: {error}", 1
             print(f"| {fault} | {seen} | `{name}` |", flush=True)
@@ -372,4 +368,4 @@ def run(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(row, __doc__ or "", "the callers", Bench))

@@ -25,17 +25,7 @@ from pydantic_core import to_json
 from dare_reward.errors import RequestError
 from dare_reward.membership import FormedGroup, Member, gather
 from dare_reward.methods import find, scale_unseen
-from dare_reward.openrlhf import (
-    NOTHING,
-    SCALE,
-    Label,
-    RolloutOutcome,
-    evaluation,
-    keys_of,
-    late,
-    neutral,
-    outcomes,
-)
+from dare_reward.openrlhf import NOTHING, SCALE, Label, RolloutOutcome, evaluation, keys_of, late, neutral, outcomes
 from dare_reward.openrlhf.url import INSTALL, RunSettings
 from dare_reward.reply import GroupReply
 from dare_reward.scoring.request import Effort
