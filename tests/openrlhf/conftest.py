@@ -48,26 +48,8 @@ def step(release) -> Callable[..., Any]:
     return run
 
 
-class Live(serving.Live):
-    """At the address that OpenRLHF is given."""
-
-    def start(self) -> None:
-        self.__enter__()
-        self.url += "/reward"
-
-    @property
-    def waiting(self) -> int:
-        return self.state.openrlhf.join.waiting
-
-
 @pytest.fixture
-def live() -> Iterator[Callable[..., Live]]:
+def live() -> Iterator[Callable[..., str]]:
+    """`live(setting=...)`: the URL of a running service that OpenRLHF is given."""
     with contextlib.ExitStack() as stack:
-
-        def start(**settings: Any) -> Live:
-            service = Live(**settings)
-            service.start()
-            stack.callback(service.kill)
-            return service
-
-        yield start
+        yield lambda **settings: f"{stack.enter_context(serving.Live(**settings)).url}/reward"

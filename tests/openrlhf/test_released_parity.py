@@ -32,12 +32,12 @@ async def test_a_group_means_the_same_with_and_without_the_package(live, release
     assert patch.patch_class(more)
     service = live()
     async with httpx.AsyncClient() as client:
-        info = (await client.get(service.url.removesuffix("reward") + "info")).json()
+        info = (await client.get(service.removesuffix("reward") + "info")).json()
     monkeypatch.setattr(group, "service_info", lambda *_: info)  # what is asked at a start is other tests' business
     monkeypatch.setattr(group, "handshake", lambda *_: None)
 
     async def ours(case):
-        url = f"{service.url}?{case.query}"
+        url = f"{service}?{case.query}"
         executor = more([url if case.sends else f"{url}&entropy=none"])
         try:
             return await parity.group(executor, case)
@@ -45,7 +45,7 @@ async def test_a_group_means_the_same_with_and_without_the_package(live, release
             await fakes.close(executor)
 
     async def without(case):
-        return await parity.group(released([f"{service.url}?{case.query}"]), case)
+        return await parity.group(released([f"{service}?{case.query}"]), case)
 
     wrong = await parity.wrong(kind, ours, without)
     assert not wrong, "\n".join(wrong[:40])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections import Counter
 
@@ -57,14 +58,15 @@ class Place:
         """
         await asyncio.sleep(start)
         for trouble in (*troubles, *[None] * (TRIES - len(troubles))):
-            try:
+            with contextlib.suppress(Held, RefusalError, Disconnected):
                 found = await self.one_try(text, breaks=None if trouble == LOST else trouble, **given)
                 if trouble != LOST:
                     return now(), found
-            except (Held, RefusalError, Disconnected):
-                pass
             await asyncio.sleep(1)
         return now(), None
+
+    async def clients(self, texts, **given):
+        return [result for _, result in await asyncio.gather(*(self.client(t, **given) for t in texts))]
 
     async def pays(self, text, after=0.0):
         """A try gets what its content is owed, at once or `after` seconds."""
@@ -115,9 +117,9 @@ async def test_identical_rollouts_are_counted_rightly_over_retries():
 async def test_of_half_or_less_a_group_that_closed_before_gives_its_rewards(texts, rewards):
     """A known content its own, an unknown one the middle; nobody is scored alone."""
     place = Place()
-    await together(*(place.client(t, size=4) for t in "abcd"))
+    await place.clients("abcd", size=4)
     await asyncio.sleep(100)
-    assert await together(*(place.client(t, size=4) for t in texts)) == rewards
+    assert await place.clients(texts, size=4) == rewards
 
 
 async def test_a_broken_connection_keeps_its_vote_for_a_while_and_no_longer():
@@ -144,7 +146,7 @@ async def test_who_breaks_while_its_group_is_scored_is_owed_its_reply_once_and_f
     await asyncio.sleep(pause)
     if not pause:
         await place.pays("c")
-    assert await together(*(place.client(t) for t in "cde")) == [(3, t, 2) for t in "cde"]
+    assert await place.clients("cde") == [(3, t, 2) for t in "cde"]
 
 
 async def test_who_comes_back_while_its_group_is_scored_takes_its_place_there():
@@ -187,7 +189,7 @@ async def test_a_reply_that_was_lost_unseen_is_repeated_soon(lost):
 
 async def test_who_breaks_while_a_lost_reply_is_waited_for_is_owed_it():
     place = Place()
-    await together(*(place.client(t) for t in "abc"))
+    await place.clients("abc")
     waits = asyncio.ensure_future(place.one_try("a"))
     await place.gone("b", breaks=4.0)
     assert await waits == (3, "a", 1)
@@ -198,7 +200,7 @@ async def test_the_next_steps_group_of_the_same_contents_is_scored_anew():
     """Short answers repeat from step to step: nobody gets the old reward while its siblings take their time; nor one
     beside a text that is new."""
     place = Place()
-    await together(*(place.client(t, size=4) for t in "abcd"))
+    await place.clients("abcd", size=4)
     for number, (pause, fast, slow) in enumerate(((1.0, "ax", 20.0), (60.0, "a", 20.0), (60.0, "a", 2 * HOLD)), 2):
         await asyncio.sleep(pause)
         clients = [place.client(t, size=4, start=slow * (t not in fast)) for t in "axyz"]
@@ -209,7 +211,7 @@ async def test_the_next_steps_group_of_the_same_contents_is_scored_anew():
 async def test_a_group_that_fills_within_the_pause_of_a_retry_is_a_new_one(pause, repeated):
     """And of the same step, if it begins within SAME_STEP."""
     place = Place()
-    await together(*(place.client(t) for t in "abc"))
+    await place.clients("abc")
     assert await together(*(place.client(t, start=pause) for t in "abc")) == [(3, t, 2) for t in "abc"]
     assert [group.repeated for group in place.groups] == [False, repeated]
 
@@ -247,12 +249,12 @@ async def test_a_failure_of_scoring_reaches_all_and_the_group_may_form_again():
     found = await asyncio.gather(*(place.one_try(t) for t in "abc"), return_exceptions=True)
     assert [str(e) for e in found] == ["no"] * 3
     place.error = None
-    assert await together(*(place.client(t) for t in "abc")) == [(3, t, 2) for t in "abc"]
+    assert await place.clients("abc") == [(3, t, 2) for t in "abc"]
 
 
 async def test_a_failure_of_scoring_leaves_what_the_group_before_got():
     place = Place()
-    await together(*(place.client(t) for t in "abc"))
+    await place.clients("abc")
     place.error = ValueError("no")
     await asyncio.gather(*(place.one_try(t) for t in "abc"), return_exceptions=True)
     await place.pays("a", after=SETTLE)
@@ -261,7 +263,7 @@ async def test_a_failure_of_scoring_leaves_what_the_group_before_got():
 async def test_the_oldest_rewards_go_first_when_memory_is_short_and_then_rollouts_are_refused():
     place = Place(memory=8000)
     for key in "12":
-        await together(*(place.client(t, key=key, size=2) for t in "ab"))
+        await place.clients("ab", key=key, size=2)
     assert list(place.join.closed) == ["1", "2"]
     waits = [asyncio.ensure_future(place.one_try("x" * 900, key=f"w{i}")) for i in range(4)]
     await asyncio.sleep(1)

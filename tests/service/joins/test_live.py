@@ -10,7 +10,6 @@ import signal
 import socket
 import struct
 import threading
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -23,37 +22,11 @@ from dare_reward.openrlhf import rounded as on_grid
 from dare_service.problems import STOPPING
 
 pytestmark = pytest.mark.anyio
-GOLDEN = json.loads((Path(__file__).parents[2] / "golden/openrlhf_requests.json").read_text())
 HELD = re.compile(r"^dare_join_waiting 1\.0$", re.MULTILINE)
 
 
 def body(answer: object, prompt: str = "p\n", label: object = "") -> str:
     return json.dumps({"query": [f"{prompt}\\boxed{{{answer}}}<|im_end|>"], "prompts": [prompt], "labels": [label]})
-
-
-async def test_recorded_requests_are_answered(live):
-    service = live()
-    cases = GOLDEN["requests"]
-    url = f"{service.url}/reward?group_size=2&run=r"
-    replies = await asyncio.gather(*(client(url, c["body"]) for c in cases for _ in (1, 2)))
-    found = [(r["rewards"][0], r["extra_logs"]["evaluation"][0], r["extra_logs"]["partial"][0]) for r in replies]
-    assert found == [(1.0, float(i == 3), 0.0) for i in range(len(cases)) for _ in (1, 2)]
-
-
-async def test_two_thousand_waiters(live, until):
-    service = live()
-    url = f"{service.url}/reward?group_size=64&run=r"
-    texts, last = [body(i % 5, f"p{i % 32}\n") for i in range(2048)], asyncio.Event()
-    tasks = [
-        asyncio.ensure_future(client(url, text, start=(i % 97) / 50, after=last if i >= 2016 else None))
-        for i, text in enumerate(texts)
-    ]
-    await until(lambda: service.state.openrlhf.join.waiting >= 2016)
-    assert not any(t.done() for t in tasks)
-    last.set()
-    replies = await asyncio.gather(*tasks)
-    assert {r["extra_logs"]["votes"][0] for r in replies} == {64.0}
-    assert service.state.openrlhf.join.waiting == 0
 
 
 def request(path: str, text: str) -> bytes:
@@ -114,27 +87,6 @@ async def test_an_end_is_known_behind_a_request_that_did_not_wait_for_the_reply(
         await until(lambda: join.waiting == 1)
         await asyncio.to_thread(get, f"{service.url}/health")  # by now both were read
     await until(lambda: join.waiting == 0)
-
-
-async def unread(url: str, text: str) -> None:
-    """A try whose reply arrives and is never read: the client's time is over in that moment."""
-    address, _, path = url.removeprefix("http://").partition("/")
-    host, port = address.split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
-        connection.sendall(request(f"/{path}", text))
-        await asyncio.to_thread(connection.recv, 1, socket.MSG_PEEK)
-
-
-@pytest.mark.parametrize("lost", [[3], [0], [2, 3], [0, 1, 2, 3]])
-async def test_a_reply_that_is_lost_on_its_way_is_given_again(live, lost):
-    """The answers are 4, 4, 4 and 5: alone, the 5 would get 1."""
-    url = f"{live(join_hold=1.0, join_deadline=4.0).url}/reward?group_size=4&run=r"
-    texts = [body(a) for a in (4, "4.0", "8/2", 5)]
-    replies = await asyncio.gather(*(unread(url, t) if i in lost else client(url, t) for i, t in enumerate(texts)))
-    again = await asyncio.wait_for(asyncio.gather(*(client(url, texts[i]) for i in lost)), 10)
-    replies = [again[lost.index(i)] if i in lost else reply for i, reply in enumerate(replies)]
-    found = [(r["rewards"][0], r["extra_logs"]["votes"][0], r["extra_logs"]["neutral"][0]) for r in replies]
-    assert found == [(0.774993896484375, 4.0, 0.0)] * 3 + [(0.3249969482421875, 4.0, 0.0)]
 
 
 async def test_a_client_that_half_closes_is_gone(live):
