@@ -51,7 +51,6 @@ UNLOGGED: Final = 1024  # groups that wait for a service to write them into its 
 UNLOGGED_BYTES: Final = 256 << 20
 TOKEN_BYTES: Final = 64  # of a token's id, entropy and log-probability as Python and NumPy hold them
 
-
 # Four rollouts, two answers, and every number that a method may read.
 MADE_UP: Final[Group] = {
     "group_id": "handshake",
@@ -152,13 +151,8 @@ class GroupScorer:
         self._options = settings.request
         self._pinned = (config_id(settings.method, settings.params), __version__)
         self._run = run
-        tokens = settings.send == "tokens"
-        self._clients = deque(
-            AsyncClient(
-                url, token=urls.token or None, timeout=min(TRY, settings.timeout), retries=RETRIES, send_tokens=tokens
-            )
-            for url in urls.services
-        )
+        client = partial(AsyncClient, token=urls.token or None, send_tokens=settings.send == "tokens")
+        self._clients = deque(client(u, timeout=min(TRY, settings.timeout), retries=RETRIES) for u in urls.services)
         self._watch = RunWatch() if settings.on_collapse == "warn" else None
         self._unlogged: deque[tuple[Group, str, int]] = deque()  # with the key of its first post, and its size
         self._logging: asyncio.Future[None] | None = None
