@@ -222,17 +222,16 @@ def test_pruned_modes(make):
         return "\\boxed{99}" if number == 0 else "\\boxed{7}" if number % 2 else "\\boxed{5}"
 
     paid, ranges = {}, {}
-    for mode in ("zero", "neutral", "mask"):
+    for mode in ("neutral", "mask"):
         out = go(make(f"pruned={mode}"), Engine(odd, entropy=lambda n: 0.1 if n else 3.0, delay=0), n=16)
         assert logs(out, "pruned") == [{1 / 16}]
         gone, *others = out
         paid[mode] = (gone["reward"], sum(rewards(others)) / len(others))
         ((start, end),) = gone["action_ranges"]
         ranges[mode] = (end - start, end == len(gone["observation_tokens"]))
-    assert paid["zero"][0] == 0.0
     assert paid["neutral"][0] == pytest.approx(paid["neutral"][1], abs=2**-16)
     assert paid["mask"] == paid["neutral"]
-    assert ranges == {"zero": (11, True), "neutral": (11, True), "mask": (1, True)}
+    assert ranges == {"neutral": (11, True), "mask": (1, True)}
 
 
 def test_the_answers_tokens_are_no_actions(make):
@@ -578,12 +577,13 @@ def test_a_service_that_comes_back_as_another_one_counts_as_away(make, monkeypat
     assert "another version or configuration than at the start" in caplog.text
 
 
-async def logged(executor, *prompts):
+async def logged(executor, real, *prompts):
     """The groups of prompts, one after another, and what was missed is in the service's run log."""
     out = [await generate_responses(executor, Engine(say, delay=0), prompt=prompt) for prompt in prompts]
     await route(executor)._scorer._logging
     await close(executor)
-    return out
+    await real.aclose()
+    return [logs(rollouts, "reward_fallback") for rollouts in out]
 
 
 def test_groups_that_were_scored_here_reach_the_services_run_log_with_the_next_post(make, stubborn, caplog):
@@ -602,15 +602,8 @@ def test_groups_that_were_scored_here_reach_the_services_run_log_with_the_next_p
     executor = answering(make("run=r"), sometimes)
     for prompt in ("one", "two"):
         go(executor, prompt=prompt)
-
-    async def main():
-        out = await logged(executor, "three")
-        await real.aclose()
-        return out
-
     up.append(1)
-    (out,) = run(main())
-    assert logs(out, "reward_fallback") == [{0.0}]
+    assert run(logged(executor, real, "three")) == [[{0.0}]]
     names = [group["group_id"] for body in seen for group in body["groups"]]
     assert (len(seen), len(names), len(set(names))) == (3, 3, 3)
     assert {body["run"] for body in seen} == {"r"}
@@ -629,14 +622,9 @@ def test_a_group_whose_reply_is_lost_is_logged_once(make, stubborn, tmp_path):
             await asyncio.sleep(30)
         return reply
 
-    async def main():
-        out = await logged(executor, "one", "two")
-        await real.aclose()
-        return out
-
     with Live(run_log=str(tmp_path)) as service:
         executor = answering(make("timeout=2", service.url), late)
-        assert [logs(out, "reward_fallback") for out in run(main())] == [[{1.0}], [{0.0}]]
+        assert run(logged(executor, real, "one", "two")) == [[{1.0}], [{0.0}]]
         while (status := httpx.get(f"{service.url}/info").json()["run_log"])["flushed"] < 3:
             time.sleep(0.05)
     assert (status["flushed"], status["repeated"]) == (3, 1), "that of `answering`, and these two"
@@ -666,31 +654,16 @@ def test_even_without_any_estimator_there_is_a_reward(make, monkeypatch):
     assert logs(out, "reward_fallback") == [{2.0}]
 
 
-def test_a_failing_engine_takes_its_group_along_and_nobody_hangs(make):
-    executor, engine = make(), dies_at(2)
-    out = go(executor, engine, n=6, return_exceptions=True)
-    assert sum(isinstance(r, RuntimeError) and "engine died" in str(r) for r in out) == 1
-    for r in out:
-        if isinstance(r, dict):
-            assert math.isfinite(r["reward"])
-            assert r["extra_logs"]["reward_fallback"] == 2.0
-    assert (engine.running, route(executor).siblings.open) == (0, {})
-
-
 def test_shadow_methods_are_told_by_the_service_and_in_process(make, stubborn):
     executor = make("shadow=ttrl+scrl+rent")
-    alive = go(executor)
-    graded = go(executor, label='{"answer": "7", "split": "eval"}')
+    alive, graded = go(executor), go(executor, label='{"answer": "7", "split": "eval"}')
     dead = go(answering(executor, away))
     assert rewards(alive) == rewards(dead) == wanted()
     assert [logs(out, "reward_fallback") for out in (alive, dead)] == [[{0.0}], [{1.0}]]
     assert len({tuple(r["extra_logs"]) for r in (*alive, *graded, *dead)}) == 1
-    told = estimate([{"label": "7", "rollouts": ROLLOUTS}], shadow=["ttrl", "scrl", "rent"]).groups[0].diagnostics
-    for found in (alive[0]["extra_logs"], dead[0]["extra_logs"]):
-        for name, values in told["shadow"].items():
-            for key in ("flipped", "label_agreement", "label_accuracy"):
-                assert found[f"shadow_{name}_{key}"] == pytest.approx(values[key]), (name, key)
-    assert logs(graded, "shadow_ttrl_flipped") == [{-1.0}]
+    names = [name for name in alive[0]["extra_logs"] if name.startswith("shadow_")]
+    assert logs(alive, *names) == logs(dead, *names)
+    assert (len(names) >= 9, logs(graded, "shadow_ttrl_flipped")) == (True, [{-1.0}])
 
 
 def test_a_labelled_prompt_gets_the_rewards_of_gt_where_the_url_says_so(make, stubborn):

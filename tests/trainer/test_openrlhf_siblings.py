@@ -43,16 +43,6 @@ async def member(siblings, anchor, i, key="k", delays=None, fail=()):
         siblings.leave(me)
 
 
-def test_each_gets_its_own_result_whatever_the_order():
-    async def main():
-        s, anchor = Siblings(tens), object()
-        out = await asyncio.gather(*[member(s, anchor, i, delays=[3, 1, 2, 0]) for i in range(4)])
-        assert out == [(400 + i, 10 * (400 + i)) for i in range(4)]
-        assert s.open == {}
-
-    run(main())
-
-
 @pytest.mark.parametrize("apart", ["object", "prompt"])
 def test_two_groups_stay_apart(apart):
     """By the object, of which Ray unpickles a fresh one per prompt; and one object for two prompts is two groups."""
@@ -96,30 +86,5 @@ def test_a_cancelled_member_stays_cancelled_and_frees_the_others():
         assert [isinstance(o, asyncio.CancelledError) for o in out] == [False, False, True]
         assert out[:2] == [(300, None), (301, None)]
         assert s.open == {}
-
-    run(main())
-
-
-@pytest.mark.parametrize("who", range(3))
-def test_who_is_cancelled_while_the_group_is_scored_stops_the_scoring(who):
-    async def main():
-        running = []
-
-        async def score(deliveries):
-            running.append(1)
-            try:
-                await asyncio.sleep(3600)
-            finally:
-                running.pop()
-
-        s, anchor = Siblings(score), object()
-        tasks = [asyncio.ensure_future(member(s, anchor, i)) for i in range(3)]
-        await asyncio.sleep(1)
-        assert running == [1]
-        tasks[who].cancel()
-        out = await asyncio.gather(*tasks, return_exceptions=True)
-        assert [isinstance(o, asyncio.CancelledError) for o in out] == [i == who for i in range(3)]
-        assert [o[1] for i, o in enumerate(out) if i != who] == [None, None]
-        assert (running, s.open) == ([], {})
 
     run(main())
