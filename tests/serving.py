@@ -43,6 +43,11 @@ def wait_for(condition: Callable[[], object], about: object = None) -> None:
         time.sleep(0.02)
 
 
+async def until(condition: Callable[[], object]) -> None:
+    """The same, beside an event loop."""
+    await asyncio.to_thread(wait_for, condition)
+
+
 @contextlib.contextmanager
 def answering(reply: Callable[[BaseHTTPRequestHandler, bytes], tuple[int, bytes]]) -> Iterator[str]:
     """The address of a server, a thread a connection, whose status and content `reply(handler, body)` says."""

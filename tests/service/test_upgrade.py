@@ -1,9 +1,7 @@
 """A request that asks for another protocol is answered as any other, and its body is never the next request."""
 
 import json
-import shutil
 import socket
-import subprocess
 import time
 from contextlib import contextmanager
 
@@ -108,10 +106,3 @@ def test_what_is_no_http_is_refused_and_closed(live):
         made.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")  # a client that speaks TLS
         status, _, problem = reply(stream)
         assert (status, problem["detail"], stream.read()) == (400, "this is no HTTP/1.1 request", b"")
-
-
-@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
-def test_curl_that_offers_http_2_gets_rewards(live):
-    command = ["curl", "-sS", "--http2", "-H", "Content-Type: application/json", "-d", HELD, f"{live}/reward"]
-    done = subprocess.run(command, capture_output=True, check=True)
-    assert json.loads(done.stdout)["groups"][0]["rewards"] == [1.0]

@@ -15,12 +15,14 @@ from functools import cache
 from typing import Any
 from urllib.parse import urlencode
 
-from fakes import Engine, SamplingParams, Tokenizer, completion
+import httpx
+from fakes import Engine, SamplingParams, Tokenizer, close, completion
 
 from dare_reward import estimate
 from dare_reward.methods import settle
 from dare_reward.openrlhf import AnswerRules, evaluation, outcomes
 from dare_reward.scoring.array_inputs import without_tokens
+from dare_trainer.openrlhf import group as reward
 from dare_trainer.vllm.token_entropy import token_arrays, token_entropies
 
 GROUPS = 200
@@ -237,6 +239,21 @@ def calls(executor: Any, case: Case, shared: Any, engine: Any) -> list[Any]:
 async def group(executor: Any, case: Case, shared: Any = None, engine: Any = None) -> list[dict[str, Any]]:
     shared = shared or SamplingParams(max_tokens=64)
     return await asyncio.gather(*calls(executor, case, shared, engine or engine_of(case)))
+
+
+async def with_package(executor: Any, case: Case) -> list[dict[str, Any]]:
+    try:
+        return await group(executor, case)
+    finally:
+        await close(executor)
+
+
+def at_once(monkeypatch: Any, service: str) -> None:
+    """Entropies are on, and nothing is asked at the start of a run but once, which is other tests' business."""
+    info = httpx.get(f"{service}/info").json()
+    monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
+    monkeypatch.setattr(reward, "service_info", lambda *_: info)
+    monkeypatch.setattr(reward, "handshake", lambda *_: None)
 
 
 def request_bytes(body: dict[str, Any]) -> bytes:

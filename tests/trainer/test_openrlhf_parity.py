@@ -16,7 +16,6 @@ import serving
 
 from dare_service.app import create_app
 from dare_service.settings import Settings
-from dare_trainer.openrlhf import group
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden/openrlhf_requests.json").read_text())
 
@@ -48,23 +47,16 @@ async def without_package(case, app):
         return await parity.group(Plain(f"http://service/reward?{case.query}"), case)
 
 
-async def with_package(case, url):
-    executor = fakes.patched(f"{url}/reward?{case.query}{'' if case.sends else '&entropy=none'}")
-    try:
-        return await parity.group(executor, case)
-    finally:
-        await fakes.close(executor)
-
-
 @pytest.mark.parametrize("kind", parity.KINDS)
 def test_a_group_means_the_same_with_and_without_the_package(service, app, monkeypatch, kind):
     """Where entropies count, which only the package has, by the estimator in process."""
-    monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
-    info = httpx.get(f"{service}/info").json()
-    monkeypatch.setattr(group, "service_info", lambda *_: info)  # what is asked at a start is other tests' business
-    monkeypatch.setattr(group, "handshake", lambda *_: None)
-    ours, without = partial(with_package, url=service), partial(without_package, app=app)
-    wrong = asyncio.run(parity.wrong(kind, ours, without))
+    parity.at_once(monkeypatch, service)
+
+    def ours(case):
+        url = f"{service}/reward?{case.query}{'' if case.sends else '&entropy=none'}"
+        return parity.with_package(fakes.patched(url), case)
+
+    wrong = asyncio.run(parity.wrong(kind, ours, partial(without_package, app=app)))
     assert not wrong, "\n".join(wrong[:40])
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -13,8 +12,6 @@ from serving import Live, told
 
 from dare_service.app import create_app
 from dare_service.settings import Settings
-
-LOGS = "dare_service"
 
 
 @pytest.fixture
@@ -29,18 +26,6 @@ def asgi() -> Callable[..., Any]:
             yield client, app.state.dare
 
     return start
-
-
-@pytest.fixture
-def until() -> Callable[[Callable[[], bool]], Coroutine[Any, Any, None]]:
-    """`await until(condition)`, however long a busy machine takes."""
-
-    async def wait(condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(120):
-            while not condition():  # noqa: ASYNC110  the condition is not ours to signal
-                await asyncio.sleep(0.005)
-
-    return wait
 
 
 @pytest.fixture

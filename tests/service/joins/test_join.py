@@ -244,20 +244,16 @@ async def test_stopping_tells_everybody_at_once_and_lets_a_group_that_is_scored_
     assert await asyncio.gather(*scored) == [(3, t, 1) for t in "abc"]
 
 
-async def test_a_failure_of_scoring_reaches_all_and_the_group_may_form_again():
-    place = Place(error=ValueError("no"))
-    found = await asyncio.gather(*(place.one_try(t) for t in "abc"), return_exceptions=True)
-    assert [str(e) for e in found] == ["no"] * 3
-    place.error = None
-    assert await place.clients("abc") == [(3, t, 2) for t in "abc"]
-
-
-async def test_a_failure_of_scoring_leaves_what_the_group_before_got():
+async def test_a_failure_of_scoring_reaches_all_and_leaves_what_the_group_before_got():
+    """And the group may form again."""
     place = Place()
     await place.clients("abc")
     place.error = ValueError("no")
-    await asyncio.gather(*(place.one_try(t) for t in "abc"), return_exceptions=True)
+    found = await asyncio.gather(*(place.one_try(t) for t in "abc"), return_exceptions=True)
+    assert [str(e) for e in found] == ["no"] * 3
     await place.pays("a", after=SETTLE)
+    place.error = None
+    assert await place.clients("abc") == [(3, t, 3) for t in "abc"]
 
 
 async def test_the_oldest_rewards_go_first_when_memory_is_short_and_then_rollouts_are_refused():

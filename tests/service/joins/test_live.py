@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from serving import service
+from serving import service, until
 from tries import client, get, post
 
 from dare_reward import estimate
@@ -34,7 +34,7 @@ def request(path: str, text: str) -> bytes:
     return f"{head}Content-Length: {len(text.encode())}\r\n\r\n{text}".encode()
 
 
-async def test_an_end_is_known_before_the_work_on_what_is_read_with_it(live, until):
+async def test_an_end_is_known_before_the_work_on_what_is_read_with_it(live):
     """A proxy cuts a client off and sends its next try over a connection that it kept: a busy loop reads both at once."""
     service = live()
     join, sent = service.state.openrlhf.join, request("/reward?group_size=2&run=r", body(1))
@@ -58,7 +58,7 @@ async def test_an_end_is_known_before_the_work_on_what_is_read_with_it(live, unt
     await until(lambda: join.waiting == 0)  # a reset is an end too
 
 
-async def test_an_end_is_known_behind_a_body_that_uvicorn_reads_in_parts(live, until):
+async def test_an_end_is_known_behind_a_body_that_uvicorn_reads_in_parts(live):
     """Its last part is more than 64 KiB: the service has all of it, and reads on."""
     service = live()
     join, free = service.state.openrlhf.join, threading.Event()
@@ -75,7 +75,7 @@ async def test_an_end_is_known_behind_a_body_that_uvicorn_reads_in_parts(live, u
 
 
 @pytest.mark.parametrize("packets", [1, 2])
-async def test_an_end_is_known_behind_a_request_that_did_not_wait_for_the_reply(live, until, packets):
+async def test_an_end_is_known_behind_a_request_that_did_not_wait_for_the_reply(live, packets):
     """uvicorn reads no more behind it, and its last request alone would learn of the end."""
     service = live()
     join, sent = service.state.openrlhf.join, request("/reward?group_size=2&run=r", body(1))

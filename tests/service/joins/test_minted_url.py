@@ -31,17 +31,10 @@ def test_the_line_of_the_docs_mints_a_url_that_the_route_takes(live):
     assert "401" in refused.stderr
 
 
-@pytest.mark.parametrize(
-    ("query", "words"), [("group_size=2&alhpa=1", "Did you mean alpha"), ("alpha=1", "add group_size")]
-)
-def test_a_wrong_parameter_ends_the_script_with_its_reason(live, query, words):
-    done = mint(f"{live().url}/openrlhf?{query}")
-    assert done.returncode == 1
-    assert words in done.stderr
-    assert done.stdout == ""
-
-
-def test_an_unreachable_host_ends_the_script_with_its_reason():
-    done = mint("http://127.0.0.1:9/openrlhf?group_size=2")
-    assert done.returncode == 1
-    assert "curl: (7)" in done.stderr
+def test_a_wrong_parameter_and_an_unreachable_host_end_the_script_with_their_reason(live):
+    url = live().url
+    wrong = {"group_size=2&alhpa=1": "Did you mean alpha", "alpha=1": "add group_size"}
+    asked = {f"{url}/openrlhf?{query}": words for query, words in wrong.items()}
+    for address, words in {**asked, "http://127.0.0.1:9/openrlhf?group_size=2": "curl: (7)"}.items():
+        done = mint(address)
+        assert (done.returncode, done.stdout, words in done.stderr) == (1, "", True)

@@ -10,7 +10,7 @@ import random
 
 import httpx
 import pytest
-from serving import told
+from serving import told, until
 
 from dare_reward import estimate
 from dare_reward.openrlhf import UNKNOWN, keys_of
@@ -199,7 +199,7 @@ async def test_a_group_that_closes_early_is_scored_above_half_only_joined_and_in
     assert (line.levelname, line.fields["rollouts"], line.fields["group_size"]) == ("WARNING", there, 4)
 
 
-async def test_rollouts_that_wait_are_bounded_and_told(asgi, until):
+async def test_rollouts_that_wait_are_bounded_and_told(asgi):
     async with asgi(join_memory=5000) as (client, state):
         url = "/reward?group_size=4&run=r"
         waiting = [asyncio.ensure_future(client.post(url, json=one("x" * 1000))) for _ in range(2)]
