@@ -80,14 +80,14 @@ def assert_bounded(*texts):
 
 
 @each("text", HOSTILE)
-def test_hostile_text_is_bounded_work_and_no_ordinary_number(text):
+def test_hostile_text_is_bounded_work_with_a_short_key_and_no_ordinary_number(text):
     canonical(r"\sqrt2")  # mpmath is loaded
     assert_bounded(text)
     key = canonical(text)
     assert key is None or key.kind != "exact" or key.value not in ORDINARY or key.tag
-    assert not grade(text, "1")
+    assert key is None or len(key.value) < 300
+    assert not grade(text, ["1", "2"])
     assert not grade("0", text)
-    assert not grade(text, "2")
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -130,12 +130,13 @@ def test_fractions_are_what_they_are(q, form):
 
 
 def test_memory_does_not_grow():
-    for text in HOSTILE:
+    some = HOSTILE[::6]
+    for text in some:  # what is loaded once and kept
         canonical(text)
     _cached_math.cache_clear()
     tracemalloc.start()
     try:
-        for text in HOSTILE[::6]:
+        for text in some:
             canonical(text)
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -155,9 +156,3 @@ def test_a_group_of_hostile_texts():
     c = classify([*HOSTILE, "1", "2"])
     assert c.answers.count("1") == 1
     assert c.index[-2] not in c.index[:-2]
-
-
-def test_keys_stay_short():
-    for text in HOSTILE:
-        key = canonical(text)
-        assert key is None or len(key.value) < 300
