@@ -13,17 +13,12 @@ from typing import Any
 
 import pytest
 import serving
-from released import Engine, Release, Tokenizer, execute
+from released import Engine, Release, Tokenizer
 
 
 @pytest.fixture(scope="session")
 def release() -> Release:
     return Release(Path(os.environ["OPENRLHF_TREE"]))
-
-
-@pytest.fixture(name="execute")
-def one_rollout(release) -> Callable[..., Any]:
-    return execute
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import types
 from pathlib import Path
 
 import pytest
+from released import execute
 
 from dare_reward import estimate
 from dare_reward.openrlhf import rounded
@@ -30,7 +31,7 @@ def rewards(responses) -> list[float]:
     return [r["reward"][0] for r in responses]
 
 
-async def test_the_recorded_requests_are_what_the_release_sends(release, execute):
+async def test_the_recorded_requests_are_what_the_release_sends(release):
     """tests/golden/openrlhf_requests.json, which the default tests replay."""
     seen = []
 
@@ -64,7 +65,7 @@ MISTAKES = {  # in the URL, and what the log then says
 }
 
 
-async def test_the_training_log_says_what_is_wrong(live, release, execute, monkeypatch):
+async def test_the_training_log_says_what_is_wrong(live, release, monkeypatch):
     address, lines = live(token="hush").removesuffix("/reward"), []
     monkeypatch.setattr(release.agent, "logger", types.SimpleNamespace(info=lines.append))
     executors = [release.agent.SingleTurnAgentExecutor([address + mistake]) for mistake in MISTAKES]
