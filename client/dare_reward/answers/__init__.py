@@ -15,8 +15,9 @@
 
 from __future__ import annotations
 
-from .choices import choice_letter, option_letters
+from .choices import option_letters
 from .classes import Classes, classify, grade
+from .extraction.announced_letters import choice_letter
 from .extraction.final_answer import Extraction, Unmarked, extract
 from .keys import ANSWERS_VERSION, Key, canonical
 from .kinds import KeyKind, Kind

@@ -181,7 +181,8 @@ def _homes(keys: Iterable[Key]) -> dict[Key, Key]:
         for key in homes:
             by_value.setdefault((key.kind, key.value), []).append(key)
         for same in by_value.values():
-            _settle(same, homes)
+            if len(same) > 1:
+                _settle(same, homes)
     return homes
 
 

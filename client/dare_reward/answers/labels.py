@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from .choices import choice_letter
+from .choices import option_letters
 from .classes import Labels, listed
 from .extraction.final_answer import extract
+from .extraction.letters import bare_letter
 from .keys import is_answer
 from .kinds import Kind
 from .tables import listed as table
@@ -29,7 +30,7 @@ def read_label(label: str, *, kind: Kind = "math", options: Sequence[str] | None
     """
     if kind in {"exact", "literal"} or not any(mark in label for mark in _MARKS):
         return label
-    if kind == "choice" and choice_letter(label, options) is not None:
+    if kind == "choice" and bare_letter(label, option_letters(options)) is not None:
         return label
     found = extract(label, kind=kind, options=options, unmarked="none").answer
     return label if found is None else found

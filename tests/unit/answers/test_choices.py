@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from refusals import refusal
 from rows import each
 
-from dare_reward.answers.choices import choice_letter, names_species, option_letters
+from dare_reward.answers import choice_letter, option_letters
+from dare_reward.answers.extraction.letters import names_species
 
 C = [
     "C", "(C)", "C.", "**C**", "Option C", "\\boxed{C}", "\\text{C}", "C) text", "C: Newton", "c", "(c)", "$C$", "\\(C\\)",

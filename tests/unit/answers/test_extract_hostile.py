@@ -6,7 +6,7 @@ import pytest
 from growth import assert_linear
 from rows import each
 
-from dare_reward.answers.choices import choice_letter
+from dare_reward.answers import choice_letter
 from dare_reward.answers.extraction.final_answer import extract
 
 KINDS = ("math", "choice", "text", "exact")

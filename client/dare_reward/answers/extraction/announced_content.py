@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import replace
 
 from ..._pattern import pattern
 from ..languages import alternatives, english, every
@@ -60,43 +60,35 @@ _WORDED = pattern(r"(?<!\\)[A-Za-z]{2}")
 _SAYS = pattern(r"[^\W_]|[∅∞√]")
 
 
-@dataclass(frozen=True, slots=True)
-class Phrase:
-    """Content of an announcement; `denied`: the text says that this is not the answer."""
-
-    content: str
-    denied: bool = False
-
-
-def math_phrase(text: str, announcement: Announcement) -> Phrase | None:
+def math_phrase(text: str, announcement: Announcement) -> Announcement | None:
     """A `$…$` or `\\(…\\)` span, else an expression or number, else few words to the end of the sentence."""
     if (
         announcement.link in {"is", "colon"}
         and not announcement.negated
         and (number := _NUMBER.match(text, announcement.end))
     ):
-        return Phrase(number[1])
+        return replace(announcement, content=number[1])
     return _math_words(text, announcement)
 
 
-def _math_words(text: str, announcement: Announcement) -> Phrase | None:
+def _math_words(text: str, announcement: Announcement) -> Announcement | None:
     body, fresh = _body(text, announcement)
     if not announcement.negated and (repeating := _REPEATING.match(body)):
-        return Phrase(repeating[0])
+        return replace(announcement, content=repeating[0])
     if cry := _CRY.match(body):
-        return Phrase(cry[1], announcement.negated)
+        return replace(announcement, content=cry[1])
     if body.startswith(("\\[", "$$", "\\begin{")):
         shown = display(body)
-        return Phrase(last_side(shown)) if shown else None
+        return replace(announcement, content=last_side(shown), negated=False) if shown else None
     if fresh and (listed := _items(text, announcement)) is not None:
-        return Phrase(listed, announcement.negated)
+        return replace(announcement, content=listed)
     line = _line(body, announcement)
     found = spans(line)
     said, asked = sentence(line, found)
     if asked:
         return None
     if not found and announcement.link != "cell" and (shown := _shown_below(line, body[len(line) :].lstrip())):
-        return Phrase(last_side(shown))
+        return replace(announcement, content=last_side(shown), negated=False)
     start = _fillers(said)
     return (
         None
@@ -114,7 +106,7 @@ def _items(text: str, announcement: Announcement) -> str | None:
 
 def _from_sentence(
     text: str, announcement: Announcement, line: str, start: int, *, fresh: bool, alone: bool
-) -> Phrase | None:
+) -> Announcement | None:
     """What the sentence that opens `line` announces or denies from `start` on."""
     found = spans(line)
     said, denied = sentence(line, found)[0], announcement.negated
@@ -125,13 +117,14 @@ def _from_sentence(
         if can and _UNABLE.match(said, start):
             return None
         word = "cannot be " if can else "not "
-        return Phrase(word + said[start:].strip())  # "is not defined" denies nothing
+        # "is not defined" denies nothing
+        return replace(announcement, content=word + said[start:].strip(), negated=False)
     content = _span_content(said, start, found)
     if content is None:
         content = conclusion_of(line[start:]) if _WORDED.match(said, start) else None
         content = content or _plain(said[start:], announcement, fresh=fresh, alone=alone)
         if content == UNREAD:
-            return Phrase(UNREAD, denied)
+            return replace(announcement, content=UNREAD, negated=denied)
     if (
         not content
         or _is_empty(content)
@@ -143,7 +136,7 @@ def _from_sentence(
         said = sentence(line[instead.end() :], [])[0]
         content = _span_content(said, 0, spans(said)) or plain_content(said) or content
         denied = False
-    return Phrase(content, denied)
+    return replace(announcement, content=content, negated=denied)
 
 
 def _plain(said: str, announcement: Announcement, *, fresh: bool, alone: bool) -> str | None:
@@ -169,7 +162,7 @@ def _is_constraint(text: str, announcement: Announcement, said: str, start: int)
     return bool(modal and _CONSTRAINT.match(said, start))
 
 
-def text_phrase(text: str, announcement: Announcement) -> Phrase | None:
+def text_phrase(text: str, announcement: Announcement) -> Announcement | None:
     """The line after a colon, the sentence after "is", without markup around it."""
     if announcement.link == "equals" or (announcement.link == "hash" and not _is_last(text, announcement)):
         return None
@@ -190,10 +183,10 @@ def text_phrase(text: str, announcement: Announcement) -> Phrase | None:
         line = found[0][2]
     if (announcement.link == "heading" and line.endswith(":")) or not _SAYS.search(line):
         return None
-    return Phrase(line, announcement.negated)
+    return replace(announcement, content=line)
 
 
-def exact_phrase(text: str, announcement: Announcement) -> Phrase | None:
+def exact_phrase(text: str, announcement: Announcement) -> Announcement | None:
     """The rest of the line, or the next line, code point for code point, except blanks around it."""
     if announcement.link == "equals" or (announcement.link == "hash" and not _is_last(text, announcement)):
         return None
@@ -204,7 +197,7 @@ def exact_phrase(text: str, announcement: Announcement) -> Phrase | None:
     line = _line(rest.lstrip(), announcement).strip()
     if line.endswith("**") and line.count("**") % 2:
         line = line[:-2].rstrip()  # the label's: **Answer: foo**
-    return Phrase(line, announcement.negated) if line else None
+    return replace(announcement, content=line) if line else None
 
 
 def _line(body: str, announcement: Announcement) -> str:

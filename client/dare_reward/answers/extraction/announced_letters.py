@@ -7,18 +7,17 @@ back, are no choice. A letter must stand by itself: "Answer: Based on" is not B,
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 from ..._pattern import pattern
-from ..choices import names_species, plain
+from ..choices import option_letters
 from ..languages import PHRASES, alternatives, english, every
-from .announcements import NEAR, announcements, descending, lowered
-from .unannounced import stands_alone
+from ..markup import without_html
+from .announcements import NEAR, Announcement, announcements, descending, holding, lowered
+from .letters import ARTICLE, LONE, LONGEST, READ, at_end, bare_letter, letter_at, names_species
 
-READ = 300  # characters after an announcement in which its letter may stand
 APART = 120  # two announcements farther apart than this do not contradict each other
 EVENTS = 24  # announcements looked at, from the end
 
@@ -63,23 +62,6 @@ _MENTIONED = (
 )
 _MENTIONED_ABROAD = (*_MENTIONED, *_ABROAD, *(word for word in every("answer") if not word.isascii()))
 _BRACKETED = frozenset({"matches", "corresponds to"})
-_FILL = (
-    rf"(?:(?:{english('fills')}|{alternatives('adverb', 'so', 'answer', 'option', 'choose')}"
-    rf"|{'|'.join(word for word in every('article') if len(word) > 1)}"
-    r"|a(?= letra)|(?-i:[ao])(?=\s[(*]{0,3}(?-i:[A-Z])[)*]{0,3}\s*+(?:[.!\n]|\Z))"
-    r"|(?:first|second|third|fourth|fifth|sixth|last) (?:option|choice|one),?)(?![a-zà-ÿ])[\s:：*_]*+)"
-)
-_DRESS = (
-    r"(?:[\s*_`\"'“”‘’«»$:：|>#•✅✔→👉]|\[(?=\[)|(?<=\n)1\.\s|-(?=\s)|\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boldsymbol|boxed|mathsf)\s*+\{"
-    r"|```[a-z]*\n|\{(?=\\)|\}(?=\s))"
-)
-_AT = pattern(
-    rf"{_DRESS}*+(?:(?i:{_FILL}){_DRESS}*+){{0,4}}+(?P<no>(?i:{alternatives('not')})\s++(?:(?i:option"
-    rf"|choice)\s++)?+)?{_DRESS}*+"
-    r"(?P<open>[(\[{（【<「『]?)[\s*_$]*+(?P<letter>[A-Za-zＡ-Ｊ])"
-    r"(?![^\W_\u0590-\u0eff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|['’](?!(?:d|t)[ıiuü]r(?![a-z]))[A-Za-z])[*_$}]*+"
-    r"(?P<close>[ ]?[)\]}）】>」』])?+"
-)
 # With any other noun: "The most likely diagnosis is (D) Aortic dissection.", "The uncertainty is **B. 3 m**."
 _STATED = pattern(
     r"\b(?:is|are|be|give|gives|yields?|forms?)(?:\s(?:likely|probably|therefore|thus|approximately|most likely)){0,2}"
@@ -89,21 +71,6 @@ _STATED = pattern(
 _OPTION_LINE = pattern(r"\n[\s*(]*+[A-J][.)]")
 _LIKELY = pattern(rf"\b(?:{english('likely')})|\bthe\b[^.\n]{{0,120}}\Z", re.IGNORECASE)
 _DOUBT = pattern(rf"\b(?:{english('doubts')})", re.IGNORECASE)
-_FORMULA = pattern(
-    r"[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+×·]\s?[\w(]|/\s?(?:[\d(]|[A-Za-z](?![a-z]))|-\s?(?:\d|[A-Za-z](?![a-z]|\s[a-z]{2}))|\\(?:cdot|times|frac|cap|cup|to)"
-    r"|_[\w{]|\(\w\))"
-)
-_JOINED = pattern(
-    rf"[*_$`\"'}}\s)]*+(?:,|/|&|\+|、|;)?[*_\s]*+(?:{alternatives('or')}|,|/|&|、|;)(?:\s(?:{english('hopes')}))?+[\s*_$\"'(]*+(?:(?i:option|choice)\s*+\(?)?"
-    r"(?P<letter>[A-Z]|[IVX]{2,4})(?![\w'’])(?!\s++(?!and\b|or\b|is\b|are\b)[a-z])"
-)
-_QUESTION = pattern(r"[)\]}*_.\"'\s]{0,6}+[?？]")
-_LIST = pattern(r"[^\n]*+\n[\s*(-]*+B(?:[).:]|[^\S\n]*+(?:\n|\Z))")
-# "statement b)" and "b), i.e. option A": a label inside the question, no option.
-_LABELS = pattern(english("labels"), re.IGNORECASE)
-_CAPITAL = pattern(r"(?:i\.e\.|[^.\n]){0,12}?(?:[Oo]ption|[Cc]hoice|[Aa]nswer)(?: is)?\s\(?[A-Z](?![A-Za-z])")
-_ARTICLE = pattern(rf"\s++(?!{english('goes on')})[a-zà-ÿ]")
-_AT_END = pattern(r"(?<=\s)\((?P<letter>[A-Z])\)\s*+(?=[.!]?\s*+(?:\n|\Z)|\.\s)")
 _DENIED_AFTER = pattern(rf"[*_\"'`$)}}\s]*+(?:\([^()\n]{{0,80}}\)\s*+)?(?:,\s)?(?:{english('denies after')})")
 _DENIED_BEFORE = pattern(rf"(?:{english('denies before')})\s++\Z", re.IGNORECASE)
 _INSTEAD = pattern(
@@ -134,81 +101,58 @@ _NOT_ALONE = pattern(
     r"|(?:\b[Ii]f|\b[Ww]hether|\b[Ss]uppose|\b[Aa]ssum(?:e|ing)|\b[Uu]nless|\b[Ww]hy|\bthat)\s++(?:that\s++)?+"
     r"(?:[Oo]ption\s|[Cc]hoice\s|[Aa]nswer\s)?\(?\Z"
 )
-_LONE = pattern(r"(?<![\w'’])[A-Z](?![\w'’])")
-_JOINERS = pattern(
-    rf"[\s,;/&+()\[\].、]|\b(?:{alternatives('or', 'not')}|option\b|choice\b|both\b|either\b)", re.IGNORECASE
-)
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A letter that the text announces at `start`; `letter` None: several, or one that is no option."""
-
-    start: int
-    end: int
-    letter: str | None
-    denied: bool = False
+def choice_letter(raw: str, options: Sequence[str] | None = None) -> str | None:
+    """The letter that a box, a tag or a given answer names, bare or in words; None if it names none or several."""
+    letters = option_letters(options)
+    bare = bare_letter(raw, letters)
+    if bare is None:
+        return announced_letter(without_html(raw[:LONGEST]), letters)
+    return None if bare.negated else bare.content
 
 
 def announced_letter(text: str, letters: Sequence[str]) -> str | None:
     """The letter that the last announcement names; else the only option mentioned by name; else None."""
     near = max(0, len(text) - NEAR)
     said = _said(text, letters, near)
-    if near and ((at := _holding(said)) is None or said[at].start < near + APART):
+    if near and ((last := holding(said)) is None or last.start < near + APART):
         said = _said(text, letters, 0, None if said else near)
     said = said or _endorsed(text, letters)[::-1]
     if not said:
         return _only_mention(text, letters)
-    at = _holding(said)
-    return None if at is None or _contradicted(text, said, at) else said[at].letter
-
-
-def _holding(said: list[Said]) -> int | None:
-    """The place in `said` of the last announcement that nothing after it takes back."""
-    denied: set[str | None] = set()
-    for i, last in enumerate(said):
-        if last.denied:
-            denied.add(last.letter)
-        elif last.letter is None or last.letter not in denied:
-            return i
-    return None
+    last = holding(said)
+    return None if last is None or _contradicted(text, said, last) else last.content
 
 
 def last_letter(text: str, letters: Sequence[str]) -> str | None:
     """The last capital letter of the options that stands alone: a fallback of published harnesses, on request only."""
     found = [
         match[0]
-        for match in _LONE.finditer(text)
-        if match[0] in letters and not (match[0] in "AI" and _ARTICLE.match(text, match.end()))
+        for match in LONE.finditer(text)
+        if match[0] in letters and not (match[0] in "AI" and ARTICLE.match(text, match.end()))
     ]
     return found[-1] if found else None
 
 
-def names_several(content: str, letters: Sequence[str]) -> bool:
-    """Whether a box says letters and nothing else, but no single option: "A, B", "A or B", "not B", K of A-J."""
-    said = plain(content[:200])
-    rest = _JOINERS.sub("", said)
-    if len(rest) > 26 or not (rest.isascii() and rest.isalpha() and rest.isupper()):
-        return False
-    return len(_LONE.findall(said)) == len(rest) or set(rest) <= set(letters)
-
-
-def _said(text: str, letters: Sequence[str], start: int, end: int | None = None) -> list[Said]:
+def _said(text: str, letters: Sequence[str], start: int, end: int | None = None) -> list[Announcement]:
     """Announcements whose words stand from `start` on and before `end`, from the last to the first."""
     low = lowered(text)
-    found: dict[int, Said] = {}
+    found: dict[int, Announcement] = {}
     for count, announcement in enumerate(announcements(text, low, start, end)):
         if count >= EVENTS:
             break
         place = (announcement.start, announcement.end)
-        said = _letter_at(text, *place, letters) or _letter_in_line(text, *place, letters)
+        said = letter_at(text, *place, letters) or _letter_in_line(text, *place, letters)
         if said is not None:
-            found |= _with_instead(text, replace(said, denied=True) if announcement.negated else said, letters)
+            denied = said.negated or announcement.negated
+            said = replace(said, negated=denied, conditional=announcement.conditional)
+            found |= _with_instead(text, said, letters)
     for at, stem in descending(low, _ASCII_STEMS if text.isascii() else _TAILS, EVENTS, start, end):
         match = _TAILS[stem].match(low, at + len(stem))
         if match is None or not _introduced(low, at, stem):
             continue
-        said = _letter_at(text, at, match.end(), letters)
+        said = letter_at(text, at, match.end(), letters)
         if said is not None:
             found.setdefault(said.end, said)
     for said in _stated(text, letters, start, len(text) if end is None else end):
@@ -216,7 +160,7 @@ def _said(text: str, letters: Sequence[str], start: int, end: int | None = None)
     return sorted(found.values(), key=lambda s: (s.end, s.start), reverse=True)
 
 
-def _stated(text: str, letters: Sequence[str], start: int, end: int) -> Iterator[Said]:
+def _stated(text: str, letters: Sequence[str], start: int, end: int) -> Iterator[Announcement]:
     """The letters of options that a sentence states under another noun: "The most likely diagnosis is (D) ..."."""
     for match in islice(_STATED.finditer(text, start, end), EVENTS):
         if match["letter"] not in letters or (match["close"] == ")" and not match["open"]):
@@ -226,17 +170,19 @@ def _stated(text: str, letters: Sequence[str], start: int, end: int) -> Iterator
         before = text[max(0, text.rfind("\n", 0, match.start()), match.start() - 160) : match.start()]
         shown = "\n" in match[0] and _OPTION_LINE.search(text, match.end()) is None  # "is:", and the option below
         if _LIKELY.search(before) and (shown or not _DOUBT.search(before)):
-            yield Said(match.start(), match.end("close"), match["letter"])
+            yield Announcement(match.start(), match.end("close"), content=match["letter"])
 
 
-def _endorsed(text: str, letters: Sequence[str]) -> list[Said]:
+def _endorsed(text: str, letters: Sequence[str]) -> list[Announcement]:
     """The letters of options that a text calls right, first to last."""
     found = []
     for match in islice(_ENDORSED.finditer(text), 64):
         alone = _NOT_ALONE.search(text, max(0, match.start() - 30), match.start()) is None
         if alone and not (match["open"] and not match["close"]):
             letter = match["letter"].upper()
-            found.append(Said(match.start(), match.end("letter"), letter if letter in letters else None))
+            found.append(
+                Announcement(match.start(), match.end("letter"), content=letter if letter in letters else None)
+            )
     return found
 
 
@@ -251,66 +197,31 @@ def _introduced(low: str, at: int, stem: str) -> bool:
     return not (stem.isascii() and at and low[at - 1].isalpha())
 
 
-def _letter_at(text: str, start: int, end: int, letters: Sequence[str]) -> Said | None:
-    """The letter right behind an announcement that ends at `end`."""
-    match = _AT.match(text, end, end + READ)
-    if match is None:
-        return None
-    letter = unicodedata.normalize("NFKC", match["letter"])
-    if letter.islower() and (_LABELS.search(text, max(0, start - 2), end) or _CAPITAL.match(text, match.end())):
-        return None
-    after = match.end()
-    if not _stands(text, after, letter, bracketed=bool(match["close"])) and not (
-        letter.islower() and stands_alone(text, match.start("letter"), after)
-    ):
-        return None
-    letter = letter.upper()
-    if match["no"]:
-        return Said(start, after, letter, denied=True)
-    joined = _JOINED.match(text, after, after + 80)
-    second = joined["letter"] if joined else letter
-    several = second != letter and (second in letters or len(second) > 1)
-    return Said(start, after, None if several or letter not in letters else letter)
-
-
-def _stands(text: str, after: int, letter: str, *, bracketed: bool) -> bool:
-    """Whether the letter before `after` is a choice and no word, article, symbol, question or first line of a list."""
-    following = text[after : after + 80]
-    if not bracketed:
-        if letter.islower() or (letter in {"A", "I"} and _ARTICLE.match(following)) or names_species(following):
-            return False
-        part = (following[:1] == "-" and following[1:2].isalnum()) or _FORMULA.match(following)
-        if part and not _JOINED.match(following):
-            return False
-    return not (_QUESTION.match(following) or (letter == "A" and _LIST.match(text, after, after + READ)))
-
-
-def _with_instead(text: str, said: Said, letters: Sequence[str]) -> dict[int, Said]:
+def _with_instead(text: str, said: Announcement, letters: Sequence[str]) -> dict[int, Announcement]:
     """`said`, and where it denies a letter the one that holds instead: "The answer is not B but C"."""
-    match = _INSTEAD.match(text, said.end, said.end + READ) if said.denied else None
-    instead = None if match is None else _letter_at(text, match.end(), match.end(), letters)
+    match = _INSTEAD.match(text, said.end, said.end + READ) if said.negated else None
+    instead = None if match is None else letter_at(text, match.end(), match.end(), letters)
     return {said.end: said} if instead is None else {instead.end: instead, said.end: said}
 
 
-def _letter_in_line(text: str, start: int, end: int, letters: Sequence[str]) -> Said | None:
+def _letter_in_line(text: str, start: int, end: int, letters: Sequence[str]) -> Announcement | None:
     """ "The answer is 5 m (C)." and "... 5 m, which is option C"; no option in "not listed" and "either A or D"."""
     window = text[end : end + READ].partition("\n")[0]
     if _UNLISTED.search(window):
-        return Said(start, end, None)
-    if (closing := _AT_END.search(window)) is not None and window.count("(") == 1:
-        letter = closing["letter"]
-        return Said(start, end + closing.end(), letter if letter in letters else None)
+        return Announcement(start, end)
+    if (closing := at_end(window, letters)) is not None:
+        return replace(closing, start=start, end=end + closing.end)
     mentions = _mentions(window, lowered(window), letters)
-    if len({m.letter for m in mentions}) == 1 and not mentions[0].denied:
-        return Said(start, end + mentions[0].end, mentions[0].letter)
+    if len({m.content for m in mentions}) == 1 and not mentions[0].negated:
+        return replace(mentions[0], start=start, end=end + mentions[0].end)
     return None
 
 
-def _contradicted(text: str, said: list[Said], at: int) -> bool:
+def _contradicted(text: str, said: list[Announcement], last: Announcement) -> bool:
     """Whether the announcement next to it names another letter, and nothing says which one holds."""
-    last = said[at]
-    before = next((s for s in said[at + 1 :] if not s.denied and s.end <= last.start), None)
-    if before is None or before.letter == last.letter:
+    earlier = said[said.index(last) + 1 :]
+    before = next((s for s in earlier if not (s.negated or s.conditional) and s.end <= last.start), None)
+    if before is None or before.content == last.content:
         return False
     between = text[before.end : last.end].lower()
     return len(between) <= APART and _TAKEN_BACK.search(between) is None
@@ -323,17 +234,17 @@ def _only_mention(text: str, letters: Sequence[str]) -> str | None:
         against = _DENIED_BEFORE.search(text, max(0, said.start - 24), said.start) or _DENIED_AFTER.match(
             text, said.end
         )
-        seen.add(None if said.denied or against else said.letter)
+        seen.add(None if said.negated or against else said.content)
     return seen.pop() if len(seen) == 1 else None
 
 
-def _mentions(text: str, low: str, letters: Sequence[str]) -> list[Said]:
+def _mentions(text: str, low: str, letters: Sequence[str]) -> list[Announcement]:
     """ "option (E)", "вариант B": options called by name, last first."""
     found = []
     for at, stem in descending(low, _MENTIONED if text.isascii() else _MENTIONED_ABROAD, EVENTS):
         match = _MENTION.match(text, at + len(stem))
         if match is None or (stem in _BRACKETED and text[match.end()] != "("):
             continue
-        if (said := _letter_at(text, at, match.end(), letters)) is not None:
+        if (said := letter_at(text, at, match.end(), letters)) is not None:
             found.append(said)
     return found

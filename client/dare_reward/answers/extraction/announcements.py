@@ -100,17 +100,32 @@ _LISTED = pattern(r"[^\n]*+\n\s*+(?:\*\*)?b(?:\*\*)?[:.)]")
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """One announcement: where it starts, where its content starts, how it links, what holds it.
+    """One announcement: where it starts, where its content starts, how it links, what holds it, and what it says.
 
     negated      it says what is *not* so
     conditional  it holds under a condition, or of a part: it counts only where no other does
+    content      a value or a letter once it is read, up to `end` then; None: several, or no option
     """
 
     start: int
     end: int
-    link: Link
+    link: Link = "is"
     negated: bool = False
     conditional: bool = False
+    content: str | None = None
+
+
+def holding(announced: Iterable[Announcement]) -> Announcement | None:
+    """Of what is announced, last first, what nothing behind it denies: the last unconditional one, else the last."""
+    denied, spare = set[str | None](), None
+    for one in announced:
+        if one.negated:
+            denied.add(one.content)
+        elif one.content is None or one.content not in denied:
+            if not one.conditional:
+                return one
+            spare = spare or one
+    return spare
 
 
 def lowered(text: str) -> str:

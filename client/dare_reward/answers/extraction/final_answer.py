@@ -10,23 +10,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final, Literal, NamedTuple
 
 from ..._pattern import pattern
-from ..choices import choice_letter, option_letters
+from ..choices import option_letters
 from ..cleanup import peel
 from ..kinds import Kind
 from ..languages import alternatives, pointed
 from ..markup import without_html
 from ..number_words import told
-from .announced_content import Phrase, exact_phrase, math_phrase, text_phrase
-from .announced_letters import announced_letter, last_letter, names_several
-from .announcements import NEAR, announcements, lowered
+from .announced_content import exact_phrase, math_phrase, text_phrase
+from .announced_letters import announced_letter, choice_letter, last_letter
+from .announcements import NEAR, Announcement, announcements, holding, lowered
 from .boxes import boxes, last_mark, listed, plain_box
 from .fields import Mark, is_undecided
 from .frame import before_explanation, final_turn, is_plain, parts
+from .letters import bare_letter
 from .program_output import announced_literal, marked_literal
 from .prose_values import UNREAD, WORDS
 from .statements import concluding_value, verdict
@@ -204,9 +205,14 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
         source: Source = "box" if mark.source == "box" else "tag"
         if (letter := choice_letter(mark.content, letters)) is not None:
             return _UNCLEAR if source == "box" and _either(text, mark, letters) else Extraction(letter, source)
-        if names_several(mark.content, letters):
+        if bare_letter(mark.content, letters) is not None:
             return _UNCLEAR
-        if (letter := _letter_near(text, mark.content, source, letters)) is not None:
+        earlier = (
+            [choice_letter(box.content, letters) for box in boxes(text, 3)[1:] if box.content]
+            if source == "box"
+            else []
+        )
+        if (letter := next(filter(None, earlier), None)) is not None:  # of boxes before one that holds a value
             return Extraction(letter, source)
     letter = None if closed_only else announced_letter(text, letters)
     bare = None if closed_only or mark is not None else last_line(text, letters)
@@ -229,34 +235,21 @@ def _either(text: str, mark: Mark, letters: tuple[str, ...]) -> bool:
     return len(pair) == 2 and None not in pair and pair[0] != pair[1] and _OR.match(text, both[1].end) is not None
 
 
-def _letter_near(text: str, content: str, source: str, letters: tuple[str, ...]) -> str | None:
-    """The letter announced inside a tag; or, where the last box holds a value, that of the boxes just before it."""
-    if source == "tag":
-        return announced_letter(content, letters)
-    earlier = (choice_letter(box.content, letters) for box in boxes(text, 3)[1:] if box.content is not None)
-    return next((letter for letter in earlier if letter is not None), None)
-
-
 def _phrase(text: str, kind: Kind) -> str | None:
-    """The last unconditional announcement's content, else the last one's; one that is taken back does not count."""
-    read, denied = _READERS[kind], set[str]()
-    spare: str | None = None
+    """What the announcement that holds says."""
     low, near = lowered(text), max(0, len(text) - NEAR)
-    for announcement in chain(announcements(text, low, near), announcements(text, low, 0, near) if near else ()):
-        phrase: Phrase | None = read(text, announcement)
-        if phrase is None:
-            continue
-        if phrase.denied:
-            denied.add(phrase.content)
-        elif phrase.content not in denied:
-            lead = text[announcement.start : announcement.end]
-            content = told(pointed(phrase.content, lead), lead) if kind == "math" else phrase.content
-            if kind == "math" and content == "null":
-                continue  # of code, where it is no number
-            if not announcement.conditional:
-                return content
-            spare = content if spare is None else spare
-    return spare
+    found = chain(announcements(text, low, near), announcements(text, low, 0, near) if near else ())
+    last = holding(said for one in found if (said := _announced(text, one, kind)) is not None)
+    return None if last is None else last.content
+
+
+def _announced(text: str, announcement: Announcement, kind: Kind) -> Announcement | None:
+    said: Announcement | None = _READERS[kind](text, announcement)
+    if said is None or said.content is None or kind != "math":
+        return said
+    lead = text[announcement.start : announcement.end]
+    content = told(pointed(said.content, lead), lead)
+    return None if content == "null" and not said.negated else replace(said, content=content)  # of code
 
 
 def _unclosed(rest: str) -> str | None:
