@@ -57,7 +57,7 @@ class Exchange:
 
     def end(self) -> None:
         """The client has closed it."""
-        self.gone = True
+        self.gone = self._cycle.disconnected = True  # else uvicorn logs that the application failed to answer it
         if self._ended is not None:
             self._ended()
 

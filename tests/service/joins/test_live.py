@@ -34,6 +34,14 @@ def request(path: str, text: str) -> bytes:
     return f"{head}Content-Length: {len(text.encode())}\r\n\r\n{text}".encode()
 
 
+def stopped(service: Any) -> threading.Event:
+    """The service's loop stands still from now on, until the event is set."""
+    stands, free = threading.Event(), threading.Event()
+    service.loop.call_soon_threadsafe(lambda: (stands.set(), free.wait()))
+    stands.wait(60)
+    return free
+
+
 async def test_an_end_is_known_before_the_work_on_what_is_read_with_it(live):
     """A proxy cuts a client off and sends its next try over a connection that it kept: a busy loop reads both at once."""
     service = live()
@@ -46,8 +54,7 @@ async def test_an_end_is_known_before_the_work_on_what_is_read_with_it(live):
         await asyncio.to_thread(kept.recv, 1 << 16)
         cut.sendall(sent)
         await until(lambda: join.waiting == 1)
-        (group,), free = join.open.values(), threading.Event()
-        service.loop.call_soon_threadsafe(free.wait)
+        (group,), free = join.open.values(), stopped(service)
         kept.sendall(sent)
         cut.close()
         free.set()
@@ -61,13 +68,13 @@ async def test_an_end_is_known_before_the_work_on_what_is_read_with_it(live):
 async def test_an_end_is_known_behind_a_body_that_uvicorn_reads_in_parts(live):
     """Its last part is more than 64 KiB: the service has all of it, and reads on."""
     service = live()
-    join, free = service.state.openrlhf.join, threading.Event()
+    join = service.state.openrlhf.join
     sent = request("/reward?group_size=2&run=r", body("x" * 100_000))
     service.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
     with socket.create_connection(service.listener.getsockname()) as cut:
         cut.sendall(sent[:1000])
         await until(lambda: service.state.admission.held > 0)
-        service.loop.call_soon_threadsafe(free.wait)
+        free = stopped(service)
         cut.sendall(sent[1000:])
         free.set()
         await until(lambda: join.waiting == 1)
@@ -75,8 +82,8 @@ async def test_an_end_is_known_behind_a_body_that_uvicorn_reads_in_parts(live):
 
 
 @pytest.mark.parametrize("packets", [1, 2])
-async def test_an_end_is_known_behind_a_request_that_did_not_wait_for_the_reply(live, packets):
-    """uvicorn reads no more behind it, and its last request alone would learn of the end."""
+async def test_an_end_is_known_behind_a_request_that_did_not_wait_for_the_reply(live, caplog, packets):
+    """uvicorn reads no more behind it, and its last request alone would learn of the end: the log would have an error."""
     service = live()
     join, sent = service.state.openrlhf.join, request("/reward?group_size=2&run=r", body(1))
     with socket.create_connection(service.listener.getsockname()) as cut:
@@ -87,6 +94,8 @@ async def test_an_end_is_known_behind_a_request_that_did_not_wait_for_the_reply(
         await until(lambda: join.waiting == 1)
         await asyncio.to_thread(get, f"{service.url}/health")  # by now both were read
     await until(lambda: join.waiting == 0)
+    await asyncio.to_thread(get, f"{service.url}/health")
+    assert "ASGI" not in caplog.text
 
 
 async def test_a_client_that_half_closes_is_gone(live):
