@@ -3,6 +3,7 @@
     python -m dare_research.e11 pack SAMPLE.jsonl COOLER.jsonl OUT.jsonl.gz     numbers in place of texts and tokens
     python -m dare_research.e11 rest OUT.jsonl.gz QUESTIONS.jsonl REST.jsonl    the questions that OUT has no problem of
     python -m dare_research.e11 table OUT.jsonl.gz                              the table of the results
+    python -m dare_research.e11 example OUT.jsonl.gz QUESTIONS.jsonl FILE       a file that `dare-reward` reads
 
 SAMPLE holds 16 rollouts of each problem and its greedy one, COOLER one at temperature .6. `pack` keeps the problems
 that OUT has, so that the run can go on where its files are not.
@@ -116,6 +117,16 @@ def _estimated(groups: Sequence[JSON], how: JSON) -> list[Any]:
 def problems(lines: Iterable[str]) -> list[Problem]:
     rows = map(json.loads, lines)
     return [Problem(r["id"], r["family"], tuple(r["rollouts"]), r["greedy"], r["cooler"]) for r in rows]
+
+
+def example(rows: Sequence[JSON], questions: Sequence[JSON]) -> Iterator[JSON]:
+    """Each problem's question and label, with its rollouts' answers, entropies and lengths, as a group of a file."""
+    asked = {question["id"]: question for question in questions}
+    for row in rows:
+        question = {name: asked[row["id"]][name] for name in ("kind", "prompt", "label")}
+        rollouts = [{name: r.get(name) for name in ("answer", "mean_entropy", "num_tokens")} for r in row["rollouts"]]
+        sources = {"entropy_source": "exact", "entropy_mode": "temperature"}
+        yield {"group_id": row["id"], **question, **sources, "rollouts": rollouts}
 
 
 # --- each problem's figures -------------------------------------------------------------------------------------------
@@ -402,6 +413,9 @@ def main(words: Sequence[str]) -> int:
         case ["rest", packed_file, questions, out]:
             done = _packed(packed_file)
             write_files({Path(out): _text(json.dumps(q) for q in _rows(questions) if q["id"] not in done).encode()})
+        case ["example", packed_file, questions, out]:
+            rows = map(json.loads, _packed(packed_file).values())
+            write_files({Path(out): _text(map(json.dumps, example([*rows], _rows(questions)))).encode()})
         case ["table", path]:
             with gzip.open(path, "rt", encoding="utf-8") as file:
                 print(table(figures(problems(file))))  # noqa: T201

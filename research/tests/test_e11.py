@@ -1,5 +1,6 @@
 """E11's analysis on made rollouts: it finds what was put in, and the plan has a sentence for every outcome."""
 
+import gzip
 import json
 import re
 from hashlib import sha256
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from dare_research import e11
+from dare_reward import estimate
 
 ROOT = Path(__file__).parents[2]
 PLAN = ROOT / "research" / "docs" / "campaign-e11.md"
@@ -127,6 +129,14 @@ def test_the_commands_write_the_table(tmp_path, capsys, monkeypatch):
     (families,) = [part for part in out.split("\n\n") if part.startswith("| family")]
     assert sum(int(row.split(" | ")[1]) for row in families.splitlines()[2:]) == 50
     assert e11.main(["table"]) == 2
+    questions, example = tmp_path / "questions.jsonl", tmp_path / "example.jsonl"
+    asked = [{"id": g["group_id"], "kind": "math", "prompt": g["group_id"], "label": g["label"]} for g in many]
+    questions.write_text("".join(json.dumps(row) + "\n" for row in asked))
+    assert e11.main(["example", str(names[2]), str(questions), str(example)]) == 0
+    groups = [json.loads(line) for line in example.read_text().splitlines()]
+    with gzip.open(names[2], "rt") as file:
+        right = [[r["correct"] for r in p.rollouts] for p in e11.problems(file)]
+    assert [list(g.rewards) for g in estimate(groups, method="gt").groups] == right
 
 
 def test_a_run_goes_on_where_its_files_are_not(tmp_path):

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from dare_research.contrasts import Resampled
+from dare_research.e11 import Bar, Figures
 from dare_research.rederive.check import EVIDENCE, HELD, Results, check
 from dare_research.rederive.pages import NUMBER, Page
+from dare_research.rederive.values import Values
 
 HERE = Path(__file__).parents[1]
 ROOT = HERE.parent
@@ -63,6 +66,15 @@ def test_a_sentence_is_found_wherever_its_lines_break_and_its_figures_are_compar
     assert not gone.same
     (line,) = own.lines(iter(["| `x` 1 | +1.5 (0.2 to 2.8) | 3 |"]))
     assert line.same
+
+
+def test_a_sentence_names_a_bar_or_a_level_of_mathematics():
+    level = Resampled(0.6412, 0.58, 0.7049, 0.59, 0.69, 0.01, 150)
+    bar = Bar("c1: dare - vote at 8", Resampled(0.0151, 0.002, 0.028, 0.004, 0.026, 0.02, 150), 0.01, 0.04)
+    found = Figures(150, 16, {"AUROC, trace": level}, {}, [bar], [])
+    values = Values(sections={}, first=[], labels={}, trained={}, published={}, mathematics=lambda: found)
+    said = ["math c1", "math c1 low", "math AUROC, trace", "math AUROC, trace high"]
+    assert [values(name) for name in said] == ["+1.5 (0.2 to 2.8)", "0.2", ".64", ".70"]
 
 
 @pytest.mark.parametrize("text", ["+1.5", ".57", "4,608", "-0.2", "±3", "65.4"])

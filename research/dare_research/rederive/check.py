@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .. import e11
 from ..records import RESULTS, read, records
 from . import campaign, first_study, real_model, reasoning
 from .pages import Figure, Page
@@ -20,6 +23,7 @@ FINDINGS = "research/docs/findings.md"
 TRAINING = "research/docs/training.md"
 REASONING = "research/docs/reasoning-labels.md"
 LABELS, TRAINED = "research/docs/real-model.md", "research/docs/real-model-training.md"
+MATHEMATICS = "research/docs/mathematics.md"
 EVIDENCE, README = "docs/evidence.md", "README.md"
 PROSE = {README: "prose: its intervals are recomputed, each of them"}
 ELSEWHERE = {  # pages that restate figures, and those whose figures are no result of a run
@@ -57,7 +61,20 @@ class Results:
         self.trained = real_model.trained(questions)
         self.reasoning = reasoning.points_of(json.loads(read(RESULTS / "reasoning-labels.json.xz")))
         self.published = json.loads((RESULTS / "published.json").read_text(encoding="utf-8"))
-        self.values = Values(self.sections, self.first, self.labels, self.trained, self.published)
+        self.values = Values(
+            sections=self.sections,
+            first=self.first,
+            labels=self.labels,
+            trained=self.trained,
+            published=self.published,
+            mathematics=lambda: self.mathematics,
+        )
+
+    @cached_property
+    def mathematics(self) -> e11.Figures:
+        """E11's, which take a minute: made where a page states one."""
+        with gzip.open(RESULTS / "e11.jsonl.gz", "rt", encoding="utf-8") as file:
+            return e11.figures(e11.problems(file))
 
 
 def check(root: Path, results: Results, *, only: Sequence[str] = (), renew: bool = False) -> Outcome:
@@ -100,6 +117,7 @@ def _figures(page: Page, results: Results) -> Iterator[Figure]:
         REASONING: lambda: reasoning.check(page, results.reasoning),
         LABELS: lambda: real_model.check(page, results.labels),
         TRAINED: lambda: real_model.check_training(page, results.trained, results.published["greedy"]),
+        MATHEMATICS: lambda: page.lines(filter(None, e11.table(results.mathematics).splitlines())),
         TRAINING: lambda: first_study.check(page, results.values.first),
         **dict.fromkeys((EVIDENCE, FINDINGS), lambda: _summary(page, results)),
     }

@@ -11,16 +11,18 @@ trained bare adapted ttrl gain     before, gain, minus, after of a training run
 ledger bare ttrl learnt            kept, learnt, lost, points; `answerless before`
 greedy bare adapted ttrl           points of the published greedy decoding, untrained, above the trained model's pass@1
 rpc most                           points of the published certainty over the vote, at their largest
+math c1                            a bar of E11; `math pass@1`, `math AUROC, trace`: a level of it
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..contrasts import Ends, contrast
+from ..e11 import Figures
 from .campaign import POOLED, Campaign, Section, break_even
 from .pages import gain, percent, points
 
@@ -32,13 +34,16 @@ class Values:
 
     def __init__(
         self,
+        *,
         sections: Mapping[str, Section],
         first: Sequence[Mapping[str, Any]],
         labels: Any,
         trained: Any,
         published: Mapping[str, Any],
+        mathematics: Callable[[], Figures],
     ) -> None:
         self.sections, self.labels, self.trained, self.published = sections, labels, trained, published
+        self.mathematics = mathematics
         campaign = Campaign([r for r in first if r["record"] != "run" or r["stage"] == "confirm"])
         self.first = Section(campaign, [(k, arm, key) for (k, arm), runs in campaign.runs.items() for key in runs])
 
@@ -49,7 +54,9 @@ class Values:
         part = rest.pop() if rest and rest[-1] in PARTS else ""
         if kind in self.sections or kind == "first":
             return self._of_arms(kind, rest, part)
-        found: dict[str, Any] = {"labels": self._labels, "auroc": self._auroc, "trained": self._trained}
+        found: dict[str, Any] = {
+            "labels": self._labels, "auroc": self._auroc, "trained": self._trained, "math": self._math
+        }  # fmt: skip
         if kind in found:
             estimate, ends = found[kind](rest)
             return _part(estimate, ends, part)
@@ -92,6 +99,12 @@ class Values:
     def _auroc(self, rest: list[str]) -> tuple[float, Any]:
         row = self.labels["forms"][rest[0]]["sizes"]["64"]["auroc: " + " ".join(rest[1:])]
         return row["estimate"], ("auroc", row["low"], row["high"])
+
+    def _math(self, rest: list[str]) -> tuple[float, Any]:
+        name = " ".join(rest)
+        found = self.mathematics()
+        own = found.levels.get(name) or next(b.found for b in found.bars if b.name.startswith(f"{name}:"))
+        return own.estimate, (*(("auroc",) if "AUROC" in name else ()), own.low, own.high)
 
     def _trained(self, rest: list[str]) -> tuple[float, Any]:
         name, where, arm, what = rest
