@@ -48,10 +48,16 @@ class RunRecorder:
         if (folder := self._folder(settings)) is not None:
             self._begin(settings, folder)
         if old is not None:
-            threading.Thread(target=old.close, name="last-run-log").start()
+            threading.Thread(target=self._end, args=(old,), name="last-run-log").start()
+
+    def _end(self, old: RunLog) -> None:
+        """Write what waits in an earlier log; the page reads it before it goes to the next one."""
+        old.close()
+        if self.page is not None and self.log is not None:
+            self.page.follow(self.log.folder)
 
     def _begin(self, settings: Settings, folder: Path) -> None:
-        from dare_reward.runs.log import RunLog  # noqa: PLC0415
+        from dare_reward.runs.log import LEVEL, RunLog  # noqa: PLC0415
 
         if not _writable(folder):
             why = "DARE_RUN_LOG is no folder that can be written, and groups will be missing there"
@@ -61,17 +67,15 @@ class RunRecorder:
             self.asked,
             max_bytes=settings.run_log_max_bytes if settings.run_log else PRIVATE,
             max_age=settings.run_log_max_age,
+            level=LEVEL if settings.run_log else 0,
             encode=lambda line: orjson.dumps(line, default=dict),
             warn=self._warn,
         )
         if settings.page == "on":
             from .page.live import LivePage  # noqa: PLC0415
 
-            if self.page is None:
-                self.page = LivePage(folder, self._warn)
-            else:
-                self.page.follow(folder)
-            self.log.wrote = self.page.look
+            self.page = self.page or LivePage(folder, self._warn)
+            self.log.wrote, self.log.going = self.page.grew, self.page.read
 
     def _folder(self, settings: Settings) -> Path | None:
         """Where the log is: as set, else a private one for the page; None without one."""
@@ -140,11 +144,8 @@ class RunRecorder:
         return {**told, **self._counts, "failed": told["failed"] + self._counts["failed"]}
 
     def flush(self, seconds: float = 30.0) -> bool:
-        """Wait until what was scored is written and shown, or has failed; False if that takes longer."""
-        written = self.log is None or self.log.flush(seconds)
-        if self.page is not None:
-            self.page.flush()
-        return written
+        """Wait until what was scored is written, or has failed; False if that takes longer."""
+        return self.log is None or self.log.flush(seconds)
 
     def close(self) -> None:
         if self.log is not None:

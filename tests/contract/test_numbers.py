@@ -85,7 +85,6 @@ def of_page(scoring, folder):
     log, page = RunLog(folder), LivePage(folder, print)
     log.add(of_scored(scoring, GROUPS, run="r", step=1))
     log.close()
-    page.flush()
     return of_columns(json.loads(page.json())["runs"][0])
 
 

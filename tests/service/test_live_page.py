@@ -64,6 +64,12 @@ def steps(folder):
     return [line["step"] for line in read_run(folder)]
 
 
+def join(name):
+    for thread in threading.enumerate():
+        if thread.name == name:
+            thread.join()
+
+
 def shown(page, since=""):
     return json.loads(page.json(since))
 
@@ -97,14 +103,13 @@ def test_other_settings_begin_another_log_and_keep_the_page(make_recorder, tmp_p
     recorder, _ = make_recorder(tmp_path / "one")
     add(recorder, 1)
     assert recorder.flush()
-    recorder.set_up(Settings(log="off", run_log=str(tmp_path / "other")))
-    add(recorder, 2)
-    assert recorder.flush()
-    for thread in threading.enumerate():
-        if thread.name == "last-run-log":
-            thread.join()
-    assert (steps(tmp_path / "one"), steps(tmp_path / "other")) == ([1], [2])
-    assert shown(recorder.page)["runs"][0]["groups"] == 2
+    for folder, texts in (("other", ""), ("other", "texts")):
+        recorder.set_up(Settings(log="off", run_log=str(tmp_path / folder), run_log_texts=texts))
+        add(recorder, 2)
+        assert recorder.flush()
+        join("last-run-log")
+    assert (steps(tmp_path / "one"), steps(tmp_path / "other")) == ([1], [2, 2])
+    assert shown(recorder.page)["runs"][0]["groups"] == 3
 
 
 def test_what_cannot_be_made_a_record_counts_as_failed(make_recorder, monkeypatch):
@@ -169,7 +174,6 @@ from dare_reward.runs.log import RunLog
 from dare_service.page.live import LivePage
 groups = [{"rollouts": [{"answer": "4", "mean_entropy": 0.1}] * 8}]
 log, page = RunLog(Path(sys.argv[1])), LivePage(Path(sys.argv[1]), print)
-log.wrote = page.look
 for count in (1, 2):
     log.add(of_groups(groups, estimate(groups).groups, run="r", step=1))
     assert log.flush()
@@ -182,6 +186,18 @@ for count in (1, 2):
 
 def test_after_a_fork_the_page_goes_on(tmp_path):
     subprocess.run([sys.executable, "-c", FORK, str(tmp_path)], check=True, timeout=60)
+
+
+def test_lines_are_read_when_somebody_looks_or_there_are_many(make_recorder, monkeypatch):
+    recorder, _ = make_recorder()
+    add(recorder, 1)
+    assert recorder.flush()
+    assert (recorder.page.book.version, shown(recorder.page)["runs"][0]["groups"]) == (0, 1)
+    monkeypatch.setattr(live, "NEWEST", 0)
+    add(recorder, 2)
+    assert recorder.flush()
+    join("page")
+    assert recorder.page.book.version == 2
 
 
 def test_page_and_report_say_the_same(tmp_path):
@@ -198,7 +214,7 @@ def test_page_and_report_say_the_same(tmp_path):
     for step in range(12):
         reply = estimate(groups, shadow=["ttrl"])
         write(tmp_path, *(of_groups(groups, reply.groups, run=run, step=step) for run in ("one", "two")))
-        page.flush()
+        page.read()
     book = RunBook()
     for line in read_run(tmp_path):
         book.add(line)
@@ -211,10 +227,8 @@ def test_page_and_report_say_the_same(tmp_path):
 def test_a_page_is_sent_what_changed(tmp_path):
     page = LivePage(tmp_path, print)
     write(tmp_path, *(record(step, run=run) for step in range(12) for run in ("a", "b")))
-    page.flush()
     whole = shown(page)
     write(tmp_path, record(12, run="a"))
-    page.flush()
     part = shown(page, whole["now"])
     assert part["since"] == whole["now"] != part["now"]
     (run,) = part["runs"]
@@ -229,13 +243,11 @@ def test_a_page_is_sent_what_changed(tmp_path):
 def test_totals_outlive_the_files_that_the_log_deletes(tmp_path, monkeypatch):
     monkeypatch.setattr(logs, "PAUSE", 0.0)
     page = LivePage(tmp_path, print)
-    log = RunLog(tmp_path, max_bytes=32 << 10, wrote=page.look)
+    log = RunLog(tmp_path, max_bytes=32 << 10, wrote=page.grew, going=page.read)
     for step in range(150):
         log.add(record(step, seconds=step / 7))
         assert log.flush()
-        page.flush()
     log.close()
-    page.flush()
     assert len(steps(tmp_path)) < 150
     assert shown(page)["runs"][0]["groups"] == 150
     assert "older files of the log are gone" in shown(page)["source"]
@@ -249,7 +261,6 @@ def test_what_is_damaged_is_said_on_the_page(tmp_path):
     bad[-30] ^= 1
     file.write_bytes(bytes(bad) + good)
     page = LivePage(tmp_path, print)
-    page.flush()
     assert shown(page)["runs"][0]["groups"] == 3
     assert "3 read; 3 unreadable" in shown(page)["source"]
     assert page.ledger.as_json()["unreadable"] == 3
@@ -264,45 +275,19 @@ def test_what_was_logged_of_prompts_and_texts_is_not_shown(tmp_path):
     write(tmp_path, of_groups([group], estimate([group]).groups, run="r", step=1, asked=asked))
     assert "secret prompt" in str(list(read_run(tmp_path)))
     page = LivePage(tmp_path, print)
-    page.flush()
     said = page.json().decode()
     assert '"groups":1' in said
     assert "secret" not in said
     assert "token_entropies" not in said
 
 
-def test_while_an_older_log_is_read_no_run_has_a_verdict(tmp_path, monkeypatch):
-    write(tmp_path, *(record(step) for step in range(12)))
-    half, rest = threading.Event(), threading.Event()
-    bare = live._bare
-
-    def slowly(line):
-        if line["step"] == 6:
-            half.set()
-            assert rest.wait(30)
-        bare(line)
-
-    monkeypatch.setattr(live, "_bare", slowly)
-    page = LivePage(tmp_path, print)
-    assert half.wait(30)
-    before = shown(page)
-    assert before["runs"][0]["headline"]["text"] == "The run log is still being read"
-    assert before["runs"][0]["verdict"]["rule"] == before["runs"][0]["accuracy"]["rule"] == "still-reading"
-    rest.set()
-    page.flush()
-    after = shown(page, before["now"])
-    assert after["since"] == "", "verdicts come with everything"
-    assert after["runs"][0]["headline"]["text"] != "The run log is still being read"
-
-
 def test_a_page_that_fails_warns_and_goes_on(tmp_path, monkeypatch):
     told = []
     page = LivePage(tmp_path, lambda event, why: told.append(event))
     monkeypatch.setattr(live.RunBook, "add", lambda book, line: 1 / 0)
-    write(tmp_path, record(0))  # its thread may read it before `flush` does
-    page.flush()
+    write(tmp_path, record(0))
+    page.read()
     monkeypatch.undo()
     assert told == ["page_failed"]
     write(tmp_path, record(1))
-    page.flush()
     assert shown(page)["runs"][0]["groups"] == 1

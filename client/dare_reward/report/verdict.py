@@ -104,7 +104,6 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType({
     "no-rule-fires": Rule("fine", "none of the rules above holds", shows=(ACROSS, ABSENT, SAME)),
     "too-few-steps": Rule("too early", f"fewer than {AT_LEAST} steps: {EARLY} early ones and {LOOKS} to look at"),
     "one-set": Rule("no run", "the file names no steps, so it is one set of rollouts"),
-    "still-reading": Rule("too early", "the service started with an older run log, and has not read all of it"),
     "accuracy-fell": Rule(
         "falls", "later visits of prompts are less often right than earlier ones of the same prompts, by more "
         "than chance however often one looks",
@@ -147,7 +146,6 @@ def _said(rule: str, why: str, since: int | None = None) -> RunVerdict:
 
 
 ONE_SET: Final = _said("one-set", "no rule compares what has no steps")
-READING: Final = _said("still-reading", "the page updates by itself")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +165,6 @@ def headline(
 
     No label has acted on `states` and `state`. `misleads`: the verdict from labels weighs sure answers less.
     """
-    if state == READING:
-        return Headline("The run log is still being read", "reading", "quiet")
     if accuracy.word == "falls":
         text = "Accuracy fell: prompts are right less often than on their earlier visits"
         return Headline(text, "accuracy falls", "bad", accuracy.since)

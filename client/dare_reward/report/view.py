@@ -19,7 +19,6 @@ from .steps import DIGITS, Sum
 from .verdict import (
     AT_LEAST,
     ONE_SET,
-    READING,
     RULES,
     RunVerdict,
     Word,
@@ -63,11 +62,10 @@ class BookView:
         points = len(self._runs[told["run"]].states)
         return told["headline"]["tone"] not in WORST_FIRST, points < AT_LEAST, points < 2
 
-    def since(self, version: int, *, reading: bool = False) -> JSON:
+    def since(self, version: int) -> JSON:
         """What changed after that version of the book; everything after -1.
 
-        Verdicts from labels are made anew with each step that begins, and for a page that is opened (-1). While the
-        book is still `reading` an older log, no run has a verdict.
+        Verdicts from labels are made anew with each step that begins, and for a page that is opened (-1).
         """
         book, share = self.book, self._groups // max(len(self.book.runs), 1)
         self._runs = {name: self._runs.get(name) or RunView(run) for name, run in book.runs.items()}
@@ -75,7 +73,7 @@ class BookView:
             if run.version != book.runs[name].version:
                 run.renew(share)
             run.judge(whole=version < 0)
-        told = [self._runs[name].since(version, reading=reading) for name in reversed(book.runs)]
+        told = [self._runs[name].since(version) for name in reversed(book.runs)]
         ordered = sorted(told, key=self._rank)
         changed = [run for run in ordered if self._runs[run["run"]].version > version]
         if version >= 0:
@@ -130,7 +128,7 @@ class RunView:
         shown = list(_within(run, size)) if size else []
         self._cards = {c["key"]: self._cards.get(c["key"], (self.version, c)) for c in shown}
 
-    def since(self, version: int, *, reading: bool = False) -> JSON:
+    def since(self, version: int) -> JSON:
         """The run, with the columns, rules and single groups that are newer than that version.
 
         `from` is the index of the first of these steps; `keys` are those of all single groups, in order.
@@ -138,7 +136,7 @@ class RunView:
         steps, begin = self.run.steps, 0
         if version >= max(steps.layout, self._since_k):
             begin = next((i for i, of_step in enumerate(steps.versions) if of_step > version), len(steps))
-        head = self._head(reading=reading)
+        head = self._head()
         groups = steps.sums("groups")[0][begin:].astype(int).tolist()
         means = {name: _json(column[begin:]) for name, column in self.columns.items()}
         return head | {
@@ -156,15 +154,13 @@ class RunView:
         names = unmeasured(self.run)
         return asdict(unlabelled(names)) if names and not self.run.labelled.added else None
 
-    def _head(self, *, reading: bool) -> JSON:
+    def _head(self) -> JSON:
         """What is counted, verdicts, shadow methods."""
         run, shadows = self.run, _shadows(self.run, self._totals)
         state = ONE_SET if run.one_set else run_verdict(self.columns, self.states)
         accuracy, verdict = accuracy_verdict(run.visits), self.verdict
         if accuracy.since is not None:
             accuracy = replace(accuracy, since=bisect_right(run.steps.places, accuracy.since) - 1)
-        if reading:
-            state, accuracy, verdict = READING, READING, None
         misleads = verdict is not None and verdict.use == "line" and verdict.calibration.exponent < 0
         worst = headline(self.states, state, accuracy, misleads=misleads)
         return {

@@ -202,13 +202,13 @@ def _groups(record: RunRecord, time: float) -> list[dict[str, Any]]:
     """Each line without its reply."""
     stamp = datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     head = {"v": VERSION, "time": stamp, "run": record.run, "step": record.step, "seconds": round(record.seconds, 6)}
-    columns = {name: _values(name, column) for name, column in record.columns.items()}
-    graded, pairs = record.correct_R, zip(record.groups, record.replies, strict=True)
-    columns["correct"] = (
-        [right for group, reply in pairs for right in _graded(group, reply)]
-        if graded is None
-        else _values("correct", graded)
-    )
+    told, arrays = record.keys & _names(record.asked), dict(record.columns)
+    if record.correct_R is not None:
+        arrays["correct"] = record.correct_R
+    columns = {name: _values(name, column) for name, column in arrays.items() if name not in told}
+    if record.correct_R is None:
+        pairs = zip(record.groups, record.replies, strict=True)
+        columns["correct"] = [right for group, reply in pairs for right in _graded(group, reply)]
     if record.tokens is not None:
         columns["token_entropies"] = [row or None for row in _token_rows(record.tokens)]
     answers = record.answers_R
@@ -216,7 +216,7 @@ def _groups(record: RunRecord, time: float) -> list[dict[str, Any]]:
         answers = [a for g, r in zip(record.groups, record.replies, strict=True)
                    for a in r.answers or (None,) * len(g["rollouts"])]  # fmt: skip
     columns = {name: column for name, column in columns.items() if column.count(None) < len(column)}
-    out, end, told = [], 0, record.keys & _names(record.asked)
+    out, end = [], 0
     for group in record.groups:
         kept = _stripped(group, record.asked, record.keys)
         begin, end = end, end + len(kept["rollouts"])

@@ -36,7 +36,7 @@ MEMBER: Final = 256 << 10  # bytes of lines in one gzip member
 PAUSE: Final = 0.25  # seconds that lines are gathered for a member
 SHARE: Final = 8  # a segment holds at most this part of the bounds, so that the oldest can go
 BLOCK: Final = 4096  # bytes that the smallest file takes
-LARGEST: Final = 64 << 20  # bytes of one segment, whatever the bounds are
+LARGEST: Final = 8 << 20  # bytes of one segment, whatever the bounds are: a page reads the last 16 MiB in whole ones
 TRIES: Final = 8  # at a folder that another process deletes meanwhile
 CLOSING: Final = 5.0  # seconds that the end of a process waits for the thread, whatever the disk does
 LEVEL: Final = 1  # of zlib: three times the speed of its default for a seventh more bytes
@@ -134,8 +134,10 @@ class RunLog:
     max_bytes   of this process's segments; the oldest go first
     max_age     seconds after which a segment of this process goes; 0: none does
     encode      a line as JSON without a line break
+    level       of zlib; 0: the fastest, and four times as many bytes
     warn        is told an event and a sentence, once each
-    wrote       is called from the thread when there is more to read
+    wrote       is told from the thread how many bytes there are more to read
+    going       is called from it before lines are deleted
 
     `add` neither blocks nor raises, from any thread. After a fork the child writes files of its own.
     """
@@ -148,7 +150,9 @@ class RunLog:
     warn: Callable[[str, str], None] = lambda event, why: logger.warning("%s: %s", event, why)
     clock: Callable[[], float] = time.time
     age: Callable[[], float] = time.monotonic  # a clock that is set meanwhile deletes nothing
-    wrote: Callable[[], None] = lambda: None
+    wrote: Callable[[int], None] = lambda _: None
+    going: Callable[[], None] = lambda: None
+    level: int = LEVEL
     counts: dict[str, int] = field(default_factory=NO_GROUPS.copy)
     _queue: deque[tuple[float, int, RunRecord]] = field(default_factory=deque)
     _waiting: int = 0
@@ -235,8 +239,7 @@ class RunLog:
                 time.sleep(PAUSE)
             try:
                 if self._queue:
-                    self._drain()
-                    self.wrote()
+                    self.wrote(self._drain())
                 self._bound(self.age())
             except Exception as error:  # noqa: BLE001  (a thread that ended would lose all that comes later)
                 self._fail(0, f"the run log stumbled: {type(error).__name__}: {error}")
@@ -246,10 +249,11 @@ class RunLog:
                 if self._stopping and self._idle:
                     break
 
-    def _drain(self) -> None:
-        """Write what waits now, run by run, a member at a time."""
+    def _drain(self) -> int:
+        """Write what waits now, run by run, a member at a time; returns the bytes on disk."""
         texts: dict[str, list[bytes]] = {}
         sizes: dict[str, int] = {}
+        written = 0
         for _ in range(len(self._queue)):
             when, weight, record = self._queue[0]
             run = folder_of(record.run)
@@ -257,13 +261,12 @@ class RunLog:
                 texts.setdefault(run, []).append(text)
                 sizes[run] = sizes.get(run, 0) + len(text)
                 if sizes[run] >= MEMBER:
-                    self._write(run, texts.pop(run))
+                    written += self._write(run, texts.pop(run))
                     del sizes[run]
             with self._more:
                 self._queue.popleft()
                 self._waiting -= weight
-        for run, rows in texts.items():
-            self._write(run, rows)
+        return written + sum([self._write(run, rows) for run, rows in texts.items()])
 
     def _lines(self, record: RunRecord, when: float) -> list[bytes]:
         """The record's lines; groups that cannot be encoded count as failed."""
@@ -273,16 +276,17 @@ class RunLog:
             self._fail(len(record.groups), f"groups could not be logged: {type(error).__name__}: {error}")
             return []
 
-    def _write(self, run: str, texts: list[bytes]) -> None:
-        """One member with these lines."""
-        now = self.age()
+    def _write(self, run: str, texts: list[bytes]) -> int:
+        """One member with these lines; returns its bytes, 0 where it could not be written."""
+        now, data = self.age(), member(texts, self.level)
         try:
-            self._segment(run, now).write(member(texts, LEVEL), now)
+            self._segment(run, now).write(data, now)
         except Exception as error:  # noqa: BLE001  (a full disk, mostly; whatever it is, the thread goes on)
             why = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
             self._fail(len(texts), f"groups are missing in the run log: {why}")
-        else:
-            self.counts["flushed"] += len(texts)
+            return 0
+        self.counts["flushed"] += len(texts)
+        return len(data)
 
     def _segment(self, run: str, now: float) -> _Segment:
         """The run's segment, a new one if the old one is full, too old, or was deleted."""
@@ -306,6 +310,7 @@ class RunLog:
         # What they take on the disk: many small runs count as what they are.
         total = sum(max(s.size, BLOCK) for s in self._own)
         while self._own and (total > self.max_bytes or 0 < self.max_age < now - self._own[0].wrote):
+            self.going()
             oldest = self._own.popleft()
             if self._latest.get(oldest.path.parent.name) is oldest:
                 del self._latest[oldest.path.parent.name]

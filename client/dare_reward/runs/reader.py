@@ -12,6 +12,7 @@ import struct
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -196,7 +197,10 @@ class Follower:
     ledger: Ledger = field(default_factory=Ledger)
     gone: int = 0
     _known: dict[Path, Segment] = field(default_factory=dict)
-    _begun: bool = False
+    _old: Mapping[Path, tuple[float, int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._old = self._sizes()
 
     def new(self) -> Iterator[Line]:
         """Nothing if there is no such folder. A member that is still being written is left for the next time."""
@@ -206,9 +210,8 @@ class Follower:
             self.gone += 1
         for file in sizes.keys() - self._known.keys():
             self._known[file] = Segment(file, self.ledger, growing=True, loads=self.loads)
-        if not self._begun:
-            self._begun = True
-            self._skip(sizes)
+        self._skip(self._old.keys() & sizes.keys())
+        self._old = {}
         grown = [self._known[f] for f, (_, size) in sizes.items() if size > self._known[f].offset]
         return grown[0].lines() if len(grown) == 1 else _in_order(grown)
 
@@ -222,11 +225,12 @@ class Follower:
                     out[file] = stat.st_mtime, stat.st_size
         return out
 
-    def _skip(self, sizes: Mapping[Path, tuple[float, int]]) -> None:
+    def _skip(self, files: AbstractSet[Path]) -> None:
+        """Pass over the oldest of these."""
         room = self.newest
-        for file in sorted(sizes, key=lambda f: sizes[f], reverse=True):
-            room -= sizes[file][1]
+        for file in sorted(files, key=lambda f: self._old[f], reverse=True):
+            room -= self._old[file][1]
             if room < 0:
                 why = "older groups, which dare-reward report shows"
                 self.ledger.count("dropped", why, count_lines(file))
-                self._known[file].offset = sizes[file][1]
+                self._known[file].offset = self._old[file][1]

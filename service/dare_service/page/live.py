@@ -1,4 +1,4 @@
-"""What the page knows: a thread follows the run log on disk, with the reader and the totals of `dare-reward report`.
+"""What the page knows: it follows the run log on disk, with the reader and the totals of `dare-reward report`.
 
 Nothing of a request is handed over, so rewards never wait for the page, and page and report say the same. Totals stay
 when the log's oldest files go.
@@ -6,7 +6,6 @@ when the log's oldest files go.
 
 from __future__ import annotations
 
-import os
 import secrets
 import threading
 from collections.abc import Callable
@@ -21,41 +20,41 @@ from dare_reward.report.book import RunBook
 from dare_reward.report.view import BookView, unmeasured
 from dare_reward.runs.reader import Follower
 
-NEWEST: Final = 16 << 20  # bytes of an older log that are read at the start: some 15,000 groups of 64 rollouts
+NEWEST: Final = 16 << 20  # bytes of an older log that are read, and that may wait: 15,000 groups of 64 rollouts
 GROUPS: Final = 400_000  # bytes of the single groups in a view
 
 
 class LivePage:
-    """`look` says from any thread that there is more on disk; `json` is what changed since a version."""
+    """`json` is what changed since a version. What the log gains is read when somebody looks, or before it goes.
+
+    grown   how often the log has, from whose thread `grew` is called
+    """
 
     def __init__(self, folder: Path, warn: Callable[[str, str], None]) -> None:
         self.book = RunBook()
+        self.grown = 0
         self._view = BookView(self.book, groups=GROUPS)
         self._warn = warn
-        self._epoch, self._reading = secrets.token_hex(4), True
-        self._books, self._reads = threading.Lock(), threading.Lock()
-        self._more = threading.Event()
-        self._pid = 0  # of the process whose thread reads: after a fork, the child starts its own
+        self._epoch = secrets.token_hex(4)
+        self._unread = 0
+        self._lock = threading.Lock()
         self._made: tuple[str, str, bytes] = ("", "", b"")
-        self.follow(folder)
+        self._log = Follower(folder, NEWEST, orjson.loads)
 
     def follow(self, folder: Path) -> None:
         """Read that run log from now on. What is known of another one stays."""
-        with self._reads:
+        if folder != self._log.folder:
+            self.read()
             self._log = Follower(folder, NEWEST, orjson.loads)
-        if folder.is_dir():
-            self.look()
+            self.grew(0)
 
-    def look(self) -> None:
-        if self._pid != os.getpid():
-            self._pid = os.getpid()
-            threading.Thread(target=self._work, name="page", daemon=True).start()
-        self._more.set()
-
-    @property
-    def version(self) -> str:
-        """It changes with what is known."""
-        return f"{self._epoch}-{self.book.version}"
+    def grew(self, size: int) -> None:
+        """So many bytes more are on disk."""
+        self.grown += 1
+        self._unread += size
+        if self._unread > NEWEST:
+            self._unread = 0
+            threading.Thread(target=self.read, name="page", daemon=True).start()
 
     @property
     def ledger(self) -> Ledger:
@@ -65,37 +64,34 @@ class LivePage:
     @property
     def unmeasured(self) -> list[str]:
         """The runs whose method reads entropies, of which no label says whether they are informative."""
-        with self._books:
+        self.read()
+        with self._lock:
             return [run.name for run in self.book.runs.values() if unmeasured(run)]
 
     def json(self, since: str = "") -> bytes:
         """What changed after that version, as JSON; everything, if it is no version of this process."""
-        with self._books:
-            version = self.version
+        self.read()
+        with self._lock:
+            version = f"{self._epoch}-{self.book.version}"
             if self._made[:2] != (since, version):
                 epoch, _, number = since.partition("-")
                 known = int(number) if epoch == self._epoch and number.isdecimal() and len(number) < 16 else -1
                 head = {"live": True, "title": "", "source": self._source(), "made": "", "version": __version__}
-                data = head | {"since": since if known >= 0 else "", "now": version}
-                data |= self._view.since(known, reading=self._reading)
+                data = head | {"since": since if known >= 0 else "", "now": version} | self._view.since(known)
                 self._made = (since, version, orjson.dumps(data, default=dict))
             return self._made[2]
 
-    def flush(self) -> None:
+    def read(self) -> None:
         """Read what is on disk."""
-        with self._reads:
+        with self._lock:
             try:
                 for line in self._log.new():
                     _bare(line)
-                    with self._books:
-                        self.book.add(line)
+                    self.book.add(line)
             except Exception as error:  # noqa: BLE001  (a page never ends what it shows)
                 self._warn(
                     "page_failed", f"the run log could not be read for the page: {type(error).__name__}: {error}"
                 )
-            if self._reading:
-                with self._books:
-                    self._epoch, self._reading = secrets.token_hex(4), False
 
     def _source(self) -> str:
         """What is not shown, or no longer on disk."""
@@ -105,12 +101,6 @@ class LivePage:
         if self.book.gone:
             notes.append(f"{self.book.gone:,} groups of runs that were silent for longest are not shown")
         return ". ".join(notes)
-
-    def _work(self) -> None:
-        while True:
-            self._more.wait()
-            self._more.clear()
-            self.flush()
 
 
 def _bare(line: dict[str, Any]) -> None:

@@ -73,7 +73,7 @@ async def data(request: Request) -> Response:
 
 
 async def events(request: Request) -> Response:
-    """Server-sent events: the version of the data, each time that it has grown."""
+    """Server-sent events: how often the log has grown, each time that it does."""
     state = _asked(request)
     if state.draining:
         raise stopping()
@@ -85,10 +85,10 @@ async def events(request: Request) -> Response:
 async def _events(state: Any) -> AsyncIterator[bytes]:
     state.streams += 1
     try:
-        page, told, quiet = state.recorder.page, "", 0.0
+        page, told, quiet = state.recorder.page, -1, 0.0
         while not state.draining:
-            if told != page.version:
-                told, quiet = page.version, 0.0
+            if told != page.grown:
+                told, quiet = page.grown, 0.0
                 yield f"data: {told}\n\n".encode()
             elif quiet >= QUIET:
                 quiet = 0.0

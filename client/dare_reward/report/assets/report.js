@@ -126,7 +126,6 @@ window.dareReport = (() => {
     "agreement-rises": "Rollouts of a prompt come to one answer, as in every run that trains on agreement. Only labels can say whether it is the right one.",
     "no-rule-fires": "No label-free rule fires.",
     "too-few-steps": "There are too few steps to compare.",
-    "still-reading": "Older groups of this run are not all added up yet.",
     "accuracy-fell": "Prompts are right less often than on their earlier visits.",
     "accuracy-rose": "Prompts are right more often than on their earlier visits.",
     "accuracy-unclear": "Prompts are right about as often as on their earlier visits.",
