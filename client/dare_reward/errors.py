@@ -155,6 +155,12 @@ def path(loc: Sequence[str | int]) -> str:
     return out
 
 
+def placed(error: RequestError, known: int) -> str:
+    """What an error says, its place without the first `known` parts, which whoever reads it knows."""
+    loc = error.loc[known:]
+    return f"{path(loc)}: {error.message}" if loc else error.message
+
+
 def counted(count: int, what: str) -> str:
     """`1 prompt`, `2 prompts`."""
     return f"{count:,} {what}{'s' * (count != 1)}"

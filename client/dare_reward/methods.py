@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 from .answers import ANSWERS_VERSION
 from .answers.rollouts import ANSWER_SPECS
 from .errors import ConfigError, RequestError, unknown_value
 from .estimators.method import Method
-from .params import Spec, resolve
+from .params import Spec, parse, query_texts, resolve
 
 EXPERIMENTAL = Spec(
     name="allow_experimental",
@@ -152,17 +152,12 @@ def write_line(method: str, params: Mapping[str, Any]) -> str:
 
 def read_line(text: str) -> tuple[str, dict[str, Any]]:
     """The method and its parameters, typed and checked, of a line that `write_line` writes; RequestError."""
-    pairs = parse_qsl(text.strip(), keep_blank_values=True)
-    texts = dict(pairs)
-    if "method" not in texts or len(texts) < len(pairs):
-        raise RequestError(
-            f"{text[:80]!r}: must be method=NAME&PARAMETER=VALUE, each name once, as `dare-reward calibrate` prints it",
-            loc=("params",),
-            code="line",
-        )
+    texts = query_texts(text.strip(), loc=("params",))
+    if "method" not in texts:
+        message = f"{text[:80]!r}: must be method=NAME&PARAMETER=VALUE, as `dare-reward calibrate` prints it"
+        raise RequestError(message, loc=("params",), code="line")
     method = find(texts.pop("method"))
-    by_name = {s.name: s for s in specs(method)}
-    typed = {k: by_name[k].parse(v, loc=("params",)) if k in by_name else v for k, v in texts.items()}
+    typed = parse(specs(method), texts, loc=("params",))
     settle(method.name, typed)
     return method.name, typed
 
@@ -224,7 +219,7 @@ def require_every_rollout(
 def other_scale(method: Method, params: Mapping[str, Any]) -> str:
     """Why its rewards and those of gt have no common scale in one step; empty if they have one."""
     if (
-        method.name in {"calibrated_vote", "weighted_vote", "ttrl", "rpc", "perplexity_consistency"}
+        method.name in {"gt", "calibrated_vote", "weighted_vote", "ttrl", "rpc", "perplexity_consistency"}
         and params.get("reward", "winner") == "winner"
     ):
         return ""

@@ -12,7 +12,7 @@ import inspect
 import math
 import re
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -86,7 +86,7 @@ class Spec(Param):
             return None
         good, value = self._typed(value)
         if not good or not self._in_range(value) or (self.choices and value not in self.choices):
-            raise RequestError(f"{self.name} must be {self.accepts}", loc=(*loc, self.name), code="parameter")
+            raise RequestError(f"must be {self.accepts}", loc=(*loc, self.name), code="parameter")
         return value
 
     def parse(self, text: str, *, loc: Sequence[str | int] = ()) -> Any:
@@ -103,7 +103,7 @@ class Spec(Param):
             )
         except (KeyError, ValueError):
             if self.type is float and re.fullmatch(r"-?\d*,\d+", text):
-                message = f"{self.name} has a decimal comma; write {text.replace(',', '.')}"
+                message = f"has a decimal comma; write {text.replace(',', '.')}"
                 raise RequestError(message, loc=(*loc, self.name), code="parameter") from None
             value = math.nan
         return self.check(value, loc=loc)
@@ -151,27 +151,37 @@ def parameters(function: Callable[..., object], *, skip: frozenset[str] = frozen
     )
 
 
-def query_texts(query: str) -> dict[str, str]:
-    """What a URL's query says, by name; RequestError for a name that stands twice."""
+def query_texts(query: str, *, loc: Sequence[str | int] = ("query",)) -> dict[str, str]:
+    """What a URL's query, or a line in its form, says by name; RequestError for a name that stands twice."""
     out: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name in out:
-            raise RequestError(f"{name[:64]!r} is given twice", loc=("query",), code="duplicate")
+            raise RequestError(f"{name[:64]!r} is given twice", loc=loc, code="duplicate")
         out[name] = value
     return out
 
 
+def parse(specs: Iterable[Spec], texts: Mapping[str, str], *, loc: Sequence[str | int] = ()) -> dict[str, Any]:
+    """The values that `texts` write, checked. Unknown names are an error."""
+    known = {s.name: s for s in specs}
+    _check_known(known, texts, loc)
+    return {name: known[name].parse(text, loc=loc) for name, text in texts.items()}
+
+
 def resolve(specs: Sequence[Spec], values: Mapping[str, Any], *, loc: Sequence[str | int] = ()) -> dict[str, Any]:
     """Every parameter's value: checked where `values` has it, its default elsewhere. Unknown names are an error."""
-    known = {s.name: s for s in specs}
-    for name in values:
-        if name not in known:
-            message = unknown_name("parameter", name, known, listed=True)
-            raise RequestError(message, loc=loc, code="unknown_parameter")
+    _check_known([s.name for s in specs], values, loc)
     if missing := [s for s in specs if s.default is REQUIRED and s.name not in values]:
         names, docs = (", ".join(s.name for s in missing), "; ".join(s.doc for s in missing))
         raise RequestError(f"missing: {names} ({docs})", loc=loc, code="missing_parameter")
     return {s.name: s.check(values[s.name], loc=loc) if s.name in values else s.default for s in specs}
+
+
+def _check_known(known: Collection[str], names: Iterable[str], loc: Sequence[str | int]) -> None:
+    for name in names:
+        if name not in known:
+            message = unknown_name("parameter", name, known, listed=True)
+            raise RequestError(message, loc=loc, code="unknown_parameter")
 
 
 def _spec(name: str, hint: Any, default: Any) -> Spec:

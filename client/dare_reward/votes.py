@@ -13,14 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Annotated, Any, Self
-from urllib.parse import parse_qsl
 
 import numpy as np
 
-from .errors import RequestError, unknown_name
+from .errors import RequestError
 from .estimators.method import Ballots, Method
 from .methods import methods, settle
-from .params import Param, Spec, parameters, resolve
+from .params import Param, Spec, parameters, parse, query_texts, resolve
 from .scoring.request import prepare
 from .segments import Floats, offsets
 
@@ -48,15 +47,8 @@ class Waves:
         RequestError for anything else.
         """
         text = line.strip()
-        pairs = [] if text in {"", "auto", "true"} else parse_qsl(text, keep_blank_values=True)
-        texts, known = dict(pairs), {s.name: s for s in wave_specs()}
-        if len(texts) < len(pairs) or (text and not pairs and text not in {"auto", "true"}):
-            words = f"{line[:80]!r}: must be auto, or NAME=VALUE&NAME=VALUE, each name once"
-            raise RequestError(words, loc=("adaptive",), code="line")
-        if unknown := texts.keys() - known.keys():
-            message = unknown_name("setting", min(unknown), known, listed=True)
-            raise RequestError(message, loc=("adaptive",), code="unknown_parameter")
-        options = {name: known[name].parse(value, loc=("adaptive",)) for name, value in texts.items()}
+        texts = {} if text in {"auto", "true"} else query_texts(text, loc=("adaptive",))
+        options = parse(wave_specs(), texts, loc=("adaptive",))
         return cls(**resolve(wave_specs(), options | ({} if votes is None else {"votes": votes})))
 
 

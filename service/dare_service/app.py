@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from dare_reward import __version__, methods
 from dare_reward.answers import ANSWERS_VERSION
-from dare_reward.errors import RequestError
+from dare_reward.errors import RequestError, placed
 from dare_reward.estimators.method import Method
 from dare_reward.methods import find, reads_entropy, settle, specs
 
@@ -132,7 +132,7 @@ def _check_defaults(settings: Settings) -> None:
         name = "DARE_PARAMS"
         settle(settings.method, settings.default_params)
     except RequestError as error:
-        raise SettingsError(f"{name}: {error.message}") from None
+        raise SettingsError(f"{name}: {placed(error, 1)}") from None
 
 
 async def reward(request: Request) -> Response:

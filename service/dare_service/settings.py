@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from dare_reward.errors import DareError, RequestError, misspelt_variables
+from dare_reward.errors import DareError, RequestError, misspelt_variables, placed
 from dare_reward.methods import read_line
 from dare_reward.params import Spec
 from dare_reward.runs.line import asked_for
@@ -348,7 +348,7 @@ def _line(values: Mapping[str, Any]) -> dict[str, Any]:
     try:
         method, params = read_line(text)
     except RequestError as error:
-        raise SettingsError(f"DARE_PARAMS: {error.message}") from None
+        raise SettingsError(f"DARE_PARAMS: {placed(error, 1)}") from None
     if values.get("method", method) != method:
         raise SettingsError(f"DARE_PARAMS names the method {method}: leave DARE_METHOD out, or let it be the same")
     return {"method": method, "params": json.dumps(params)}

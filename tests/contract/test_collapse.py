@@ -174,7 +174,7 @@ def test_an_alarm_that_breaks_ends_no_training(monkeypatch):
 
 
 def test_who_cannot_stop_says_so(monkeypatch):
-    with pytest.raises(dare_reward.RequestError, match="on_collapse must be one of off, warn, stop"):
+    with pytest.raises(dare_reward.RequestError, match="on_collapse: must be one of off, warn, stop"):
         common.Scorer.of("http://h", on_collapse="yes")
     with pytest.raises(ConfigError, match=r"one of off, warn.*nothing that ends a training with a checkpoint"):
         RewardUrls.of(["http://h/reward?on_collapse=stop"]).settings()

@@ -512,8 +512,8 @@ def test_without_vllm_or_with_nonsense(source, tmp_path, ran, monkeypatch):
     out = tmp_path / "rollouts.jsonl"
     for more, words in (
         ([], "measure needs vLLM or --url"),
-        (["--prompts", "0"], "prompts must be an integer >= 1"),
-        (["--concurrency", "0"], "concurrency must be an integer >= 1"),
+        (["--prompts", "0"], "prompts: must be an integer >= 1"),
+        (["--concurrency", "0"], "concurrency: must be an integer >= 1"),
         (["--engine", "fast"], "NAME=VALUE"),
     ):
         assert words in ran(arguments(source, out, *more), 2).err

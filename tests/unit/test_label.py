@@ -82,7 +82,7 @@ def test_a_group_without_a_name_is_named_by_its_place(tmp_path, ran):
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--budget", "0"], "budget must be an integer >= 1"),
+        (["--budget", "0"], "budget: must be an integer >= 1"),
         (["--for", "reward"], "each needs two different answers\n"),
         ([], "no prompt without a label is left"),
     ],

@@ -155,3 +155,6 @@ def test_a_file_may_hold_both_kinds(tmp_path, capsys):
     lines = [json.loads(line)["reply"] for line in capsys.readouterr().out.splitlines()]
     assert [line["method"] for line in lines] == ["ttrl", "gt"]
     assert [line["rewards"] for line in lines] == [[1, 1, 0], [0, 0, 1]]
+    assert main(["score", str(file), "--local", "--labelled", "gt"]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("rewards by shares")) == ("", 1)

@@ -36,9 +36,9 @@ def test_the_line_has_no_comma_and_no_blank():
     ("line", "words"),
     [
         ("exponent=4", "as `dare-reward calibrate` prints it"),
-        ("method=calibrated_vote&exponent=4&exponent=2", "each name once"),
+        ("method=calibrated_vote&exponent=4&exponent=2", "'exponent' is given twice"),
         ("method=calibrated_vote", "missing: exponent"),
-        ("method=calibrated_vote&exponent=much", "exponent must be a finite number"),
+        ("method=calibrated_vote&exponent=much", "exponent: must be a finite number"),
         ("method=calibrated_vote&exponent=4&power=2", "unknown parameter 'power'"),
         ("method=calibrated&exponent=4", "unknown method"),
     ],

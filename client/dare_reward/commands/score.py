@@ -16,6 +16,7 @@ from typing import Any
 from dare_reward.commands.tables import add_wide, group_table, screen_of
 from dare_reward.errors import DareError, RefusedError, RequestError, misspelt_variables
 from dare_reward.files.output import text_file
+from dare_reward.methods import find, other_scale
 from dare_reward.reply import GroupReply, Reply
 from dare_reward.runs.line import line
 from dare_reward.scoring.request import is_named
@@ -74,6 +75,8 @@ def register(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     params = chosen_params(arguments)
+    if arguments.labelled == "gt" and (words := other_scale(find(arguments.method), params)):
+        raise RequestError(words, loc=("--labelled gt",), code="scale")
     warn(*misspelt_variables(["DARE_URL", "DARE_TOKEN"], os.environ))
     check_out(arguments)
     screen = screen_of(arguments)

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dare_reward.errors import RequestError, printable, unknown_name
+from dare_reward.errors import RequestError, printable
 from dare_reward.files.content import line_count
 from dare_reward.files.entropy_estimates import estimate_of
 from dare_reward.files.labels import LabelFile, PromptFile
 from dare_reward.files.output import check_free, opened
 from dare_reward.files.reader import Reader
 from dare_reward.methods import find, read_line, settle, specs
-from dare_reward.params import Spec
+from dare_reward.params import Spec, parse
 
 SHORT = 64  # groups that are done before anybody would look at a bar
 T = TypeVar("T")
@@ -59,16 +59,10 @@ def chosen_params(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def parsed_params(texts: Sequence[str], known: Iterable[Spec]) -> dict[str, Any]:
     """`--param` values, typed and checked by their declarations. RequestError for a name that is none of `known`."""
-    by_name, values = {s.name: s for s in known}, {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise RequestError(f"--param {name[:64]}: write it as NAME=VALUE", code="parameter")
-        if name not in by_name:
-            message = unknown_name("parameter", name, by_name, listed=True)
-            raise RequestError(f"--param: {message}", code="unknown_parameter")
-        values[name] = by_name[name].parse(value)
-    return values
+    parts = [text.partition("=") for text in texts]
+    if wrong := next((name for name, equals, _ in parts if not equals), ""):
+        raise RequestError(f"--param {wrong[:64]}: write it as NAME=VALUE", code="parameter")
+    return parse(known, {name: value for name, _, value in parts})  # the last one of a name counts
 
 
 def add_file(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..answers.rollouts import MOST, Readings
-from ..errors import RequestError, counted, path
+from ..errors import RequestError, counted, placed
 from ..ledger import FATES, Fate, Ledger
 from ..membership import FormedGroup, Member, gather
 from .content import FileRecords, open_records
@@ -214,5 +214,4 @@ def fault_message(error: Exception) -> str:
     """Without the place in a request, of which a file's line is the only group."""
     if not isinstance(error, RequestError):
         return str(error)
-    loc = error.loc[2:] if error.loc[:1] == ("groups",) else error.loc
-    return f"{path(loc)}: {error.message}" if loc else error.message
+    return placed(error, 2 if error.loc[:1] == ("groups",) else 0)

@@ -122,7 +122,7 @@ def score(
     if update is not AS_THEY_ARE:
         count = len(groups) if isinstance(groups, Sequence) else 0  # what is no list is refused when it is read
         update.check(base.method, base.values, groups=count)
-    if labelled == "gt" and base.method.name != "gt" and (words := other_scale(base.method, base.values)):
+    if labelled == "gt" and (words := other_scale(base.method, base.values)):
         raise RequestError(words, loc=("labelled",), code="scale")
     prepared = prepare(groups, columns=columns, limits=limits, params=base.reading, effort=effort, readings=readings)
     correct_R = correctness(prepared, effort)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
-from urllib.parse import parse_qsl, urlunsplit
+from urllib.parse import urlunsplit
 
 from .._outgoing import split_address
 from ..answers import Kind
@@ -34,7 +34,7 @@ from ..inputs import Group
 from ..methods import find, other_scale, require_every_rollout, require_scale, require_steps, scale_unseen, specs
 from ..openrlhf import AnswerRules, Label
 from ..options import ADAPTER, CLIENT, OnCollapse, OnError, TrainOn
-from ..params import Spec
+from ..params import Spec, query_texts
 from ..scoring.update import Labelled, Update
 from ..votes import Wanted, Waves, votes_suffice
 from .collapse import RunWatch, watch_of
@@ -85,7 +85,7 @@ class Scorer:
         `defaults` are those of a stack, where they are others than ADAPTER's.
         """
         parts = split_address(url)
-        texts = {**defaults, **dict(parse_qsl(parts.query, keep_blank_values=True)), **settings}
+        texts = {**defaults, **query_texts(parts.query), **settings}
         if "spans" in texts:
             raise RequestError(
                 "an adapter returns no spans: train_on=reasoning masks the answers' tokens", code="parameter"
@@ -100,7 +100,7 @@ class Scorer:
             message = unknown_name("setting", min(unknown), [*parameters, *ADAPTER], listed=True)
             raise RequestError(message, code="unknown_parameter")
         params = {name: _value(parameters[name], value) for name, value in texts.items()}
-        if values["labelled"] == "gt" and method != "gt" and (words := other_scale(find(method), params)):
+        if values["labelled"] == "gt" and (words := other_scale(find(method), params)):
             raise ConfigError(f"labelled=gt: {words}")
         client = {k: v for k in CLIENT if (v := values.pop(k)) is not None}
         update, behaviour = Update.split(values)

@@ -17,11 +17,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Final, cast
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from ..errors import ConfigError, RequestError
 from ..inputs import Group
 from ..methods import find, require_every_rollout
+from ..params import query_texts
 from ..votes import Waves, require_ballots
 from .adapter import Scorer, groups_by, require_complete, zero_dropped
 from .report import logger, shadow_numbers
@@ -148,9 +149,9 @@ def _url(args: Any) -> str:
 def _parsed(url: str) -> tuple[Scorer, dict[str, str]]:
     """What scores, and what only slime's votes need."""
     parts = urlsplit(url)
-    pairs = parse_qsl(parts.query, keep_blank_values=True)
-    scored = urlunsplit(parts._replace(query=urlencode([(k, v) for k, v in pairs if k not in VOTING])))
-    voting = {k: v for k, v in pairs if k in VOTING and v}
+    texts = query_texts(parts.query)
+    voting = {name: text for name in VOTING if (text := texts.pop(name, ""))}
+    scored = urlunsplit(parts._replace(query=urlencode(texts)))
     return Scorer.of(scored).require_supported("slime", lacks={"gaps", "masks", "end"}), voting
 
 

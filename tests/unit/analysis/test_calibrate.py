@@ -408,4 +408,4 @@ def test_a_seed_that_is_none_ends_before_anything_is_read(ran, command, seed):
     more = (
         ["--model", "m", "--data", "math-500=absent.jsonl", "--out", "absent"] if command == "measure" else ["absent"]
     )
-    assert "seed must be an integer >= 0" in ran([command, *more, "--seed", seed], 2).err
+    assert "seed: must be an integer >= 0" in ran([command, *more, "--seed", seed], 2).err
