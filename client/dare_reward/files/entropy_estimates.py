@@ -14,6 +14,7 @@ from typing import Any, Final, TypeGuard
 
 from ..errors import RequestError
 from ..inputs import Source
+from ..scoring.array_inputs import Table, read_columns
 from ..topk_entropy import bounds
 
 ROUNDING: Final = 1e-3
@@ -44,7 +45,8 @@ class EntropyEstimate:
             return [-x for x in column]
         k = min(map(len, column))
         try:
-            return list(bounds([sorted(row, reverse=True)[:k] for row in column], self.vocab_size or k).estimate)
+            rows = [sorted(row, reverse=True)[:k] for row in column]
+            return bounds(rows, self.vocab_size or k).estimate.tolist()  # type: ignore[no-any-return]
         except ValueError as error:
             raise RequestError(f"topk_logprobs: {error}", code="range") from None
 
@@ -90,7 +92,7 @@ def _keep(rollouts: Sequence[dict[str, Any]], how: EntropyEstimate) -> None:
             rollout["meta"] = {**meta, OTHER: mean}
 
 
-def _means(rollouts: Sequence[dict[str, Any]], how: EntropyEstimate) -> list[tuple[float, int]] | None:
+def _means(rollouts: Sequence[dict[str, Any]], how: EntropyEstimate) -> list[tuple[float | None, int]] | None:
     """The mean over each rollout's generated tokens, and their number; None if one of them lacks the column."""
     columns = [r.get(COLUMNS[how.source]) or _of_sum(how, r) for r in rollouts]
     if not all(isinstance(c, list) and c and how.fits(c) for c in columns):
@@ -98,14 +100,12 @@ def _means(rollouts: Sequence[dict[str, Any]], how: EntropyEstimate) -> list[tup
     highest = max(max(entry) if isinstance(entry, list) else entry for column in columns for entry in column)
     if highest > ROUNDING:
         raise RequestError(f"{COLUMNS[how.source]}: {highest:g} is above 0, and so no log-probability", code="range")
-    found = []
-    for rollout, column in zip(rollouts, columns, strict=True):
-        entropies = how.tokens(column)
-        sent = rollout.get("token_mask")
-        mask = sent if isinstance(sent, list) and sent else [True] * len(entropies)
-        generated = [x for x, m in zip(entropies, mask, strict=False) if m] or entropies
-        found.append((max(math.fsum(generated) / len(generated), 0.0), len(generated)))
-    return found
+    rows = [{"token_entropies": [max(x, 0.0) for x in how.tokens(column)]} for column in columns]
+    for row, rollout in zip(rows, rollouts, strict=True):
+        row |= {"token_mask": rollout["token_mask"]} if rollout.get("token_mask") else {}  # noqa: PLW2901
+    read: Any = read_columns(Table.of(rows), {}, lambda i: ("rollouts", i))
+    means = [None if math.isnan(mean) else mean for mean in read["mean_entropy"].tolist()]
+    return [*zip(means, read["num_tokens"].astype(int).tolist(), strict=True)]
 
 
 def _of_sum(how: EntropyEstimate, rollout: dict[str, Any]) -> list[float]:

@@ -161,6 +161,18 @@ def test_a_sum_of_log_probabilities_is_the_same_estimate(tmp_path):
     assert not reader.notes.ignored
 
 
+def test_a_mask_beside_log_probabilities_is_read_as_beside_entropies(tmp_path):
+    """What it leaves out is no part of the estimate; all of it leaves none; one of another length is refused."""
+    masks = ([True, False, True], [False] * 3, [True, False])
+    rows = [{"rollouts": [{"answer": "1", "token_logprobs": [-0.5, -9.0, -1.5], "token_mask": m}]} for m in masks]
+    (_, one), (_, none), (_, wrong) = reader_of(tmp_path, *rows, missing=estimate_of("logprob"))
+    assert [[(r["mean_entropy"], r["num_tokens"]) for r in g["rollouts"]] for g in (one, none)] == [
+        [(1.0, 2)],
+        [(None, 0)],
+    ]
+    assert str(wrong) == "rollouts[0].token_mask: 2 entries for 3 tokens"
+
+
 def test_a_list_of_another_length_is_refused_with_both_lengths(tmp_path):
     ((_, error),) = reader_of(tmp_path, {"id": 0, "responses": ["so 1", "so 2", "so 3"], "logprobs": [[-0.5], [-0.25]]})
     assert isinstance(error, RequestError)
