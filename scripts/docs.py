@@ -205,11 +205,11 @@ def commands_table() -> Iterator[tuple[str, ...]]:
 
 def methods_table() -> Iterator[Sequence[str]]:
     """What each method that is offered needs, costs and returns."""
-    from dare_reward.commands.methods import CHOICE_HEAD, choice  # noqa: PLC0415
+    from dare_reward.commands.methods import METHOD_HEAD, row  # noqa: PLC0415
     from dare_reward.methods import methods  # noqa: PLC0415
 
-    yield CHOICE_HEAD
-    yield from (choice(m) for m in methods().values() if m.offered)
+    rows = [METHOD_HEAD, *(row(m) for m in methods().values() if m.offered)]
+    yield from ([name, *of_choice] for name, _, *of_choice, _ in rows)
 
 
 def parameters_table(*, answers: bool) -> Iterator[Sequence[str]]:

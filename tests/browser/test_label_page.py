@@ -146,7 +146,7 @@ def test_thirty_two_prompts_by_keyboard_killed_at_twenty_and_resumed(browser, ro
     assert path.read_bytes() == source
     capsys.readouterr()
 
-    assert ran(["label", str(path), "--for", "reward", "--list"], 0).out.split() == order
+    assert ran(["label", str(path), "--for", "reward"], 0).out.split() == order
     found = json.loads(ran(["calibrate", str(path), "--labels", str(written), "--json"], 0, 1).out)["calibration"]
     assert found["prompts"] == 31, "one of them nobody could tell"
     last = {row["group_id"]: row for row in map(json.loads, written.read_text().splitlines())}

@@ -136,7 +136,7 @@ REFUSED = {
 READ_GROUPS = {  # what each command that reads groups is called with, and its code where nothing is refused
     "score": ([], 0, 1),
     "explain": ([], 0, 1),
-    "label": (["--list"], 0, 1),
+    "label": ([], 0, 1),
     "report": (["--out", "r.html", "--force"], 0, 1),
     "calibrate": ([], 1, 3),
 }

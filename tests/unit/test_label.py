@@ -43,14 +43,9 @@ def file(tmp_path):
     return written(tmp_path / "rollouts.jsonl", *groups)
 
 
-def test_the_best_prompts_for_a_reward_come_first_and_none_that_is_worth_nothing(file, capsys):
-    assert main(["label", file, "--list", "--for", "reward"]) == 0
-    assert capsys.readouterr().out.split() == ["contested", "rivals", "informative", "some"]
-
-
 @pytest.mark.parametrize("terminal", [False, True])
-def test_an_output_that_is_no_terminal_takes_the_list(terminal, file, ran, monkeypatch):
-    """`label FILE > ids.txt`; --port asks for the page in any case."""
+def test_an_output_that_is_no_terminal_takes_the_list_best_prompts_first(terminal, file, ran, monkeypatch):
+    """`label FILE > ids.txt`, without those worth nothing; --port asks for the page in any case."""
     served = []
     monkeypatch.setattr(label, "_serve", lambda _, port, *__: served.append(port))
     monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
@@ -66,7 +61,7 @@ def test_an_output_that_is_no_terminal_takes_the_list(terminal, file, ran, monke
 
 def test_random_prompts_are_the_same_ones_each_time_and_no_choice(file, ran):
     def drawn(*words):
-        return ran(["label", file, "--list", *words], 0).out.split()
+        return ran(["label", file, *words], 0).out.split()
 
     everything = drawn()
     assert sorted(everything) == ["contested", "informative", "rivals", "some", "sure"]  # "sure" is worth nothing
@@ -76,7 +71,7 @@ def test_random_prompts_are_the_same_ones_each_time_and_no_choice(file, ran):
 def test_a_group_without_a_name_is_named_by_its_place(tmp_path, ran):
     bare = group("", ["1", "2"], [0.1, 3.0])
     del bare["group_id"]
-    assert ran(["label", written(tmp_path / "rollouts.jsonl", bare), "--list"], 0).out.strip() == "line-1"
+    assert ran(["label", written(tmp_path / "rollouts.jsonl", bare)], 0).out.strip() == "line-1"
 
 
 @pytest.mark.parametrize(

@@ -59,23 +59,16 @@ def register(subparsers: Any) -> None:
         default="random",
         help="Draw the prompts, or choose those whose labels can turn a reward (default: random).",
     )
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument(
-        "--list",
-        action="store_true",
-        help="Only print the group_ids, one a line, best first: the default unless the output is a terminal.",
-    )
-    how.add_argument("--port", type=int, help="Open the page at this port; 0 takes a free one.")
+    words = "Open the page at this port; 0 takes a free one. Without it, a pipe or file gets the group_ids, best first."
+    parser.add_argument("--port", type=int, help=words)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Rank, then list or ask."""
     chosen, summary = _chosen(arguments)
-    if not arguments.list and arguments.port is None and not sys.stdout.isatty():
-        arguments.list = True
+    if arguments.port is None and not sys.stdout.isatty():
         warn("the output is not a terminal, so it lists the prompts; --port 0 opens the page")
-    if arguments.list:
         print("\n".join(str(group["group_id"]) for group in chosen))
         return summary.exit_code()
     file = _file(arguments)

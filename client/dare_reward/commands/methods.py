@@ -16,8 +16,7 @@ from dare_reward.params import Spec
 from .command import add_command
 from .tables import Screen, add_wide, screen_of, table, wrapped
 
-METHOD_HEAD = ("method", "what", "needs", "paper", "evidence")
-CHOICE_HEAD = ("method", "needs", "what that costs", "gives", "evidence", "not verified")
+METHOD_HEAD = ("method", "what", "needs", "what that costs", "gives", "evidence", "not verified", "paper")
 PARAMETER_HEAD = ("parameter", "default", "accepts", "meaning", "source")
 
 
@@ -28,13 +27,10 @@ def register(subparsers: Any) -> None:
         examples=(
             "dare-reward methods",
             "dare-reward methods dare  # its parameters",
-            "dare-reward methods --choose  # what each needs and costs",
+            "dare-reward methods --wide  # what each needs and costs, and what is not verified",
         ),
     )
     parser.add_argument("name", nargs="?", help="Show the parameters of this method.")
-    parser.add_argument(
-        "--choose", action="store_true", help="Show what each method needs, costs and returns, and what is unverified."
-    )
     parser.add_argument(
         "--all", action="store_true", help="Include presets, experimental methods, and those that need references."
     )
@@ -43,18 +39,11 @@ def register(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.name is not None and not arguments.choose:
+    if arguments.name is not None:
         print(_parameters(find(arguments.name), screen_of(arguments)))
         return 0
     listed = [m for m in methods().values() if m.offered or arguments.all]
-    if arguments.choose:
-        print(table(CHOICE_HEAD, [choice(m) for m in listed], on=screen_of(arguments)))
-        return 0
-    print(
-        table(
-            METHOD_HEAD, [[m.name, m.summary, needs(m), m.paper, m.evidence] for m in listed], on=screen_of(arguments)
-        )
-    )
+    print(table(METHOD_HEAD, [row(m) for m in listed], on=screen_of(arguments)))
     if hidden := len(methods()) - len(listed):
         print(f"\n--all lists {hidden} more")
     return 0
@@ -80,9 +69,10 @@ def needs(m: Method) -> str:
     return ", ".join([*always, *sometimes, *(f"{name} (optional)" for name in m.optional)])
 
 
-def choice(m: Method) -> list[str]:
+def row(m: Method) -> list[str]:
+    """By METHOD_HEAD."""
     gives = f"{m.output}, advantages" if m.advantages else m.output
-    return [m.name, needs(m), m.cost, gives, m.evidence, m.unverified or "-"]
+    return [m.name, m.summary, needs(m), m.cost, gives, m.evidence, m.unverified or "-", m.paper]
 
 
 def parameter(s: Spec) -> list[str]:
