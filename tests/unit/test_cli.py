@@ -164,6 +164,12 @@ def test_explain(ran, tmp_path):
     assert "missing_entropy" in ran(["explain", file, "--group", "bad"], 1).out
 
 
+@each("words", (["score", "--local"], ["explain", "--group", "x"], ["explain"]))
+def test_a_file_has_no_limit_of_requests(words, tmp_path, ran):
+    file = write(tmp_path, {"group_id": "x", "rollouts": [{"answer": "1"}] * 1025})
+    assert "1,025 rollouts" in ran([words[0], file, *words[1:], "-m", "ttrl"], 0).err
+
+
 def test_methods(ran):
     out = ran(["methods"], 0).out
     listed = {line.split()[0] for line in out.splitlines()[1:] if line}
@@ -297,7 +303,7 @@ def test_a_table_fits_the_terminal(tmp_path, monkeypatch, words, columns):
 
 def test_wide_shows_every_column(monkeypatch):
     narrow, wide = on_terminal(monkeypatch, "methods"), on_terminal(monkeypatch, "methods", "--wide")
-    assert re.search("--wide .*paper, evidence", narrow)
+    assert re.search("--wide .*evidence, not verified, paper", narrow)
     assert "arXiv:2601.21804" in wide
     assert "--wide" not in wide
 

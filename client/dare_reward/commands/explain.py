@@ -39,6 +39,7 @@ from dare_reward.numbers import majority
 from dare_reward.openrlhf import COMPARING
 from dare_reward.reply import GroupReply
 from dare_reward.runs.log import finite
+from dare_reward.scoring.request import UNLIMITED
 from dare_reward.scoring.score import ScoredGroups, score
 
 from .command import add_command, add_count
@@ -165,7 +166,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.group is None:
         return _suspicious(arguments, params, reader)
     place, group = _find(reader, arguments.file, arguments.group)
-    scored, configured = score([group], params, method=arguments.method), settle(arguments.method, params)
+    configured = settle(arguments.method, params)
+    scored = score([group], params, method=arguments.method, limits=UNLIMITED)
     group_reply = scored.reply.groups[0]
     reader.ledger = Ledger()  # what stands before the group does not matter
     summary = ReadSummary(reader)

@@ -20,7 +20,7 @@ from dare_reward.errors import RequestError
 from dare_reward.files.labels import LabelFile
 from dare_reward.files.output import check_free
 from dare_reward.groups import Groups
-from dare_reward.scoring.request import UNLIMITED, prepare
+from dare_reward.scoring.request import prepare_file
 from dare_reward.segments import Floats, positions
 
 from .command import add_command, add_count
@@ -122,7 +122,7 @@ def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], Rea
         try:
             if isinstance(group, RequestError):
                 raise group
-            prepare([{**group, "group_id": "0"}], limits=UNLIMITED, readings=reader.readings)
+            prepare_file([group], readings=reader.readings)
         except RequestError as error:
             summary.refuse(number, group, error)
             continue
@@ -155,8 +155,7 @@ def _drawn(every: Sequence[Mapping[str, Any]], _: Readings) -> list[int]:
 
 def _ranked(every: Sequence[Mapping[str, Any]], readings: Readings) -> list[int]:
     """Those whose label can turn a reward, the best first."""
-    numbered = [{**group, "group_id": str(i)} for i, group in enumerate(every)]
-    worth_P = contested(prepare(numbered, limits=UNLIMITED, readings=readings).groups) if numbered else np.zeros(0)
+    worth_P = contested(prepare_file(every, readings=readings).groups) if every else np.zeros(0)
     ranks: list[int] = np.argsort(-worth_P, kind="stable")[: int((worth_P > 0).sum())].tolist()
     return ranks
 

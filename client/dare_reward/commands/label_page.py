@@ -28,7 +28,7 @@ from dare_reward.answers.labels import read_label
 from dare_reward.errors import RequestError
 from dare_reward.files.labels import DECISIONS, FileLabel, LabelFile, append_label, check_appendable
 from dare_reward.report.document import document
-from dare_reward.scoring.request import UNLIMITED, prepare
+from dare_reward.scoring.request import prepare_file
 
 KEYS: Final = 9  # answers that have a key; the others can be chosen too
 LONGEST: Final = 2000  # characters of an answer that is typed
@@ -64,7 +64,7 @@ class LabelQuestion:
 
 def question_of(group: Mapping[str, Any]) -> LabelQuestion:
     """The question that a group makes. RequestError if it cannot be read."""
-    prepared = prepare([{**group, "group_id": "0"}], limits=UNLIMITED)
+    prepared = prepare_file([group])
     groups, rollouts = prepared.groups, group["rollouts"]
     texts = [Counter[str]() for _ in groups.text_A]
     for place, rollout in zip(groups.answer_R.tolist(), rollouts, strict=True):

@@ -27,7 +27,7 @@ from dare_reward.files.reader import Reader
 from dare_reward.groups import Groups
 from dare_reward.report.last_steps import LastSteps
 from dare_reward.scoring.diagnostics import correctness
-from dare_reward.scoring.request import UNLIMITED, Prepared, fault_of, is_named, prepare
+from dare_reward.scoring.request import Prepared, fault_of, is_named, prepare_file
 from dare_reward.segments import Floats, offsets
 
 from .shared_arguments import warn, watched
@@ -153,8 +153,7 @@ def evaluated(before: str, after: str) -> Learnt:
     at, then = (list(side) for side in zip(*places, strict=True))
     greedy_P, controls = None, [_control(was.given[p]) for p in at]
     if all(controls):
-        alone = prepare([{**(c or {}), "group_id": str(p)} for p, c in enumerate(controls)], limits=UNLIMITED)
-        greedy_P = correctness(alone)
+        greedy_P = correctness(prepare_file(c or {} for c in controls))
     return learnt(first.of(at), last.of(then), greedy_P=greedy_P)
 
 
@@ -249,19 +248,15 @@ def _read(
 ) -> tuple[list[Placed], Prepared | None]:
     """All groups in one pass. If one of them is at fault, each is read by itself before, and these are refused."""
 
-    def prepared() -> Prepared:
-        groups = [{**group, "group_id": f"{p}"} for p, (_, group) in enumerate(placed)]  # a file's ids may come twice
-        return prepare(groups, params=reading, limits=UNLIMITED, readings=readings)
-
     if placed and all(is_named(g) for _, g in placed):
         with suppress(RequestError):
-            return placed, prepared()
+            return placed, prepare_file((g for _, g in placed), reading, readings=readings)
     each = [(number_, group, fault_of(group, readings, reading)) for number_, group in placed]
     for number_, group, fault in each:
         if fault is not None:
             summary.refuse(number_, group, fault)
     placed = [(number_, group) for number_, group, fault in each if fault is None]
-    return placed, prepared() if placed else None
+    return placed, prepare_file((g for _, g in placed), reading, readings=readings) if placed else None
 
 
 def interval(ends: Mapping[str, Any], digits: int = 3) -> str:

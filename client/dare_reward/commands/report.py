@@ -27,7 +27,6 @@ from dare_reward.report.document import document
 from dare_reward.report.view import VOTE, view
 from dare_reward.runs.line import ASKED, fault, line
 from dare_reward.runs.reader import is_segment
-from dare_reward.scoring.request import UNLIMITED
 
 from .command import add_command
 from .labelled import evaluated, judged_by, shown_verdict
@@ -171,9 +170,8 @@ def _scored(arguments: argparse.Namespace, ledger: Ledger, reader: Reader) -> It
     params: Mapping[str, Any] = chosen_params(arguments)
     named = OPTIONS["shadow"].parse(arguments.shadow)
     shadow = named if arguments.method == VOTE or VOTE in named else (VOTE, *named)
-    how: dict[str, Any] = {"shadow": shadow, "limits": UNLIMITED, "readings": reader.readings}
-    summary = ReadSummary(reader)
-    for number, group, reply in score_all(reader, in_process(arguments.method, params, **how)):
+    summary, ask = ReadSummary(reader), in_process(arguments.method, params, shadow=shadow, readings=reader.readings)
+    for number, group, reply in score_all(reader, ask):
         if isinstance(reply, DareError):
             summary.refuse(number, group, reply)
             continue

@@ -19,7 +19,7 @@ from dare_reward.files.output import text_file
 from dare_reward.methods import find, other_scale
 from dare_reward.reply import GroupReply, Reply
 from dare_reward.runs.line import line
-from dare_reward.scoring.request import is_named
+from dare_reward.scoring.request import UNLIMITED, is_named
 from dare_reward.scoring.score import score
 
 from .command import add_command
@@ -113,11 +113,12 @@ def scorer(arguments: argparse.Namespace, method: str, params: Mapping[str, Any]
 
 
 def in_process(method: str, params: Mapping[str, Any], **how: Any) -> Scorer:
-    """Scores here, whatever the groups are called: a prompt comes back in a later step. `how` is that of `score`."""
+    """Scores here, as many rollouts as a file holds, whatever its groups are called: a prompt comes back in a later
+    step. `how` is that of `score`."""
 
     def scored(groups: Sequence[Mapping[str, Any]]) -> Reply:
         numbered = [{**g, "group_id": str(i)} if is_named(g) else g for i, g in enumerate(groups)]
-        reply = score(numbered, params, method=method, **how).reply
+        reply = score(numbered, params, method=method, limits=UNLIMITED, **how).reply
         named = zip(reply.groups, groups, strict=True)
         return replace(reply, groups=tuple([replace(r, group_id=g.get("group_id", r.group_id)) for r, g in named]))
 

@@ -98,10 +98,10 @@ def verdict_of(groups: Sequence[JSON]) -> Verdict | None:
     """What `dare-reward calibrate` decides on these groups; None if they lack what it reads."""
     from ..analysis.verdict import judge  # noqa: PLC0415  (what watches a run needs no verdict from labels)
     from ..scoring.diagnostics import correctness  # noqa: PLC0415
-    from ..scoring.request import UNLIMITED, prepare  # noqa: PLC0415
+    from ..scoring.request import prepare_file  # noqa: PLC0415
 
     with suppress(RequestError):
-        prepared = prepare([{**g, "group_id": str(i)} for i, g in enumerate(groups)], limits=UNLIMITED)
+        prepared = prepare_file(groups)
         found = judge(prepared.groups, correctness(prepared))
         return found if found.calibration.prompts else None
     return None

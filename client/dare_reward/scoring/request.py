@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import accumulate, chain, pairwise
@@ -209,6 +209,14 @@ def prepare(
         unread=tuple(read.unread),
         keys=table.whole if len(table.whole) == len(table.columns) else frozenset(),
     )
+
+
+def prepare_file(
+    groups: Iterable[JSON], params: Mapping[str, Any] = MappingProxyType({}), *, readings: Readings | None = None
+) -> Prepared:
+    """`prepare` of a file's groups: without limits, and whatever they are called, for ids may come twice there."""
+    numbered = [{**group, "group_id": str(p)} for p, group in enumerate(groups)]
+    return prepare(numbered, params=params, limits=UNLIMITED, readings=readings)
 
 
 def fault_of(

@@ -32,7 +32,7 @@ from dare_reward.errors import ConfigError, RequestError, counted
 from dare_reward.files.output import terminable
 from dare_reward.params import parameters
 from dare_reward.scoring.diagnostics import correctness
-from dare_reward.scoring.request import UNLIMITED, Prepared, prepare
+from dare_reward.scoring.request import prepare_file
 
 from ..launch.questions import LabelledQuestion, benchmarks, load, load_own
 from .endpoint import collect
@@ -208,7 +208,7 @@ class Progress:
             self._tokens += rollout.get("num_tokens") or len(rollout.get("token_ids", ()))
         self._cut += [r["finish_reason"] == "length" for r in group["rollouts"]]
         if group["rollouts"]:
-            right_R = correctness(_prepared([group]))
+            right_R = correctness(prepare_file([group]))
             self._right += right_R[~np.isnan(right_R)].tolist()
         print(self.line, file=sys.stderr, flush=True)  # noqa: T201
 
@@ -232,8 +232,8 @@ class Progress:
 
 def control(groups: Sequence[JSON]) -> str:
     """Greedy decoding beside the vote and the mean rollout, in per cent of right prompts, with their difference."""
-    sampled = _prepared(groups)
-    alone = _prepared([{**group, "rollouts": [group["meta"]["greedy"]]} for group in groups])
+    sampled = prepare_file(groups)
+    alone = prepare_file({**group, "rollouts": [group["meta"]["greedy"]]} for group in groups)
     greedy_P, right_R = correctness(alone), correctness(sampled)
     found = visit(sampled.groups, right_R)
     vote_P = found.vote_P
@@ -255,10 +255,6 @@ def control(groups: Sequence[JSON]) -> str:
 
 def _percent(found: Interval, form: str = ".1f") -> str:
     return f"{100 * found.estimate:{form}} [{100 * found.low:{form}}, {100 * found.high:{form}}]"
-
-
-def _prepared(groups: Sequence[JSON]) -> Prepared:
-    return prepare([{**group, "group_id": str(k)} for k, group in enumerate(groups)], limits=UNLIMITED)
 
 
 # --- flags ------------------------------------------------------------------------------------------------------------
