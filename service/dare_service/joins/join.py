@@ -10,8 +10,9 @@ read: what `WaitingClient.watch` gets is called in the turn of the loop that rea
                                        while the group is being scored
     a connection ends before its reply the content is owed that reply, once: its next try gets it
     the hold is over                   `Held`, for 503: the client comes back, its place is kept
-    a reply is lost unseen             the retry comes within RETRY seconds and joins like any other. Where its group
-                                       holds only contents just rewarded for SETTLE seconds, each gets what it had
+    a reply is lost unseen             the retry joins like any other. Where it came within RETRY seconds, and its group
+                                       holds only contents just rewarded for SETTLE seconds, each gets what it had.
+                                       So it does after three holds, where its client heard late of the loss
     the deadline is over               more than half is there: scored, `partial`; else equal rewards, `neutral`, or
                                        where a group of the key closed before, its content's reward or the middle
     the service stops                  all who wait get 503
@@ -19,7 +20,7 @@ read: what `WaitingClient.watch` gets is called in the turn of the loop that rea
     the memory is full                 kept replies go, the oldest first; then posts get 503
 
 Two things cannot be told: a retry whose first try hangs in silence is another member, until that connection is found
-dead; and a second group of a prompt, all of whose texts the first one had, gets its rewards after SETTLE seconds.
+dead; and a second group of a prompt, all of whose texts the first one had, gets its rewards as if they had been lost.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ from ..body import Disconnected
 from ..problems import RefusalError, stopping
 
 AWAY: Final = 30.0  # seconds for which a member is remembered whose client does not come back: it pauses for one
-RETRY: Final = 5.0  # seconds in which a client that lost its reply is back
+RETRY: Final = 5.0  # seconds in which a client that lost its reply is back, if it hears of that at once,
+LATE: Final = 1.1  # and holds, if it hears of it as its try is over; then it has two tries behind it, seldom more
 SETTLE: Final = 5.0  # seconds that such a member waits for siblings that were not there before
 YOUNG: Final = 5.0  # seconds for which a process knows that its clients may have tries behind them
 KEPT: Final = 900.0  # seconds for which a group's rewards are kept for those who missed them
@@ -132,6 +134,7 @@ class Join:
     ) -> bytes:
         """The member's reply. Raises Held; Disconnected where the client has gone; RefusalError 503 where nobody can
         wait."""
+        await asyncio.sleep(0)  # connections whose end came with their request are read to their end
         if self._stopped:
             raise stopping()
         if client.gone:
@@ -190,13 +193,15 @@ class Join:
         client.watch(leave := partial(self._leave, group, member, reply))
         self.waiting += 1
         try:
-            if group.key in self.closed and self._before(group) is not None:
+            if group.key in self.closed and self._before(group, RETRY) is not None:
                 await asyncio.wait((reply,), timeout=min(until - now, SETTLE))
-                if group.reason is None and not reply.done() and (before := self._before(group)) is not None:
-                    self._repeat(group, before)
+                if not reply.done():
+                    self._repeat(group, RETRY)
                 now = self.clock()
             await asyncio.wait((reply,), timeout=until - now)
             if not reply.done():
+                if until > member.came + 2.5 * self.hold:
+                    self._repeat(group, LATE * self.hold)
                 if group.reason is None and until < member.due:
                     raise Held(f"{len(group.members)} of {group.size} rollouts have come")
                 if group.reason is None:
@@ -210,12 +215,13 @@ class Join:
             raise Disconnected
         return reply.result()
 
-    def _before(self, group: JoiningGroup) -> ClosedGroup | None:
-        """The group of this key that closed just before, if it rewarded all members of this one."""
+    def _before(self, group: JoiningGroup, seconds: float) -> ClosedGroup | None:
+        """The group of this key that closed just before, if it rewarded all members of this open one."""
         closed = self.closed.get(group.key)
-        if closed is None or any(m.content not in closed.replies or m.came > closed.at + RETRY for m in group.members):
+        if closed is None or group.reason is not None:
             return None
-        return closed
+        known = all(m.content in closed.replies and m.came <= closed.at + seconds for m in group.members)
+        return closed if known else None
 
     def _leave(self, group: JoiningGroup, member: WaitingMember, reply: Reply) -> None:
         """No client waits for the reply any more, if there is none yet."""
@@ -256,11 +262,12 @@ class Join:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _repeat(self, group: JoiningGroup, before: ClosedGroup) -> None:
-        """They lost their replies: each gets what it had."""
-        before.at = self.clock()
-        self._end(group, "repeated")
-        self._deliver(group, [before.replies[member.content] for member in group.members])
+    def _repeat(self, group: JoiningGroup, seconds: float) -> None:
+        """If they lost their replies, each gets what it had."""
+        if (before := self._before(group, seconds)) is not None:
+            before.at = self.clock()
+            self._end(group, "repeated")
+            self._deliver(group, [before.replies[member.content] for member in group.members])
 
     async def _scored(self, group: JoiningGroup, before: ClosedGroup | None) -> None:
         members = group.members

@@ -18,6 +18,7 @@ from dare_service.problems import STOPPING, RefusalError
 pytestmark = pytest.mark.anyio
 HOLD, DEADLINE, TRIES = 170.0, 800.0, 5
 LOST = "the reply is written and never read"
+SILENT = "the same, and the client hears of it when its 180 s are over"
 
 
 @pytest.fixture
@@ -54,15 +55,16 @@ class Place:
     async def client(self, text, *, start=0.0, troubles=(), **given):
         """OpenRLHF's: five tries, a second after each failure; None after the last. Returns when it was served, too.
 
-        troubles   of its first tries: seconds after which the connection breaks, or LOST
+        troubles   of its first tries: seconds after which the connection breaks, or LOST, or SILENT
         """
         await asyncio.sleep(start)
         for trouble in (*troubles, *[None] * (TRIES - len(troubles))):
+            began, lost = now(), trouble in {LOST, SILENT}
             with contextlib.suppress(Held, RefusalError, Disconnected):
-                found = await self.one_try(text, breaks=None if trouble == LOST else trouble, **given)
-                if trouble != LOST:
+                found = await self.one_try(text, breaks=None if lost else trouble, **given)
+                if not lost:
                     return now(), found
-            await asyncio.sleep(1)
+            await asyncio.sleep(1 if trouble != SILENT else began + 181 - now())
         return now(), None
 
     async def clients(self, texts, **given):
@@ -177,13 +179,25 @@ async def test_who_is_gone_before_it_joins_takes_no_place():
     assert not place.join.open
 
 
-@pytest.mark.parametrize("lost", ["a", "bc", "abc"])
-async def test_a_reply_that_was_lost_unseen_is_repeated_soon(lost):
-    """Whatever the hold: the retry joins like any other, and its group holds nothing but what was just rewarded."""
+@pytest.mark.parametrize(
+    ("troubles", "served"),
+    [
+        ([LOST], 5 + SETTLE),
+        ([LOST, LOST], 6 + 2 * SETTLE),
+        ([SILENT], 184 + 3 * HOLD),
+        ([0.5, SILENT], 185.5 + 3 * HOLD),
+    ],
+)
+@pytest.mark.parametrize("lost", ["a", "bc", "abcd"])
+async def test_a_reply_that_was_lost_unseen_is_repeated(lost, troubles, served):
+    """The retry joins like any other, and its group holds nothing but what was just rewarded. Soon, whatever the hold;
+    where it comes late, siblings of a next step get three holds, and its client has no fourth."""
     place = Place()
-    found = await asyncio.gather(*(place.client(t, troubles=[LOST] if t in lost else []) for t in "abc"))
-    assert [result[:2] for _, result in found] == [(3, t) for t in "abc"]
-    assert max(at for at, _ in found) <= 1 + SETTLE + 0.1
+    starts = zip("abcd", (1.0, 1.0, 1.0, 4.0), strict=True)
+    clients = [place.client(t, size=4, start=s, troubles=troubles if t in lost else []) for t, s in starts]
+    found = await asyncio.gather(*clients)
+    assert [result[:2] for _, result in found] == [(4, t) for t in "abcd"]
+    assert max(at for at, _ in found) <= served
     assert (place.join.open, len(place.join.closed)) == ({}, 1)
 
 
@@ -192,7 +206,7 @@ async def test_who_breaks_while_a_lost_reply_is_waited_for_is_owed_it():
     await place.clients("abc")
     waits = asyncio.ensure_future(place.one_try("a"))
     await place.gone("b", breaks=4.0)
-    assert await waits == (3, "a", 1)
+    assert (await waits, now()) == ((3, "a", 1), SETTLE)
     await place.pays("b")
 
 
@@ -201,7 +215,8 @@ async def test_the_next_steps_group_of_the_same_contents_is_scored_anew():
     beside a text that is new."""
     place = Place()
     await place.clients("abcd", size=4)
-    for number, (pause, fast, slow) in enumerate(((1.0, "ax", 20.0), (60.0, "a", 20.0), (60.0, "a", 2 * HOLD)), 2):
+    steps = ((1.0, "ax", 20.0), (60.0, "a", 20.0), (60.0, "a", 2.9 * HOLD), (1.2 * HOLD, "a", 4 * HOLD))
+    for number, (pause, fast, slow) in enumerate(steps, 2):
         await asyncio.sleep(pause)
         clients = [place.client(t, size=4, start=slow * (t not in fast)) for t in "axyz"]
         assert await together(*clients) == [(4, t, number) for t in "axyz"]
@@ -209,10 +224,11 @@ async def test_the_next_steps_group_of_the_same_contents_is_scored_anew():
 
 @pytest.mark.parametrize(("pause", "repeated"), [(1.0, True), (3.0, False)])
 async def test_a_group_that_fills_within_the_pause_of_a_retry_is_a_new_one(pause, repeated):
-    """And of the same step, if it begins within SAME_STEP."""
-    place = Place()
+    """And of the same step, if it begins within SAME_STEP. It is being scored as the first one's pause ends."""
+    place = Place(cost=2.0)
     await place.clients("abc")
-    assert await together(*(place.client(t, start=pause) for t in "abc")) == [(3, t, 2) for t in "abc"]
+    clients = (place.client(t, start=pause + 4 * (t != "a")) for t in "abc")
+    assert await together(*clients) == [(3, t, 2) for t in "abc"]
     assert [group.repeated for group in place.groups] == [False, repeated]
 
 

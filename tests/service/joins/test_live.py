@@ -42,8 +42,10 @@ def stopped(service: Any) -> threading.Event:
     return free
 
 
-async def test_an_end_is_known_before_the_work_on_what_is_read_with_it(live):
-    """A proxy cuts a client off and sends its next try over a connection that it kept: a busy loop reads both at once."""
+@pytest.mark.parametrize("waits", [True, False])
+async def test_an_end_is_known_before_the_work_on_what_is_read_with_it(live, waits):
+    """A proxy cuts a client off and sends its next try over a connection that it kept: a busy loop reads both at once,
+    and the try that ended too, where it has not read that before."""
     service = live()
     join, sent = service.state.openrlhf.join, request("/reward?group_size=2&run=r", body(1))
     with (
@@ -52,14 +54,18 @@ async def test_an_end_is_known_before_the_work_on_what_is_read_with_it(live):
     ):
         kept.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await asyncio.to_thread(kept.recv, 1 << 16)
-        cut.sendall(sent)
-        await until(lambda: join.waiting == 1)
-        (group,), free = join.open.values(), stopped(service)
+        if waits:
+            cut.sendall(sent)
+            await until(lambda: join.waiting == 1)
+        free = stopped(service)
+        if not waits:
+            cut.sendall(sent)
         kept.sendall(sent)
         cut.close()
         free.set()
         await asyncio.to_thread(get, f"{service.url}/health")
         await until(lambda: join.waiting == 1)
+        (group,) = join.open.values()
         assert len(group.members) == 1, "the try took its own place"
         kept.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     await until(lambda: join.waiting == 0)  # a reset is an end too
