@@ -195,11 +195,12 @@ def line_table() -> Iterator[tuple[str, ...]]:
 
 def commands_table() -> Iterator[tuple[str, ...]]:
     """The commands of the package; research brings more."""
-    from dare_reward.cli import STUDIES, command_line  # noqa: PLC0415
+    from dare_reward.cli import command_line  # noqa: PLC0415
+    from dare_reward.commands.command import HELP_INDEX  # noqa: PLC0415
 
     yield "command", "what it does"
     yield from (
-        (f"`dare-reward {name}`", c.summary) for name, c in sorted(command_line()[1].items()) if name not in STUDIES
+        (f"`dare-reward {name}`", c.summary) for name, c in sorted(command_line()[1].items()) if name in HELP_INDEX
     )
 
 

@@ -20,7 +20,6 @@ from .errors import DareError, printable, unknown_name
 from .files.output import remembered_inputs
 
 GROUP = "dare_reward.commands"
-STUDIES = frozenset({"analyse", "study"})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -91,8 +90,6 @@ def _entries() -> dict[str, EntryPoint]:
 
 
 def _unknown(word: str, known: Sequence[str]) -> str:
-    if word in STUDIES:
-        return f"{word} comes with the package in research/; run pip install -e . -e research in your checkout"
     sentence = unknown_name("command", word, known)
     return f"{sentence}{'' if sentence.endswith('?') else '.'} `dare-reward help` lists all."
 

@@ -119,7 +119,6 @@ class _Base:
         allow_change: bool = False,
         send_text: bool = False,
         send_tokens: bool = False,
-        max_reply_bytes: int | None = None,
         run_log: str | os.PathLike[str] | None = None,
         run_log_texts: str = "",
         record: bool = True,
@@ -139,7 +138,6 @@ class _Base:
             allow_change: accept replies of another version or configuration than the first one's
             send_text: send texts instead of the answers extracted here
             send_tokens: send token entropies (as a frame) instead of their means
-            max_reply_bytes: refuse longer replies; by default 1 MiB, and for each method 32 times the request
             run_log: a folder to which every scored group is appended, off the path of the call (docs/run-log.md)
             run_log_texts: what its lines contain beside numbers and answers: prompt, texts, token_entropies, or all
             record: False: the service keeps these calls out of its own run log and off its page
@@ -156,7 +154,6 @@ class _Base:
         self.fallback = fallback
         self.allow_change = allow_change
         self.sending = Sending(text=send_text, tokens=send_tokens)
-        self.max_reply_bytes = max_reply_bytes
         self._run_log = None if run_log is None or not str(run_log) else Path(run_log).absolute()
         self._logged = asked_for(run_log_texts)
         self._record = record
@@ -258,7 +255,7 @@ class _Base:
                 if len(replies) == 1:
                     _check_split(update, method, {**limits.defaults(method), **params})
                 ratio = REPLY_RATIO * (1 + len(labels.get("shadow", ())))
-                most = self.max_reply_bytes or REPLY_FLOOR + ratio * len(part.content)
+                most = REPLY_FLOOR + ratio * len(part.content)
                 own = blake2b(f"{key}-{len(replies)}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
                 send = Send("POST", "/v1/reward", part.content, part.media_type, max_reply=most, key=own)
                 replies.append(await self._ask(send, partial(self._read, head, part)))
@@ -513,7 +510,7 @@ class _Body:
         if len(self._held) + len(chunk) <= self._send.max_reply:
             self._held += chunk
         elif self._response.is_success:
-            raise ReplyError(f"a reply of more than {self._send.max_reply} bytes (max_reply_bytes)")
+            raise ReplyError(f"a reply of more than {self._send.max_reply} bytes, which no service of ours sends")
 
     def whole(self) -> _Response:
         response, send = self._response, self._send

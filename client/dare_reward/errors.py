@@ -72,14 +72,13 @@ class LimitError(RequestError):
 class GroupError(DareError, ValueError):
     """One group cannot be scored."""
 
-    def __init__(self, code: str, message: str, *, group_id: str | None = None) -> None:
+    def __init__(self, code: str, message: str) -> None:
         self.code = code
         self.message = message
-        self.group_id = group_id
-        super().__init__(message if group_id is None else f"group {group_id!r}: {message}")
+        super().__init__(message)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(type(self), self.code, self.message, group_id=self.group_id), ()
+        return type(self), (self.code, self.message)
 
 
 class ServiceError(DareError):

@@ -77,7 +77,7 @@ def test_everything_pickles(service, monkeypatch):
     [
         RequestError("must be a list", loc=("groups", 0), code="type"),
         dare_reward.RefusedError(422, {"detail": "no"}),
-        dare_reward.GroupError("entropy", "lacks one", group_id="g"),
+        dare_reward.GroupError("entropy", "lacks one"),
         UnavailableError("away"),
     ],
 )

@@ -223,14 +223,6 @@ def test_a_run_log_has_a_bar_too(tmp_path, ran, monkeypatch, words):
     assert "200/200" in ran([words[0], "log", *words[1:]], 0, 1).err
 
 
-def test_study_says_where_it_comes_from_if_it_is_not_installed(monkeypatch, ran):
-    entries = {name: entry for name, entry in cli._entries().items() if name != "study"}
-    monkeypatch.setattr(cli, "_entries", lambda: entries)
-    assert "pip install -e . -e research" in ran(["study", "report"], 2).err
-    for word, names in (("stud", "'stud'"), ("scroe", "score")):
-        assert names in ran([word], 2).err.partition("help")[0]
-
-
 def test_a_misspelt_variable_is_warned_of(tmp_path, ran, monkeypatch):
     monkeypatch.setenv("DARE_ULR", "http://127.0.0.1:1")
     assert re.search("DARE_ULR .*DARE_URL", ran(["score", write(tmp_path, GOOD)], 0).err)
@@ -321,10 +313,8 @@ def test_explain_says_why_there_is_no_answer(tmp_path, ran):
     for why in ("unannounced", EMPTY, "thinking", "length"):
         assert f"none: {WHY_NONE[why]}" in out, why
     assert "..." + LONG["rollouts"][0]["text"][-57:] in out
-    found = json.loads(ran(["explain", write(tmp_path, LONG), "--group", "long", "--json"], 0).out)
-    assert [r["right"] for r in found["rollouts"]] == [True, True, *[False] * 5]
-    assert found["rollouts"][5]["no_answer_because"] == WHY_NONE["thinking"]
-    assert found["reply"]["pseudo_label"] == found["label"] == "7"
+    rows = [line.split() for line in out.partition("rollouts\n")[2].splitlines()[2:9]]
+    assert [row[0] for row in rows if "yes" in row[:3]] == [row[0] for row in rows[:2]]
 
 
 def test_explain_says_why_answers_stayed_apart(tmp_path, ran):

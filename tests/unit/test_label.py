@@ -16,7 +16,8 @@ from dare_reward.cli import main
 from dare_reward.commands import label
 from dare_reward.commands.label_page import LabelServer, Session, question_of
 from dare_reward.errors import RequestError
-from dare_reward.files.labels import FileLabel, LabelFile, append_label
+from dare_reward.files.labels import FileLabel, LabelFile
+from dare_reward.files.output import append_line
 from dare_reward.files.reader import Reader
 
 SAMPLES = ("smollm2_m64", "arithmetic_m64", "gsm8k_sample", "game24_sample")
@@ -210,7 +211,7 @@ def test_a_last_line_that_was_cut_off_costs_no_other(tail, tmp_path):
 
 
 def test_a_file_of_other_prompts_is_not_continued(tmp_path):
-    append_label(tmp_path / "labels.jsonl", FileLabel("a", "none", prompt="another prompt"))
+    append_line(tmp_path / "labels.jsonl", FileLabel("a", "none", prompt="another prompt").row())
     with pytest.raises(RequestError):
         session(tmp_path)
 
@@ -323,7 +324,7 @@ def test_a_full_disk_is_said(page, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("dare_reward.commands.label_page.append_label", full)
+    monkeypatch.setattr("dare_reward.commands.label_page.append_line", full)
     assert ask(page, "decision", DECISION)[0] == 500
     assert "a" not in page.session.labels
 
@@ -355,8 +356,8 @@ def test_every_command_reads_labels(two, tmp_path, capsys, ran):
     assert "lines not used: 1 replaced by a later line, 1 without a label" in shown.err
     found = json.loads(shown.out)["calibration"]
     assert (found["prompts"], found["mixed"]) == (2, 1)
-    assert main(["explain", path, "--labels", labels, "--group", "a", "-m", "ttrl", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["label"] == "1"
+    assert main(["explain", path, "--labels", labels, "--group", "a", "-m", "ttrl"]) == 0
+    assert "label 1: " in capsys.readouterr().out
     out = tmp_path / "run.html"
     assert main(["report", path, "--labels", labels, "-m", "ttrl", "-o", str(out)]) == 0
     assert '"label":"1"' in out.read_text()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -38,7 +37,6 @@ from dare_reward.methods import Configured, settle
 from dare_reward.numbers import majority
 from dare_reward.openrlhf import COMPARING
 from dare_reward.reply import GroupReply
-from dare_reward.runs.log import finite
 from dare_reward.scoring.request import UNLIMITED
 from dare_reward.scoring.score import ScoredGroups, score
 
@@ -155,7 +153,6 @@ def register(subparsers: Any) -> None:
     what.add_argument("--group", metavar="ID", help="Explain this group (line-N for one without an id).")
     add_count(what, "suspicious", "Without --group, show so many groups that are most worth a look", 5)
     add_method(parser)
-    parser.add_argument("--json", action="store_true", help="Write one JSON object instead of tables.")
     add_wide(parser)
     parser.set_defaults(run=run)
 
@@ -172,10 +169,7 @@ def run(arguments: argparse.Namespace) -> int:
     reader.ledger = Ledger()  # what stands before the group does not matter
     summary = ReadSummary(reader)
     summary.add_scored(place, group, group_reply)
-    if arguments.json:
-        print(json.dumps(finite(_content(group, scored, configured)), indent=1))
-    else:
-        print("\n\n".join(_report(group, scored, configured, params, arguments)))
+    print("\n\n".join(_report(group, scored, configured, params, arguments)))
     return summary.end(arguments)
 
 
@@ -191,7 +185,7 @@ def _find(reader: Reader, path: str, group_id: str) -> tuple[int, JSON]:
 # --- one group --------------------------------------------------------------------------------------------------------
 
 
-Row = dict[str, Any]  # a rollout: what `--json` prints of it, and what the table shows beside that
+Row = dict[str, Any]  # a rollout, as the table shows it
 
 
 def _report(
@@ -225,23 +219,6 @@ def _report(
     yield "rollouts\n" + _rollouts(rows, group_reply, screen)
     numbers = {k: v for k, v in (group_reply.diagnostics or {}).items() if isinstance(v, int | float)}
     yield show(", ".join(f"{k} {v:.4g}" for k, v in numbers.items()))
-
-
-def _content(group: JSON, scored: ScoredGroups, configured: Configured) -> dict[str, Any]:
-    """The same as one object."""
-    read = _read(group, scored, configured)
-    rows = _rows(group, scored, read) if scored.reply.groups[0].error is None else ()
-    names = ("id", "no_answer_because", "right", "mean_entropy", "end")
-    return {
-        "method": configured.method.name,
-        "parameters": dict(configured.values),
-        "config_id": scored.reply.config_id,
-        "prompt": group.get("prompt"),
-        "label": group.get("label"),
-        "reply": scored.reply.to_json()["groups"][0],
-        "rollouts": [{name: row[name] for name in names} for row in rows],
-        "notes": _apart(group, read, configured.values),
-    }
 
 
 def _read(group: JSON, scored: ScoredGroups, configured: Configured) -> list[Extraction]:
@@ -355,9 +332,7 @@ def _suspicious(arguments: argparse.Namespace, params: JSON, reader: Reader) -> 
     if not seen:
         raise RequestError(f"{arguments.file}: no groups", code="empty")
     chosen = most_suspicious(seen, arguments.suspicious)
-    if arguments.json:
-        print(json.dumps([{"group_id": g["group_id"], "signs": signs(g, r)} for g, r in chosen], indent=1))
-    for group, reply in [] if arguments.json else chosen:
+    for group, reply in chosen:
         print(group_table(reply, top=SHOWN, on=screen))
         facts = [*_prompt(group), *signs(group, reply)]
         print("\n".join(wrapped(f"- {fact}", screen, indent="  ") for fact in facts) + "\n")

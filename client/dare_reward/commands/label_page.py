@@ -26,7 +26,8 @@ from dare_reward.analysis.shown import Shown
 from dare_reward.answers.classes import grades
 from dare_reward.answers.labels import read_label
 from dare_reward.errors import RequestError
-from dare_reward.files.labels import DECISIONS, FileLabel, LabelFile, append_label, check_appendable
+from dare_reward.files.labels import DECISIONS, FileLabel, LabelFile
+from dare_reward.files.output import append_line, mend_end
 from dare_reward.report.document import document
 from dare_reward.scoring.request import prepare_file
 
@@ -97,7 +98,9 @@ class Session:
         self._lock = Lock()
         if file.exists() and file.stat().st_size:
             self.labels = LabelFile(str(file), tell=tell, empty=True).entries
-            check_appendable(file)
+            if file.read_bytes().lstrip()[:1] not in {b"", b"{"}:
+                raise RequestError(f"{file} holds no JSON lines. Name another file of labels.", code="labels")
+            mend_end(file)
             for question in questions:
                 found = self.labels.get(question.group_id)
                 if found and found.prompt and question.prompt and found.prompt != question.prompt:
@@ -120,7 +123,7 @@ class Session:
         found = FileLabel(group_id, decision, label, question.prompt or None, seconds)
         votes = question.votes(label) if label else 0
         with self._lock:
-            append_label(self.file, found)
+            append_line(self.file, found.row())
             self.labels[group_id] = found
         return votes
 

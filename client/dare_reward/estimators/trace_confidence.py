@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
@@ -79,10 +79,10 @@ def window_confidence(
         lengths = np.minimum(lengths_R, tail)
         keep_T = positions(lengths_R) >= np.repeat(lengths_R - lengths, lengths_R)
         return segment_means(confidence_T[keep_T], lengths)[0]
-    lowest: Callable[[Floats, Ints], Floats] = _minimum if kind == "min_window" else lambda m, n: _lowest(m, n, bottom)
+    share = 0.0 if kind == "min_window" else bottom  # of one window at least
     out = np.full(len(lengths_R), np.nan)
     for rollouts, tokens in _padded_blocks(lengths_R):
-        out[rollouts] = lowest(*_windows(confidence_T[tokens], lengths_R[rollouts], window))
+        out[rollouts] = _lowest(*_windows(confidence_T[tokens], lengths_R[rollouts], window), share)
     return np.where(lengths_R > 0, out, np.nan)
 
 
@@ -115,11 +115,6 @@ def _windows(values_T: Floats, lengths_R: Ints, window: int) -> tuple[Floats, In
     end = np.minimum(start[None, :] + width_R[:, None], longest)
     means = (running[rows, end] - running[rows, start[None, :]]) / np.maximum(width_R, 1)[:, None]
     return np.where(start[None, :] < count_R[:, None], means, np.inf), count_R
-
-
-def _minimum(means: Floats, count_R: Ints) -> Floats:
-    lowest_R: Floats = np.min(means, axis=1)
-    return lowest_R
 
 
 def _lowest(means: Floats, count_R: Ints, share: float) -> Floats:

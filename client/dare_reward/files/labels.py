@@ -12,13 +12,10 @@ label is compared with the group's.
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
 
 from ..errors import RequestError
@@ -225,39 +222,3 @@ class LabelFile(JoinedFile[FileLabel]):
             tell(f"{self.file}: {len(lost)} of {len(self.entries)} labels are of no group here, such as {lost[0][:64]}")
         if lines := ", ".join(f"{count} {why}" for why, count in self._unused.items() if count):
             tell(f"{self.file}: lines not used: {lines}")
-
-
-def check_appendable(path: Path) -> None:
-    """RequestError unless lines can be added at its end; what a failure of power left of a last one is taken away."""
-    with path.open("rb+") as file:
-        content = file.read()
-        if content.strip() and not content.lstrip().startswith(b"{"):
-            raise RequestError(f"{path} holds no JSON lines. Name another file of labels.", code="labels")
-        if content and not content.endswith(b"\n"):
-            tail = content[content.rfind(b"\n") + 1 :]
-            try:
-                json.loads(tail)
-                file.write(b"\n")
-            except ValueError:
-                file.truncate(len(content) - len(tail))
-
-
-def append_label(path: Path, label: FileLabel) -> None:
-    """A line at the end of the file, on the disk before this returns: a kill loses nothing that was called saved.
-
-    What a full disk took of a line is taken away again: the next one would stand behind it.
-    """
-    line = json.dumps(label.row()).encode() + b"\n"
-    place = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-    written = 0
-    try:
-        while written < len(line):
-            written += os.write(place, line[written:])
-        os.fsync(place)
-    except OSError:
-        start = os.lseek(place, -written, os.SEEK_END)
-        if os.read(place, written) == line[:written]:  # nobody else has written since
-            os.ftruncate(place, start)
-        raise
-    finally:
-        os.close(place)

@@ -1,4 +1,4 @@
-"""Writing a file of the user: whole or not at all, and never over something that is there unless the user says so.
+"""Writing a file of the user: whole or not at all, or by whole lines; never over something unless the user says so.
 
 The content goes to a temporary file beside the target, which takes the target's name at the end. Whatever interrupts
 the writing, an error, Ctrl-C or SIGTERM, leaves the old file as it was, and nothing beside it.
@@ -9,6 +9,7 @@ compared by device and inode, the same through relative paths, links, /dev/stdin
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
@@ -20,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
 from ..errors import RequestError
 
@@ -138,3 +139,40 @@ def write_files(contents: Mapping[Path, str | bytes], *, force: bool = False) ->
     for path, data in wanted.items():
         with whole_file(path, force=force) as part:
             part.write_bytes(data)
+
+
+# --- line by line -----------------------------------------------------------------------------------------------------
+
+
+def mend_end(path: Path) -> None:
+    """Make a file of JSON lines one that lines can be added to: what a cut left of a last line is taken away."""
+    with path.open("rb+") as file:
+        content = file.read()
+        if content and not content.endswith(b"\n"):
+            tail = content[content.rfind(b"\n") + 1 :]
+            try:
+                json.loads(tail)
+                file.write(b"\n")
+            except ValueError:
+                file.truncate(len(content) - len(tail))
+
+
+def append_line(path: Path, row: Mapping[str, Any]) -> None:
+    """A line at the end of the file, on the disk before this returns: a kill loses nothing that was called saved.
+
+    What a full disk took of a line is taken away again: the next one would stand behind it.
+    """
+    line = json.dumps(row).encode() + b"\n"
+    place = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    written = 0
+    try:
+        while written < len(line):
+            written += os.write(place, line[written:])
+        os.fsync(place)
+    except OSError:
+        start = os.lseek(place, -written, os.SEEK_END)
+        if os.read(place, written) == line[:written]:  # nobody else has written since
+            os.ftruncate(place, start)
+        raise
+    finally:
+        os.close(place)

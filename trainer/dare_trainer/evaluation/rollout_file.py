@@ -1,8 +1,8 @@
 """A file of sampled groups, written as they come, so that the same command resumes.
 
 A line is a group of `POST /reward` whose `meta` says how it was sampled, and holds its greedy rollout, if it was asked
-for one. A group may have several lines, each with some of its rollouts, until they are joined. A torn line does not
-count.
+for one. A group may have several lines, each with some of its rollouts, until they are joined. What a cut left of a
+last line is taken away.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dare_reward.errors import ConfigError
-from dare_reward.files.output import check_not_input, write_files
+from dare_reward.files.output import append_line, check_not_input, mend_end, write_files
 from dare_reward.params import Param
 
 from ..launch.questions import LabelledQuestion
@@ -84,16 +84,15 @@ class RolloutFile:
         self.path = path
         self.plan, self.asked = json.loads(json.dumps([plan, asked]))
         self.lines: dict[str, list[JSON]] = {}
-        content = path.read_bytes() if path.exists() else b""
-        self._torn_lines = False
-        self._torn = not content.endswith((b"", b"\n")[bool(content)])
-        for line in content.splitlines():
+        lines = path.read_bytes().splitlines() if path.exists() else []
+        for line in lines:
             try:
                 self._take(json.loads(line))
             except ValueError:
-                self._torn_lines = True
-                if line[: len(OPENING)] != OPENING[: len(line)]:
+                if line is not lines[-1] or line[: len(OPENING)] != OPENING[: len(line)]:
                     raise ConfigError(f"{path} is no file of sampled groups: choose another --out") from None
+        if lines:
+            mend_end(path)
 
     def rollouts(self, group_id: str) -> list[JSON]:
         """All that were sampled of a group."""
@@ -113,19 +112,16 @@ class RolloutFile:
         """Write what was sampled of a group at the file's end."""
         group = {**group, "meta": {**group["meta"], "sampling": self.plan}}
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write("\n" * self._torn + json.dumps(group) + "\n")  # what a cut left behind keeps a line of its own
-        self._torn = False
+        append_line(self.path, group)
         self.lines.setdefault(group["group_id"], []).append(group)
 
     def join(self) -> None:
         """Write every group as one line, as other commands read it. The file changes as a whole, or not at all."""
-        if not self._torn_lines and all(len(lines) == 1 for lines in self.lines.values()):
+        if all(len(lines) == 1 for lines in self.lines.values()):
             return
         self.lines = {name: [self.group(name)] for name in self.lines}
         text = "".join(json.dumps(line) + "\n" for (line,) in self.lines.values())
         write_files({self.path: text}, force=True)
-        self._torn_lines = self._torn = False
 
     def _take(self, group: Any) -> None:
         before = group.get("meta", {}).get("sampling") if isinstance(group, dict) else None
