@@ -164,6 +164,10 @@ def test_explain(ran, tmp_path):
     assert "missing_entropy" in ran(["explain", file, "--group", "bad"], 1).out
 
 
+def test_an_unknown_command_names_the_likeliest_one(ran):
+    assert "score" in ran(["scroe"], 2).err.partition("help")[0]
+
+
 @each("words", (["score", "--local"], ["explain", "--group", "x"], ["explain"]))
 def test_a_file_has_no_limit_of_requests(words, tmp_path, ran):
     file = write(tmp_path, {"group_id": "x", "rollouts": [{"answer": "1"}] * 1025})
