@@ -38,6 +38,7 @@ _SUBJECT = pattern(
 )
 # "Eliminating A, C and D leaves B": what is left over, where the text says that the others went.
 _WENT = pattern(english("excludes"))
+_DENIES = pattern(rf"(?:{alternatives('not')})\s?\Z")
 _GOOD = pattern(rf"(?<![a-z])(?:{english('good')})\s\Z")
 _TAILS: dict[str, re.Pattern[str]] = (
     {noun: pattern(r"s?+(?![a-z])" + _IS) for noun in _NOUNS}
@@ -92,7 +93,7 @@ _ENDORSED = pattern(
     r"(?P<named>\b(?:[Oo]ption|[Cc]hoice)\s)?+(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z]|(?<=ption \()[a-z](?=\)))"
     r"(?P<close>\))?[*_]*+[.:]?+(?:\s\([^()\n]{1,80}\),?+)?+"
     r"\s(?:is|are|must be|should be|would be|seems|appears to be)\s"
-    r"(?:(?:therefore|thus|clearly|the|indeed|also|hence|a|to be|single|only|most)\s)*+"
+    r"(?:(?:therefore|thus|clearly|the|my|our|final|indeed|also|hence|a|to be|single|only|most)\s)*+"
     rf"(?:{english('endorses')}|(?:(?<=the )closest|closest(?! to))\b|(?<=most )(?:{english('endorses with most')}))"
     r"(?![ -](?:if|when|except)\b)(?(named)|(?![ -](?:approach|way|method|side|hand|angle|formula|direction)\b))"
 )
@@ -101,6 +102,8 @@ _NOT_ALONE = pattern(
     r"|(?:\b[Ii]f|\b[Ww]hether|\b[Ss]uppose|\b[Aa]ssum(?:e|ing)|\b[Uu]nless|\b[Ww]hy|\bthat)\s++(?:that\s++)?+"
     r"(?:[Oo]ption\s|[Cc]hoice\s|[Aa]nswer\s)?\(?\Z"
 )
+# "Vitamin C is the answer" endorses no option: of words only some lead over to one.
+_NOUN = pattern(rf"(?<![\w'’])(?!(?:{english('leads to a letter')}))[\w'’]+[ *_]+\Z", re.IGNORECASE)
 
 
 def choice_letter(raw: str, options: Sequence[str] | None = None) -> str | None:
@@ -116,12 +119,12 @@ def announced_letter(text: str, letters: Sequence[str]) -> str | None:
     """The letter that the last announcement names; else the only option mentioned by name; else None."""
     near = max(0, len(text) - NEAR)
     said = _said(text, letters, near)
-    if near and ((last := holding(said)) is None or last.start < near + APART):
+    if near and ((last := holding(text, said)) is None or last.start < near + APART):
         said = _said(text, letters, 0, None if said else near)
     said = said or _endorsed(text, letters)[::-1]
     if not said:
         return _only_mention(text, letters)
-    last = holding(said)
+    last = holding(text, said)
     return None if last is None or _contradicted(text, said, last) else last.content
 
 
@@ -177,7 +180,9 @@ def _endorsed(text: str, letters: Sequence[str]) -> list[Announcement]:
     """The letters of options that a text calls right, first to last."""
     found = []
     for match in islice(_ENDORSED.finditer(text), 64):
-        alone = _NOT_ALONE.search(text, max(0, match.start() - 30), match.start()) is None
+        bare = not (match["named"] or match["open"])
+        before = (max(0, match.start() - 30), match.start())
+        alone = not (_NOT_ALONE.search(text, *before) or (bare and _NOUN.search(text, *before)))
         if alone and not (match["open"] and not match["close"]):
             letter = match["letter"].upper()
             found.append(
@@ -194,7 +199,7 @@ def _introduced(low: str, at: int, stem: str) -> bool:
         return _GOOD.search(low, max(0, at - 16), at) is not None
     if stem in _LEFT:
         return _WENT.search(low, max(0, at - 160), at) is not None
-    return not (stem.isascii() and at and low[at - 1].isalpha())
+    return not (_DENIES.search(low, max(0, at - 12), at) or (stem.isascii() and at and low[at - 1].isalpha()))
 
 
 def _with_instead(text: str, said: Announcement, letters: Sequence[str]) -> dict[int, Announcement]:

@@ -6,6 +6,7 @@ quantifiers at one place, and the number of places tried is bounded: time is lin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -17,6 +18,7 @@ Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line"]
 TRIES = 48
 NEAR = 500  # characters at the end in which the last announcement mostly stands: searched before the rest
 LONGEST = 16  # no stem is longer
+SOON = 80  # characters behind an announcement in which it is taken back, and behind that for what
 _EN = (
     r"(?:s|e?d)?+(?![a-z])(?:\s(?:choice|option|letter)(?![a-z]))?+"
     r"[\"'*_`}\])]{0,6}+(?:[^\S\n]*+\((?![A-Za-z]\))[^()\n]{0,60}\))?+"
@@ -26,7 +28,8 @@ _EN = (
     r"|\s++(?P<neg>(?:can(?:no|')t|could(?:n't| not)|would(?:n't| not)|should(?:n't| not)) be|(?:is|are"
     r"|was)(?:n['’]t| not))(?![a-z])"
     r"|\s++(?P<is>(?:is|are|was|will be|would be|would then be|should be|must be|has to be|equals?"
-    r"|comes out to(?: be)?|can be (?:written|expressed) as|turns out to be|becomes)(?![a-z'’])\s*+:?+)"
+    r"|comes out to(?: be)?|remains|(?:seems|appears) to be|can be (?:written|expressed) as"
+    r"|turns out to be|becomes)(?![a-z'’])\s*+:?+)"
     r"|[^\S\n]*+(?P<equals>=)(?![=>])|(?P<cell>[^\S\n]*+\|)|(?P<heading>[^\S\n]*+[*_#]*+[^\S\n]*+(?=\n))"
     r"|(?P<of>(?:(?:(?<=')|['’])s|\s++(?:of|as))\s++(?=[-−(\[$\\]*\d)|(?:(?<=')|['’])s\s++(?=\(?[b-j]\)?(?![a-z])))|(?P<alone>[^\S\n]++(?=[-−$\\(]{0,3}+\d[\d.,/]{0,40}+[$)\\]{0,3}+\.?\s*+\Z))|(?P<bare>\s++(?=[-−(\[$\\]*\d)))"
 )
@@ -93,6 +96,12 @@ _OTHERS = pattern(
     r"|\b(?:many|some|most|people|students|others)\b[^.\n]{0,24}\b(?:think|say|believe|guess|assume|argue)\s(?:that\s)?"
     r"(?:the\s)?(?:(?:correct|right|final)\s)?\Z"
 )
+# "The answer is 5. Wait, it is 6.": taken back for another value or letter, whose own words say whether it holds.
+_RETRACTS = pattern(
+    rf"(?:[.!…?\n][\s*_$)\]}}]*+|,\s)(?i:(?:no,?\s)?(?:{english('retracts')})).{{0,{SOON}}}?"
+    r"(?:\d|(?<![\w'’])(?:[B-HJ](?![\w'’])|[AI](?=\W*(?:[.!\n]|\Z))))",
+    re.DOTALL,
+)
 _HASH = pattern(r"####(?!#)[^\S\n]*+")
 _LINE = pattern(r"(?:\*\*)?a(?:\*\*)?:(?:\*\*)?[^\S\n]++")
 _LISTED = pattern(r"[^\n]*+\n\s*+(?:\*\*)?b(?:\*\*)?[:.)]")
@@ -115,10 +124,15 @@ class Announcement:
     content: str | None = None
 
 
-def holding(announced: Iterable[Announcement]) -> Announcement | None:
-    """Of what is announced, last first, what nothing behind it denies: the last unconditional one, else the last."""
+def holding(text: str, announced: Iterable[Announcement]) -> Announcement | None:
+    """Of what is announced, last first, what nothing behind it denies: the last unconditional one, else the last.
+
+    None where the text takes back the last of all and announces nothing more.
+    """
     denied, spare = set[str | None](), None
-    for one in announced:
+    for n, one in enumerate(announced):
+        if not n and _RETRACTS.search(text, one.end, one.end + 2 * SOON):
+            return None
         if one.negated:
             denied.add(one.content)
         elif one.content is None or one.content not in denied:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..._pattern import pattern
-from ..languages import pointed
+from ..languages import alternatives, pointed
 from ..markup import INSIDE, group_end
 from .fields import DIGITS, Mark, ends_field, is_placeholder, is_undecided, last_heading, last_key, last_tag
 
@@ -25,7 +25,10 @@ _BARE = pattern(r"(?:[ \t]++|(?=[\\\d]))(?P<content>(?:[-+−]?\d|[-+−]?\\(?![
 _FORM = pattern(r"\banswers?\s(?:as|in|within|using|of)?\s?(?:the\s)?form(?:at)?(?:\sof)?\s?:?[\s$`\"'(\[]{0,4}\\?\Z")
 NEAR = 40  # characters between two boxes that are one list
 LED = 40  # characters before a box in which an announcement names its language
-_JOINT = pattern(r"\}[\s$)\]\\.]{0,8}+(?:,|and|,\s?and|(?<=\n)(?:[*_]{2})?\(?[b-h]\)[*_]{0,2})[\s$(\[\\]{0,8}f?")
+_JOINT = pattern(
+    rf"\}}[\s$*)\]\\.]{{0,8}}+(?:,(?:\s?and)?|,?\s?(?:\\text\s?\{{\s?)?(?P<or>{alternatives('or')})(?:\s?\}})?"
+    r"|(?<=\n)(?:[*_]{2})?\(?[b-h]\)[*_]{0,2})[\s$*(\[\\]{0,8}(?:[A-Za-z]\s?=[\s\\]{0,3})?f?"
+)
 
 
 def last_mark(text: str) -> Mark | None:
@@ -87,17 +90,16 @@ def boxes(text: str, count: int) -> list[Mark]:
 
 
 def listed(text: str, last: Mark) -> str:
-    r"""The content of the last box, with those that commas or "and" join to it: "\boxed{1} and \boxed{-2}"."""
+    r"""The content of the last box, with those that commas, "and" or "or" join to it: "\boxed{1} and \boxed{-2}"."""
     content, after = last.content or "", last
-    contents, start = [content], last.end - len(content)
+    said, start = content, last.end - len(content)
     others = boxes(text, SKIPPED)[1:] if text.count("box", max(0, start - NEAR), last.end) > 1 else ()
     for box in others:
         at = text.rfind("box", box.end, after.end - len(after.content or ""))
-        if box.content is None or at - box.end > NEAR or not _JOINT.fullmatch(text, box.end, at):
+        if box.content is None or at - box.end > NEAR or not (joint := _JOINT.fullmatch(text, box.end, at)):
             break
-        contents.append(box.content)
+        said = box.content + (" or " if joint["or"] == "or" else ", ") + said
         after = box
-    said = ", ".join(reversed(contents))
     return _pointed(said, text, start) if "," in said else said
 
 

@@ -18,7 +18,7 @@ from ..._pattern import pattern
 from ..choices import option_letters
 from ..cleanup import peel
 from ..kinds import Kind
-from ..languages import alternatives, pointed
+from ..languages import pointed
 from ..markup import without_html
 from ..number_words import told
 from .announced_content import exact_phrase, math_phrase, text_phrase
@@ -42,7 +42,6 @@ _SPAN = pattern(r"\$\$?+([^$]+)\$\$?+|\\\(((?:[^\\]|\\[^)])*+)\\\)|\\\[((?:[^\\]
 _WORDS = pattern(r"(?<!\\)[A-Za-z]{3,} ")
 _DONE = pattern(r"\d\s[a-z]+\Z")  # "3 quarters", "7 squared"
 _SENTENCE_ENDS = (".", "!", "$", "**", "\\)", "\\]", "。")
-_OR = pattern(rf"\}}[\s$*.,)]{{0,6}}+(?:{alternatives('or')})[\s$*(]{{0,6}}+\\f?box")
 EMPTY: Final = "empty"
 WHY_NONE: Final[Mapping[str, str]] = {
     EMPTY: "there is no text, or none that counts",
@@ -204,7 +203,8 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
             return _CUT_OFF
         source: Source = "box" if mark.source == "box" else "tag"
         if (letter := choice_letter(mark.content, letters)) is not None:
-            return _UNCLEAR if source == "box" and _either(text, mark, letters) else Extraction(letter, source)
+            both = bare_letter(listed(text, mark), letters) if source == "box" else None
+            return _UNCLEAR if both is not None and both.content is None else Extraction(letter, source)
         if bare_letter(mark.content, letters) is not None:
             return _UNCLEAR
         earlier = (
@@ -225,21 +225,11 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
     return Extraction(letter, "phrase")
 
 
-def _either(text: str, mark: Mark, letters: tuple[str, ...]) -> bool:
-    r"""Whether the last box is one of two: "\boxed{A} or \boxed{B}"."""
-    content = mark.content or ""
-    if text.count("box", max(0, mark.end - len(content) - 60), mark.end) < 2:
-        return False
-    both = boxes(text, 2)
-    pair = [choice_letter(box.content or "", letters) for box in both]
-    return len(pair) == 2 and None not in pair and pair[0] != pair[1] and _OR.match(text, both[1].end) is not None
-
-
 def _phrase(text: str, kind: Kind) -> str | None:
     """What the announcement that holds says."""
     low, near = lowered(text), max(0, len(text) - NEAR)
     found = chain(announcements(text, low, near), announcements(text, low, 0, near) if near else ())
-    last = holding(said for one in found if (said := _announced(text, one, kind)) is not None)
+    last = holding(text, (said for one in found if (said := _announced(text, one, kind)) is not None))
     return None if last is None else last.content
 
 

@@ -21,7 +21,7 @@ READ = 300  # characters after an announcement in which its letter may stand
 # A choice with its option's text is short; past this nothing is read, so cost and memory stay bounded.
 LONGEST = 4_000
 _FILL = (
-    rf"(?:(?:{english('fills')}|{alternatives('adverb', 'so', 'answer', 'option', 'choose')}"
+    rf"(?:(?:{english('fills')}|{alternatives('adverb', 'so', 'answer', 'option', 'choose', 'correct')}"
     rf"|{'|'.join(word for word in every('article') if len(word) > 1)}"
     r"|a(?= letra)|(?-i:[ao])(?=\s[(*]{0,3}(?-i:[A-Z])[)*]{0,3}\s*+(?:[.!\n]|\Z))"
     r"|(?:first|second|third|fourth|fifth|sixth|last) (?:option|choice|one),?)(?![a-zà-ÿ])[\s:：*_]*+)"
@@ -45,6 +45,11 @@ _JOINED = pattern(
     rf"[*_$`\"'}}\s)]*+(?:,|/|&|\+|、|;)?[*_\s]*+(?:{alternatives('or')}|,|/|&|、|;)(?:\s(?:{english('hopes')}))?+[\s*_$\"'(]*+(?:(?i:option|choice)\s*+\(?)?"
     r"(?P<letter>[A-Z]|[IVX]{2,4})(?![\w'’])(?!\s++(?!and\b|or\b|is\b|are\b)[a-z])"
 )
+# "C D", "(C)(D)", "C > D": several too, where nothing but the sentence's end follows; "(C) D" is an option's text.
+_BESIDE = pattern(
+    r"(?:(?<=[A-Z)])[*_$`\"'}]*+(?:(?<!\))[^\S\n]++|[^\S\n]?(?:[-=]?>|→|<)[^\S\n]?)[*_$`\"']*+|(?<=\))\()(?P<letter>[A-Z])"
+    r"(?=[*_$`\"'})]*+(?:[.,;]?\s*+(?:\n|\Z)|,|\s?(?:and|or)\b|\s?[->→(]*+\s?[A-Z](?![\w'’])))"
+)
 _QUESTION = pattern(r"[)\]}*_.\"'\s]{0,6}+[?？]")
 _LIST = pattern(r"[^\n]*+\n[\s*(-]*+B(?:[).:]|[^\S\n]*+(?:\n|\Z))")
 # "statement b)" and "b), i.e. option A": a label inside the question, no option.
@@ -67,6 +72,7 @@ _SECOND = pattern(
     rf"[\s,;.:]*+(?:[/&+|]|(?i:{alternatives('or')})\s*+\(?[A-Z]\b|[IVX]{{2,}}+\b"
     r"|\(?(?![AI]\s++(?!and\b|or\b)[a-z])(?P<letter>[A-Z])\b(?!\s*+[=^<>'’]))"
 )
+_OF_OTHERS = pattern(r"[).:\]]\s++(?:[Bb]oth\s)?\(?[A-Z]\)?,?\s(?:and|or)\s")  # the text of "D) A and B"
 _LABELLED = pattern(r"(?<=\s)([A-Za-z])\)")
 LONE = pattern(r"(?<![\w'’])[A-Z](?![\w'’])")
 _MARKED = pattern(r"(?:[:\"*(]|\boption|\bchoice|\bletter)\s*+\Z", re.IGNORECASE)
@@ -85,10 +91,11 @@ def letter_at(text: str, start: int, end: int, letters: Sequence[str], *, whole:
     if match is None:
         return at_end(text, letters) if whole and text.endswith(")") else None
     said, after = unicodedata.normalize("NFKC", match["letter"]), match.end()
-    letter, joined = said.upper(), _JOINED.match(text, after, after + 80)
+    letter = said.upper()
+    joined = _JOINED.match(text, after, after + 80) or _BESIDE.match(text, after, after + 80)
     second = joined["letter"] if joined else letter
     several = second != letter and (second in letters or len(second) > 1)
-    if not ((several or _is_all(text, match, said, letters)) if whole else _stands(text, start, match, said)):
+    if not (several or (_is_all(text, match, said, letters) if whole else _stands(text, start, match, said))):
         return None
     if match["no"]:
         return Announcement(start, after, content=letter, negated=True)
@@ -107,9 +114,9 @@ def bare_letter(content: str, letters: Sequence[str]) -> Announcement | None:
     if len(text) > 1 and set(text) <= set(letters):
         return Announcement(0, len(text))
     found = letter_at(text, 0, 0, letters, whole=True)
-    if found is not None and found.content and _names_another(text[found.end :], found.content, letters):
-        return replace(found, content=None)
-    return found
+    if found is None or found.content is None or _OF_OTHERS.match(text, found.end - (text[found.end - 1] in ")]")):
+        return found
+    return replace(found, content=None) if _names_another(text[found.end :], found.content, letters) else found
 
 
 def named(content: str, letters: Sequence[str]) -> str | None:
@@ -160,8 +167,7 @@ def _is_choice(text: str, match: re.Match[str], letter: str) -> bool:
     if not match["close"]:
         if letter.islower() or (letter in {"A", "I"} and ARTICLE.match(following)) or names_species(following):
             return False
-        part = (following[:1] == "-" and following[1:2].isalnum()) or _FORMULA.match(following)
-        if part and not _JOINED.match(following):
+        if (following[:1] == "-" and following[1:2].isalnum()) or _FORMULA.match(following):
             return False
     return not (_QUESTION.match(following) or (letter == "A" and _LIST.match(text, after, after + READ)))
 

@@ -74,6 +74,7 @@ _ASIDE = pattern(  # "-20, which occurs at x = 3"
     r",\s(?:(?:which|who)\s(?!is\b|equals|gives)|(?:which\sis\s)?(?:attained|reached|achieved)\s(?:at|by|for|if|when)\b).*\Z",
     re.DOTALL,
 )
+_WHEN = pattern(r",?\s(?:when|where|if|at|for)\s[$\\(]*[A-Za-z]\s?=[^=]*\Z")  # "5, when x = 2"
 _LINK = pattern(
     rf"\b(?:is|are|was|were|be|been)\b[\s*]*+(?:(?:{english('links on')})\s)*+(?:US)?[-\\$€£¥*\s(]*\Z", re.IGNORECASE
 )
@@ -229,7 +230,10 @@ def stated_value(sentence: str) -> str | None:
         said = said[:-1].rstrip(". ")  # of a tag in braces
     if not said or len(said) > LONGEST or _DENIES.search(_WHICH.split(said)[0]) or said.count("{") != said.count("}"):
         return None
-    said, found = _concluding(_ASIDE.sub("", said))
+    said = _ASIDE.sub("", said)
+    if (when := _WHEN.search(said)) and _values(said[: when.start()]):
+        said = said[: when.start()]
+    said, found = _concluding(said)
     if not found or len(found) > MOST:
         return None
     chosen = _chosen(said, found)
