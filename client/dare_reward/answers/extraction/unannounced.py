@@ -39,7 +39,7 @@ _LABEL_LINE = pattern(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+(?:[.):\]�
 _REASONS = pattern(r"\s*+[*_#]*+(?:Explanation|Rationale|Reason(?:ing)?)\b")
 _LABEL_TEXT = pattern(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+[.):\]][*_]*+\s\S")
 _CLOSING = pattern(
-    r"(?:(?<!\w)(?P<only>[Oo]nly\s)|(?<!\S)(?<![\W_][A-Z]\s)(?:⇒|→|[=-]{1,2}>)\s|(?<![\w,'’])(?i:i'd say\s|i would say\s"
+    r"(?:(?<!\w)(?P<only>[Oo]nly\s)|(?<!\S)(?<![\W_][A-Z]\s)(?:⇒|→|[=-]{1,2}>)\s|(?<![\w,'’])(?i:(?:i'd|i would) say\s"
     r"|(?:it is |it's )?(?:definitely|clearly|obviously|certainly)\s"
     r"|(?:thus|hence|therefore|so|ergo|i\.e\.|then(?=.{1,30}\sit is)),?\s"
     r"(?:(?:it is|it's|it must be|must be|that is|that's|the letter is|the answer)\s)?"
