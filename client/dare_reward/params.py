@@ -137,14 +137,14 @@ class Spec(Param):
 
 @cache  # reading hints takes 0.5 ms, and every request asks
 def parameters(function: Callable[..., object], *, skip: frozenset[str] = frozenset()) -> tuple[Spec, ...]:
-    """The keyword-only parameters of `function`, except those in `skip`.
+    """The keyword-only parameters of `function`, or the fields of a tuple, except those in `skip`.
 
     Before them come those of `g` where it passes further keywords on to it: `**further: Annotated[Any, g]`.
     """
     hints = get_type_hints(function, include_extras=True)
     signature = inspect.signature(function).parameters.values()
     further = (hints[p.name].__metadata__[0] for p in signature if p.kind is p.VAR_KEYWORD and p.name in hints)
-    declared = (p for p in signature if p.kind is p.KEYWORD_ONLY and p.name not in skip)
+    declared = (p for p in signature if (p.kind is p.KEYWORD_ONLY or isinstance(function, type)) and p.name not in skip)
     return (
         *(spec for other in further for spec in parameters(other, skip=skip)),
         *(_spec(p.name, hints[p.name], p.default) for p in declared),

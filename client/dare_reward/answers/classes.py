@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated, Any
 
 from .._pattern import pattern
 from .keys import Key, key_of
 from .kinds import KeyKind, Kind
-from .rules import DEFAULT, Intervals, ListOrder, Log, Names, Percent, Rules, Significant, Units
+from .rules import DEFAULT, Rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +36,16 @@ def classify(
     *,
     kind: Kind = "math",
     options: Sequence[str] | None = None,
-    percent: Percent = "group",
-    units: Units = "group",
-    names: Names = "group",
-    list_order: ListOrder = "ignore",
-    intervals: Intervals = "group",
-    significant: Significant = 0,
-    log: Log = "decimal",
+    **rules: Annotated[Any, Rules],
 ) -> Classes:
     """The classes of a group, in the order in which they are first seen.
 
     A class is represented by its plainest spelling, whatever the order and number of the rollouts: the one with the
     fewest backslashes and equals signs, of these with the fewest words, of these the shortest, of these the first in
     code points. So 1560 stands for `\\text{1560}` and 1,560, and 3645 for 3645.0.
+    `rules`: the judgement calls, by name.
     """
-    return classes_of(raws, kind, options, Rules(percent, units, names, list_order, intervals, significant, log))
+    return classes_of(raws, kind, options, Rules(**rules))
 
 
 def classes_of(
@@ -125,20 +121,13 @@ def grade(
     *,
     kind: Kind = "math",
     options: Sequence[str] | None = None,
-    percent: Percent = "group",
-    units: Units = "group",
-    names: Names = "group",
-    list_order: ListOrder = "ignore",
-    intervals: Intervals = "group",
-    significant: Significant = 0,
-    log: Log = "decimal",
+    **rules: Annotated[Any, Rules],
 ) -> bool:
     """Whether the two are one answer: whether a group of just these has one class. No answer equals nothing.
 
     Of several accepted labels the answer must equal one.
     """
-    rules = Rules(percent, units, names, list_order, intervals, significant, log)
-    return grades((answer,), label, kind=kind, options=options, rules=rules)[0]
+    return grades((answer,), label, kind=kind, options=options, rules=Rules(**rules))[0]
 
 
 def grades(

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from .._pattern import pattern
 from .algebra.numbers import BUDGET, start_budget, work
@@ -26,7 +26,7 @@ from .languages import stem
 from .literal_values import UNPARSED, literal_value, value_text
 from .markup import without_html
 from .number_words import DIGITS, NUMERALS, POWERS, chinese_number, counted, scaled, spoken_number
-from .rules import DEFAULT, Intervals, ListOrder, Log, Names, Percent, Rules, Significant, Units
+from .rules import DEFAULT, Rules
 
 ANSWERS_VERSION = "8"
 CACHE_SIZE = 100_000
@@ -77,16 +77,13 @@ def canonical(
     *,
     kind: Kind = "math",
     options: Sequence[str] | None = None,
-    percent: Percent = "group",
-    units: Units = "group",
-    names: Names = "group",
-    list_order: ListOrder = "ignore",
-    intervals: Intervals = "group",
-    significant: Significant = 0,
-    log: Log = "decimal",
+    **rules: Annotated[Any, Rules],
 ) -> Key | None:
-    """The key of `raw`, None where it is no answer. Never raises on a str, and costs less than 50 ms on any."""
-    return key_of(raw, kind, options, Rules(percent, units, names, list_order, intervals, significant, log))
+    """The key of `raw`, None where it is no answer. Never raises on a str, and costs less than 50 ms on any.
+
+    `rules`: the judgement calls, by name.
+    """
+    return key_of(raw, kind, options, Rules(**rules))
 
 
 def key_of(raw: str, kind: Kind, options: Sequence[str] | None, rules: Rules) -> Key | None:
