@@ -101,8 +101,8 @@ def test_labels_of_a_trainers_data(value, label):
 
 
 def test_a_good_file_is_read_in_one_pass_and_a_fault_is_still_named(tmp_path, monkeypatch):
-    passes, prepared = [], labelled.prepare
-    monkeypatch.setattr(labelled, "prepare", lambda *groups, **how: passes.append(1) or prepared(*groups, **how))
+    passes, prepared = [], labelled.prepare_file
+    monkeypatch.setattr(labelled, "prepare_file", lambda *groups, **how: passes.append(1) or prepared(*groups, **how))
     path = tmp_path / "a.jsonl"
     write(path, ["1"] * 9)
     assert len(read_labelled(str(path)).prompts) == 9
