@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, Final
 
 import numpy as np
@@ -266,8 +266,10 @@ def _stripped(group: JSON, asked: frozenset[str], keys: frozenset[str] = frozens
     kept = {k: v for k, v in group.items() if k in OF_GROUP}
     if "prompt" in asked and group.get("prompt") is not None:
         kept["prompt"] = group["prompt"]
-    if not names >= (keys or frozenset[str]().union(*rollouts)):
-        rollouts = [{k: v for k, v in r.items() if k in names} for r in rollouts]
+    if spare := (keys or frozenset[str]().union(*rollouts)) - names:
+        rollouts = [dict(r) for r in rollouts]
+        for name, rollout in product(spare, rollouts):
+            rollout.pop(name, None)
     if "texts" in asked:
         rollouts = [r if isinstance(r.get("text", ""), str) else {**r, "text": spoken(r["text"])} for r in rollouts]
     return {**kept, "rollouts": rollouts}
