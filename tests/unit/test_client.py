@@ -14,7 +14,7 @@ import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 
 import httpx
 import numpy as np
@@ -154,20 +154,17 @@ def test_a_prompt_that_no_request_may_hold_costs_no_group():
         assert reply.answers == ("1", "1")
 
 
-@pytest.mark.parametrize(("options", "header"), [({}, None), ({"record": False}, "no")])
-def test_calls_that_are_no_part_of_a_run_say_so(options, header):
-    c = client(**options)
-    c.reward(groups())
-    assert [r.headers.get("dare-record") for r in c._transport.posts] == [header]
-
-
-def test_only_what_is_needed_travels():
+def test_only_what_is_needed_travels_and_calls_that_are_no_part_of_a_run_say_so():
     c = client()
     c.reward(groups(), run="r", step=3)
-    body = json.loads(c._transport.posts[0].content)
+    (post,) = c._transport.posts
+    body = json.loads(post.content)
     assert body.keys() == {"method", "params", "answers_version", "run", "step", "groups"}
     assert body["groups"][0].keys() == {"group_id", "label", "rollouts"}
     assert body["groups"][0]["rollouts"][0].keys() == {"answer", "mean_entropy", "num_tokens"}
+    apart = client(record=False)
+    apart.reward(groups())
+    assert [r.headers.get("dare-record") for r in (post, *apart._transport.posts)] == [None, "no"]
 
 
 def test_tokens_travel_as_a_frame():
@@ -251,17 +248,10 @@ def test_rows_of_two_widths_in_two_groups(method, name, rows):
         client().reward(sent, method=method)
 
 
-def test_lone_surrogates_do_not_cost_the_step():
-    sent = [
-        {
-            "kind": "text",
-            "rollouts": [{"answer": "a\ud800", "mean_entropy": 0.1}, {"text": "\\boxed{b\udfff}", "mean_entropy": 0.1}],
-        }
-    ]
+def test_lone_surrogates_cost_no_more_than_a_label():
+    texts = [{"answer": "a\ud800", "mean_entropy": 0.1}, {"text": "\\boxed{b\udfff}", "mean_entropy": 0.1}]
+    sent = [{"kind": "text", "rollouts": texts}]
     assert client().reward(sent).groups[0].rewards == estimate(sent).groups[0].rewards
-
-
-def test_a_lone_surrogate_in_a_label_costs_its_group_alone():
     rollouts = [{"answer": "1"}, {"answer": "2"}]
     sent = [{"label": label, "rollouts": rollouts} for label in ("\ud800", "1", ["2", "\ud800"])]
     reply = client().reward(sent, method="gt")
@@ -291,6 +281,9 @@ def test_it_splits_by_group_to_fit_the_limits():
     assert len(c._transport.posts) == 3
     assert reply.groups == estimate(sent).groups
     assert len(reply.diagnostics["parts"]) == 3
+    nameless = [{"rollouts": g["rollouts"]} for g in sent]
+    assert [g.group_id for g in c.reward(nameless).groups] == list("01234")
+    assert c.rewards([]) == []
     c = client(settings={"max_request_rollouts": 2 * len(sent[0]["rollouts"])})
     assert c.reward(sent).groups == estimate(sent).groups
     assert len(c._transport.posts) == 3
@@ -311,34 +304,17 @@ def test_advantages_over_a_request_are_not_those_of_its_parts():
     assert c.reward(sent, advantage="grpo").groups == estimate(sent, advantage="grpo").groups
 
 
-def test_default_ids_stay_unique_over_parts():
-    sent = [{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}] * 5
-    reply = client(settings={"max_groups": 2}).reward(sent)
-    assert [g.group_id for g in reply.groups] == list("01234")
-
-
-def test_no_groups():
-    assert client().rewards([]) == []
-
-
-def test_retry_after_is_honoured(no_pauses):
-    c = client(failing(busy, range(2)))
-    assert c.rewards(groups())
-    assert no_pauses == [7.0, 7.0]
-
-
-def test_a_retry_after_that_is_no_number_is_passed_over(no_pauses):
-    odd = [(b"retry-after", b"\xb2")]  # a superscript two: a digit that no number is written in
-    assert client(failing(lambda: httpx.Response(503, headers=odd), range(1))).rewards(groups())
-    assert len(no_pauses) == 1
-
-
-def test_a_lost_connection_is_retried_with_growing_pauses(no_pauses):
-    c = client(failing(lost, range(3)))
-    assert c.rewards(groups())
-    assert len(no_pauses) == 3
-    for pause, base in zip(no_pauses, (0.5, 1, 2)):
-        assert 0.75 * base <= pause <= 1.25 * base
+@pytest.mark.parametrize(
+    ("make", "pauses"),
+    [
+        (busy, [(7, 7)] * 2),  # as Retry-After says
+        (lambda: httpx.Response(503, headers=[(b"retry-after", b"\xb2")]), [(0.375, 0.625)]),  # a digit of no number
+        (lost, [(0.375, 0.625), (0.75, 1.25), (1.5, 2.5)]),
+    ],
+)
+def test_what_passes_is_tried_again_after_pauses_that_grow(no_pauses, make, pauses):
+    assert client(failing(make, range(len(pauses)))).rewards(groups())
+    assert all(low <= made <= high for made, (low, high) in zip(no_pauses, pauses, strict=True))
 
 
 BUG = {"headers": {"content-type": "application/problem+json"}, "json": {"detail": "bug"}}
@@ -360,27 +336,15 @@ def test_what_passes_is_retried_and_then_told_and_a_refusal_or_a_bug_at_once(sta
     assert error is not RefusedError or told.status == status
 
 
-def test_the_local_fallback_says_so(caplog):
-    c = client(failing(lost), retries=1, fallback="local")
-    sent = groups()
+def test_the_local_fallback_says_so_takes_what_would_be_split_and_refuses_what_the_service_refuses(caplog):
+    c, sent = client(failing(lost), retries=0, fallback="local"), groups()
     reply = c.reward(sent)
-    assert reply.groups == estimate(sent).groups
-    assert "local_fallback" in reply.flags
+    assert (reply.groups, reply.flags) == (estimate(sent).groups, ("local_fallback",))
     assert "scoring in process" in caplog.text
-
-
-def test_the_local_fallback_takes_what_would_have_been_split():
-    sent = [{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}] * 1100
-    reply = client(failing(lost), retries=0, fallback="local").reward(sent)
-    assert len(reply.groups) == 1100
-
-
-def test_the_local_fallback_refuses_what_the_service_refuses():
-    """Arguments of `estimate` are no parameters of a method."""
-    c = client(failing(lost), retries=0, fallback="local")
-    for name in ("limits", "columns"):
+    assert len(c.reward([{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}] * 1100).groups) == 1100
+    for name in ("limits", "columns"):  # arguments of `estimate` are no parameters of a method
         with pytest.raises(RequestError, match=f"'{name}'"):
-            c.reward(groups(), **{name: {}})
+            c.reward(sent, **{name: {}})
 
 
 def test_a_fallback_under_another_configuration_is_an_error():
@@ -391,28 +355,19 @@ def test_a_fallback_under_another_configuration_is_an_error():
         c.rewards(groups())
 
 
-def test_another_configuration_or_version_in_mid_run_is_an_error():
-    for name in ("config_id", "version"):
-        replies = iter(["a", "a", "b"])
-        c = client(edit(lambda body, name=name, replies=replies: body.update({name: next(replies)})))
-        c.rewards(groups())
-        c.rewards(groups())
-        with pytest.raises(ConfigError, match="Restart the run"):
+@pytest.mark.parametrize("name", ["config_id", "version"])
+def test_another_configuration_or_version_in_mid_run_is_an_error_unless_allowed(name):
+    """Other parameters have their own."""
+    for allowed in (False, True):
+        replies = iter("aab")
+        c = client(edit(lambda body, replies=replies: body.update({name: next(replies)})), allow_change=allowed)
+        for _ in range(2):
             c.rewards(groups())
-
-
-def test_other_parameters_have_their_own_configuration():
+        with nullcontext() if allowed else pytest.raises(ConfigError, match="Restart the run"):
+            c.rewards(groups())
     c = client()
-    c.rewards(groups(), alpha=0.1)
-    c.rewards(groups(), alpha=0.2)
-    c.rewards(groups(), method="ttrl")
-
-
-def test_a_change_can_be_allowed():
-    replies = iter("abc")
-    c = client(edit(lambda body: body.update(version=next(replies))), allow_change=True)
-    for _ in range(3):
-        c.rewards(groups())
+    for asked in ({"alpha": 0.1}, {"alpha": 0.2}, {"method": "ttrl"}):
+        c.rewards(groups(), **asked)
 
 
 def test_another_answers_version_is_a_warning():
@@ -421,15 +376,11 @@ def test_another_answers_version_is_a_warning():
         c.rewards(groups())
 
 
-def test_a_token_of_any_letters():
-    assert client(settings={"token": "ключ"}, token="ключ").rewards(groups())
-
-
-def test_the_token_travels_in_the_header_only():
-    c = client(settings={"token": "t0k"}, token="t0k")
-    assert c.rewards(groups())
-    assert all("t0k" not in str(r.url) for r in c._transport.sent)
-    assert "t0k" not in repr(c)
+def test_the_token_of_any_letters_travels_in_the_header_only():
+    for token in ("t0k", "ключ"):
+        c = client(settings={"token": token}, token=token)
+        assert c.rewards(groups())
+        assert not any(token in text for text in (repr(c), *(str(r.url) for r in c._transport.sent)))
     with pytest.raises(RefusedError):
         client(settings={"token": "t0k"}).rewards(groups())
 
@@ -1102,17 +1053,13 @@ def test_an_address_may_have_the_route_and_the_token(address):
         Client(f"{address}?method=dare")
 
 
-def test_the_token_of_the_environment_is_the_first_of_several():
-    assert environment_token({"DARE_TOKEN": " new old "}) == "new"
-    assert environment_token({}) is environment_token({"DARE_TOKEN": " "}) is None
-
-
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_a_client_takes_the_token_of_the_environment(kind, monkeypatch):
-    monkeypatch.setenv("DARE_TOKEN", "new old")
+def test_a_client_takes_the_first_token_of_the_environment(kind, monkeypatch):
+    monkeypatch.setenv("DARE_TOKEN", " new old ")
     assert kind("http://h")._token == "new"
     assert kind("http://h?token=own")._token == "own"
     assert kind("http://h", token="")._token is None
+    assert environment_token({}) is environment_token({"DARE_TOKEN": " "}) is None
 
 
 @pytest.mark.parametrize(
