@@ -52,6 +52,10 @@ def book_of(lines):
     return book
 
 
+def data_of(page):
+    return json.loads(re.search(r'id="data">(.*?)</script>', page.read_text())[1])
+
+
 def only(lines):
     (found,) = view(book_of(lines))["runs"]
     return found
@@ -79,12 +83,14 @@ def test_columns_of_one_step():
     assert {k: found[k] for k in expected} == expected
 
 
-def test_votes_that_waves_saved_are_seen_beside_those_that_train():
-    """Two prompts of a step: one was settled by its trained rollouts, one took a wave of four votes."""
+def test_what_only_some_groups_say_is_of_these():
+    """Votes that waves saved beside those that train: one prompt was settled by its trained rollouts, one took a wave
+    of four. And the share that was cut off, where it is known how rollouts ended."""
     plain = line()["reply"]
     waved = {"trained": [True] * 4 + [False] * 4, **{k: plain[k] * 2 for k in ("valid", "keep", "answers", "rewards")}}
-    found = only([line(), line(group_id="h", **waved)])["columns"]
-    assert (found["votes"], found["votes_trained"]) == ([6.0], [4.0])
+    found = only([line(finish_reason=["length", "stop", "stop", "stop"]), line(group_id="h", **waved)])["columns"]
+    assert (found["votes"], found["votes_trained"], found["truncated"]) == ([6.0], [4.0], [0.25])
+    assert only([line()])["columns"]["truncated"] == [None]
 
 
 def test_totals_agree_with_the_reply_of_the_file():
@@ -99,9 +105,18 @@ def test_totals_agree_with_the_reply_of_the_file():
     assert found["k"] == 64
 
 
-def test_flips_count_prompts_that_are_seen_again():
-    found = only([line(0, "a"), line(0, "b"), line(1, "a", "5"), line(1, "b"), line(1, "c")])
-    assert found["columns"]["flips"] == [None, 0.5]
+@each(
+    ("visits", "flips"),
+    [
+        ([(0, "a", "1"), (0, "b", "1"), (1, "a", "5"), (1, "b", "1"), (1, "c", "1")], [None, 0.5]),
+        # another spelling is no flip, nor is a unit or a name that one of two leaves out
+        ([(s, "p", said) for s, said in enumerate(("1/2", "0.5", "\\frac{1}{2}", "0.6", "3/5"))], [None, 0, 0, 1, 0]),
+        ([(s, "p", said) for s, said in enumerate(("5 cm", "5", "5 m", "5 cm", "x = 5", "5"))], [None, 0, 0, 1, 1, 0]),
+        ([(0, "p", "1"), (1, "p", "2"), (2, None, "1"), (3, None, "2")], [None, 1, None, None]),
+    ],
+)
+def test_flips_count_prompts_that_are_seen_again(visits, flips):
+    assert only([line(*visit) for visit in visits])["columns"]["flips"] == flips
 
 
 def test_many_steps_are_put_together_and_nothing_is_lost(monkeypatch):
@@ -185,17 +200,15 @@ def test_a_long_run_that_collapses_is_called_collapsing():
     assert 1500 <= found["columns"]["step"][found["verdict"]["since"]] <= 1600
 
 
-def test_runs_that_come_in_turn_keep_all_their_groups():
-    """A sweep of 81 runs, each of 40 steps: fewer points for each, and no group is lost."""
+def test_runs_that_come_in_turn_keep_all_their_groups(monkeypatch):
+    """A sweep of 81 runs, each of 40 steps: fewer points for each, and no group is lost. Where there are more than may
+    be shown, the one that was silent for longest goes, and is counted."""
     book = book_of(line(step, run=f"r{i}") for step in range(40) for i in range(81))
     found = view(book)["runs"]
     assert (len(found), book.gone) == (81, 0)
     assert {sum(run["columns"]["groups"]) for run in found} == {40}
     assert {run["verdict"]["word"] for run in found} != {"too early"}
     assert sum(len(run["columns"]["step"]) for run in found) <= 16 * STEPS
-
-
-def test_a_run_that_goes_is_the_one_that_was_silent_for_longest_and_is_counted(monkeypatch):
     monkeypatch.setattr(books, "RUNS", 32)
     book = book_of(line(run=f"r{i}") for i in range(40))
     assert (list(book.runs), book.gone) == ([f"r{i}" for i in range(8, 40)], 8)
@@ -261,7 +274,7 @@ def test_a_file_without_steps_is_one_set_and_no_run(tmp_path):
     one = {"rollouts": [{"answer": "1", "token_logprobs": [-0.1]}, {"answer": "2", "token_logprobs": [-0.4]}]}
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(one) + "\n" for _ in range(70)))
     assert main(["report", str(tmp_path / "in.jsonl"), "--entropy", "logprob", "-o", str(page)]) == 0
-    (found,) = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text())[1])["runs"]
+    (found,) = data_of(page)["runs"]
     assert (found["columns"]["groups"], found["unit"]) == ([70], "set of rollouts")
     assert found["headline"]["text"].startswith("One set of rollouts")
     assert (found["verdict"]["word"], found["estimates"]) == ("no run", {"logprob": 70})
@@ -314,68 +327,40 @@ def test_rules(given, word, rule):
     assert (found.word, found.rule) == (word, rule)
 
 
-def test_the_verdict_says_since_when():
+def test_the_verdict_says_since_when_and_needs_steps():
     found = run_verdict(columns(20, distinct_labels=[0.3] * 6))
     assert found.since == 16  # the third of the six steps
     assert found.why == "distinct pseudo-labels per prompt: 0.90 in the first 3 steps, 0.30 in the last one"
+    rules = [run_verdict(columns(count)).rule for count in (0, AT_LEAST - 1, AT_LEAST)]
+    assert rules == ["too-few-steps", "too-few-steps", "no-rule-fires"]
 
 
-def test_too_few_steps_are_said():
-    assert run_verdict(columns(AT_LEAST - 1)).rule == "too-few-steps"
-    assert run_verdict(columns(AT_LEAST)).rule == "no-rule-fires"
-    assert run_verdict(columns(0)).rule == "too-few-steps"
-
-
-def headline_of(*, truth=None, across=None, mixed=None):
-    """Of a run of 20 steps with these columns."""
-    steps = 20
+def headline_of(*, truth=None, across=(0, 0)):
+    """Of a run of 20 steps with these columns; all prompts have one label in the steps `across`."""
     found = [
-        line(step, f"{i}", label="1" if across and step >= across else str(i), **({} if truth is None else {
+        line(step, f"{i}", label="1" if across[0] <= step < across[1] else str(i), **({} if truth is None else {
             "correct": [k < truth[step] for k in range(3)] + [False]}))
-        for step in range(steps) for i in range(16)
+        for step in range(20) for i in range(16)
     ]  # fmt: skip
     return only(found)["headline"]
 
 
-def test_the_headline_is_the_worst_thing_that_happened():
-    """A fall of accuracy before any rule."""
-    falls = headline_of(truth=[3] * 8 + [1] * 12)
-    assert (falls["text"].startswith("Accuracy fell"), falls["tone"]) == (True, "bad")
-    assert headline_of(truth=[3] * 20)["tone"] == "good"
-    assert headline_of(truth=[1] * 8 + [3] * 12)["tone"] == "good"
-    both = headline_of(truth=[3] * 8 + [1] * 12, across=5)
-    assert both["text"].startswith("Accuracy fell")
-    rule = headline_of(across=5)
-    assert rule["text"].startswith("The run collapsed")
-    assert (rule["tone"], rule["since"]) == ("bad", 7)  # the third step of five
-
-
-def test_a_collapse_that_is_over_stays_the_headline():
-    groups = [
-        line(step, f"{step}-{i}", label="1" if 5 <= step < 12 else str(i)) for step in range(24) for i in range(4)
-    ]
-    found = only(groups)
-    assert found["verdict"]["word"] == "fine"
-    assert found["headline"]["text"].endswith("and recovered")
-    assert (found["headline"]["tone"], found["headline"]["since"]) == ("bad", 7)
-
-
-def test_the_share_that_was_cut_off():
-    found = only([line(finish_reason=["length", "stop", "stop", "stop"]), line(group_id="h")])["columns"]
-    assert found["truncated"] == [0.25]
-    assert only([line()])["columns"]["truncated"] == [None]
-
-
-def test_another_spelling_is_no_flip():
-    rows = [line(step, "p", text) for step, text in enumerate(["1/2", "0.5", "\\frac{1}{2}", "0.6", "3/5"])]
-    assert only(rows)["columns"]["flips"] == [None, 0.0, 0.0, 1.0, 0.0]
-    rows = [line(step, "p", text) for step, text in enumerate(["5 cm", "5", "5 m", "5 cm", "x = 5", "5"])]
-    assert only(rows)["columns"]["flips"] == [None, 0.0, 0.0, 1.0, 1.0, 0.0]
-
-
-def test_groups_without_a_name_flip_no_label():
-    rows = [line(0, "p", "1"), line(1, "p", "2"), line(2, None, "1"), line(3, None, "2")]
-    assert only(rows)["columns"]["flips"] == [None, 1.0, None, None]
+@each(
+    ("run", "begins", "ends", "tone"),
+    [
+        ({"truth": [3] * 8 + [1] * 12}, "Accuracy fell", "", "bad"),
+        ({"truth": [3] * 8 + [1] * 12, "across": (5, 20)}, "Accuracy fell", "", "bad"),
+        ({"truth": [3] * 20}, "", "", "good"),
+        ({"truth": [1] * 8 + [3] * 12}, "Accuracy rose", "", "good"),
+        ({"across": (5, 20)}, "The run collapsed", "show", "bad"),
+        ({"across": (5, 12)}, "The run collapsed", "and recovered", "bad"),
+    ],
+)
+def test_the_headline_is_the_worst_thing_that_happened(run, begins, ends, tone):
+    """A fall of accuracy before any rule; a collapse that is over stays."""
+    found = headline_of(**run)
+    assert (found["text"].startswith(begins), found["text"].endswith(ends), found["tone"]) == (True, True, tone)
+    assert "truth" in run or found["since"] == 7, "the third step of five"
 
 
 def test_labels_never_act_on_the_verdict_of_the_run():
@@ -415,16 +400,14 @@ def collapse(run, begin):
     ]
 
 
-def test_the_worst_run_is_first_and_then_the_newest():
+def test_the_worst_run_is_first_and_then_the_newest_that_can_be_judged():
+    """After these come those of several steps, then what came once: a stray request is no run to open."""
     book = book_of([*collapse("bad", 8), *collapse("older", 99), *collapse("newer", 99)])
     runs = view(book)["runs"]
     assert [(r["run"], r["headline"]["tone"]) for r in runs] == [("bad", "bad"), ("newer", "good"), ("older", "good")]
-
-
-def test_a_stray_request_is_no_run_to_open():
-    """Newest first among runs that can be judged, then those of several steps, then what came once."""
-    book = book_of([*collapse("long", 99), *(line(s, run="short") for s in range(3)), line(run="curl")])
-    assert view(book)["order"] == ["long", "short", "curl"]
+    for stray in (*(line(s, run="short") for s in range(3)), line(run="curl")):
+        book.add(stray)
+    assert view(book)["order"] == ["bad", "newer", "older", "short", "curl"]
 
 
 def test_events_are_marked_at_their_steps():
@@ -591,7 +574,7 @@ def test_a_log_that_lost_groups_says_so_in_exit_code_and_source_line(tmp_path, r
     said = ran(["report", str(path.parent if form == "folder" else path), "-o", str(tmp_path / "r.html")], 1).err
     assert "10 read; 4 refused (" in said
     assert f"{2 if form == 'file' else 7} unreadable (" in said
-    data = json.loads(re.search(r'id="data">(.*?)</script>', (tmp_path / "r.html").read_text())[1])
+    data = data_of(tmp_path / "r.html")
     assert "10 read; 4 refused" in data["source"]
     if form == "folder":
         path.write_bytes(b"x" * 99)
@@ -614,7 +597,7 @@ def test_the_report_of_a_labelled_file_answers_the_question(tmp_path, shadow):
     labelled_file(tmp_path / "in.jsonl", 39)
     page = tmp_path / "out.html"
     assert main(["report", str(tmp_path / "in.jsonl"), "--shadow", shadow, "-o", str(page)]) == 0
-    data = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text())[1])
+    data = data_of(page)
     said, headline = data["runs"][0]["calibration"], data["runs"][0]["headline"]
     assert headline["word"] == headline["text"] == said["headline"]
     assert (said["headline"], said["line"].partition("=")[0]) == ("Use this line", "method")
@@ -644,7 +627,7 @@ def test_a_labelled_file_with_a_prompt_twice_is_not_calibrated(tmp_path):
     labelled_file(tmp_path / "in.jsonl", 3)
     (tmp_path / "in.jsonl").write_text((tmp_path / "in.jsonl").read_text() * 2)
     assert main(["report", str(tmp_path / "in.jsonl"), "-o", str(tmp_path / "out.html")]) == 0
-    data = json.loads(re.search(r'id="data">(.*?)</script>', (tmp_path / "out.html").read_text())[1])
+    data = data_of(tmp_path / "out.html")
     assert data["runs"][0]["calibration"]["line"] == ""
     assert "keep one group of each prompt" in data["runs"][0]["calibration"]["why"]
 
@@ -672,7 +655,7 @@ def test_step_and_run_of_a_file_are_kept(tmp_path, capsys):
     source.write_text("".join(json.dumps(r) + "\n" for r in rows))
     page = tmp_path / "run.html"
     assert main(["report", str(source), "-m", "ttrl", "-o", str(page)]) == 0
-    data = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text())[1])
+    data = data_of(page)
     assert {r["run"]: (r["columns"]["step"], r["columns"]["groups"]) for r in data["runs"]} == {
         "z": ([3, 4], [1, 1]), "": ([3], [1]),
     }  # fmt: skip
