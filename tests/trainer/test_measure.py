@@ -177,37 +177,15 @@ def test_a_cut_run_goes_on_where_it_was(vllm, source, tmp_path):
     assert vllm.made == []
 
 
-def test_another_sampling_or_another_file_is_refused_and_untouched(vllm, source, tmp_path, capsys, ran):
-    out = tmp_path / "rollouts.jsonl"
+def test_a_file_of_something_else_is_refused_and_untouched(vllm, source, tmp_path, ran):
+    """The same questions under another name are another data set's."""
+    out, other = tmp_path / "rollouts.jsonl", tmp_path / "other.jsonl"
     assert main(arguments(source, out, "--prompts", "12")) == 1
-    before = out.read_bytes()
-    assert main(arguments(source, out, "--prompts", "12", "--temperature", "0.7")) == 2
-    assert "not sampled with this --temperature" in capsys.readouterr().err
-    assert "not sampled with this --seed" in ran(arguments(source, out, "--prompts", "12", "--seed", "1"), 2).err
-    other = tmp_path / "other.jsonl"
     other.write_text('{"group_id": "x", "rollouts": []}\n')
-    assert main(arguments(source, other)) == 2
-    assert out.read_bytes() == before
-    assert other.read_text() == '{"group_id": "x", "rollouts": []}\n'
-
-
-@pytest.mark.parametrize("name", ["math-500", "amc"])
-def test_rollouts_of_other_data_are_refused_even_if_the_ids_are_the_same(vllm, tmp_path, capsys, ran, name):
-    """Files without ids number their rows, so "0" is a prompt of each."""
-    one, other, out = tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "rollouts.jsonl"
-    for path, start in ((one, 0), (other, 500)):
-        rows = [{"problem": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(start, start + 34)]
-        write_lines(path, rows)
-    assert main(arguments(one, out, "--prompts", "12")) == 1
-    before, asked = out.read_bytes(), len(vllm.asked)
-    capsys.readouterr()
-    found = ran(arguments(other, out, "--prompts", "12", name=name), 2)
-    assert "--data" in found.err
-    assert found.out == ""
-    assert out.read_bytes() == before
-    assert len(vllm.asked) == asked
-    if name == "amc":  # the same file as another benchmark
-        assert main(arguments(one, out, "--prompts", "12", name=name)) == 2
+    before, asked = (out.read_bytes(), other.read_bytes()), len(vllm.asked)
+    assert "--data" in ran(arguments(source, out, "--prompts", "12", name="amc"), 2).err
+    assert "no file of sampled groups" in ran(arguments(source, other), 2).err
+    assert ((out.read_bytes(), other.read_bytes()), len(vllm.asked)) == (before, asked)
 
 
 @pytest.mark.parametrize(
@@ -267,10 +245,8 @@ def test_only_the_chosen_prompts_are_judged(vllm, source, tmp_path, ran):
 
 
 def test_a_prompt_that_comes_twice_is_asked_once(vllm, tmp_path):
-    source, out = tmp_path / "math.jsonl", tmp_path / "rollouts.jsonl"
-    rows = [{"problem": f"What is {i % 10} + 1?", "answer": str(i % 10 + 1)} for i in range(34)]
-    write_lines(source, rows)
-    main(arguments(source, out, "--prompts", "34"))
+    source = write_lines(tmp_path / "math.jsonl", [p for p in PROBLEMS[:10] for _ in range(3)])
+    main(arguments(source, tmp_path / "rollouts.jsonl", "--prompts", "34"))
     assert len(vllm.asked) == len({question for question, _ in vllm.asked}) == 10
 
 
@@ -342,7 +318,12 @@ def test_the_instruction_is_added_unless_it_is_as_is(vllm, capitals, tmp_path):
     assert "Mali:" in {text for text, _ in vllm.asked}
 
 
-@pytest.mark.parametrize("more", [["--as-is"], ["--prefix", "Q: "], ["--stop", "Q:"], ["--no-chat"], ["--tokens"]])
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--as-is"], ["--prefix", "Q: "], ["--stop", "Q:"], ["--no-chat"], ["--tokens"], ["--temperature", "0.7"], ["--seed", "1"],
+    ],
+)  # fmt: skip
 def test_each_of_these_settings_tells_files_apart(vllm, capitals, tmp_path, capsys, ran, more):
     out = tmp_path / "r.jsonl"
     main(own(capitals, out, *more))
