@@ -12,8 +12,7 @@ from rows import each
 
 import dare_reward
 from dare_reward import RequestError, estimate
-from dare_reward.estimators.dare import METHODS, NEEDS, _bonus, _preset, dare
-from dare_reward.estimators.method import Method
+from dare_reward.estimators.dare import METHODS, _bonus, dare
 from dare_reward.groups import Groups
 from dare_reward.methods import find, methods, specs
 
@@ -184,10 +183,7 @@ def test_all_pruned_keep_argmax():
     assert [s.answer for s in group.support if s.kept] == ["9"]
     assert group.keep.count(True) == 2
     assert "all_pruned" in group.flags
-
-
-def test_keep_argmax_takes_the_first_seen_of_a_tie():
-    assert score(ALL_PRUNED, on_all_pruned="keep_argmax").pseudo_label == "0"
+    assert score(ALL_PRUNED, on_all_pruned="keep_argmax").pseudo_label == "0", "the first seen of a tie"
 
 
 def test_pruned_neutral_is_the_survivors_mean():
@@ -266,20 +262,6 @@ def test_a_rollout_without_answer_needs_no_entropy():
     )
 
 
-@pytest.mark.parametrize(
-    "given",
-    [{}, {"weight": "exp"}, {"bonus": "zero"}, {"u_norm": "logv"}, {"tau": 0.4}, {"tau": 0.4, "pruned": "neutral"}],
-    ids=str,
-)
-def test_the_function_alone_has_the_defaults_of_the_method(given):
-    rollouts = [("a", 0.4)] * 3 + [("b", 1.5)] * 2 + [("c", 9.0), (None, 0.1)]
-    alone = dare(batch(rollouts, [(str(i), 0.1) for i in range(50)]), **given)
-    together = dare_reward.estimate(sent(rollouts, [(str(i), 0.1) for i in range(50)]), **given)
-    assert alone.rewards_R.tolist() == [r for g in together.groups for r in g.rewards]
-    with pytest.raises(TypeError):
-        dare(batch(rollouts), "linear")
-
-
 @pytest.mark.parametrize("bonus", ["main", "zero"])
 def test_the_columns_are_numbers(bonus):
     """Missing is NaN, not an object, also where entropies are missing."""
@@ -317,30 +299,6 @@ def test_the_defaults_of_the_function():
     assert {s.name: s.default for s in find("dare").specs} == expected
 
 
-def test_a_missing_entropy_is_an_error_of_the_function_alone():
-    found = dare(batch([("a", math.nan), ("b", 0.1)]))
-    assert found.errors.keys() == {0}
-
-
-def test_a_preset_says_what_it_is():
-    preset = _preset("name", "summary", eps=0.5, weight="sqrt")
-    assert preset == Method(
-        name="name",
-        function=dare,
-        summary="summary",
-        paper="arXiv:2601.21804",
-        evidence="from the paper",
-        requires=("answer", "mean_entropy"),
-        when=(NEEDS,),
-        imputes=frozenset({"mean_entropy", "answer_logprob"}),
-        defaults={"eps": 0.5, "weight": "sqrt"},
-        cost=preset.cost,
-        unverified=preset.unverified,
-    )
-    assert "entropy" in preset.cost
-    assert "tau" in preset.unverified
-
-
 def test_the_presets():
     assert {m.name: dict(m.defaults) for m in METHODS} == {
         "dare": {},
@@ -364,13 +322,6 @@ def test_an_answer_at_exactly_tau_is_kept():
 def test_the_exponential_weight_neither_overflows_nor_warns():
     group = by_answer(score([("a", 1000.0), ("b", 0.0), ("c", 0.0)], weight="exp", lam=1e3, tau=0.0))
     assert [group[a].p_hat for a in "abc"] == [0.0, 0.5, 0.5]
-
-
-@pytest.mark.parametrize("u", [0.0, 1.0, 1000.0])
-def test_the_exponential_weight_sees_differences_alone(u):
-    """exp(-lam u) of each by itself would be 0 for all of them."""
-    group = score([("a", u), ("b", u), ("b", u)], weight="exp", lam=10.0, tau=0.0)
-    assert [s.p_hat for s in group.support] == pytest.approx([1 / 3, 2 / 3])
 
 
 def test_one_answer_is_enough_to_use_entropies():
