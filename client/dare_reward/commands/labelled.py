@@ -53,10 +53,6 @@ class Labelled:
     summary: ReadSummary
 
     @property
-    def prompts(self) -> tuple[str | None, ...]:
-        return tuple(g.get("prompt") for g in self.given)
-
-    @property
     def other_R(self) -> Floats | None:
         """Mean entropies by the other estimate, where `--entropy` makes one; those that are no estimates stay."""
         kept = [r.get("meta") or {} for g in self.given for r in g["rollouts"]]

@@ -165,7 +165,6 @@ def test_terminal_report_and_live_page_show_one_verdict_of_a_run(tmp_path, ran, 
         terminal = squeezed(ran(["calibrate", str(folder)]).out)
         assert main(["report", str(folder), "-o", str(page), "--force"]) == 0
         live = LivePage(folder, print)
-        live.flush()
         assert drawn(page.read_text())["calibration"] == json.loads(live.json())["runs"][0]["calibration"] == shown
         for text in (shown["headline"], shown["why"], *shown["notes"], *map(" ".join, shown["rows"])):
             assert squeezed(text) in terminal
