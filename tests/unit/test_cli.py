@@ -19,6 +19,7 @@ from dare_reward import cli
 from dare_reward.answers.extraction.final_answer import EMPTY, WHY_NONE
 from dare_reward.cli import main
 from dare_reward.commands.command import HELP_INDEX
+from dare_reward.report.picks import REASONS
 from dare_reward.runs.reader import member
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -348,8 +349,8 @@ def test_the_suspicious_groups(tmp_path, ran):
     out = ran(["explain", file, "--suspicious", "2"], 0).out
     assert out.index("overruled: ") < out.index("silent: ")
     assert "sure: " not in out
-    for numbers in ("2 .* 2 votes .* 3 for 1", "60% .*label 1", "5 of 5 "):
-        assert re.search(f"- .*{numbers}", out), numbers
+    for name in ("overruled", "missed", "silent"):
+        assert f"- {REASONS[name].meaning}\n" in out, name
     found = ran(["explain", write(tmp_path, sure)], 0)
     assert (found.out, "suspicious" in found.err) == ("", True)
 

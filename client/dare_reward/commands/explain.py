@@ -13,7 +13,6 @@ from dare_reward.answers import Extraction, classify
 from dare_reward.answers.rollouts import (
     ANSWER_SPECS,
     READING,
-    Unanswered,
     asked_of,
     kind_of,
     option_tuple,
@@ -37,6 +36,8 @@ from dare_reward.methods import Configured, settle
 from dare_reward.numbers import majority
 from dare_reward.openrlhf import COMPARING
 from dare_reward.reply import GroupReply
+from dare_reward.report.picks import REASONS, reasons
+from dare_reward.runs.line import line
 from dare_reward.scoring.request import UNLIMITED
 from dare_reward.scoring.score import ScoredGroups, score
 
@@ -45,7 +46,6 @@ from .score import in_process, score_all
 from .shared_arguments import add_file, add_method, chosen_params, read_groups, read_labels, warn
 from .summary import ReadSummary
 
-SCATTERED = 0.2  # the most voted answer has a smaller share of the rollouts
 FLAGS: Final[Mapping[str, str]] = {
     "all_invalid": "no rollout has an answer: all rewards are 0",
     "all_pruned": "no answer reached tau; on_all_pruned says what then",
@@ -83,38 +83,17 @@ FLAGS: Final[Mapping[str, str]] = {
     "pseudo_reference": "no reference was sent: the probabilities are taken to be the majority answer's",
 }
 NOTABLE: Final = (
-    "all_pruned", "tie", "low_entropy", "u_gt_1", "guessed_answer", "same_value_apart", "label_conflict", "partial",
-    "neutral", "missing_entropy_imputed",
+    "low_entropy", "u_gt_1", "guessed_answer", "same_value_apart", "label_conflict", "partial", "neutral",
+    "missing_entropy_imputed",
 )  # fmt: skip
 
 Scored = tuple[Mapping[str, Any], GroupReply]
 
 
 def signs(group: Mapping[str, Any], reply: GroupReply) -> list[str]:
-    """One sentence for each; none for a group as one expects it."""
-    if reply.error is not None:
-        return [f"it cannot be scored: {reply.error.code}"]
-    out = []
-    unanswered = Unanswered()
-    unanswered.add(len(group["rollouts"]), reply.no_answer)
-    if unanswered.most:
-        out.append(str(unanswered))
-    most = max(reply.support or (), key=lambda s: s.count, default=None)
-    if most is not None and reply.pseudo_label is not None:
-        winner = next((s for s in reply.support or () if s.answer == reply.pseudo_label), most)
-        if winner.count < most.count:
-            out.append(
-                f"{short_answer(winner.answer)} won with {winner.count} votes against {most.count} for "
-                f"{short_answer(most.answer)}"
-            )
-        if most.count < SCATTERED * len(group["rollouts"]):
-            out.append(f"the votes scatter: the most voted answer has {most.count} of {len(group['rollouts'])}")
-    diagnostics = reply.diagnostics or {}
-    if diagnostics.get("label_accuracy") == 0 and diagnostics.get("ground_truth_ratio", 0) > 0:
-        share = f"{diagnostics['ground_truth_ratio']:.0%} of the rollouts are right"
-        label = "" if group.get("label") is None else f" (label {short_answer(group['label'])})"
-        out.append(f"the pseudo-label is wrong though {share}{label}")
-    return out + [FLAGS[flag] for flag in reply.flags or () if flag in NOTABLE]
+    """Why it is worth a look, a sentence each; none for a group as one expects it."""
+    found = [REASONS[name].meaning for name in reasons(line(group, reply))]
+    return found + [FLAGS[flag] for flag in reply.flags or () if flag in NOTABLE]
 
 
 def most_suspicious(scored: Sequence[Scored], count: int) -> list[Scored]:

@@ -21,16 +21,21 @@ class Reason:
     meaning: str
 
 
+SCATTERED: Final = 0.2
 # The first to read comes first.
 REASONS: Final[Mapping[str, Reason]] = MappingProxyType(
     {
         "failed": Reason("not scored", "the group could not be scored"),
         "wrong": Reason("confident and wrong", "the label says that a confident majority is wrong"),
+        "missed": Reason("right answer lost", "the pseudo-label is wrong, and some rollouts are right"),
+        "silent": Reason("few answers", "more than half of the rollouts have no answer"),
+        "overruled": Reason("votes overruled", "another answer than the most voted one won"),
         "flip": Reason(
             "a shadow method differs",
             "a shadow method would have chosen another label, or given advantages of the other sign",
         ),
         "pruned": Reason("nothing kept", "every answer was pruned"),
+        "scattered": Reason("scattered", "the most voted answer has less than a fifth of the votes"),
         "tie": Reason("tie", "several answers have the most votes"),
     }
 )
@@ -42,15 +47,26 @@ def reasons(line: Mapping[str, Any]) -> dict[str, float]:
     if reply.get("error") is not None:
         return {"failed": 0.0}
     diagnostics, flags = reply.get("diagnostics") or {}, reply.get("flags") or ()
-    share = majority(diagnostics)
+    valid, support = reply.get("valid") or (), reply.get("support") or ()
+    votes = {s.get("answer"): s["count"] for s in support}
+    most, share, right = max(votes.values(), default=0), majority(diagnostics), diagnostics.get("ground_truth_ratio")
+    won = votes.get(reply.get("pseudo_label"), most)
     out = {}
-    if diagnostics.get("label_accuracy") == 0 and share > 0.5:
+    if diagnostics.get("label_accuracy") == 0 and won == most and share > 0.5:
         out["wrong"] = share
+    elif diagnostics.get("label_accuracy") == 0 and right:
+        out["missed"] = right
+    if 2 * valid.count(False) > len(valid):
+        out["silent"] = valid.count(False) / len(valid)
+    if won < most:
+        out["overruled"] = float(most - won)
     shadows = [s for s in (diagnostics.get("shadow") or {}).values() if isinstance(s, Mapping) and "error" not in s]
     if shadows and (strength := max(_differs(s) for s in shadows)) > 0:
         out["flip"] = strength
     if "all_pruned" in flags:
-        out["pruned"] = float(len(reply.get("support") or ()))
+        out["pruned"] = float(len(support))
+    if 0 < most < SCATTERED * len(valid):
+        out["scattered"] = 1 - share
     if "tie" in flags:
         out["tie"] = share
     return out

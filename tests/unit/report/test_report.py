@@ -440,6 +440,27 @@ REASONS = [
     (shadow(error={"code": "missing"}), set()),
     ({"diagnostics": {"majority_ratio": 0.6, "label_accuracy": 0.0}}, {"wrong"}),
     ({"diagnostics": {"majority_ratio": 0.4, "label_accuracy": 0.0}}, set()),
+    ({"diagnostics": {"majority_ratio": 0.4, "label_accuracy": 0.0, "ground_truth_ratio": 0.2}}, {"missed"}),
+    (
+        {"diagnostics": {"majority_ratio": 0.6, "label_accuracy": 0.0, "ground_truth_ratio": 0.6}, "pseudo_label": "2"},
+        {"missed", "overruled"},
+    ),
+    ({"valid": [True] * 2 + [False] * 2}, set()),
+    ({"valid": [True] + [False] * 3}, {"silent"}),
+    *(
+        (
+            {
+                "valid": [True] * n,
+                "mean_entropies": [0.1] * n,
+                "num_tokens": [1] * n,
+                "answers": ["1"] * n,
+                "rewards": [1.0] * n,
+                "keep": [True] * n,
+            },
+            found,
+        )
+        for n, found in ((10, set()), (11, {"scattered"}))
+    ),
     ({"flags": ["tie", "all_pruned"]}, {"tie", "pruned"}),
     ({"error": {"code": "missing_entropy", "message": "m"}}, {"failed"}),
 ]
