@@ -77,8 +77,11 @@ def test_the_doctor_says_which_entropies_the_installed_pair_has(vllm, openrlhf, 
     assert flag in found["OpenRLHF"].detail
 
 
-def test_the_doctors_command(live, ran):
+def test_the_doctors_command_prints_no_token(live, ran):
+    url = f"{live}/reward?group_size=32&run=a"
     assert "reward service" in ran(["doctor", "--reward-url", live], 0).out
+    assert "hush" not in ran(["doctor", "--reward-url", f"{url}-000000001&token=hush", "--waiters", "10"], 0).out
+    assert "FAIL run name" in ran(["doctor", "--reward-url", url, "--waiters", "10"], 2).out
     assert "FAIL reward service" in ran(["doctor", "--reward-url", "http://127.0.0.1:9", "--timeout", "0.1"], 2).out
 
 
@@ -90,12 +93,6 @@ def test_what_the_doctor_asks_is_no_part_of_a_run(tmp_path):
         assert httpx.post(f"{service.url}/reward", json=own).status_code == 200
         wait_for(lambda: httpx.get(f"{service.url}/info").json()["run_log"]["flushed"])
         assert [line["group_id"] for line in read_run(tmp_path)] == ["own"]
-
-
-def test_the_doctor_prints_no_token(live, ran):
-    url = f"{live}/reward?group_size=32&run=a"
-    assert "hush" not in ran(["doctor", "--reward-url", f"{url}-000000001&token=hush", "--waiters", "10"], 0).out
-    assert "FAIL run name" in ran(["doctor", "--reward-url", url, "--waiters", "10"], 2).out
 
 
 def test_the_doctor_refuses_labels_that_mean_nothing(live, tmp_path, ran):
@@ -144,10 +141,17 @@ def test_prompts_of_ones_own(tmp_path, ran, key):
     assert (read_label(first["label"]).answer, read_label(first["label"]).problem) == (None, "")
 
 
-def test_a_prompt_that_comes_again_with_its_id_is_dropped(tmp_path):
+@pytest.mark.parametrize(
+    ("rows", "prompts"),
+    [
+        ([{"id": 7, "prompt": p, "answer": 1} for p in ("a", "a", "b")], 2),
+        ([{"question": "a?"}, {"question": "a?", "answer": "1"}], 1),  # its answer stands in one of both
+    ],
+)
+def test_a_prompt_that_comes_again_is_dropped(tmp_path, rows, prompts):
     source = tmp_path / "mine.json"
-    source.write_text(json.dumps([{"id": 7, "prompt": p, "answer": 1} for p in ("a", "a", "b")]))
-    assert prepare("mine", source, tmp_path) == {"mine.jsonl": 2, "mine-eval.jsonl": 2}
+    source.write_text(json.dumps(rows))
+    assert prepare("mine", source, tmp_path) == {"mine.jsonl": prompts, "mine-eval.jsonl": prompts}
 
 
 @pytest.mark.parametrize("name", ["mine", "gsm8k"])
@@ -173,12 +177,6 @@ def test_one_system_prompt_beside_many_questions_is_many_questions(tmp_path):
     assert prepare("mine", source, tmp_path)["mine.jsonl"] == 4
     asked = [line["input"].partition("\nPlease")[0] for line in read_lines(tmp_path / "mine.jsonl")]
     assert asked == [*(f"SYSTEM\n{i}+1?" for i in range(3)), "Solve: 7+7?"]
-
-
-def test_a_question_that_comes_again_without_its_answer_keeps_it(tmp_path):
-    source = tmp_path / "in.json"
-    source.write_text(json.dumps([{"question": "a?"}, {"question": "a?", "answer": "1"}]))
-    assert prepare("mine", source, tmp_path) == {"mine.jsonl": 1, "mine-eval.jsonl": 1}
 
 
 def test_an_evaluation_set_of_ones_own_is_part_of_the_command_to_paste(tmp_path, ran):

@@ -143,37 +143,34 @@ def test_limits(groups, limits):
     assert refusal(dare_reward.estimate, groups, limits=limits, error=LimitError).status == 413
 
 
-@pytest.mark.parametrize("blank", ["", "   ", "\n", None])
-def test_blank_is_no_answer_and_no_error(blank):
-    found = dare_reward.estimate([group(rollout(), {"answer": blank}, {"text": blank})]).groups[0]
-    assert found.valid == (True, False, False)
-    assert found.rewards == (1.0, 0.0, 0.0)
+CUT = {"finish_reason": "length", "mean_entropy": 0.2}
+CUTS = [{**CUT, "text": "\\boxed{4}"}, {**CUT, "text": "The answer is 4."}, {**CUT, "answer": "4"}]
+BOTH = [{"answer": "7", "text": "\\boxed{8}"}, {"answer": None, "text": "\\boxed{8}"}, {"text": "\\boxed{8}"}]
+MASKED = {"answer": "1", "token_entropies": [0.1, 0.2], "token_mask": [False, False]}
 
 
-def test_neither_answer_nor_text():
-    assert dare_reward.estimate([group({"mean_entropy": 0.3})]).groups[0].flags[0] == "all_invalid"
-
-
-def test_answer_wins_over_text_even_as_null():
-    texts = [{"answer": "7", "text": "\\boxed{8}"}, {"answer": None, "text": "\\boxed{8}"}, {"text": "\\boxed{8}"}]
-    found = dare_reward.estimate([group(*texts)], missing_entropy="frequency").groups[0]
-    assert found.answers == ("7", None, "8")
-
-
-def test_zero_tokens_is_no_answer():
-    found = dare_reward.estimate(
-        [group(rollout(), {"answer": "1", "num_tokens": 0}, {"answer": "1", "token_entropies": []})],
-        missing_entropy="frequency",
-    ).groups[0]
-    assert found.valid[:2] == (True, False)
-
-
-def test_a_fully_masked_rollout_generated_nothing():
-    masked = {"answer": "1", "token_entropies": [0.1, 0.2], "token_mask": [False, False]}
-    assert dare_reward.estimate([group({"answer": "1", "token_entropies": [0.3]}, masked)]).groups[0].valid == (
-        True,
-        False,
-    )
+@each(
+    ("rollouts", "answers", "params"),
+    [
+        *(
+            ([rollout(), {"answer": blank}, {"text": blank}], ("1", None, None), {})
+            for blank in ("", "   ", "\n", None)
+        ),
+        ([{"mean_entropy": 0.3}], (None,), {}),
+        (BOTH, ("7", None, "8"), {"missing_entropy": "frequency"}),
+        ([rollout(), {"answer": "1", "num_tokens": 0}], ("1", None), {}),
+        ([{"answer": "1", "token_entropies": [0.3]}, MASKED], ("1", None), {}),
+        (CUTS, ("4", None, "4"), {"truncated": "boxed"}),
+        (CUTS, ("4", "4", "4"), {"truncated": "as_is"}),
+        (CUTS, (None, None, None), {"truncated": "invalid"}),
+    ],
+)
+def test_who_has_an_answer(rollouts, answers, params):
+    """What is blank, cut off or generated nothing has none, and is no error; `answer` wins, even as null."""
+    found = dare_reward.estimate([group(*rollouts)], **params).groups[0]
+    assert (found.error, found.answers) == (None, answers)
+    assert found.valid == tuple(answer is not None for answer in answers)
+    assert found.rewards == tuple(r if ok else 0.0 for r, ok in zip(found.rewards, found.valid, strict=True))
 
 
 def test_masked_tokens_do_not_count():
@@ -182,26 +179,12 @@ def test_masked_tokens_do_not_count():
     assert [s.uncertainty for s in found.support] == pytest.approx([0.2, 0.3])
 
 
-@pytest.mark.parametrize(
-    ("policy", "valid"),
-    [("boxed", (True, False, True)), ("as_is", (True, True, True)), ("invalid", (False, False, False))],
-)
-def test_truncated(policy, valid):
-    cut = {"finish_reason": "length", "mean_entropy": 0.2}
-    texts = [{**cut, "text": "\\boxed{4}"}, {**cut, "text": "The answer is 4."}, {**cut, "answer": "4"}]
-    assert dare_reward.estimate([group(*texts)], truncated=policy).groups[0].valid == valid
-
-
-def test_meta_prompt_and_ids_are_carried_and_ignored():
-    plain = dare_reward.estimate([group()]).groups[0]
-    dressed = dare_reward.estimate(
-        [group(rollout(id="a", meta={"x": [1]}), rollout(id="b"), prompt="?", meta={"y": math.nan})]
-    ).groups[0]
-    assert dressed.rewards == plain.rewards
-
-
-def test_default_ids_are_indices():
-    assert [g.group_id for g in dare_reward.estimate([group(), group()]).groups] == ["0", "1"]
+def test_meta_prompt_ids_and_the_kind_of_sequence_are_ignored():
+    plain = dare_reward.estimate([group(), group()]).groups
+    assert [g.group_id for g in plain] == ["0", "1"]
+    own = [rollout(id="a", meta={"x": [1]}), rollout(id="b")]
+    dressed = ({"rollouts": tuple(own), "prompt": "?", "meta": {"y": math.nan}},)
+    assert dare_reward.estimate(dressed).groups[0].rewards == plain[0].rewards
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, float])
@@ -226,24 +209,18 @@ def test_columns_beside_the_json():
         ({"token_entropies": np.zeros(2)}, "shape"),
         ({"token_entropies": Ragged(np.zeros(2), np.array([2]))}, "length"),
         ({"logits": np.zeros(2)}, "tensor"),
+        ({"num_tokens": np.ones(2)}, "conflict"),
     ],
 )
 def test_columns_that_do_not_fit(columns, code):
-    assert refuse([{"rollouts": [{"answer": "1"}, {"answer": "2"}]}], columns=columns).code == code
-
-
-def test_a_column_given_twice():
-    assert refuse([group()], columns={"mean_entropy": np.zeros(2)}).code == "conflict"
+    rollouts = [{"answer": "1", "num_tokens": 1}, {"answer": "2"}]
+    assert refuse([{"rollouts": rollouts}], columns=columns).code == code
 
 
 def test_unknown_method_and_parameters():
     assert "Did you mean dare" in str(refuse([group()], method="dre"))
     assert "Did you mean eps" in str(refuse([group()], esp=0.1))
     assert refuse([group()], eps=-1).loc == ("params", "eps")
-
-
-def test_tuples_are_sequences():
-    assert dare_reward.estimate(({"rollouts": (rollout(), rollout())},)).groups[0].rewards == (1.0, 1.0)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

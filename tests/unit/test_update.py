@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from exact import exact
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from said import said
@@ -131,36 +130,35 @@ def test_advantages_are_over_what_is_selected(answers):
     np.testing.assert_allclose([a for a in found.advantages if a is not None], expected, atol=1e-6)
 
 
-@pytest.mark.parametrize(("method", "options"), [("gmae", {"advantage": "gmae", "calibration": "none"}), ("cocov", {})])
-def test_a_methods_own_advantages_are_not_over_a_selection(method, options):
-    """They are over all trained rollouts; a selection would only hide some of them."""
-    with pytest.raises(RequestError, match=f"selection=ddrl cannot go with {method}'s own advantages") as caught:
-        score([*"aabc"], method, selection="ddrl", **options)
-    assert (caught.value.loc, caught.value.code) == (("selection",), "conflict")
+OWN = {"method": "gmae", "advantage": "gmae", "calibration": "none"}
 
 
-@pytest.mark.parametrize("advantage", [None, "fixed", "ddrl"])
-def test_a_method_that_selects_takes_no_other_selection(advantage):
-    """It would select of a group without answers what `on_all_invalid` leaves out."""
-    with pytest.raises(RequestError, match="ddrl selects by itself, which selection=ddrl would replace") as caught:
-        score([None, None], "ddrl", selection="ddrl", advantage=advantage)
-    assert (caught.value.loc, caught.value.code) == (("selection",), "conflict")
+@pytest.mark.parametrize(
+    ("options", "loc", "words"),
+    [
+        # a method's own advantages are over all trained rollouts: a selection would only hide some of them
+        (OWN | {"selection": "ddrl"}, "selection", "selection=ddrl cannot go with gmae's own advantages"),
+        ({"method": "cocov", "selection": "ddrl"}, "selection", "selection=ddrl cannot go with cocov's own advantages"),
+        *(
+            ({"method": "ddrl", "selection": "ddrl", "advantage": own}, "selection", "ddrl selects by itself")
+            for own in (None, "fixed", "ddrl")
+        ),
+        ({"advantage": "grpo", "selection_size": 2}, "selection_size", "there is no selection: set selection too"),
+        ({"advantage": "grpo", "ear_floor": 0.5}, "ear_floor", "there is no reshape: set reshape too"),
+        ({"advantage": "grpo", "ear_floor": None}, "ear_floor", "there is no reshape: set reshape too"),
+        ({"reshape": "ear"}, "reshape", "set advantage too"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options, loc, words):
+    with pytest.raises(RequestError, match=words) as caught:
+        score([*"aabc"], **options)
+    assert (caught.value.loc, caught.value.code) == ((loc,), "conflict")
 
 
 def test_a_method_selects_exactly_if_its_entry_says_so(full_groups, needed_params):
     for method in methods().values():
         reply = dare_reward.estimate(full_groups(count=1), method=method.name, **needed_params(method.name))
         assert (reply.groups[0].select is not None) == method.selects, method.name
-
-
-@pytest.mark.parametrize(
-    ("options", "missing"),
-    [({"selection_size": 2}, "selection"), ({"ear_floor": 0.5}, "reshape"), ({"ear_floor": None}, "reshape")],
-)
-def test_an_option_of_an_option_that_is_not_set_is_refused(options, missing):
-    with pytest.raises(RequestError, match=f"there is no {missing}: set {missing} too") as caught:
-        score([*"aabc"], advantage="grpo", **options)
-    assert (caught.value.loc, caught.value.code) == (tuple(options), "conflict")
 
 
 # --- EAR -------------------------------------------------------------------------------------------------------------
@@ -227,9 +225,6 @@ def test_clip_comes_last():
 
 
 def test_what_reshaping_needs():
-    with pytest.raises(RequestError, match="set advantage too") as caught:
-        score([*"aab"], reshape="ear")
-    assert caught.value.loc == ("reshape",)
     groups = [group([*"aab"], entropies=[0.1, 0.2, 0.3], group_id="whole"), group([*"aab"], entropies=[0.1])]
     whole, lacking = dare_reward.estimate(groups, method="ttrl", advantage="grpo", reshape="ear").groups
     assert whole.error is None
@@ -303,8 +298,3 @@ def test_a_reply_whose_selection_does_not_fit_is_refused():
     asked(changed())
     with pytest.raises(ReplyError, match="no advantage"):
         asked(changed(select=[0, 1, 2, 3]))
-
-
-def test_arrays_select_too():
-    found = dare_reward.estimate(exact([[*"aabc"]]), method="ttrl", selection="ddrl", advantage="fixed").groups[0]
-    assert (found.select, found.advantages) == ((0, 3), (1.0, None, None, -1.0))
