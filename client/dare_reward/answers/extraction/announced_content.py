@@ -6,8 +6,9 @@ import re
 from dataclasses import replace
 
 from ..._pattern import pattern
-from ..languages import alternatives, english, every
+from ..languages import alternatives, english, every, pointed
 from ..markup import undecorated
+from ..number_words import told
 from .announcements import Announcement
 from .fields import is_placeholder
 from .lines import ABBREVIATION, Span, display, sentence, spans
@@ -68,7 +69,12 @@ def math_phrase(text: str, announcement: Announcement) -> Announcement | None:
         and (number := _NUMBER.match(text, announcement.end))
     ):
         return replace(announcement, content=number[1])
-    return _math_words(text, announcement)
+    said = _math_words(text, announcement)
+    if said is None or said.content is None:
+        return said
+    lead = text[announcement.start : announcement.end]
+    content = told(pointed(said.content, lead), lead)
+    return None if content == "null" and not said.negated else replace(said, content=content)  # of code
 
 
 def _math_words(text: str, announcement: Announcement) -> Announcement | None:

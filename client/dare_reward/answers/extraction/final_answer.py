@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, Literal, NamedTuple
 
@@ -18,17 +18,15 @@ from ..._pattern import pattern
 from ..choices import option_letters
 from ..cleanup import peel
 from ..kinds import Kind
-from ..languages import pointed
 from ..markup import without_html
-from ..number_words import told
 from .announced_content import exact_phrase, math_phrase, text_phrase
 from .announced_letters import announced_letter, choice_letter, last_letter
-from .announcements import NEAR, Announcement, announcements, holding, lowered
+from .announcements import NEAR, announcements, holding, lowered
 from .boxes import boxes, last_mark, listed, plain_box
 from .fields import Mark, is_undecided
 from .frame import before_explanation, final_turn, is_plain, parts
 from .letters import bare_letter
-from .program_output import announced_literal, marked_literal
+from .program_output import literal_phrase, lone_literal, marked_literal
 from .prose_values import UNREAD, WORDS
 from .statements import concluding_value, verdict
 from .unannounced import last_line, lone_line, unannounced_letter, unannounced_value
@@ -36,7 +34,7 @@ from .values import PLAIN, readable, values
 
 Source = Literal["box", "tag", "phrase", "sentence", "fallback", "given", "none"]
 Unmarked = Literal["none", "sentence", "number"]
-_READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase}
+_READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase, "literal": literal_phrase}
 _NUMBER = pattern(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
 _SPAN = pattern(r"\$\$?+([^$]+)\$\$?+|\\\(((?:[^\\]|\\[^)])*+)\\\)|\\\[((?:[^\\]|\\[^\]])*+)\\\]")
 _WORDS = pattern(r"(?<!\\)[A-Za-z]{3,} ")
@@ -145,9 +143,10 @@ def read(text: str, asked: Asked) -> Extraction:
 def _said(part: str, asked: Asked, letters: tuple[str, ...], *, follows: bool = False) -> Extraction:
     """What a question's answer announces, else what its last sentence states; `follows`: another question does."""
     found = _read(part, asked.kind, letters, closed_only=asked.closed_only)
-    if found is _NONE and asked.unmarked == "sentence" and not asked.closed_only:
-        return _sentence(part, asked.kind, follows=follows) or found
-    return found
+    if found is not _NONE or asked.unmarked != "sentence" or asked.closed_only or asked.kind not in {"math", "text"}:
+        return found
+    said = concluding_value(part, follows=follows) if asked.kind == "math" else lone_line(part)
+    return found if said is None else Extraction(said, "sentence")
 
 
 def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool) -> Extraction:
@@ -160,9 +159,9 @@ def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool)
         return _field(text, mark, kind, closed_only=closed_only)
     if closed_only:
         return _LIMITED
-    phrase = announced_literal(text) if kind == "literal" else _phrase(text, kind)
-    if phrase is None and kind == "math":
-        phrase = unannounced_value(text)
+    phrase = _phrase(text, kind)
+    if phrase is None and kind in {"math", "literal"}:
+        phrase = unannounced_value(text) if kind == "math" else lone_literal(text)
     if phrase is None:
         return _NONE
     return _UNCLEAR if kind == "math" and (phrase == UNREAD or is_undecided(phrase)) else Extraction(phrase, "phrase")
@@ -175,7 +174,8 @@ def _field(text: str, mark: Mark, kind: Kind, *, closed_only: bool) -> Extractio
         return _UNCLEAR if is_undecided(said) else Extraction(said, "box")
     content = _marked(mark, kind)
     if content is None and kind == "math" and mark.source == "tag" and not closed_only:
-        content = _unclosed(text[mark.end :])
+        rest = text[mark.end :]  # where the text ends, though its tag never closes
+        content = rest if rest.rstrip().endswith(_SENTENCE_ENDS) and any(map(str.isalnum, rest)) else None
     if content is None:
         return _CUT_OFF
     if kind == "math" and mark.source in {"tag", "string"}:
@@ -207,44 +207,25 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
             return _UNCLEAR if both is not None and both.content is None else Extraction(letter, source)
         if bare_letter(mark.content, letters) is not None:
             return _UNCLEAR
-        earlier = (
-            [choice_letter(box.content, letters) for box in boxes(text, 3)[1:] if box.content]
-            if source == "box"
-            else []
-        )
-        if (letter := next(filter(None, earlier), None)) is not None:  # of boxes before one that holds a value
+        earlier = boxes(text, 3)[1:] if source == "box" else ()  # before a box that holds a value
+        if letter := next(filter(None, (choice_letter(box.content or "", letters) for box in earlier)), None):
             return Extraction(letter, source)
-    letter = None if closed_only else announced_letter(text, letters)
-    bare = None if closed_only or mark is not None else last_line(text, letters)
-    if bare is not None and letter is not None and not any(announcements(text, lowered(text))):
-        letter = bare  # what prose says about another option does not announce it
-    if letter is None and mark is None and not closed_only:
+    if closed_only:
+        return _LIMITED
+    letter = announced_letter(text, letters)
+    if mark is None and letter is None:
         letter = unannounced_letter(text, letters)
-    if letter is None:
-        return _LIMITED if closed_only else _UNCLEAR
-    return Extraction(letter, "phrase")
+    elif mark is None and (last := last_line(text, letters)) and not any(announcements(text, lowered(text))):
+        letter = last  # what prose says about another option does not announce it
+    return _UNCLEAR if letter is None else Extraction(letter, "phrase")
 
 
 def _phrase(text: str, kind: Kind) -> str | None:
     """What the announcement that holds says."""
     low, near = lowered(text), max(0, len(text) - NEAR)
     found = chain(announcements(text, low, near), announcements(text, low, 0, near) if near else ())
-    last = holding(text, (said for one in found if (said := _announced(text, one, kind)) is not None))
+    last = holding(text, filter(None, (_READERS[kind](text, one) for one in found)))
     return None if last is None else last.content
-
-
-def _announced(text: str, announcement: Announcement, kind: Kind) -> Announcement | None:
-    said: Announcement | None = _READERS[kind](text, announcement)
-    if said is None or said.content is None or kind != "math":
-        return said
-    lead = text[announcement.start : announcement.end]
-    content = told(pointed(said.content, lead), lead)
-    return None if content == "null" and not said.negated else replace(said, content=content)  # of code
-
-
-def _unclosed(rest: str) -> str | None:
-    """What a tag holds that never closes, if its text ends."""
-    return rest if rest.rstrip().endswith(_SENTENCE_ENDS) and any(map(str.isalnum, rest)) else None
 
 
 def _inside(content: str) -> str | None:
@@ -282,16 +263,6 @@ def _items(content: str) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} = {item}" for name, item in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) and '"' in content else content
-
-
-def _sentence(text: str, kind: Kind, *, follows: bool = False) -> Extraction | None:
-    """What the last sentence of a text that announces nothing states."""
-    said = None
-    if kind == "math":
-        said = concluding_value(text, follows=follows)
-    elif kind == "text":
-        said = lone_line(text)
-    return None if said is None else Extraction(said, "sentence")
 
 
 def _guessed(text: str, kind: Kind, letters: tuple[str, ...]) -> Extraction | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from ..._pattern import pattern
 from ..literal_values import UNPARSED, leading_literal, literal_value
-from .announcements import Announcement, announcements, lowered
+from .announcements import Announcement
 from .fields import Mark, is_placeholder
 
 WINDOW = 4_000
@@ -27,11 +28,8 @@ def marked_literal(mark: Mark) -> str:
     return _bare(said)
 
 
-def announced_literal(text: str) -> str | None:
-    """The literal of the last announcement that has one; else a reply, a last code block or line that is one."""
-    for announcement in announcements(text, lowered(text)):
-        if not announcement.negated and (said := _announced(text, announcement)) is not None:
-            return said
+def lone_literal(text: str) -> str | None:
+    """A reply, a last code block or a last line that is a literal."""
     reply = text.strip()
     fences = [m["inner"] for m in _FENCED.finditer(reply, max(0, len(reply) - WINDOW))]
     line = reply.rpartition("\n")[2]
@@ -39,6 +37,12 @@ def announced_literal(text: str) -> str | None:
         if (bare := _bare(said)) and len(said) < WINDOW and literal_value(bare) is not UNPARSED:
             return bare
     return None
+
+
+def literal_phrase(text: str, announcement: Announcement) -> Announcement | None:
+    """The literal that an announcement has."""
+    said = _announced(text, announcement)
+    return None if said is None else replace(announcement, content=said)
 
 
 def _announced(text: str, announcement: Announcement) -> str | None:
