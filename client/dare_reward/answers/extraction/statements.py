@@ -70,13 +70,16 @@ _SO = pattern(
     r"|which (?:is|equals|gives|(?:simplifies|reduces) to|means(?: that)?))\s",
     re.IGNORECASE,
 )
-_ASIDE = pattern(  # "-20, which occurs at x = 3"
-    r",\s(?:(?:which|who)\s(?!is\b|equals|gives)|(?:which\sis\s)?(?:attained|reached|achieved)\s(?:at|by|for|if|when)\b).*\Z",
+_ASIDE = pattern(  # "-20, which occurs at x = 3", "12, which is 3 more than Jane"
+    r",\s(?:which\sis\s[^,]*\d[^,]*(?:(?:more|less|fewer|[a-z]{2,}er)\sthan|\stimes\sas)\b"
+    r"|(?:which|who)\s(?!is\b|equals|gives)"
+    r"|(?:which\sis\s)?(?:attained|reached|achieved)\s(?:at|by|for|if|when)\b).*\Z",
     re.DOTALL,
 )
 _WHEN = pattern(r",?\s(?:when|where|if|at|for)\s[$\\(]*[A-Za-z]\s?=[^=]*\Z")  # "5, when x = 2"
 _LINK = pattern(
-    rf"\b(?:is|are|was|were|be|been)\b[\s*]*+(?:(?:{english('links on')})\s)*+(?:US)?[-\\$€£¥*\s(]*\Z", re.IGNORECASE
+    rf"\b(?:is|are|was|were|be|been|equals)\b[\s*]*+(?:(?:{english('links on')})\s)*+(?:US)?[-\\$€£¥*\s(]*\Z",
+    re.IGNORECASE,
 )
 _BESIDE = pattern(
     rf"\b(?:{english('beside')})\s(?:(?:\w+ing|{english('beside too')})\s){{0,3}}+[-\\$€£¥*(]*\Z", re.IGNORECASE
@@ -318,7 +321,11 @@ def _beside(said: str, values: list[Value], value: Value) -> bool:
 def _values(said: str) -> list[Value]:
     """The values of a sentence outside brackets; formulas of letters only where there are no others, names never."""
     hidden = [(m.start(), m.end()) for m in _BRACKETS.finditer(said)]
-    found = [v for v in values(said) if not (v.content and _NAME.fullmatch(v.content))]
+    found, end = list[Value](), 0
+    for v in values(said):
+        if v.start >= end and not (v.content and _NAME.fullmatch(v.content)):
+            found.append(v)
+            end = v.end + 1 + len(unit_after(said[v.end :]))  # "3 hours and 20 minutes"
     outside = [v for v in found if not any(a < v.start < b for a, b in hidden)] or found[-1:]
     numbers = [v for v in outside if v.content is None or not _is_formula(v.content)]
     return numbers or [v for v in outside if _LINK.search(said, 0, v.start)]
@@ -328,5 +335,5 @@ def _is_formula(content: str) -> bool:
     """Whether a formula speaks of letters: `x + y`, `f(x) = 2x`. `x = 5` and `2\\pi` have values."""
     if spoken_number(content.lower()) is not None:
         return False
-    right = content.rpartition("=")[2]
+    right = re.split("[=≈]", content)[-1]
     return _LETTER.search(_COMMAND.sub("", right).replace("e", "").replace("i", "")) is not None

@@ -43,7 +43,7 @@ _RUN = pattern(
 )
 _HAS_VALUE = pattern(rf"[\d{_SPAN}π∞{_FRACTION}]")
 _RANGE = pattern(rf"{NUMBER}\s?[-–—]\s?{NUMBER}(?:/\d++)?|\d[\d.,]*+k")
-_MINUS = pattern(r"\b(?:minus|negative)\s\Z", re.IGNORECASE)
+_MINUS = pattern(r"(?<!plus or )\b(?:minus|negative)\s\Z", re.IGNORECASE)
 _LEADS = pattern(r"(?:\b(?:is|are|was|be|equals|of|to)\s|[=:(]\s?|\A)\Z", re.IGNORECASE)
 _BEFORE = pattern(rf"\b(?:{english('operates before')})\s?[*(]*\Z|[√^±<>≤≥≠]\s?\Z|\d[.,]\Z", re.IGNORECASE)
 _AFTER = pattern(
@@ -53,12 +53,13 @@ _AFTER = pattern(
     re.IGNORECASE,
 )
 _JOINTS = rf"[\s*-]*(?:{english('operates between')})[\s*(-]*"
-_SHARE = r"\s(?:in|of|by|out of)\s\d[\d,.]*+(?!\s?[a-z\d])"  # 3 in 4, but not 120 in 2 weeks
+_SHARE = r"\s(?:(?:in|of|by)\s\d[\d,.]*+(?!\s?[a-z\d])|out of\s\d)"  # 3 in 4, but not 120 in 2 weeks
 _BETWEEN = pattern(rf"{_JOINTS}\$?", re.IGNORECASE)
 _THEN_VALUE = pattern(
     rf"{_SHARE}|{_JOINTS}(?:the\s)?(?:[\d$√π\\]|[b-z](?![a-z'’])|root\b|square root\b|{NUMBER_WORD})", re.IGNORECASE
 )
 _SHARED = pattern(r"\d\s(?:in|of|by|out of)\s\Z", re.IGNORECASE)
+_SCALES = pattern(r"\d\s(?:hundred|thousand|million|billion|trillion)\Z", re.IGNORECASE)  # a unit: 1.2 million
 _BASE = pattern(r"\s?(?:in\s)?base\b", re.IGNORECASE)
 _LETTERS = pattern(r"(?<![\\A-Za-z])[A-Za-z]{2,}+")
 _READ = frozenset(listed("function_letters")) | frozenset(listed("unit_letters"))
@@ -87,7 +88,7 @@ def values(said: str) -> list[Value]:
         for m in _RUN.finditer(masked)
         if _HAS_VALUE.search(m[0]) and not _ORDINAL.match(masked, m.end()) and not _LABEL.fullmatch(m[0])
     ]
-    spoken = [_spoken(said, start, end, words) for start, end, words in spoken_runs(said)]
+    spoken = [_spoken(said, *run) for run in spoken_runs(said) if not _SCALES.search(said, 0, run[1])]
     found = sorted([*found, *(v for v in spoken if not any(v.start < w.end and w.start < v.end for w in found))])
     joined = {
         i + step
