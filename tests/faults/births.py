@@ -74,7 +74,7 @@ def told(of: Sequence[parity.Case], found: Sequence[list[Any]]) -> str:
         w for case, group in zip(of, found, strict=True) for w in parity.differences(case, group, parity.alone(case))
     ]
     assert not wrong, f"{len(wrong)} wrong, such as {wrong[0]}"
-    here = sum(parity.flat(row)["extra_logs"]["reward_fallback"] == 1.0 for row in rows)
+    here = sum(parity.flat(row)["reward_fallback"] == 1.0 for row in rows)
     return f"{len(rows)} of {len(rows)} rollouts have their reward, {here} of them computed in the actor"
 
 

@@ -10,8 +10,7 @@ import asyncio
 import json
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
@@ -26,7 +25,6 @@ from dare_trainer.openrlhf import group as reward
 from dare_trainer.vllm.token_entropy import token_arrays, token_entropies
 
 GROUPS = 200
-UNIT = 2.0**-16
 CHAT = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 # What both routes say of a rollout; each has keys of its own besides.
 SHARED = (
@@ -91,125 +89,64 @@ LABELS: tuple[Any, ...] = (
 )  # fmt: skip
 
 
+KINDS = ("truncated", "tied", "invalid", "choice", "pruned", "shadow", "plain", "labelled")
+
+
 def cases() -> list[Case]:
     """Two hundred groups, the same ones always; `name` begins with what the group is about."""
     rng = random.Random(20261122)
-    makers = [_truncated, _tied, _invalid, _unit, _choice, _pruned, _shadow, _plain, _labelled, _labelled]
-    chosen = [makers[i % len(makers)] for i in range(GROUPS)]
-    return [replace(make(rng, i), name=f"{make.__name__[1:]}-{i}") for i, make in enumerate(chosen)]
+    places = (divmod(i, len(KINDS) + 1) for i in range(GROUPS))  # and labels twice as often
+    return [_case(rng, KINDS[min(at, len(KINDS) - 1)], turn, at) for turn, at in places]
 
 
-def _case(rng: random.Random, answers: list[Any], say: str = "So it is \\boxed{{{}}}.", **more: Any) -> Case:
-    texts = tuple("I cannot tell." if a is None else say.format(a) for a in answers)
-    entropies = tuple(rng.choice([0.1, 0.25, 0.5, 0.75, 1.5]) for _ in texts)
-    return Case(**{"name": "", "texts": texts, "entropies": entropies, "cut": (False,) * len(texts), **more})
-
-
-def _answers(rng: random.Random, least: int = 2) -> list[Any]:
-    return [rng.choice(["7", "7", "5", "1/2", None]) for _ in range(rng.randint(least, 8))]
-
-
-def _either(rng: random.Random, answer: str = "7") -> Any:
-    """A label of training or of evaluation, or none."""
-    return rng.choice(
-        ["", answer, {"answer": answer, "split": "eval"}, json.dumps({"answer": answer, "split": "eval"})]
+def _case(rng: random.Random, kind: str, turn: int, at: int) -> Case:
+    """The group of this kind in the turn, as its answers are said, cut off, labelled and scored."""
+    pick, say, odd, more = rng.choice, "So it is \\boxed{{{}}}.", turn % 2 == 1, dict[str, Any]()
+    answers = [pick(["7", "7", "5", "1/2", None]) for _ in range(rng.randint(2, 8))]
+    label = pick(["", "7", {"answer": "7", "split": "eval"}, '{"answer": "7", "split": "eval"}'])
+    match kind:
+        case "truncated":  # announced, and some cut off: they count by the parameter, and so in an evaluation
+            say = pick(["The answer is {}", "So it is \\boxed{{{}}}", "<think>\\boxed{{{}}}"])
+            more["params"] = [{}, {"truncated": "as_is"}, {"truncated": "invalid"}, {"open_think": True}][turn % 4]
+            more["cut"] = tuple(rng.random() < 0.6 for _ in answers)
+        case "tied":  # entropies decide
+            answers = rng.sample(["7", "5", "3", "11"], rng.randint(2, 4)) * rng.randint(1, 3)
+            rng.shuffle(answers)
+            label, more["method"] = "7", pick(["dare", "dare", "ttrl", "empo"])
+        case "invalid":
+            answers = [None] * 4 if turn % 4 == 0 else [pick(["7", "5", None, None]) for _ in answers]
+            more["cut"] = (True, *[False] * (len(answers) - 1))  # and one without a single token
+        case "choice":  # some letters are outside of the label's options
+            answers = [pick(["A", "B", "B", "D", "F", None]) for _ in answers]
+            say, options = pick([say, "The answer is ({})."]), pick([4, list("ABCDEF")])
+            label = {"answer": "B", "split": pick(["train", "eval"]), "kind": "choice", "options": options}
+            label = pick([label, json.dumps(label)])
+            if odd:
+                label, more["kind"] = pick(["B", {"answer": "B", "options": 4}]), "choice"
+        case "pruned":  # one odd answer of high entropy among many, and now and then a rollout without an answer
+            answers = ["7"] * rng.randint(3, 5) + ["5"] * rng.randint(2, 4) + ["99"] + [None] * rng.randint(0, 2)
+            label, more["pruned"], more["params"] = "7", ["zero", "neutral"][odd], {"tau": 0.1}
+        case "shadow":
+            more["shadow"] = tuple(rng.sample(["ttrl", "scrl", "rent", "gt", "empo"], rng.randint(1, 3)))
+            more["method"] = pick(["dare", "ttrl"])
+        case "plain":  # OpenRLHF as it is released: text alone
+            label, more["sends"] = pick([*LABELS[:20], {"split": "eval"}]), False
+            more["method"] = pick(["dare", "ttrl"])
+        case "labelled":  # every form of a label, right or wrong, among answers that tell them apart
+            label = LABELS[(2 * turn + at) % len(LABELS)]
+            answers = [pick(["7", "7", "7.0", "B", "Z", "1, 2", "\\frac{1}{2}", None]) for _ in answers]
+    texts = ["I cannot tell." if answer is None else say.format(answer) for answer in answers]
+    entropies = [pick([0.1, 0.25, 0.5, 0.75, 1.5]) for _ in texts]
+    if kind == "invalid":
+        texts[0] = ""
+    elif kind == "tied" and odd:  # the first seen is the least sure
+        entropies = [0.9 if text == texts[0] else 0.1 for text in texts]
+    elif kind == "pruned":
+        entropies = [3.0 if "99" in text else u / 5 for text, u in zip(texts, entropies, strict=True)]
+    name, cut = f"{kind}-{turn}-{at}", (False,) * len(texts)
+    return Case(
+        **{"name": name, "texts": tuple(texts), "entropies": tuple(entropies), "cut": cut, "label": label, **more}
     )
-
-
-def _truncated(rng: random.Random, i: int) -> Case:
-    """Announced answers, some cut off: they count by the parameter `truncated`, and so in an evaluation."""
-    found = _case(
-        rng, _answers(rng), rng.choice(["The answer is {}", "So it is \\boxed{{{}}}", "<think>\\boxed{{{}}}"])
-    )
-    rule = [{}, {"truncated": "as_is"}, {"truncated": "invalid"}, {"open_think": True}][i // 10 % 4]
-    cut = tuple(rng.random() < 0.6 for _ in found.texts)
-    return replace(found, cut=cut, params=rule, label=_either(rng))
-
-
-def _tied(rng: random.Random, i: int) -> Case:
-    """Every answer has as many votes; entropies decide."""
-    answers = rng.sample(["7", "5", "3", "11"], rng.randint(2, 4)) * rng.randint(1, 3)
-    found = _case(rng, sorted(answers, key=lambda _: rng.random()), label="7")
-    if i % 20 < 10:  # the first seen is the least sure
-        first = found.texts[0]
-        found = replace(found, entropies=tuple(0.9 if t == first else 0.1 for t in found.texts))
-    return replace(found, method=rng.choice(["dare", "dare", "ttrl", "empo"]))
-
-
-def _invalid(rng: random.Random, i: int) -> Case:
-    answers = [None if rng.random() < 0.6 else rng.choice(["7", "5"]) for _ in range(rng.randint(2, 6))]
-    found = _case(rng, [None] * 4 if i % 40 < 10 else answers, label=_either(rng))
-    return replace(found, texts=("", *found.texts[1:]), cut=(True, *found.cut[1:]))  # and one without a single token
-
-
-def _unit(rng: random.Random, i: int) -> Case:
-    """Rewards that differ by one unit of the grid, which OpenRLHF would turn into advantages of up to 1."""
-    base = rng.choice([0.25, 0.5, 1.0])
-    middle = _one_unit_more(base)
-    found = _case(rng, ["7", "5"], label=rng.choice(["", "7"]))
-    entropies = (base, base + middle) if rng.random() < 0.5 else (base + middle, base)
-    return replace(found, entropies=entropies, params={"tau": 0.0} if i % 20 < 10 else {})
-
-
-@cache
-def _one_unit_more(base: float) -> float:
-    """How much greater one of two entropies is if the rewards differ by one unit."""
-    low, high = 0.0, 0.01
-    for _ in range(60):
-        middle = (low + high) / 2
-        spread = _spread(base, middle)
-        if spread == UNIT:
-            break
-        low, high = (middle, high) if spread < UNIT else (low, middle)
-    return middle
-
-
-def _spread(base: float, more: float) -> float:
-    rollouts = [{"answer": a, "mean_entropy": u} for a, u in (("7", base), ("5", base + more))]
-    rewards = [round(r / UNIT) * UNIT for r in estimate([{"rollouts": rollouts}]).groups[0].rewards]
-    return abs(rewards[0] - rewards[1])
-
-
-def _choice(rng: random.Random, i: int) -> Case:
-    """Letters; some are outside of the label's options."""
-    answers = [rng.choice(["A", "B", "B", "D", "F", None]) for _ in range(rng.randint(2, 6))]
-    label = {
-        "answer": "B",
-        "split": rng.choice(["train", "eval"]),
-        "kind": "choice",
-        "options": rng.choice([4, "ABCDEF"]),
-    }
-    label["options"] = list(label["options"]) if isinstance(label["options"], str) else label["options"]
-    say = rng.choice(["So it is \\boxed{{{}}}.", "The answer is ({})."])
-    if i % 20 < 10:
-        return _case(rng, answers, say, label=rng.choice([label, json.dumps(label)]))
-    return _case(rng, answers, say, label=rng.choice(["B", {"answer": "B", "options": 4}]), kind="choice")
-
-
-def _pruned(rng: random.Random, i: int) -> Case:
-    """One odd answer of high entropy among many, and now and then a rollout without an answer."""
-    answers = ["7"] * rng.randint(3, 5) + ["5"] * rng.randint(2, 4) + ["99"] + [None] * rng.randint(0, 2)
-    found = _case(rng, answers, label="7")
-    entropies = tuple(3.0 if "99" in t else u / 5 for t, u in zip(found.texts, found.entropies, strict=True))
-    return replace(found, entropies=entropies, pruned=["zero", "neutral"][i // 10 % 2], params={"tau": 0.1})
-
-
-def _shadow(rng: random.Random, i: int) -> Case:
-    names = tuple(rng.sample(["ttrl", "scrl", "rent", "gt", "empo"], rng.randint(1, 3)))
-    return _case(rng, _answers(rng), label=_either(rng), shadow=names, method=rng.choice(["dare", "ttrl"]))
-
-
-def _plain(rng: random.Random, i: int) -> Case:
-    """OpenRLHF as it is released: text alone."""
-    label = rng.choice([*LABELS[:20], {"split": "eval"}])
-    return _case(rng, _answers(rng), label=label, sends=False, method=rng.choice(["dare", "ttrl"]))
-
-
-def _labelled(rng: random.Random, i: int) -> Case:
-    """Every form of a label, right or wrong, among answers that tell them apart."""
-    label = LABELS[(i // 10 * 2 + (i % 10 - 8)) % len(LABELS)]
-    answers = [rng.choice(["7", "7", "7.0", "B", "Z", "1, 2", "\\frac{1}{2}", None]) for _ in range(rng.randint(2, 6))]
-    return _case(rng, answers, label=label)
 
 
 # --- the routes ------------------------------------------------------------------------------------------------------
@@ -264,7 +201,6 @@ def request_bytes(body: dict[str, Any]) -> bytes:
 # --- what must be equal ----------------------------------------------------------------------------------------------
 
 CASES = cases()
-KINDS = sorted({c.name.partition("-")[0] for c in CASES})
 
 
 async def wrong(kind: str, ours: Route, without: Route) -> list[str]:
@@ -280,22 +216,17 @@ async def wrong(kind: str, ours: Route, without: Route) -> list[str]:
 def alone(case: Case) -> list[dict[str, Any]]:
     """What a group with entropies gets by the estimator and the meaning of its reply, and by nothing else of ours."""
     rules = AnswerRules(settle(case.method, case.params).values, case.kind)
-    label = rules.label(case.label)
+    label, shadow = rules.label(case.label), case.shadow
     rollouts = [_rollout(*of) for of in zip(case.texts, case.entropies, case.cut, strict=True)]
+    entropies = [r.get("mean_entropy") for r in rollouts]
     if label.split == "eval":
-        made = [
-            evaluation(rules, r, label, route="actor", entropy=r.get("mean_entropy"), shadow=case.shadow)
-            for r in rollouts
-        ]
+        pairs = zip(rollouts, entropies, strict=True)
+        made = [evaluation(rules, r, label, route="actor", entropy=u, shadow=shadow) for r, u in pairs]
     else:
-        group = {
-            **{k: v for k, v in rules.group(label).items() if v is not None},
-            "entropy_source": "exact",
-            "rollouts": rollouts,
-        }
-        reply = estimate([group], method=case.method, shadow=case.shadow, **case._params).groups[0]
-        entropies = [r.get("mean_entropy") for r in rollouts]
-        made = outcomes(reply, route="actor", entropies=entropies, pruned=case.pruned, shadow=case.shadow)
+        said = {k: v for k, v in rules.group(label).items() if v is not None}
+        group = {**said, "entropy_source": "exact", "rollouts": rollouts}
+        reply = estimate([group], method=case.method, shadow=shadow, **case._params).groups[0]
+        made = outcomes(reply, route="actor", entropies=entropies, pruned=case.pruned, shadow=shadow)
     return [{"reward": o.reward, "scores": o.score, "extra_logs": dict(o.logs)} for o in made]
 
 
@@ -308,21 +239,15 @@ def _rollout(text: str, entropy: float, cut: bool) -> dict[str, Any]:
 
 def differences(case: Case, one: list[dict[str, Any]], other: list[dict[str, Any]]) -> list[str]:
     """Where the two disagree; empty where they mean the same. OpenRLHF keeps lists of a reply in some releases."""
-    out = []
-    for i, (a, b) in enumerate(zip(map(flat, one), map(flat, other), strict=True)):
-        found = [("reward", a["reward"], b["reward"]), ("score", a["scores"], b["scores"])]
-        names = [*SHARED, *(k for k in b["extra_logs"] if k.startswith("shadow_"))]
-        found += [(name, a["extra_logs"][name], b["extra_logs"][name]) for name in names]
-        exact = {"reward", "score"}
-        for name, x, y in found:
-            if x != y if name in exact else abs(x - y) > 1e-9:
-                out.append(f"{case.name}[{i}] {name}: {x}, {y}")
-    return out
+    return [
+        f"{case.name}[{i}] {name}: {a[name]}, {b[name]}"
+        for i, (a, b) in enumerate(zip(map(flat, one), map(flat, other), strict=True))
+        for name in ("reward", "scores", *SHARED, *(k for k in b if k.startswith("shadow_")))
+        if abs(a[name] - b[name]) > (0 if name in {"reward", "scores"} else 1e-9)
+    ]
 
 
 def flat(rollout: dict[str, Any]) -> dict[str, Any]:
-    def first(value: Any) -> Any:
-        return value[0] if isinstance(value, list) else value
-
-    logs = {name: first(value) for name, value in rollout["extra_logs"].items()}
-    return {"reward": first(rollout["reward"]), "scores": first(rollout["scores"]), "extra_logs": logs}
+    """Reward, score and log of a rollout, by name."""
+    found = {"reward": rollout["reward"], "scores": rollout["scores"], **rollout["extra_logs"]}
+    return {name: value[0] if isinstance(value, list) else value for name, value in found.items()}

@@ -7,7 +7,6 @@ import asyncio
 import json
 import math
 import sys
-import time
 import types
 
 import httpx
@@ -27,18 +26,22 @@ from fakes import (
     route,
     run,
     say,
-)
-from serving import Live
+)  # fmt: skip
+from serving import Live, wait_for
 
 from dare_reward import estimate
 from dare_reward.errors import ConfigError, UnavailableError
+from dare_reward.openrlhf import keys_of
 from dare_reward.openrlhf.url import ActorSettings
+from dare_reward.votes import Waves, votes_suffice
 from dare_trainer.openrlhf import group as group_module
 from dare_trainer.openrlhf import patch
 from dare_trainer.vllm import plugin
 from dare_trainer.vllm.token_entropy import EntropyError
 
-ROLLOUTS = [{"text": text, "mean_entropy": 0.25} for text in TEXTS]
+CHAT = "<|im_start|>user\nWhat is 3 + 4?<|im_end|>\n<|im_start|>assistant\n"
+AGAIN = "Question: What is 3 + 4?\nAnswer: 7\n\nQuestion: What is 2 + 3?\nAnswer: 5"
+EVALUATED = '{"answer": "7", "split": "eval"}'
 
 
 def said(rollout):
@@ -51,9 +54,25 @@ def rewards(out):
     return [r["reward"] for r in out]
 
 
-def wanted(**options):
+def near(values):
+    return pytest.approx(values, abs=2**-16)
+
+
+def paid(texts=TEXTS, entropy=0.25, **options):
     """The estimator's own rewards."""
-    return pytest.approx(estimate([{"rollouts": ROLLOUTS}], **options).groups[0].rewards, abs=2**-16)
+    rollouts = [{"text": text, "mean_entropy": entropy} for text in texts]
+    return list(estimate([{"rollouts": rollouts}], limits=group_module.BOUNDLESS, **options).groups[0].rewards)
+
+
+def boxed(*answers, dies=None):
+    """What an engine says, whose request of number `dies` fails."""
+
+    def text(number):
+        if number == dies:
+            raise RuntimeError("engine died")
+        return f"\\boxed{{{answers[number % len(answers)]}}}"
+
+    return text
 
 
 @pytest.fixture
@@ -64,8 +83,58 @@ def stubborn(monkeypatch):
 
 # --- groups ----------------------------------------------------------------------------------------------------------
 
+GRADED = {"label": EVALUATED, "n": 3}, 3, [1.0, 1.0, 0.0], {"evaluation": 1.0, "reward_fallback": 0.0}
+WAVES = "method=ttrl&votes_per_prompt=16&adaptive="
+READ = [boxed(7)(0), AGAIN, boxed(7)(0)].__getitem__
 
-def test_groups_get_the_rewards_of_the_estimator_each_by_one_post(make):
+
+@pytest.mark.parametrize(
+    ("query", "text", "given", "asked", "rewarded", "told"),
+    [
+        ("", say, {}, 4, paid(), {"votes": 4.0, "entropy_source": 1.0}),
+        ("votes_per_prompt=12", say, {}, 12, paid(TEXTS * 3)[:4], {"votes": 12.0}),
+        # A lost vote is a vote less, and more than a service takes are scored in process.
+        ("votes_per_prompt=8", boxed(7, dies=7), {}, 8, paid([boxed(7)(0)] * 7)[:4], {"votes": 7.0}),
+        ("votes_per_prompt=1028", say, {}, 1028, paid(TEXTS * 257)[:4], {"votes": 1028.0, "reward_fallback": 1.0}),
+        ("entropy=none", say, {}, 4, paid(entropy=None, missing_entropy="frequency"), {"entropy_source": 0.0}),
+        # An evaluation is accuracy, without a group.
+        ("votes_per_prompt=64", say, *GRADED),
+        ("label_policy=eval", say, {"label": "7", "n": 3}, *GRADED[1:]),
+        ("shadow=ttrl+scrl+rent", say, *GRADED[:3], GRADED[3] | {"shadow_ttrl_flipped": -1.0}),
+        ("shadow=ttrl+scrl+rent", say, {}, 4, paid(), {"shadow_ttrl_flipped": 0.0}),
+        # The prompt tells which question a text answers, wherever it is read.
+        *(
+            (f"method=ttrl{more}", READ, {"prompt": CHAT, "n": 3, "label": label}, 3, [1.0] * 3, known)
+            for more in ("", "&unmarked=number", "&train_on=reasoning")
+            for label, known in (("", {}), (EVALUATED, GRADED[3]))
+        ),
+        # A prompt with a label gets the rewards of gt where the URL says so, one without the method's.
+        ("labelled=gt&method=ttrl", say, {"label": "5"}, 4, [0, 0, 1, 0], {}),
+        ("labelled=gt&method=ttrl", say, {"label": ""}, 4, [1, 1, 0, 0], {}),
+        # Votes in waves: as many as it takes, and the rewards are those of all that were cast.
+        (f"{WAVES}auto", boxed(7), {"n": 8}, 8, [1] * 8, {"votes": 8.0, "votes_saved": 8.0, "settle_risk": 0.0}),
+        (f"{WAVES}wave%3D4", boxed(5, 6), {}, 16, [1, 0, 1, 0], {"votes_saved": 0.0, "settle_risk": 0.0}),
+        (f"{WAVES}wave%3D4", boxed(*"555", *"6" * 13), {}, 12, [0, 0, 0, 1], {"votes": 12.0, "votes_saved": 4.0}),
+    ],
+)  # fmt: skip
+def test_what_a_group_gets_from_the_service_and_in_process(make, stubborn, query, text, given, asked, rewarded, told):
+    """The same, while the service is away: reward, score and log."""
+    seen = []
+    for executor, fallback in ((make(query), 0.0), (answering(make(query), away), 1.0)):
+        engine = Engine(text, delay=0)
+        out = go(executor, engine, **given)
+        assert (len(engine.asked), engine.running) == (asked, 0)
+        assert sorted(rewards(out)) == near(sorted(rewarded))
+        values = {"reward_fallback": fallback, **told}
+        assert logs(out, *values) == [{value} for value in values.values()]
+        own = {"reward_fallback", "reward_wait_ms"}
+        seen.append([{**r["extra_logs"], **dict.fromkeys(own), "paid": (r["reward"], r["scores"])} for r in out])
+        assert {tuple(r["extra_logs"]) for r in out} == {keys_of("actor", route(executor).settings.shadow)}
+        assert (executor.posts, route(executor).siblings.open) == ([], {})
+    assert seen[0] == seen[1]
+
+
+def test_groups_at_once_stay_apart(make):
     executor = make()
 
     async def main():
@@ -75,47 +144,30 @@ def test_groups_get_the_rewards_of_the_estimator_each_by_one_post(make):
         finally:
             await close(executor)
 
-    found = run(main())
-    assert len(found) == 16
-    for out in found:
-        by_text = dict(zip(TEXTS, estimate([{"rollouts": ROLLOUTS}]).groups[0].rewards, strict=True))
-        assert rewards(out) == pytest.approx([by_text[said(r)] for r in out], abs=2**-16)
-        assert {r["scores"] for r in out} == {0.0, 1.0}
+    by_text = dict(zip(TEXTS, paid(), strict=True))
+    for out in run(main()):
+        assert rewards(out) == near([by_text[said(r)] for r in out])
         assert logs(out, "votes", "reward_fallback", "label_accuracy") == [{4.0}, {0.0}, {1.0}]
-    assert (executor.posts, route(executor).siblings.open) == ([], {})
 
 
 def test_a_group_is_named_after_its_prompt_so_that_a_report_knows_it_again(make, monkeypatch):
-    """Whichever actor a prompt falls to at its next visit."""
+    """Whichever actor a prompt falls to at its next visit. Where even the estimator fails there is a reward."""
     sent = []
 
-    async def noted(self, group):
-        sent.append(group)
+    async def broken(self, group):
+        sent.append((group["prompt"], group["group_id"]))
+        if group["prompt"] == "one":
+            raise ZeroDivisionError
         return None, 2.0
 
-    monkeypatch.setattr(group_module.GroupScorer, "score", noted)
+    monkeypatch.setattr(group_module.GroupScorer, "score", broken)
     for prompts in (("one", "two"), ("two", "one")):
         executor = make("run=r")
-        for prompt in prompts:
-            go(executor, n=2, prompt=prompt)
-    assert [g["prompt"] for g in sent] == ["one", "two", "two", "one"]
-    names = [g["group_id"] for g in sent]
-    assert names == names[::-1]
-    assert names[0] != names[1]
-
-
-@pytest.mark.parametrize("query", ["method=ttrl", "method=ttrl&unmarked=number", "method=ttrl&train_on=reasoning"])
-@pytest.mark.parametrize("label", ["", '{"answer": "7", "split": "eval"}'])
-def test_the_prompt_tells_which_question_a_text_answers(make, query, label):
-    """On all ways on which an answer is read: here, by the service, of an evaluation, and where it stands."""
-    again = "Question: What is 3 + 4?\nAnswer: 7\n\nQuestion: What is 2 + 3?\nAnswer: 5"
-    prompt = "<|im_start|>user\nWhat is 3 + 4?<|im_end|>\n<|im_start|>assistant\n"
-    engine = Engine(["so \\boxed{7}", again, "so \\boxed{7}"].__getitem__, delay=0)
-    out = go(make(query), engine, n=3, prompt=prompt, label=label)
-    assert rewards(out) == [1.0, 1.0, 1.0]
-    if "reasoning" in query and not label:
-        before, after = out[1]["action_ranges"]
-        assert again[before[1] - before[0] : after[0] - before[0]] == "7"
+        out = [go(executor, n=2, prompt=prompt) for prompt in prompts]
+        assert [(rewards(o), logs(o, "reward_fallback")) for o in out] == [([0.0] * 2, [{2.0}])] * 2
+    assert [prompt for prompt, _ in sent] == ["one", "two", "two", "one"]
+    assert sent == sent[::-1]
+    assert len(dict(sent).values()) == len({*dict(sent).values()}) == 2
 
 
 def test_the_shared_parameters_are_left_alone(make):
@@ -127,32 +179,6 @@ def test_the_shared_parameters_are_left_alone(make):
     assert all(r["rollout_log_probs"] is None for r in out)
     out = go(make(), n=2, params=SamplingParams(logprobs=1))
     assert all(len(r["rollout_log_probs"]) == len(r["observation_tokens"]) for r in out)
-
-
-def dies_at(number):
-    """An engine whose request of this number fails."""
-
-    def broken(n):
-        if n == number:
-            raise RuntimeError("engine died")
-        return "\\boxed{7}"
-
-    return Engine(broken, delay=0.01)
-
-
-@pytest.mark.parametrize(
-    ("votes", "engine", "n", "found"),
-    [
-        (12, Engine(say), 4, (12.0, 0.0)),
-        (1026, Engine(say, delay=0), 2, (1026.0, 1.0)),  # more than a service takes: scored in process
-        (8, dies_at(7), 4, (7.0, 0.0)),  # a lost vote is a vote less
-    ],
-)
-def test_votes_beyond_the_trained(make, votes, engine, n, found):
-    out = go(make(f"votes_per_prompt={votes}"), engine, n=n)
-    assert (len(out), len(engine.asked), engine.running) == (n, votes, 0)
-    assert logs(out, "votes", "reward_fallback") == [{value} for value in found]
-    assert out[0]["reward"] > 0
 
 
 def test_votes_that_do_not_add_up_end_the_run_at_its_first_group_only(make, caplog):
@@ -174,20 +200,7 @@ def test_one_rollout_is_no_vote_and_the_log_says_so_once(make, caplog, query, li
     assert ["votes_per_prompt=16" in line for line in said_so] == [True] * lines
 
 
-@pytest.mark.parametrize(
-    ("query", "label"), [("votes_per_prompt=64", '{"answer": "7", "split": "eval"}'), ("label_policy=eval", "7")]
-)
-def test_evaluation_is_accuracy_without_a_group(make, query, label):
-    engine = Engine(say, delay=0)
-    out = go(make(query), engine, n=3, label=label)
-    assert [(r["reward"], r["scores"]) for r in out] == [(1.0, 1.0), (1.0, 1.0), (0.0, 0.0)]
-    assert (len(engine.asked), logs(out, "evaluation")) == (3, [{1.0}])
-
-
-WORDS = {
-    "means nothing": "a label means nothing, and its rollouts train without one: ",
-    "several": "one prompt came with several labels",
-}
+NOTHING, SEVERAL = "a label means nothing, and its rollouts train without one: ", "one prompt came with several labels"
 
 
 @pytest.mark.parametrize(
@@ -197,82 +210,122 @@ WORDS = {
         ("5", None),
         ("none of them", None),
         ('{"answer": "5", "split": "train"}', None),
-        ({"answer": "7", "split": "test"}, "means nothing"),
-        ('{"answer": "\\ud800", "split": "eval"}', "means nothing"),
-        (["7", "7", "5", "5"], "several"),  # OpenRLHF gives the samples of a prompt one
+        ({"answer": "7", "split": "test"}, NOTHING),
+        ('{"answer": "\\ud800", "split": "eval"}', NOTHING),
+        (["7", "7", "5", "5"], SEVERAL),  # OpenRLHF gives the samples of a prompt one
     ],
     ids=str,
 )
 def test_the_gold_answer_reaches_no_training_reward_and_no_group(make, caplog, label, words):
     """What means nothing is none, and is logged once."""
-    without, executor = go(make(), Engine(say, seed=3), label=""), make()
+    without, executor = go(make(), label=""), make()
     for _ in range(2):
-        out = go(executor, Engine(say, seed=3), label=label)
+        out = go(executor, label=label)
         assert [(r["reward"], r["scores"]) for r in out] == [(r["reward"], r["scores"]) for r in without]
-        assert logs(out, "votes") == [{4.0}]
-        assert (logs(out, "label_accuracy") == [{-1.0}]) == (words is not None)
+        assert (logs(out, "votes"), logs(out, "label_accuracy") == [{-1.0}]) == ([{4.0}], words is not None)
     lines = [r.message for r in caplog.records if "label" in r.message]
-    assert [line.startswith(WORDS[words]) for line in lines] == ([True] if words else [])
+    assert [line.startswith(words) for line in lines] == [True] * (words is not None)
 
 
 def test_pruned_modes(make):
     """One odd answer of high entropy among many."""
-
-    def odd(number):
-        return "\\boxed{99}" if number == 0 else "\\boxed{7}" if number % 2 else "\\boxed{5}"
-
-    paid, ranges = {}, {}
-    for mode in ("neutral", "mask"):
-        out = go(make(f"pruned={mode}"), Engine(odd, entropy=lambda n: 0.1 if n else 3.0, delay=0), n=16)
+    odd, unsure = boxed(99, *[7, 5] * 8), lambda n: 0.1 if n else 3.0
+    for mode, left in (("neutral", 11), ("mask", 1)):
+        out = go(make(f"pruned={mode}"), Engine(odd, entropy=unsure, delay=0), n=16)
         assert logs(out, "pruned") == [{1 / 16}]
         gone, *others = out
-        paid[mode] = (gone["reward"], sum(rewards(others)) / len(others))
-        ((start, end),) = gone["action_ranges"]
-        ranges[mode] = (end - start, end == len(gone["observation_tokens"]))
-    assert paid["neutral"][0] == pytest.approx(paid["neutral"][1], abs=2**-16)
-    assert paid["mask"] == paid["neutral"]
-    assert ranges == {"neutral": (11, True), "mask": (1, True)}
+        assert gone["reward"] == near(sum(rewards(others)) / len(others))
+        assert gone["action_ranges"] == [(end - left, end)] if (end := len(gone["observation_tokens"])) else None
 
 
-def test_the_answers_tokens_are_no_actions(make):
-    """Loss and KL see what lies in the ranges: all that was generated but the answer, characters of several bytes too."""
+@pytest.mark.parametrize("told", [True, False])
+def test_the_answers_tokens_are_no_actions(make, monkeypatch, told):
+    """Loss and KL see what lies in the ranges: all that was generated but the answer, characters of several bytes too.
+
+    An answer that cannot be told is flagged and trained.
+    """
     trained = {
         "so 7: \\boxed{7}, 7": "so 7: \\boxed{}, 7",
         "ответ: \\boxed{½π}🙂": "ответ: \\boxed{}🙂",
         "no answer": "no answer",
-        "\\boxed{5}": "\\boxed{}",
+        AGAIN: AGAIN.replace("7", "", 1),
     }
+    if not told:
+        monkeypatch.setattr("dare_reward.stacks.rollout.answer_span", lambda text, read: None)
     found = go(make("train_on=reasoning"), Engine(list(trained).__getitem__))
     plain = go(make(), Engine(list(trained).__getitem__))
     for masked, whole in zip(found, plain, strict=True):
-        end = len(masked["observation_tokens"])
+        text, end = said(whole), len(masked["observation_tokens"])
         actions = [i for low, high in masked["action_ranges"] for i in range(low, high)]
         seen = "".join(chr(masked["observation_tokens"][i] - 10) for i in actions if i < end - 1)
-        assert seen == trained.pop(said(whole))
+        assert seen == (trained[text] if told else text)
         assert actions[-1] == end - 1, "the end token stays, which OpenRLHF puts the reward on"
         assert masked["reward"] == whole["reward"]
-        assert masked["extra_logs"]["no_span"] == 0.0
-    assert not trained
+        assert masked["extra_logs"]["no_span"] == (not told and text != "no answer")
+    assert {said(whole) for whole in plain} == {*trained}
 
 
-def test_an_answer_that_cannot_be_told_is_flagged_and_trained(make, monkeypatch):
-    monkeypatch.setattr("dare_reward.stacks.rollout.answer_span", lambda text, read: None)
-    found = go(make("train_on=reasoning"), Engine(say))
-    assert all(len(r["action_ranges"]) == 1 for r in found)
-    assert sorted(r["extra_logs"]["no_span"] for r in found) == [0.0, 1.0, 1.0, 1.0]
+# --- votes in waves --------------------------------------------------------------------------------------------------
+
+
+def test_waves_end_where_the_rule_says(make):
+    """The engine gets as many requests as the rule asks for, wave by wave; none before the trained rollouts have ended:
+    whoever is long is counted like whoever is short."""
+    texts, ended = [boxed(5, 6)(n) for n in range(8)] + [boxed(5)(0)] * 24, []
+    rollouts = [{"answer": t[7:-1], "trained": i < 8} for i, t in enumerate(texts)]
+    votes, waves = 8, Waves(votes=32, wave=4)
+    while more := votes_suffice({"rollouts": rollouts[:votes]}, {}, method="ttrl", waves=waves).more:
+        votes += more
+    assert 8 < votes < 32
+
+    class Slow(Engine):
+        async def generate(self, *args, **more):
+            if len(self.asked) == 8:
+                ended.append(self.running)
+            return await super().generate(*args, **more)
+
+    out = go(make("method=ttrl&votes_per_prompt=32&adaptive=wave%3D4"), engine := Slow(texts.__getitem__), n=8)
+    assert (len(engine.asked), ended) == (votes, [0])
+    assert logs(out, "votes", "votes_saved") == [{float(votes)}, {32.0 - votes}]
+    assert 0 < out[0]["extra_logs"]["settle_risk"] <= 0.05
+
+
+def test_a_rule_that_fails_costs_votes_and_no_reward(make, monkeypatch):
+    monkeypatch.setattr("dare_trainer.openrlhf.adaptive_votes.votes_suffice", None)
+    out = go(make(f"{WAVES}auto"), engine := Engine(boxed(7), delay=0))
+    assert len(engine.asked) == 16
+    assert logs(out, "votes", "reward_fallback") == [{16.0}, {0.0}]
+
+
+@pytest.mark.parametrize("who", range(4))
+def test_a_member_that_is_cancelled_stops_the_wave(make, who):
+    """Whether it waits or is the one that asks for votes: nothing runs on, and its siblings have the fallback."""
+    executor = make(f"{WAVES}auto")
+
+    async def main():
+        begun = asyncio.Event()
+
+        class Hanging(Engine):
+            async def generate(self, ids, sampling_params, **more):
+                if len(self.asked) == 4:
+                    self.delay = 1e9
+                    begun.set()
+                return await super().generate(ids, sampling_params, **more)
+
+        engine, shared = Hanging(boxed(5, 6), delay=0), SamplingParams()
+        members = [asyncio.ensure_future(generate_responses(executor, engine, n=1, params=shared)) for _ in range(4)]
+        await begun.wait()
+        members[who].cancel()
+        out = await asyncio.gather(*members, return_exceptions=True)
+        await close(executor)
+        assert (engine.running, route(executor).siblings.open) == (0, {})
+        assert [isinstance(r, asyncio.CancelledError) for r in out] == [i == who for i in range(4)]
+        assert {r[0]["extra_logs"]["reward_fallback"] for i, r in enumerate(out) if i != who} == {2.0}
+
+    run(main())
 
 
 # --- entropies -------------------------------------------------------------------------------------------------------
-
-
-def test_without_entropies_a_run_ends_at_its_start_and_goes_by_votes_later(make):
-    with pytest.raises(EntropyError, match=r"at the start of the run.*plugin is not active"):
-        go(make(), Engine(say, plugin=False), n=2)
-    executor = make()
-    go(executor, n=2)
-    out = go(executor, Engine(say, plugin=False, delay=0))
-    assert logs(out, "entropy_source", "reward_fallback") == [{0.0}, {1.0}]
-    assert out[0]["reward"] > 0
 
 
 def test_a_rollout_that_cannot_be_read_is_no_vote_and_ends_no_run(make, monkeypatch, caplog):
@@ -287,7 +340,7 @@ def test_a_rollout_that_cannot_be_read_is_no_vote_and_ends_no_run(make, monkeypa
         return before(*given)
 
     monkeypatch.setattr(rules, "read", read)
-    out = go(executor, Engine(lambda n: "\\boxed{7}", delay=0))
+    out = go(executor, Engine(boxed(7), delay=0))
     assert logs(out, "invalid", "votes") == [{0.25}, {4.0}]
     assert sorted(reward > 0 for reward in rewards(out)) == [False, True, True, True]
     assert "a rollout cannot be read" in caplog.text
@@ -296,7 +349,7 @@ def test_a_rollout_that_cannot_be_read_is_no_vote_and_ends_no_run(make, monkeypa
 class TopK(Engine):
     """An engine without the plugin that returns 20 log-probabilities, which may be told."""
 
-    def __init__(self, say, *, first=None, others=None):
+    def __init__(self, *, first=None, others=None):
         super().__init__(say)
         self.first, self.others = first, others
 
@@ -312,22 +365,23 @@ class TopK(Engine):
 
 
 @pytest.mark.parametrize(
-    ("query", "engine", "source"),
+    ("query", "first", "engine", "lost"),
     [
-        ("none", Engine(say, plugin=False), 0.0),
-        ("topk", TopK(say), 2.0),
-        ("topk", TopK(say, first=1e-6, others=-30.0), 2.0),  # float32 puts that of a certain token above 0
-        ("topk", TopK(say, first=math.nan, others=math.nan), 0.0),
+        ("plugin", Engine(say), Engine(say, plugin=False), "plugin is not active"),
+        ("topk", TopK(), TopK(), None),
+        ("topk", TopK(), TopK(first=1e-6, others=-30.0), None),  # float32 puts that of a certain token above 0
+        ("topk", TopK(), TopK(first=math.nan, others=math.nan), "an entropy is no number"),
     ],
 )
-def test_without_the_plugin_entropies_are_estimates_or_votes_decide(make, query, engine, source):
+def test_without_entropies_a_run_ends_at_its_start_and_goes_by_votes_later(make, query, first, engine, lost):
     executor = make(f"entropy={query}")
-    go(executor, TopK(say) if query == "topk" else engine, n=2)
+    if lost:
+        with pytest.raises(EntropyError, match=f"at the start of the run.*{lost}"):
+            go(make(f"entropy={query}"), engine, n=2)
+    go(executor, first, n=2)
     out = go(executor, engine)
-    lost = query == "topk" and not source
-    assert logs(out, "entropy_source", "reward_fallback") == [{source}, {float(lost)}]
+    assert logs(out, "entropy_source", "reward_fallback") == [{0.0 if lost else 2.0}, {float(lost is not None)}]
     assert out[0]["reward"] > 0
-    assert all((r["extra_logs"]["entropy"] >= 0) == (source > 0) for r in out)
 
 
 @pytest.mark.parametrize("speculative", [None, "draft"])
@@ -360,7 +414,7 @@ def test_the_workers_are_asked_once_before_the_first_rollout(make, monkeypatch, 
 # --- whose URL it is -------------------------------------------------------------------------------------------------
 
 
-def test_another_shape_is_left_alone(caplog):
+def test_vllm_finds_openrlhfs_executor_in_its_actor_and_leaves_another_shape_alone(monkeypatch, stand_in, caplog):
     class Other:
         async def execute(self, request): ...
 
@@ -368,37 +422,45 @@ def test_another_shape_is_left_alone(caplog):
 
     before = Other.execute
     assert not patch.patch_class(Other)
+    assert not patch.patch_class(None)
     assert Other.execute is before
     assert "it posts rollouts one by one, without entropies" in caplog.text
-    assert not patch.patch_class(None)
-
-
-def test_vllm_finds_openrlhfs_executor_in_its_actor(monkeypatch, stand_in):
     kind = released()
-    before = kind.execute
+    known = [kind.execute]
     monkeypatch.delitem(sys.modules, patch.MODULE, raising=False)
     patch.register()
     stand_in(patch.MODULE, SingleTurnAgentExecutor=kind)
-    assert kind.execute is before
-    patch.register()
-    wrapped = kind.execute
-    assert wrapped is not before
-    patch.register()
-    assert kind.execute is wrapped
+    for _ in range(3):
+        known.append(kind.execute)
+        patch.register()
+    assert known[0] is known[1] is not known[2] is known[3] is kind.execute
 
 
-@pytest.mark.parametrize("answer", [httpx.DecodingError("no gzip"), b"<html>hello</html>", b"{}", b"[1]",
-                                    b'{"settings": {}}', b"[" * 200_000], ids=repr)  # fmt: skip
+@pytest.fixture
+def info(monkeypatch):
+    """`info(*answers)`: what GET /info comes to, one after another, the last one for ever; an error is raised."""
+
+    def script(*answers):
+        def get(url, **_):
+            answer = left.pop(0) if left[1:] else left[0]
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        left = list(answers)
+        monkeypatch.setattr(group_module.httpx, "get", get)
+
+    return script
+
+
+NOISE = (b"<html>hello</html>", b"{}", b"[1]", b'{"settings": {}}', b"[" * 200_000)
+
+
+@pytest.mark.parametrize("answer", [httpx.DecodingError("no gzip"), *(httpx.Response(200, content=c) for c in NOISE)])
 @pytest.mark.parametrize("urls", [["/score?key=1"], ["/score?key=a&start_timeout=soon", "/score?key=b"]])
-def test_another_servers_urls_are_left_alone_bodies_included_whatever_it_answers(monkeypatch, answer, urls):
+def test_another_servers_urls_are_left_alone_bodies_included_whatever_it_answers(info, answer, urls):
     """Its queries may differ, and a training run does not die of what it makes of GET /info."""
-
-    def get(url, **_):
-        if isinstance(answer, Exception):
-            raise answer
-        return httpx.Response(200, content=answer)
-
-    monkeypatch.setattr(group_module.httpx, "get", get)
+    info(answer)
     executor, engine = patched(*(f"http://other:8000{path}" for path in urls)), Engine(say, delay=0)
     assert rewards(go(executor, engine)) == [0.25] * 4
     assert len(executor.posts) == 4
@@ -424,19 +486,16 @@ def test_a_service_is_where_the_url_says_behind_a_gateways_prefix_too():
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504, None])
-def test_who_starts_is_asked_again_and_who_does_not_answer_in_time_is_left_to_openrlhf(monkeypatch, caplog, status):
+def test_who_starts_is_asked_again_and_who_does_not_answer_in_time_is_left_to_openrlhf(
+    info, monkeypatch, caplog, status
+):
     """A gateway may answer for a service that is not there yet."""
-    clock, replies = iter([0.0, 60.0, 200.0]), iter([httpx.Response(status or 502, text="Bad Gateway")])
-
-    def get(url, **_):
-        if status is None:
-            raise httpx.ConnectError("refused")
-        return next(replies, httpx.Response(200, json={"answers_version": "1"}))
-
-    monkeypatch.setattr(group_module.httpx, "get", get)
+    here = httpx.Response(200, json={"answers_version": "1"})
+    info(*([httpx.Response(status, text="Bad Gateway"), here] if status else [httpx.ConnectError("refused")]))
+    clock = iter([0.0, 60.0, 200.0])
     monkeypatch.setattr(group_module, "time", types.SimpleNamespace(monotonic=clock.__next__, sleep=lambda _: None))
     found = group_module.service_info(["http://soon:8000"], 120.0)
-    assert found == (None if status is None else {"answers_version": "1"})
+    assert found == ({"answers_version": "1"} if status else None)
     assert ("http://soon:8000 does not answer" in caplog.text) == (status is None)
 
 
@@ -452,19 +511,24 @@ def test_an_actor_waits_as_long_as_the_url_says(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("paths", "words"),
+    ("version", "paths", "words"),
     [
-        (["?alhpa=0.2"], "the reward URL: query: unknown parameter of the reward URL 'alhpa'. Did you mean alpha"),
-        (["?method=ddrl"], "the reward URL: method: ddrl trains on a selection of rollouts"),
-        (["?alpha=0.1", ""], "different queries"),
-        (["?on_collapse=stop"], "OpenRLHF gives a reward nothing that ends a training with a checkpoint"),
+        (
+            None,
+            ["?alhpa=0.2"],
+            "^the reward URL: query: unknown parameter of the reward URL 'alhpa'. Did you mean alpha",
+        ),
+        (None, ["?method=ddrl"], "^the reward URL: method: ddrl trains on a selection of rollouts.*such as ttrl$"),
+        (None, ["?alpha=0.1", ""], "different queries"),
+        (None, ["?on_collapse=stop"], "OpenRLHF gives a reward nothing that ends a training with a checkpoint"),
+        ("0.0.0", [""], "same version on both sides"),
     ],
 )
-def test_what_does_not_go_ends_the_run_by_name_before_the_first_rollout(live, paths, words):
+def test_what_does_not_go_ends_the_run_by_name_before_the_first_rollout(live, monkeypatch, version, paths, words):
+    monkeypatch.setattr(group_module, "__version__", version or group_module.__version__)
     engine = Engine(say)
-    with pytest.raises(ConfigError, match=words) as raised:
+    with pytest.raises(ConfigError, match=words):
         go(patched(*(f"{live}/reward{path}" for path in paths)), engine, n=2)
-    assert ("checkpoint" in str(raised.value)) == ("on_collapse" in paths[0])
     assert engine.asked == []
 
 
@@ -485,12 +549,6 @@ def test_a_second_url_of_another_server_ends_the_run_before_it_is_sent_anything(
     assert seen == [("http://other:9/info", {"timeout": 10})]
 
 
-def test_another_version_at_the_start_ends_the_run(make, monkeypatch):
-    monkeypatch.setattr(group_module, "__version__", "0.0.0")
-    with pytest.raises(ConfigError, match="same version on both sides"):
-        go(make(), n=2)
-
-
 def test_the_service_must_be_there_for_the_handshake():
     with pytest.raises(UnavailableError, match=r"not ready.*connection refused: is the service started"):
         group_module.handshake("http://127.0.0.1:9", "", ActorSettings(start_timeout=0.1))
@@ -499,15 +557,14 @@ def test_the_service_must_be_there_for_the_handshake():
 def test_what_the_url_leaves_out_is_the_services_default_and_pinned(make, caplog):
     """So that one URL names one method with this package and without it; the log names it."""
     caplog.set_level("WARNING")
+    asked = {"": {"alpha": 0.9}, "&alpha=0.1": {}, "&method=ttrl": {"method": "ttrl"}}
     with Live(params='{"alpha": 0.9}', token="hush") as service:
-        for query, options in (("", {"alpha": 0.9}), ("&alpha=0.1", {}), ("&method=ttrl", {"method": "ttrl"})):
+        for query, options in asked.items():
             out = go(make(f"token=hush{query}", service.url))
-            assert rewards(out) == wanted(**options)
-            assert logs(out, "reward_fallback") == [{0.0}]
+            assert (rewards(out), logs(out, "reward_fallback")) == (near(paid(**options)), [{0.0}])
     lines = [r.message for r in caplog.records if r.message.startswith("rewards of run")]
-    assert len(lines) == 3
-    assert "method=dare" in lines[0]
-    assert "alpha=0.9" in lines[0]
+    named = [("method=dare" in line, "alpha=0.9" in line) for line in lines]
+    assert named == [(True, True), (True, False), (False, False)]
     assert "hush" not in caplog.text
 
 
@@ -561,8 +618,7 @@ def test_a_service_that_hangs_or_says_nonsense_is_replaced(make, monkeypatch, ha
 
     monkeypatch.setattr(group_module, "RETRIES", 3 if handle is hangs else 0)
     out = go(answering(make("timeout=0.2" if handle is hangs else ""), seen))
-    assert logs(out, "reward_fallback") == [{1.0}]
-    assert rewards(out) == wanted()
+    assert (rewards(out), logs(out, "reward_fallback")) == (near(paid()), [{1.0}])
     assert len(tries) == 1
 
 
@@ -572,8 +628,7 @@ def test_a_service_that_comes_back_as_another_one_counts_as_away(make, monkeypat
     scorer = route(executor)._scorer
     monkeypatch.setattr(scorer, "_pinned", (scorer._pinned[0], "9.9.9"))
     out = go(executor)
-    assert logs(out, "reward_fallback") == [{1.0}]
-    assert rewards(out) == wanted()
+    assert (rewards(out), logs(out, "reward_fallback")) == (near(paid()), [{1.0}])
     assert "another version or configuration than at the start" in caplog.text
 
 
@@ -595,9 +650,7 @@ def test_groups_that_were_scored_here_reach_the_services_run_log_with_the_next_p
             return await away(request)
         if request.method == "POST":
             seen.append(json.loads(request.content))
-        if len(seen) == 2:
-            return httpx.Response(413, json={})
-        return await real.handle_async_request(request)
+        return httpx.Response(413, json={}) if len(seen) == 2 else await real.handle_async_request(request)
 
     executor = answering(make("run=r"), sometimes)
     for prompt in ("one", "two"):
@@ -625,9 +678,9 @@ def test_a_group_whose_reply_is_lost_is_logged_once(make, stubborn, tmp_path):
     with Live(run_log=str(tmp_path)) as service:
         executor = answering(make("timeout=2", service.url), late)
         assert run(logged(executor, real, "one", "two")) == [[{1.0}], [{0.0}]]
-        while (status := httpx.get(f"{service.url}/info").json()["run_log"])["flushed"] < 3:
-            time.sleep(0.05)
-    assert (status["flushed"], status["repeated"]) == (3, 1), "that of `answering`, and these two"
+        wait_for(lambda: httpx.get(f"{service.url}/info").json()["run_log"]["flushed"] == 3)
+        status = httpx.get(f"{service.url}/info").json()["run_log"]
+    assert status["repeated"] == 1, "of three: that of `answering`, and these two"
 
 
 @pytest.mark.parametrize(
@@ -642,35 +695,3 @@ def test_an_outage_does_not_fill_the_actors_memory(make, stubborn, monkeypatch, 
         go(executor, Engine(lambda n: "x" * 200 + say(n), delay=0), prompt=prompt)
     assert len(route(executor)._scorer._unlogged) == kept
     assert caplog.text.count("will be missing in the service's run log") == 3 - kept
-
-
-def test_even_without_any_estimator_there_is_a_reward(make, monkeypatch):
-    async def broken(self, group):
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(group_module.GroupScorer, "score", broken)
-    out = go(make())
-    assert rewards(out) == [0.0] * 4
-    assert logs(out, "reward_fallback") == [{2.0}]
-
-
-def test_shadow_methods_are_told_by_the_service_and_in_process(make, stubborn):
-    executor = make("shadow=ttrl+scrl+rent")
-    alive, graded = go(executor), go(executor, label='{"answer": "7", "split": "eval"}')
-    dead = go(answering(executor, away))
-    assert rewards(alive) == rewards(dead) == wanted()
-    assert [logs(out, "reward_fallback") for out in (alive, dead)] == [[{0.0}], [{1.0}]]
-    assert len({tuple(r["extra_logs"]) for r in (*alive, *graded, *dead)}) == 1
-    names = [name for name in alive[0]["extra_logs"] if name.startswith("shadow_")]
-    assert logs(alive, *names) == logs(dead, *names)
-    assert (len(names) >= 9, logs(graded, "shadow_ttrl_flipped")) == (True, [{-1.0}])
-
-
-def test_a_labelled_prompt_gets_the_rewards_of_gt_where_the_url_says_so(make, stubborn):
-    """From the service, and in process alike; a prompt without a label gets the method's."""
-    executor = make("labelled=gt&method=ttrl")
-    for fallback in (0.0, 1.0):
-        for label, paid in (("5", [0, 0, 0, 1]), ("", [0, 0, 1, 1])):
-            out = go(executor, label=label)
-            assert (sorted(rewards(out)), logs(out, "reward_fallback")) == (paid, [{fallback}])
-        answering(executor, away)

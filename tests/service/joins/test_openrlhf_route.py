@@ -25,7 +25,7 @@ RESERVED = {"reward", "score", "kl", "return", "logprobs_diff", "group_reward_st
 
 def one(answer: object, *, prompt: str = PROMPT, label: object = "", **more: object) -> dict:
     """The body of releases since 0.9.1."""
-    said = "I do not know." if answer is None else f"So it is \\boxed{{{answer}}}."
+    said = "I do not know." if answer is None else f"So it is \\boxed{{{answer}}}." if answer != AGAIN else AGAIN
     return {
         "query": [f"{prompt}{said}<|im_end|>"],
         "prompts": [prompt],
@@ -36,8 +36,7 @@ def one(answer: object, *, prompt: str = PROMPT, label: object = "", **more: obj
 
 def step(rows) -> dict:
     """The body of releases up to 0.9.0: (prompt, answer, label) in one request."""
-    bodies = [one(a, prompt=p, label=label) for p, a, label in rows]
-    return {key: [b[key][0] for b in bodies] for key in ("query", "prompts", "labels")}
+    return body([one(a, prompt=p, label=label) for p, a, label in rows])
 
 
 def expected(answers, **params) -> list[float]:
@@ -47,6 +46,11 @@ def expected(answers, **params) -> list[float]:
     return [round(r * 65536) / 65536 for r in reply.groups[0].rewards]
 
 
+def body(bodies):
+    """One body of several."""
+    return {key: [b[key][0] for b in bodies] for key in bodies[0]}
+
+
 async def together(client, url: str, bodies) -> list[dict]:
     replies = await asyncio.gather(*(client.post(url, json=b) for b in bodies))
     assert [r.status_code for r in replies] == [200] * len(bodies), replies[0].text
@@ -54,35 +58,64 @@ async def together(client, url: str, bodies) -> list[dict]:
     return [r.json() for r in replies]
 
 
-async def test_the_prompt_tells_which_question_a_text_answers(asgi):
-    again = "Question: What is 2+2? Put it in \\boxed{}.\nAnswer: 4\n\nQuestion: What is 2+3?\nAnswer: 5"
-    texts = ["So it is \\boxed{4}.", "So it is \\boxed{4}.", "So it is \\boxed{5}.", again]
-    async with asgi() as (client, _):
-        bodies = [{"query": [f"{PROMPT}{t}<|im_end|>"], "prompts": [PROMPT], "labels": [""]} for t in texts]
-        found = await together(client, "/reward?group_size=4&run=r&method=ttrl", bodies)
-    assert [f["rewards"] for f in found] == [[1.0], [1.0], [0.0], [1.0]]
+AGAIN = "Question: What is 2+2? Put it in \\boxed{}.\nAnswer: 4\n\nQuestion: What is 2+3?\nAnswer: 5"
+MIXED, NEUTRAL = [4, 4, 5, 4, 6, 5, 4, None], {"neutral": 1.0, "votes": 3.0}
+EVALUATED = {"evaluation": 1.0, "neutral": 0.0}
+CHOICE = {"answer": "A", "kind": "choice"}
 
 
-@pytest.mark.parametrize("path", ["/reward", "/v1/reward", "/get_reward"])
-async def test_single_rollouts_get_the_rewards_of_their_group(asgi, path):
-    answers = [4, 4, 5, 4, 6, 5, 4, None]
+def labelled(answers, *labels):
+    """The rows of one prompt."""
+    return [(PROMPT, a, label) for a, label in zip(answers, labels or [""] * len(answers), strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("query", "rows", "rewards", "logs", "event"),
+    [
+        ("", labelled(MIXED), expected(MIXED), {"invalid": 1 / 8, "evaluation": 0.0, "neutral": 0.0}, None),
+        ("method=ttrl", labelled(MIXED), [float(a == 4) for a in MIXED], {"votes": 8.0}, None),
+        ("method=ttrl", [(f"p{i % 2}", a, "") for i, a in enumerate("13141424")], [1, 0, 1, 1, 1, 1, 0, 1], {}, None),
+        # The prompt tells which question a text answers.
+        ("method=ttrl", labelled([4, 4, 5, AGAIN]), [1, 1, 0, 1], {}, None),
+        # An evaluation is accuracy at once; gt is made of labels, and gives no advantage without one.
+        ("", labelled([4], {"answer": "5", "split": "eval"}), [0], EVALUATED, None),
+        ("", labelled([4, 5], *['{"answer": 4, "split": "eval"}'] * 2), [1, 0], EVALUATED, None),
+        ("label_policy=eval", labelled([4], "4"), [1], EVALUATED, None),
+        ("method=gt", labelled([4, 5], "4", "4"), [1, 0], {"neutral": 0.0}, None),
+        ("method=gt", labelled([4, 4], {"split": "eval"}, ""), [0, 0], {"neutral": 1.0}, None),
+        # Labels that contradict each other are none; rollouts that disagree are refused by name.
+        ("method=ttrl", labelled("122", "1", "2", "2"), [0, 1, 1], {"label_accuracy": UNKNOWN}, "label_conflict"),
+        ("method=gt", labelled("122", "1", "2", "2"), [0, 0, 0], {"neutral": 1.0}, "label_conflict"),
+        ("method=ttrl", labelled("AAB", CHOICE, "", ""), [0, 0, 0], NEUTRAL, "kind_conflict"),
+        (
+            "method=ttrl",
+            [*labelled("AAA", *({"kind": "choice", "options": n} for n in (4, 5, 4))), *(("q", a, "") for a in "112")],
+            [0, 0, 0, 1, 1, 0],
+            {"neutral": [1.0] * 3 + [0.0] * 3},
+            "options_conflict",
+        ),
+    ],
+)  # fmt: skip
+async def test_what_a_rollout_gets_alone_and_in_a_step(asgi, query, rows, rewards, logs, event):
+    """By one post each, and by one for all, in whatever order they stand: groups are told by their prompts."""
+    turns = [[*rows[at:], *rows[:at]] for at in range(len(rows))]
     async with asgi() as (client, state):
-        found = await together(client, f"{path}?group_size=8&run=r", [one(a) for a in answers])
-        assert {f["extra_logs"]["invalid"][0] for f in found} == {1 / 8}
-        assert [f["rewards"] for f in found] == [[r] for r in expected(answers)]
-        assert [f["scores"] for f in found] == [[float(a == 4)] for a in answers]
+        size = len(rows) // len({prompt for prompt, *_ in rows}) if not logs.get("evaluation") else 64
+        bodies = [one(a, prompt=p, label=label) for p, a, label in rows]
+        alone = await together(client, f"/get_reward?group_size={size}&run=alone&{query}", bodies)
+        found = await together(client, f"/v1/reward?run=step&{query}", [step(turn) for turn in turns])
         assert state.openrlhf.join.waiting == 0
+        assert {w["event"] for w in state.openrlhf._runs.warnings} == ({event} if event else set())
+    found = [{name: [*v[-at:], *v[:-at]] if at else v for name, v in flat(f).items()} for at, f in enumerate(found)]
+    found.append({name: [flat(f)[name][0] for f in alone] for name in found[0]})
+    for reply in found:
+        assert reply["rewards"] == rewards
+        for name, value in logs.items():
+            assert reply[name] == (value if isinstance(value, list) else [value] * len(rows)), name
 
 
-async def test_a_step_in_one_request_is_grouped_by_prompt_wherever_siblings_stand(asgi):
-    rows = [(p, a, "") for p, answers in (("p1", [1, 1, 2]), ("p2", [3, 4, 4, 4]), ("p3", [5])) for a in answers]
-    random.Random(3).shuffle(rows)
-    async with asgi() as (client, _):
-        (found,) = await together(client, "/get_reward", [step(rows)])
-    for prompt in ("p1", "p2", "p3"):
-        at = [i for i, r in enumerate(rows) if r[0] == prompt]
-        assert [found["rewards"][i] for i in at] == expected([rows[i][1] for i in at])
-    assert {len(v) for v in (found["rewards"], found["scores"], *found["extra_logs"].values())} == {8}
+def flat(reply):
+    return {"rewards": reply["rewards"], "scores": reply["scores"], **reply["extra_logs"]}
 
 
 @pytest.mark.parametrize("say", [
@@ -104,22 +137,6 @@ async def test_permuted_labels_give_bit_identical_training_rewards(asgi, say, si
     assert len(accuracies) > 1, "the labels were never read, so this test shows nothing"
 
 
-@pytest.mark.parametrize(
-    ("query", "label", "rewarded"),
-    [
-        ("", {"answer": "5", "split": "eval"}, 0.0),
-        ("", '{"answer": 4, "split": "eval"}', 1.0),
-        ("&label_policy=eval", "4", 1.0),
-    ],
-)
-async def test_evaluation_is_accuracy_at_once_without_a_barrier(asgi, query, label, rewarded):
-    async with asgi() as (client, _):
-        (reply,) = await together(client, f"/reward?group_size=64{query}", [one(4, label=label)])
-        trained = await together(client, f"/reward?group_size=2&run=r{query}", [one(4), one(5)])
-    assert reply["rewards"] == reply["scores"] == [rewarded]
-    assert [r["extra_logs"]["evaluation"] for r in (reply, *trained)] == [[1.0], [0.0], [0.0]]
-
-
 @pytest.mark.parametrize("label", ['{"split": "eval"}', '{"answer": "4", "split": "test"}', '{"answer": {"x": "4"}}',
                                    r'"{\"answer\": \"\\ud800\", \"split\": \"eval\"}"',
                                    '{"answer": NaN, "split": "eval"}', "NaN", "[NaN]"])  # fmt: skip
@@ -139,14 +156,6 @@ async def test_a_label_that_means_nothing_is_none_and_is_counted_and_logged_once
     lines = [r for r in caplog.records if r.message == "label_ignored"]
     assert [line.fields["run"] for line in lines] == ["r"] * counted
     assert all("a label means nothing, and its rollouts train without one: " in line.fields["why"] for line in lines)
-
-
-async def test_a_method_made_of_labels_gives_no_advantage_without_one(asgi):
-    async with asgi() as (client, _):
-        found = await together(client, "/reward?group_size=2&run=r&method=gt", [one(4, label={"split": "eval"})] * 2)
-        known = await together(client, "/reward?group_size=2&run=r&method=gt", [one(a, label="4") for a in (4, 5)])
-    assert [(f["rewards"], f["scores"]) for f in found] == [([0.0], [0.0])] * 2
-    assert [f["rewards"] for f in known] == [[1.0], [0.0]]
 
 
 async def test_a_demand_for_entropies_that_do_not_come_names_the_remedy(asgi):
@@ -431,11 +440,6 @@ SPELT = [
 ]  # fmt: skip
 
 
-def body(bodies):
-    """One body of several."""
-    return {key: [b[key][0] for b in bodies] for key in bodies[0]}
-
-
 @pytest.mark.parametrize("method", ["ttrl", "dare"])
 async def test_no_spelling_of_the_siblings_labels_changes_a_reward(asgi, method):
     wanted = expected(ANSWERS) if method == "dare" else [0.0, 0.0, 1.0, 1.0, 1.0]
@@ -447,35 +451,6 @@ async def test_no_spelling_of_the_siblings_labels_changes_a_reward(asgi, method)
         alone = await together(client, f"/reward?method={method}&run=y&group_size=5", singles)
     assert [f["rewards"] for f in found] == [wanted] * 91
     assert [f["rewards"][0] for f in alone] == wanted
-
-
-@pytest.mark.parametrize("url", ["/reward?run=r", "/reward?run=r&group_size=3"])
-async def test_labels_that_contradict_each_other_are_none_and_gt_rewards_nobody(asgi, url):
-    async with asgi() as (client, state):
-        for labels in itertools.permutations(("1", "2", "2")):
-            rows = [(PROMPT, a, label) for a, label in zip((1, 2, 2), labels, strict=True)]
-            (found, truth) = [(await together(client, f"{url}&method={m}", [step(rows)]))[0] for m in ("ttrl", "gt")]
-            assert found["rewards"] == [0.0, 1.0, 1.0]
-            assert found["extra_logs"]["label_accuracy"] == [-1.0] * 3
-            assert (truth["rewards"], truth["extra_logs"]["neutral"]) == ([0.0] * 3, [1.0] * 3)
-        assert "label_conflict" in [w["event"] for w in state.openrlhf._runs.warnings]
-
-
-@pytest.mark.parametrize(
-    ("rows", "event"),
-    [
-        ([one("A", label={"answer": "A", "kind": "choice"}), one("A"), one("B")], "kind_conflict"),
-        ([one("A", label={"kind": "choice", "options": n}) for n in (4, 5, 4)], "options_conflict"),
-    ],
-)
-async def test_a_group_whose_rollouts_disagree_is_refused_by_name_and_its_neighbours_are_not(asgi, rows, event):
-    others = [one(a, prompt="Other? ") for a in "112"]
-    async with asgi() as (client, state):
-        for order in itertools.permutations(rows):
-            (found,) = await together(client, "/reward?run=r&group_size=3&method=ttrl", [body([*order, *others])])
-            assert found["rewards"] == [0.0, 0.0, 0.0, 1.0, 1.0, 0.0]
-            assert found["extra_logs"]["neutral"] == [1.0] * 3 + [0.0] * 3
-        assert [w["event"] for w in state.openrlhf._runs.warnings] == [event]
 
 
 async def test_a_prompt_that_a_step_holds_twice_is_two_groups_of_the_stated_size(asgi):

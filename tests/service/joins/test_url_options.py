@@ -18,46 +18,49 @@ pytestmark = pytest.mark.usefixtures("plugins")
 SETTINGS = Settings()
 
 
-def test_everything_can_be_said():
-    nothing = run_of("", SETTINGS)
-    assert (nothing.method, nothing.group_size, nothing.run, nothing.kind) == ("dare", None, "", "math")
-    assert (nothing.extra_logs, nothing.params["missing_entropy"]) == ("on", "frequency")
-    config = run_of(
-        "group_size=32&run=aime%2F1&method=dare_sqrt&alpha=0.2&tau=0&pruned=neutral&missing_entropy=error&kind=choice"
-        "&options=ABCDE&extra_logs=off&label_policy=eval&token=x",
-        SETTINGS,
-    )
-    assert (config.group_size, config.run, config.method) == (32, "aime/1", "dare_sqrt")
-    said = {"alpha": 0.2, "tau": 0.0, "pruned": "neutral", "missing_entropy": "error", "weight": "sqrt"}
-    assert dict(config.params).items() >= said.items()
-    assert (config.kind, config.letters) == ("choice", tuple("ABCDE"))
-    assert (config.extra_logs, config.label_policy) == ("off", "eval")
+ALL = (
+    "group_size=32&run=aime%2F1&method=dare_sqrt&alpha=0.2&tau=0&pruned=neutral&missing_entropy=error&kind=choice"
+    "&options=ABCDE&extra_logs=off&label_policy=eval&token=x"
+)
+SERVED = Settings(params='{"alpha": 0.3, "missing_entropy": "group_mean"}')
+GMAE = "method=gmae&calibration=none&group_size=32"
 
 
-def test_the_servers_defaults_stand_between_the_url_and_the_route():
-    served = Settings(params='{"alpha": 0.3, "missing_entropy": "group_mean"}')
-    params = dict(run_of("", served).params)
-    assert (params["alpha"], params["missing_entropy"]) == (0.3, "group_mean")
-    assert dict(run_of("alpha=0.4", served).params)["alpha"] == 0.4
-    assert dict(run_of("method=dare_sqrt", served).params)["alpha"] == 0.1
+@each(
+    "query, settings, said, params",
+    [
+        ("", SETTINGS, {"method": "dare", "group_size": None, "run": "", "kind": "math", "extra_logs": "on", "shadow": ()},
+         {"missing_entropy": "frequency"}),
+        (ALL, SETTINGS, {"group_size": 32, "run": "aime/1", "method": "dare_sqrt", "kind": "choice",
+                         "letters": tuple("ABCDE"), "extra_logs": "off", "label_policy": "eval"},
+         {"alpha": 0.2, "tau": 0.0, "pruned": "neutral", "missing_entropy": "error", "weight": "sqrt"}),
+        # The server's defaults stand between the URL and the route.
+        ("", SERVED, {}, {"alpha": 0.3, "missing_entropy": "group_mean"}),
+        ("alpha=0.4", SERVED, {}, {"alpha": 0.4}),
+        ("method=dare_sqrt", SERVED, {}, {"alpha": 0.1}),
+        *((f"kind=choice&options={o}", SETTINGS, {"letters": tuple("ABCD")}, {})
+          for o in ("ABCD", "4", "A,B,C,D", "A+B+C+D")),
+        # Without a comma too: OpenRLHF makes two URLs of a flag with one.
+        *((f"shadow=ttrl{comma}scrl", SETTINGS, {"shadow": ("ttrl", "scrl")}, {}) for comma in (",", "%2C", "+", "%20")),
+        ("shadow=", SETTINGS, {"shadow": ()}, {}),
+        # Another name of a method is that method, and the service's parameters are its own.
+        ("method=majority", SETTINGS, {"method": "ttrl"}, {}),
+        ("", Settings(method="majority", params='{"tie": "none"}'), {"method": "ttrl"}, {"tie": "none"}),
+        # `group_size` is the join's; that of gmae, the size of its sub-groups, is gmae.group_size.
+        (f"{GMAE}&gmae.group_size=16", SETTINGS, {"group_size": 32}, {"group_size": 16}),
+        (GMAE, SETTINGS, {"group_size": 32}, {"group_size": None}),
+    ],
+)  # fmt: skip
+def test_what_a_url_says(query, settings, said, params):
+    plain = run_of(query, settings)
+    for found in (plain, ActorSettings.read(query, method=settings.method, params=settings.default_params)):
+        assert {name: getattr(found, name) for name in said} == said
+    assert dict(plain.params).items() >= params.items()
 
 
 def test_the_token_is_no_part_of_the_configuration():
     assert run_of("run=a&token=one", SETTINGS) == run_of("run=a&token=two", SETTINGS)
     assert "secret" not in repr(run_of("run=a&token=secret", SETTINGS))
-
-
-@pytest.mark.parametrize("options", ["ABCD", "4", "A,B,C,D", "A+B+C+D"])
-@pytest.mark.parametrize("settings", [RunSettings, ActorSettings])
-def test_the_letters_of_a_choice_are_written_alike(settings, options):
-    assert settings.read(f"kind=choice&options={options}").letters == tuple("ABCD")
-
-
-@pytest.mark.parametrize("query", ["shadow=ttrl,scrl", "shadow=ttrl%2Cscrl", "shadow=ttrl+scrl", "shadow=ttrl%20scrl"])
-def test_shadow_methods(query):
-    """Without a comma too: OpenRLHF makes two URLs of a flag with one."""
-    assert run_of(query, SETTINGS).shadow == ("ttrl", "scrl")
-    assert run_of("", SETTINGS).shadow == run_of("shadow=", SETTINGS).shadow == ()
 
 
 BOTH = [
@@ -125,12 +128,6 @@ def test_what_the_server_sets_is_checked_too():
         run_of("", Settings(method="cocov"))
 
 
-def test_another_name_of_a_method_is_that_method():
-    for settings in (RunSettings, ActorSettings):
-        assert settings.read("method=majority").method == "ttrl"
-        assert settings.read("", method="majority", params={"tie": "none"}).params["tie"] == "none"
-
-
 def test_methods_that_need_more_than_single_rollouts_carry_are_refused_by_name(needed_params):
     carried = {"answer", "mean_entropy", "label"}
     for method in methods().values():
@@ -144,10 +141,7 @@ def test_methods_that_need_more_than_single_rollouts_carry_are_refused_by_name(n
 
 
 def test_a_parameter_of_the_urls_own_name_is_the_methods_by_its_name():
-    """`group_size` is the join's; that of gmae, the size of its sub-groups, is gmae.group_size."""
-    config = run_of("method=gmae&calibration=none&group_size=32&gmae.group_size=16", SETTINGS)
-    assert (config.group_size, dict(config.params)["group_size"]) == (32, 16)
-    assert dict(run_of("method=gmae&calibration=none&group_size=32", SETTINGS).params)["group_size"] is None
+    """As `group_size`, which is the join's."""
     own = {*RunSettings.specs(), "token", "detail"}
     both = {(m.name, s.name) for m in methods().values() for s in m.specs if s.name in own}
     assert both == {("gmae", "group_size")}
