@@ -36,6 +36,7 @@ from dare_reward.openrlhf.url import ActorSettings
 from dare_reward.votes import Waves, votes_suffice
 from dare_trainer.openrlhf import group as group_module
 from dare_trainer.openrlhf import patch
+from dare_trainer.openrlhf.siblings import SiblingError
 from dare_trainer.vllm import plugin
 from dare_trainer.vllm.token_entropy import EntropyError
 
@@ -148,6 +149,19 @@ def test_groups_at_once_stay_apart(make):
     for out in run(main()):
         assert rewards(out) == near([by_text[said(r)] for r in out])
         assert logs(out, "votes", "reward_fallback", "label_accuracy") == [{4.0}, {0.0}, {1.0}]
+
+
+def test_an_engine_that_dies_at_a_trained_rollout_stops_all_of_its_group(make):
+    class Dying(Engine):
+        async def generate(self, *given, **more):
+            self.delay = 1e9 * (self.asked != [])  # the others would take for ever
+            return await super().generate(*given, **more)
+
+    engine, executor = Dying(boxed(7, dies=0)), make("votes_per_prompt=8")
+    first, *others = go(executor, engine, return_exceptions=True)
+    assert isinstance(first, RuntimeError)
+    assert all(isinstance(other, SiblingError) for other in others)
+    assert (len(others), len(engine.asked), engine.running, route(executor).siblings.open) == (3, 8, 0, {})
 
 
 def test_a_group_is_named_after_its_prompt_so_that_a_report_knows_it_again(make, monkeypatch):

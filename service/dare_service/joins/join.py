@@ -2,7 +2,7 @@
 
 A member is a content that waits, or whose client is between two tries. Members of one content are exchangeable, so
 nobody has to tell a retry from a twin, as long as the end of a connection is known before what its client sends next is
-read: what `WaitingClient.watch` gets is called in the turn of the loop that reads the end.
+read: what `Exchange.watch` gets is called in the turn of the loop that reads the end.
 
     event                              what happens
     `size` members have come           the group is scored once, and all who wait are answered
@@ -31,12 +31,15 @@ from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from dare_reward.errors import DareError
 
 from ..body import Disconnected
 from ..problems import RefusalError, stopping
+
+if TYPE_CHECKING:
+    from ..uvicorn_connection import Exchange
 
 AWAY: Final = 30.0  # seconds for which a member is remembered whose client does not come back: it pauses for one
 RETRY: Final = 5.0  # seconds in which a client that lost its reply is back, if it hears of that at once,
@@ -52,15 +55,6 @@ Reason = Literal["full", "deadline", "repeated", "stopped", "empty"]
 
 class Held(DareError):  # noqa: N818  (an outcome of waiting)
     """The group did not fill while the request was held."""
-
-
-class WaitingClient(Protocol):
-    """The other end of one request."""
-
-    gone: bool
-
-    def watch(self, ended: Callable[[], object] | None) -> None:
-        """Call `ended`, if any, in the turn in which it is read that the connection has ended."""
 
 
 @dataclass(slots=True, eq=False)
@@ -130,7 +124,7 @@ class Join:
         self._stopped = False
 
     async def reply(
-        self, key: Hashable, size: int, content: bytes, rollout: Any, *, weight: int, client: WaitingClient
+        self, key: Hashable, size: int, content: bytes, rollout: Any, *, weight: int, client: Exchange
     ) -> bytes:
         """The member's reply. Raises Held; Disconnected where the client has gone; RefusalError 503 where nobody can
         wait."""
@@ -186,7 +180,7 @@ class Join:
         return group, member
 
     async def _wait(
-        self, now: float, group: JoiningGroup, member: WaitingMember, reply: Reply, client: WaitingClient
+        self, now: float, group: JoiningGroup, member: WaitingMember, reply: Reply, client: Exchange
     ) -> bytes:
         """Until there is a reply or no client; Held where the hold ends before."""
         until = min(now + self.hold, member.due)
@@ -224,8 +218,8 @@ class Join:
         return closed if known else None
 
     def _leave(self, group: JoiningGroup, member: WaitingMember, reply: Reply) -> None:
-        """No client waits for the reply any more, if there is none yet."""
-        if reply.cancel():
+        """No client waits for the reply any more."""
+        if reply.cancel():  # there is none yet
             member.reply = None
             if group.reason is None:
                 member.expiry = asyncio.get_running_loop().call_later(AWAY, self._expire, group, member)

@@ -62,7 +62,6 @@ class OpenGroup(Generic[D, R]):
             raise
         finally:
             self.running.discard(task)
-            await _stop(task)
 
 
 class Sibling(Generic[D, R]):
@@ -124,13 +123,8 @@ async def together(works: Sequence[Callable[[], Awaitable[T]]], *, needed: int =
         found = await asyncio.gather(*tasks, return_exceptions=True)
     finally:
         for task in tasks:
-            await _stop(task)
+            task.cancel()
+        await asyncio.wait(tasks)
     if lost := [one for one in found if isinstance(one, BaseException)]:
         logger.warning("%d of %d vote-only rollouts failed: %r", len(lost), len(tasks) - needed, lost[0])
     return [one for one in found if not isinstance(one, BaseException)]
-
-
-async def _stop(task: asyncio.Future[Any]) -> None:
-    if not task.done():
-        task.cancel()
-        await asyncio.wait([task])
