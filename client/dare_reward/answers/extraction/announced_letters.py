@@ -29,9 +29,6 @@ _IS = (
 )
 _ES = rf"(?:\s(?:{alternatives('correct')}))?\s*+(?:{alternatives('is')}|[:：—–-])"
 _NOUNS, _VERBS, _LEFT = (PHRASES[name] for name in ("nouns", "verbs", "leaves"))
-_OPTIONS = every("option")
-_ABROAD_ASCII = tuple(stem for stem in _OPTIONS if stem.isascii() and stem not in _NOUNS)
-_ABROAD = (*_ABROAD_ASCII, *(stem for stem in _OPTIONS if not stem.isascii()))
 _SUBJECT = pattern(
     r"(?:(?<![a-z])(?:i|we)(?:['’](?:ll|d|m|re)|\swould|\swill|\sam|\sare)?+\s|(?:\A|\n|[.!]\s)[\s*_]*+"
     r"(?:(?:so|thus|hence|therefore),?\s)?)\Z"
@@ -41,8 +38,8 @@ _WENT = pattern(english("excludes"))
 _DENIES = pattern(rf"(?:{alternatives('not')})\s?\Z")
 _GOOD = pattern(rf"(?<![a-z])(?:{english('good')})\s\Z")
 _TAILS: dict[str, re.Pattern[str]] = (
-    {noun: pattern(r"s?+(?![a-z])" + _IS) for noun in _NOUNS}
-    | {noun: pattern(_ES) for noun in _ABROAD}
+    {noun: pattern(_ES) for noun in every("option")}
+    | {noun: pattern(r"s?+(?![a-z])" + _IS) for noun in _NOUNS}
     | {verb: pattern(r"(?:ed)?(?![a-z])") for verb in _VERBS}
     | {word: pattern(r"(?:\s(?:only|us|just|behind|with|me))*+(?![a-z])") for word in _LEFT}
     | {
@@ -52,17 +49,10 @@ _TAILS: dict[str, re.Pattern[str]] = (
     }
     | {word: pattern(rf"{_ES}|\s++" if word[0].islower() else rf"{_ES}|\s*+[:：]?") for word in every("choose")}
 )
-_ASCII_STEMS = (*_NOUNS, *_ABROAD_ASCII, *_VERBS, *_LEFT, "closest", "response", "one ")
+_STEMS = tuple(_TAILS)
 _MENTION = pattern(r"\s*+(?=[*_`\"'$\\({\[]*+[a-zA-Z](?![a-zA-Z]))")
-_MENTIONED = (
-    *_NOUNS,
-    *_ABROAD_ASCII,
-    *(word for word in every("answer") if word.isascii()),
-    "matches",
-    "corresponds to",
-)
-_MENTIONED_ABROAD = (*_MENTIONED, *_ABROAD, *(word for word in every("answer") if not word.isascii()))
-_BRACKETED = frozenset({"matches", "corresponds to"})
+_BRACKETED = ("matches", "corresponds to")
+_MENTIONED = (*_NOUNS, *every("option", "answer"), *_BRACKETED)
 # With any other noun: "The most likely diagnosis is (D) Aortic dissection.", "The uncertainty is **B. 3 m**."
 _STATED = pattern(
     r"\b(?:is|are|be|give|gives|yields?|forms?)(?:\s(?:likely|probably|therefore|thus|approximately|most likely)){0,2}"
@@ -151,7 +141,7 @@ def _said(text: str, letters: Sequence[str], start: int, end: int | None = None)
             denied = said.negated or announcement.negated
             said = replace(said, negated=denied, conditional=announcement.conditional)
             found |= _with_instead(text, said, letters)
-    for at, stem in descending(low, _ASCII_STEMS if text.isascii() else _TAILS, EVENTS, start, end):
+    for at, stem in descending(low, _STEMS, EVENTS, start, end):
         match = _TAILS[stem].match(low, at + len(stem))
         if match is None or not _introduced(low, at, stem):
             continue
@@ -246,7 +236,7 @@ def _only_mention(text: str, letters: Sequence[str]) -> str | None:
 def _mentions(text: str, low: str, letters: Sequence[str]) -> list[Announcement]:
     """ "option (E)", "вариант B": options called by name, last first."""
     found = []
-    for at, stem in descending(low, _MENTIONED if text.isascii() else _MENTIONED_ABROAD, EVENTS):
+    for at, stem in descending(low, _MENTIONED, EVENTS):
         match = _MENTION.match(text, at + len(stem))
         if match is None or (stem in _BRACKETED and text[match.end()] != "("):
             continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from ..._pattern import pattern
@@ -70,7 +71,6 @@ _STEMS = [w for w in every("answer") if not any(w != shorter and w.startswith(sh
 _TAIL = {stem: pattern(tail) for stem, tail in ({stem: _tail(stem) for stem in _STEMS} | _ENGLISH).items()}
 _MARKS = ("####", "\na:", "\n**a")
 _ALL_STEMS = (*_TAIL, *_MARKS)
-_ASCII_STEMS = tuple(stem for stem in _ALL_STEMS if stem.isascii())
 _UNSURE = pattern(
     rf"(?<![a-z])(?:(?:{english('unsure')})\s++(?:that\s++)?+(?:the\s++|my\s++|this\s++|our\s++)?+(?:(?:final|correct)\s++)?+"
     rf"|(?:{english('of others')})[^\S\n]++)\Z"
@@ -147,11 +147,17 @@ def lowered(text: str) -> str:
     return (text.replace("İ", "I") if "İ" in text else text).lower()
 
 
+@cache
+def _ascii(stems: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(filter(str.isascii, stems))
+
+
 def descending(
-    low: str, stems: Iterable[str], tries: int, start: int = 0, end: int | None = None
+    low: str, stems: tuple[str, ...], tries: int, start: int = 0, end: int | None = None
 ) -> Iterator[tuple[int, str]]:
     """The last `tries` places from `start` on and before `end` where one of `stems` stands in `low`, last first."""
     part = low[start:] if end is None else low[start : end + LONGEST]
+    stems = _ascii(stems) if part.isascii() else stems
     places = {stem: at for stem in stems if (at := part.rfind(stem)) >= 0}
     size = len(part) if end is None else end - start
     while places and tries:
@@ -169,8 +175,7 @@ def descending(
 
 def announcements(text: str, low: str, start: int = 0, end: int | None = None) -> Iterator[Announcement]:
     """The announcements of `text` that begin from `start` on and before `end`, last first; `low` is `lowered(text)`."""
-    stems = _ASCII_STEMS if text.isascii() else _ALL_STEMS
-    for at, stem in descending(low, stems, TRIES, start, end):
+    for at, stem in descending(low, _ALL_STEMS, TRIES, start, end):
         announcement = (
             _hash(low, at) if stem == "####" else _line(low, at + 1) if stem[0] == "\n" else _word(low, at, stem)
         )
