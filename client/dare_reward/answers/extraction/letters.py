@@ -67,13 +67,10 @@ _SEPARATOR = pattern(
     r"\s*+[.:,;、。]|\s++[-–—]\s|\s*+[–—]|[^\S\n]*+\n|\s*+\((?=..)|\s++is\s++(?:the\s|correct|right|best)"
 )
 _JUNK = " \t\r\n\f\v.,:;!?、。)]>】"
-# "A, B", "A/B", "I, II": more than one letter is said. "C) A good fit" and "C) F = ma" say one.
-_SECOND = pattern(
-    rf"[\s,;.:]*+(?:[/&+|]|(?i:{alternatives('or')})\s*+\(?[A-Z]\b|[IVX]{{2,}}+\b"
-    r"|\(?(?![AI]\s++(?!and\b|or\b)[a-z])(?P<letter>[A-Z])\b(?!\s*+[=^<>'’]))"
-)
 _OF_OTHERS = pattern(r"[).:\]]\s++(?:[Bb]oth\s)?\(?[A-Z]\)?,?\s(?:and|or)\s")  # the text of "D) A and B"
-_LABELLED = pattern(r"(?<=\s)([A-Za-z])\)")
+_OTHERS = pattern(
+    r"(?:(?<=\s)(?=[A-Za-z]\))|\A[\s.,;:)]*+(?=[A-Z][\s.)]*\Z))([A-Za-z])"
+)  # labels, or "C) X" as a whole
 LONE = pattern(r"(?<![\w'’])[A-Z](?![\w'’])")
 _MARKED = pattern(r"(?:[:\"*(]|\boption|\bchoice|\bletter)\s*+\Z", re.IGNORECASE)
 _SMALL_END = pattern(r"[*_\"'`$)}\]]{0,4}+(?:\.?+[*_\"'`$)}\]]{0,4}+[^\S\n]*+(?:\n|\Z)|[.)]\s++(?=\w))")
@@ -116,7 +113,8 @@ def bare_letter(content: str, letters: Sequence[str]) -> Announcement | None:
     found = letter_at(text, 0, 0, letters, whole=True)
     if found is None or found.content is None or _OF_OTHERS.match(text, found.end - (text[found.end - 1] in ")]")):
         return found
-    return replace(found, content=None) if _names_another(text[found.end :], found.content, letters) else found
+    others = {other.upper() for other in _OTHERS.findall(text[found.end :])} & {*letters} - {found.content}
+    return replace(found, content=None) if others else found
 
 
 def named(content: str, letters: Sequence[str]) -> str | None:
@@ -141,15 +139,6 @@ def _is_all(text: str, match: re.Match[str], letter: str, letters: Sequence[str]
     if match["close"] or not rest.strip(_JUNK):
         return True
     return not (match["open"] or letter.islower() or names_species(rest)) and _SEPARATOR.match(rest) is not None
-
-
-def _names_another(rest: str, letter: str, letters: Sequence[str]) -> bool:
-    others = {label.upper() for label in _LABELLED.findall(rest)}
-    if second := _SECOND.match(rest):
-        if second["letter"] is None:
-            return True
-        others.add(second["letter"])
-    return any(other != letter and other in letters for other in others)
 
 
 def _stands(text: str, start: int, match: re.Match[str], letter: str) -> bool:
