@@ -16,7 +16,7 @@ from ..choices import option_letters
 from ..languages import PHRASES, alternatives, english, every
 from ..markup import without_html
 from .announcements import NEAR, Announcement, announcements, descending, holding, lowered
-from .letters import ARTICLE, LONE, LONGEST, READ, at_end, bare_letter, letter_at, names_species
+from .letters import ARTICLE, LONE, LONGEST, READ, at_end, bare_letter, letter_at
 
 APART = 120  # two announcements farther apart than this do not contradict each other
 EVENTS = 24  # announcements looked at, from the end
@@ -57,7 +57,7 @@ _MENTIONED = (*_NOUNS, *every("option", "answer"), *_BRACKETED)
 _STATED = pattern(
     r"\b(?:is|are|be|give|gives|yields?|forms?)(?:\s(?:likely|probably|therefore|thus|approximately|most likely)){0,2}"
     r"(?:\sto be)?\s*+(?::\s*+\**+\s*+|\*\*\s?|(?=\([A-J]\)(?:\s\w|\.?\s*+\Z)))"
-    r"(?P<open>\()?(?P<letter>[A-J])(?P<close>[.)])\s?\**+\s?+(?=[^\s*]|\Z)"
+    r"(?=(?:\([A-Z]\)|[A-Z]\.)\s?\**+\s?+(?:[^\s*]|\Z))"
 )
 _OPTION_LINE = pattern(r"\n[\s*(]*+[A-J][.)]")
 _LIKELY = pattern(rf"\b(?:{english('likely')})|\bthe\b[^.\n]{{0,120}}\Z", re.IGNORECASE)
@@ -156,14 +156,11 @@ def _said(text: str, letters: Sequence[str], start: int, end: int | None = None)
 def _stated(text: str, letters: Sequence[str], start: int, end: int) -> Iterator[Announcement]:
     """The letters of options that a sentence states under another noun: "The most likely diagnosis is (D) ..."."""
     for match in islice(_STATED.finditer(text, start, end), EVENTS):
-        if match["letter"] not in letters or (match["close"] == ")" and not match["open"]):
-            continue
-        if names_species(text[match.end("letter") : match.end() + 40]):
-            continue
+        said = letter_at(text, *match.span(), letters)
         before = text[max(0, text.rfind("\n", 0, match.start()), match.start() - 160) : match.start()]
         shown = "\n" in match[0] and _OPTION_LINE.search(text, match.end()) is None  # "is:", and the option below
-        if _LIKELY.search(before) and (shown or not _DOUBT.search(before)):
-            yield Announcement(match.start(), match.end("close"), content=match["letter"])
+        if said and said.content and _LIKELY.search(before) and (shown or not _DOUBT.search(before)):
+            yield said
 
 
 def _endorsed(text: str, letters: Sequence[str]) -> list[Announcement]:
