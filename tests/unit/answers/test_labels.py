@@ -105,11 +105,11 @@ def test_a_good_file_is_read_in_one_pass_and_a_fault_is_still_named(tmp_path, mo
     monkeypatch.setattr(labelled, "prepare_file", lambda *groups, **how: passes.append(1) or prepared(*groups, **how))
     path = tmp_path / "a.jsonl"
     write(path, ["1"] * 9)
-    assert len(read_labelled(str(path)).prompts) == 9
+    assert len(read_labelled(str(path)).given) == 9
     assert len(passes) == 1
     path.write_text(path.read_text() + json.dumps({"label": 4, "rollouts": [{"answer": 4, "mean_entropy": -1}]}) + "\n")
     told = []
-    assert (len(read_labelled(str(path), tell=told.append).prompts), "mean_entropy" in told[0]) == (9, True)
+    assert (len(read_labelled(str(path), tell=told.append).given), "mean_entropy" in told[0]) == (9, True)
 
 
 NO_LETTERS = [("Paris", None), ("E", 4), (["Paris", "E"], 4)]

@@ -42,8 +42,8 @@ _FORMULA = pattern(
     r"|_[\w{]|\(\w\))"
 )
 _JOINED = pattern(
-    rf"[*_$`\"'}}\s)]*+(?:,|/|&|\+|、|;)?[*_\s]*+(?:{alternatives('or')}|,|/|&|、|;)(?:\s(?:{english('hopes')}))?+[\s*_$\"'(]*+(?:(?i:option|choice)\s*+\(?)?"
-    r"(?P<letter>[A-Z]|[IVX]{2,4})(?![\w'’])(?!\s++(?!and\b|or\b|is\b|are\b)[a-z])"
+    rf"[*_$`\"'}}\s)]*+(?:,|/|&|\+|、|;)?[*_\s]*+(?:{alternatives('or')}|(?P<loose>[,;])|/|&|、)(?:\s(?:{english('hopes')}))?+[\s*_$\"'(]*+(?:(?i:option|choice)\s*+\(?)?"
+    r"(?P<letter>[A-Z]|[IVX]{2,4})(?![\w'’])(?!\s++(?!and\b|or\b|is\b|are\b)[a-z])(?(loose)(?!\sis\b))"
 )
 # "C D", "(C)(D)", "C > D": several too, where nothing but the sentence's end follows; "(C) D" is an option's text.
 _BESIDE = pattern(

@@ -33,7 +33,8 @@ _BRACKETED = pattern(
 _DRESSED = pattern(r"(?:\*\*|__|[(\[（【$`]|\\[(\[]|\\(?:text|mathrm|mathbf|textbf)\{)")
 _SAYS_MORE = pattern(rf"\b(?:{english('says more')})|n['’]t\b|[?？…]|[:：,]\s*\Z|\.\.", re.IGNORECASE)
 _LETTER_FIRST = pattern(
-    r"(?:[\s*_`\"'$(（【{]|\[(?!\[)|\\(?:text|mathrm|mathbf|textbf)|\\[(\[])*+(?!A\s*+[:：])[A-ZＡ-Ｊ](?![A-Za-z])"
+    r"(?:[\s*_`\"'$(（【{]|\[(?!\[)|\\(?:text(?:bf)?|math(?:rm|bf))(?![a-z])|\\[(\[])*+"
+    r"(?:(?!A\s*+[:：])[A-ZＡ-Ｊ](?![A-Za-z])|(?<!\()[a-j]\)\s)"
 )
 _LABEL_LINE = pattern(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+(?:[.):\]：]|[*_\s]*+(?=\n))")
 _REASONS = pattern(r"\s*+[*_#]*+(?:Explanation|Rationale|Reason(?:ing)?)\b")
@@ -94,10 +95,13 @@ def _unfenced(reply: str) -> str:
 def _first_line(reply: str, letters: Sequence[str]) -> str | None:
     """The letter of a reply that names it on its first line and gives reasons below."""
     line, _, after = reply.partition("\n")
-    if len(line) > REPLY or not after.startswith("\n") or not _LETTER_FIRST.match(line) or _SAYS_MORE.search(line, 1):
+    reasons = _REASONS.match(after) is not None
+    if len(line) > REPLY or not (reasons or after.startswith("\n")):
+        return None
+    if not _LETTER_FIRST.match(line) or _SAYS_MORE.search(line, 1):
         return None
     letter = named(line, letters)
-    if letter == letters[0] and len(line.strip(" *_().`$")) > 1 and not _REASONS.match(after):
+    if letter == letters[0] and len(line.strip(" *_().`$")) > 1 and not reasons:
         return None  # the first option of a survey
     labels = {match["letter"] for match in _LABEL_LINE.finditer(after)}
     return None if labels - {letter} else letter
