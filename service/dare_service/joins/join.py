@@ -16,7 +16,8 @@ read: what `Exchange.watch` gets is called in the turn of the loop that reads th
     the deadline is over               more than half is there: scored, `partial`; else equal rewards, `neutral`, or
                                        where a group of the key closed before, its content's reward or the middle
     the service stops                  all who wait get 503
-    a process is younger than YOUNG    clients may have tries behind them: a member is due at the end of its first hold
+    a client's last try is held        its end is its group's deadline. A first hold counts as the last in a process
+                                       younger than YOUNG, as its clients may have tries behind them
     the memory is full                 kept replies go, the oldest first; then posts get 503
 
 Two things cannot be told: a retry whose first try hangs in silence is another member, until that connection is found
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 AWAY: Final = 30.0  # seconds for which a member is remembered whose client does not come back: it pauses for one
 RETRY: Final = 5.0  # seconds in which a client that lost its reply is back, if it hears of that at once,
 LATE: Final = 1.1  # and holds, if it hears of it as its try is over; then it has two tries behind it, seldom more
+TRIES: Final = 5  # of a client, a second apart; then it gives up, and its training may end
 SETTLE: Final = 5.0  # seconds that such a member waits for siblings that were not there before
 YOUNG: Final = 5.0  # seconds for which a process knows that its clients may have tries behind them
 KEPT: Final = 900.0  # seconds for which a group's rewards are kept for those who missed them
@@ -59,13 +61,13 @@ class Held(DareError):  # noqa: N818  (an outcome of waiting)
 
 @dataclass(slots=True, eq=False)
 class WaitingMember:
-    """content: a digest, equal for a retry; came: when it first did; due: when it waits for siblings no longer; reply:
-    what its client waits for, None between two tries, and then `expiry` is when its place goes."""
+    """content: a digest, equal for a retry; came: when it first did; tries: that its client has behind it; reply: what
+    that waits for, None between two tries, and then `expiry` is when its place goes."""
 
     content: bytes
     rollout: Any
     came: float
-    due: float
+    tries: int
     weight: int
     reply: Reply | None = None
     expiry: asyncio.TimerHandle | None = None
@@ -173,9 +175,8 @@ class Join:
             why = "the memory for waiting rollouts is full; try again"
             raise RefusalError(503, why, code="memory", headers={"Retry-After": "1"})
         group = self.open.setdefault(key, JoiningGroup(key, size))
-        young = time.monotonic() < self.began + YOUNG
-        due = now + min(self.hold, self.deadline) if young else now + self.deadline
-        group.members.append(member := WaitingMember(content, rollout, now, due, weight))
+        tries = TRIES - 1 if time.monotonic() < self.began + YOUNG else 0
+        group.members.append(member := WaitingMember(content, rollout, now, tries, weight))
         self.bytes += weight
         return group, member
 
@@ -183,7 +184,7 @@ class Join:
         self, now: float, group: JoiningGroup, member: WaitingMember, reply: Reply, client: Exchange
     ) -> bytes:
         """Until there is a reply or no client; Held where the hold ends before."""
-        until = min(now + self.hold, member.due)
+        until = min(now + self.hold, due := member.came + self.deadline)
         client.watch(leave := partial(self._leave, group, member, reply))
         self.waiting += 1
         try:
@@ -194,9 +195,9 @@ class Join:
                 now = self.clock()
             await asyncio.wait((reply,), timeout=until - now)
             if not reply.done():
-                if until > member.came + 2.5 * self.hold:
+                if member.tries >= TRIES - 3:
                     self._repeat(group, LATE * self.hold)
-                if group.reason is None and until < member.due:
+                if group.reason is None and until < due and member.tries < TRIES - 1:
                     raise Held(f"{len(group.members)} of {group.size} rollouts have come")
                 if group.reason is None:
                     self._close(group, "deadline")
@@ -221,6 +222,7 @@ class Join:
         """No client waits for the reply any more."""
         if reply.cancel():  # there is none yet
             member.reply = None
+            member.tries += 1
             if group.reason is None:
                 member.expiry = asyncio.get_running_loop().call_later(AWAY, self._expire, group, member)
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections import Counter
 
 import pytest
 from serving import Told
 from virtual_time import VirtualLoop
 
 from dare_service.body import Disconnected
-from dare_service.joins.join import AWAY, SETTLE, Held, Join
+from dare_service.joins.join import AWAY, SETTLE, TRIES, Held, Join
 from dare_service.problems import STOPPING, RefusalError
 
 pytestmark = pytest.mark.anyio
-HOLD, DEADLINE, TRIES = 170.0, 800.0, 5
+HOLD = 170.0
 LOST = "the reply is written and never read"
 SILENT = "the same, and the client hears of it when its 180 s are over"
 
@@ -31,7 +30,7 @@ class Place:
 
     def __init__(self, *, cost: float = 0.0, error: Exception | None = None, memory: int = 1 << 20) -> None:
         self.cost, self.error, self.groups = cost, error, []
-        self.join = Join(self.score, hold=HOLD, deadline=DEADLINE, memory=memory)
+        self.join = Join(self.score, hold=HOLD, deadline=800.0, memory=memory)
         self.join.began = float("-inf")
 
     async def score(self, group):
@@ -52,13 +51,13 @@ class Place:
         finally:
             assert client.ended is None, "a connection that is kept would hold the group"
 
-    async def client(self, text, *, start=0.0, troubles=(), **given):
+    async def client(self, text, start=0.0, *troubles, tries=TRIES, **given):
         """OpenRLHF's: five tries, a second after each failure; None after the last. Returns when it was served, too.
 
         troubles   of its first tries: seconds after which the connection breaks, or LOST, or SILENT
         """
         await asyncio.sleep(start)
-        for trouble in (*troubles, *[None] * (TRIES - len(troubles))):
+        for trouble in (*troubles, *[None] * (tries - len(troubles))):
             began, lost = now(), trouble in {LOST, SILENT}
             with contextlib.suppress(Held, RefusalError, Disconnected):
                 found = await self.one_try(text, breaks=None if lost else trouble, **given)
@@ -89,74 +88,66 @@ async def together(*clients):
     return [result for _, result in await asyncio.gather(*clients)]
 
 
-async def test_siblings_are_scored_together_and_other_keys_are_other_groups():
-    place = Place()
-    found = await together(*(place.client(t) for t in "abc"), *(place.client(t, key="other", size=2) for t in "de"))
-    assert found == [(3, t, 1) for t in "abc"] + [(2, t, 2) for t in "de"]
-    assert (place.join.waiting, len(place.join.open)) == (0, 0)
+def at(start, texts, *troubles, **given):
+    """Clients that begin together."""
+    return [(text, start, *troubles, given) for text in texts]
 
 
-@pytest.mark.parametrize(("late", "size", "served"), [(500.0, 3, 502.0), (None, 4, DEADLINE)])
-async def test_a_straggler_is_waited_for_over_several_holds_and_to_the_deadline(late, size, served):
-    place = Place()
-    found = await asyncio.gather(*(place.client(t, size=size, start=late or 0 if t == "c" else 0) for t in "abc"))
-    assert [result for _, result in found] == [(3, t, 1) for t in "abc"]
-    assert served - 2 <= max(at for at, _ in found) <= served
+OTHER, FOUR, ONCE = {"key": "other", "size": 2}, {"size": 4}, {"tries": 1}
+STEPS = ((1.0, "ax", 20.0), (60.0, "a", 20.0), (60.0, "a", 2.9 * HOLD), (1.2 * HOLD, "a", 4 * HOLD))
+SCENES = {  # what it costs to score, the clients, and what each gets: members, content, number of its group, time
+    "siblings are scored together, and other keys are other groups":
+        (0, at(0, "abc") + at(0, "de", **OTHER), "3a1@0 3b1@0 3c1@0 2d2@0 2e2@0"),
+    "a straggler is waited for over several holds":
+        (0, at(0, "ab") + at(500, "c"), "3a1@500 3b1@500 3c1@500"),
+    "and to the deadline":
+        (0, at(0, "abc", **FOUR), "3a1@800 3b1@800 3c1@800"),
+    # Nobody's fifth try ends without a reward.
+    "and to the end of a client's last try":
+        (0, at(0, "a", 0.5, **FOUR) + at(0, "bc", **FOUR), "3a1@684.5 3b1@684.5 3c1@684.5"),
+    "which is another one after each break":
+        (0, at(0, "a", 1.0, 1.0, 1.0, 1.0, **FOUR) + at(0, "b", **FOUR), "2a1@178 2b1@178"),
+    "nobody has to tell a retry from a twin":
+        (0, at(0, "s", 5.0, **FOUR) + at(0, "s", **FOUR) + at(300, "s", **FOUR) + at(400, "o", **FOUR),
+         "4s1@400 4s1@400 4s1@400 4o1@400"),
+    "of half or less, a group before gives what its content had, or the middle":
+        (0, at(0, "abcd", **FOUR) + at(100, "ax", **FOUR), "4a1@0 4b1@0 4c1@0 4d1@0 4a1@900 4middle1@900"),
+    "of more than half it is scored":
+        (0, at(0, "abcd", **FOUR) + at(100, "abx", **FOUR), "4a1@0 4b1@0 4c1@0 4d1@0 3a2@900 3b2@900 3x2@900"),
+    "a broken connection keeps its vote":
+        (0, at(0, "a", 1.0, **ONCE) + at(30, "a") + at(90, "bc"), "lost 3a1@90 3b1@90 3c1@90"),
+    "and no longer than a while":
+        (0, at(0, "a", 1.0, **ONCE) + at(32, "ab"), "lost 2a1@832 2b1@832"),
+    "who comes back while its group is scored takes its place there, and is no member of the next one":
+        (10, at(0, "ab") + at(0, "c", 5.0), "3a1@10 3b1@10 3c1@10"),
+    "who breaks while its group is scored is owed its reply, once":
+        (10, at(0, "ab") + at(0, "c", 5.0, **ONCE) + at(12, "c") + at(20, "cde"),
+         "3a1@10 3b1@10 lost 3c1@12 3c2@30 3d2@30 3e2@30"),
+    # Its job may have been cancelled: a short text of a later step is that step's, and its siblings get its vote.
+    "and for a while":
+        (10, at(0, "ab") + at(0, "c", 5.0, **ONCE) + at(11 + AWAY, "cde"), "3a1@10 3b1@10 lost 3c2@51 3d2@51 3e2@51"),
+    "who breaks while a lost reply is waited for is owed it":
+        (0, at(0, "abc") + at(1, "a") + at(1, "b", 3.0, **ONCE) + at(7, "b"), "3a1@0 3b1@0 3c1@0 3a1@6 lost 3b1@7"),
+    # Short answers repeat from step to step: nobody gets the old reward, while its siblings take their time or at once.
+    **{f"a group of a next step, {step}": (
+        0, at(0, "abcd", **FOUR) + at(step[0], step[1], **FOUR) + at(step[0] + step[2], {*"axyz"} - {*step[1]}, **FOUR),
+        "4a1@0 4b1@0 4c1@0 4d1@0 " + " ".join(f"4{t}2@{step[0] + step[2]:g}" for t in "axyz")) for step in STEPS},
+}  # fmt: skip
 
 
-async def test_identical_rollouts_are_counted_rightly_over_retries():
-    """Nobody has to tell a retry from a twin: members of one content are exchangeable."""
-    place = Place()
-    clients = [place.client("same", size=4, troubles=[5.0]), place.client("same", size=4)]
-    clients += [place.client("same", size=4, start=300.0), place.client("other", size=4, start=400.0)]
-    assert Counter(await together(*clients)) == {(4, "same", 1): 3, (4, "other", 1): 1}
-
-
-@pytest.mark.parametrize(
-    ("texts", "rewards"),
-    [("ax", [(4, "a", 1), (4, "middle", 1)]), ("abx", [(3, "a", 2), (3, "b", 2), (3, "x", 2)])],
-)
-async def test_of_half_or_less_a_group_that_closed_before_gives_its_rewards(texts, rewards):
-    """A known content its own, an unknown one the middle; nobody is scored alone."""
-    place = Place()
-    await place.clients("abcd", size=4)
-    await asyncio.sleep(100)
-    assert await place.clients(texts, size=4) == rewards
-
-
-async def test_a_broken_connection_keeps_its_vote_for_a_while_and_no_longer():
-    place = Place()
-    await place.gone("a", breaks=1.0)
-    assert len(place.join.open["k"].members) == 1
-    assert await together(place.client("a"), *(place.client(t, start=AWAY + 3) for t in "bc")) == [
-        (3, t, 1) for t in "abc"
-    ]
-    await place.gone("d", breaks=1.0)
-    await asyncio.sleep(AWAY + 1)
-    kept = sum(closed.weight for closed in place.join.closed.values())
-    assert (place.join.open, place.join.bytes) == ({}, kept)
-
-
-@pytest.mark.parametrize("pause", [0, AWAY + 1])
-async def test_who_breaks_while_its_group_is_scored_is_owed_its_reply_once_and_for_a_while(pause):
-    """Its job may have been cancelled: a short text of a later step is that step's, and its siblings get its vote."""
-    place = Place(cost=10.0)
-    await asyncio.sleep(1000)
-    tries = [asyncio.ensure_future(place.one_try(t)) for t in "ab"]
-    await place.gone("c", breaks=5.0)
-    assert await asyncio.gather(*tries) == [(3, "a", 1), (3, "b", 1)]
-    await asyncio.sleep(pause)
-    if not pause:
-        await place.pays("c")
-    assert await place.clients("cde") == [(3, t, 2) for t in "cde"]
-
-
-async def test_who_comes_back_while_its_group_is_scored_takes_its_place_there():
-    """It was another member of the next group, for a whole hold, when scoring took longer than its pause."""
-    place = Place(cost=10.0)
-    found = await asyncio.gather(*(place.client(t, troubles=[5.0] * (t == "c")) for t in "abc"))
-    assert found == [(10.0, (3, t, 1)) for t in "abc"]
-    assert not place.join.scoring
+@pytest.mark.parametrize("scene", SCENES)
+async def test_what_clients_get(scene):
+    """And nothing of them is left behind: rewards are kept for 900 s."""
+    cost, clients, wanted = SCENES[scene]
+    place = Place(cost=cost)
+    found = await asyncio.gather(*(place.client(*client, **given) for *client, given in clients))
+    shown = [f"{''.join(map(str, got))}@{when:g}" if got else "lost" for when, got in found]
+    assert sorted(shown) == sorted(wanted.split())
+    await asyncio.sleep(901)
+    await place.gone("z", key="last", breaks=0.1)  # whatever comes next makes the join look
+    await asyncio.sleep(AWAY)
+    left = (place.join.open, place.join.scoring, place.join.closed, place.join.waiting, place.join.bytes)
+    assert left == ({}, {}, {}, 0, 0)
 
 
 async def test_a_connection_that_ends_in_the_turn_of_the_reply_is_owed_it():
@@ -194,32 +185,11 @@ async def test_a_reply_that_was_lost_unseen_is_repeated(lost, troubles, served):
     where it comes late, siblings of a next step get three holds, and its client has no fourth."""
     place = Place()
     starts = zip("abcd", (1.0, 1.0, 1.0, 4.0), strict=True)
-    clients = [place.client(t, size=4, start=s, troubles=troubles if t in lost else []) for t, s in starts]
+    clients = [place.client(t, s, *troubles if t in lost else (), size=4) for t, s in starts]
     found = await asyncio.gather(*clients)
     assert [result[:2] for _, result in found] == [(4, t) for t in "abcd"]
     assert max(at for at, _ in found) <= served
     assert (place.join.open, len(place.join.closed)) == ({}, 1)
-
-
-async def test_who_breaks_while_a_lost_reply_is_waited_for_is_owed_it():
-    place = Place()
-    await place.clients("abc")
-    waits = asyncio.ensure_future(place.one_try("a"))
-    await place.gone("b", breaks=4.0)
-    assert (await waits, now()) == ((3, "a", 1), SETTLE)
-    await place.pays("b")
-
-
-async def test_the_next_steps_group_of_the_same_contents_is_scored_anew():
-    """Short answers repeat from step to step: nobody gets the old reward while its siblings take their time; nor one
-    beside a text that is new."""
-    place = Place()
-    await place.clients("abcd", size=4)
-    steps = ((1.0, "ax", 20.0), (60.0, "a", 20.0), (60.0, "a", 2.9 * HOLD), (1.2 * HOLD, "a", 4 * HOLD))
-    for number, (pause, fast, slow) in enumerate(steps, 2):
-        await asyncio.sleep(pause)
-        clients = [place.client(t, size=4, start=slow * (t not in fast)) for t in "axyz"]
-        assert await together(*clients) == [(4, t, number) for t in "axyz"]
 
 
 @pytest.mark.parametrize(("pause", "repeated"), [(1.0, True), (3.0, False)])
@@ -227,18 +197,18 @@ async def test_a_group_that_fills_within_the_pause_of_a_retry_is_a_new_one(pause
     """And of the same step, if it begins within SAME_STEP. It is being scored as the first one's pause ends."""
     place = Place(cost=2.0)
     await place.clients("abc")
-    clients = (place.client(t, start=pause + 4 * (t != "a")) for t in "abc")
+    clients = (place.client(t, pause + 4 * (t != "a")) for t in "abc")
     assert await together(*clients) == [(3, t, 2) for t in "abc"]
     assert [group.repeated for group in place.groups] == [False, repeated]
 
 
-@pytest.mark.parametrize(("age", "served"), [(2.0, HOLD), (6.0, DEADLINE)])
+@pytest.mark.parametrize(("age", "deadline", "served"), [(2.0, 800.0, HOLD), (6.0, 800.0, 800.0), (6.0, 300.0, 300.0)])
 async def test_what_comes_to_a_process_that_has_just_begun_is_due_at_the_end_of_its_first_hold(
-    monkeypatch, age, served
+    monkeypatch, age, deadline, served
 ):
     """Its client may have four tries behind it, and no fifth hold before it. `wait_seconds` counts from the arrival."""
     place = Place()
-    place.join.began = 1000.0
+    place.join.began, place.join.deadline = 1000.0, deadline
     monkeypatch.setattr("dare_service.joins.join.time.monotonic", lambda: 1000.0 + age)
     found = await asyncio.gather(*(place.client(t, size=4) for t in "abc"))
     assert found == [(served, (3, t, 1)) for t in "abc"]
@@ -287,18 +257,6 @@ async def test_the_oldest_rewards_go_first_when_memory_is_short_and_then_rollout
         waiting.cancel()
 
 
-async def test_nothing_is_left_behind():
-    place = Place()
-    for step in range(20):
-        await together(*(place.client(f"{step}{t}", key=f"{step}") for t in "abc"))
-        await asyncio.sleep(100)
-    assert len(place.join.closed) <= 10  # 900 s of them
-    await asyncio.sleep(1000)
-    await place.gone("z", key="last", breaks=0.1)  # whatever comes next makes the join look
-    await asyncio.sleep(AWAY)
-    assert (len(place.join.closed), place.join.open, place.join.waiting, place.join.bytes) == (0, {}, 0, 0)
-
-
 @pytest.mark.parametrize("seed", range(6))
 async def test_storms_lose_nothing_and_mix_nothing(seed):
     """Connections that break before, while and after groups close, and replies that get lost: each rollout gets the
@@ -308,7 +266,7 @@ async def test_storms_lose_nothing_and_mix_nothing(seed):
     for key in range(16):
         for i in range(8):
             troubles = [rng.choice([rng.random() * 3, LOST, None]) for _ in range(rng.randrange(4))]
-            clients.append(place.client(f"{key}-{i % 6}", key=key, size=8, start=rng.random() * 20, troubles=troubles))
+            clients.append(place.client(f"{key}-{i % 6}", rng.random() * 20, *troubles, key=key, size=8))
     found = await together(*clients)
     assert None not in found
     for n, (size, text, _) in enumerate(found):
