@@ -135,21 +135,23 @@ def _header(text: bytes) -> tuple[Mapping[str, str], Sequence[_Tensor]]:
     at = 0
     for tensor in tensors:
         if tensor.begin != at:
-            raise FrameError("offsets leave a hole or overlap", loc=(tensor.name[:64],), code="frame")
+            raise FrameError("offsets leave a hole or overlap", loc=(tensor.name,), code="frame")
         at = tensor.end
     return metadata, tensors
 
 
 def _tensor(name: str, spec: Any) -> _Tensor:
+    if name not in FIELDS and not _counts(name):
+        raise FrameError(unknown_name("tensor", name, [*FIELDS, LENGTHS]), loc=(name[:64],), code="tensor")
     if not isinstance(spec, dict) or spec.keys() != {"dtype", "shape", "data_offsets"}:
-        raise FrameError("a tensor has dtype, shape and data_offsets", loc=(name[:64],), code="frame")
+        raise FrameError("a tensor has dtype, shape and data_offsets", loc=(name,), code="frame")
     dtype, shape, span = spec["dtype"], spec["shape"], spec["data_offsets"]
     if not isinstance(dtype, str) or dtype not in DTYPES:
-        raise FrameError(f"dtype must be one of {', '.join(DTYPES)}", loc=(name[:64],), code="dtype")
+        raise FrameError(f"dtype must be one of {', '.join(DTYPES)}", loc=(name,), code="dtype")
     if not (_naturals(shape) and _naturals(span) and len(span) == 2 and len(shape) <= 8):
-        raise FrameError("shape and data_offsets are lists of natural numbers", loc=(name[:64],), code="frame")
+        raise FrameError("shape and data_offsets are lists of natural numbers", loc=(name,), code="frame")
     if span[1] - span[0] != math.prod(shape) * np.dtype(DTYPES[dtype]).itemsize:
-        raise FrameError("offsets, shape and dtype disagree", loc=(name[:64],), code="frame")
+        raise FrameError("offsets, shape and dtype disagree", loc=(name,), code="frame")
     _check_empty(name, shape)
     return _Tensor(name, dtype, tuple(shape), *span)
 
@@ -159,9 +161,9 @@ def _check_empty(name: str, shape: Sequence[int]) -> None:
     if 0 not in shape:
         return
     if shape[0]:
-        raise FrameError("a row holds at least one number", loc=(name[:64],), code="shape")
+        raise FrameError("a row holds at least one number", loc=(name,), code="shape")
     if math.prod(d or 1 for d in shape) > MAX_ROW:
-        raise FrameError(f"no rows, of more than {MAX_ROW} numbers each", loc=(name[:64],), code="shape")
+        raise FrameError(f"no rows, of more than {MAX_ROW} numbers each", loc=(name,), code="shape")
 
 
 def _naturals(value: Any) -> bool:
@@ -181,9 +183,7 @@ def _columns(arrays: Mapping[str, NDArray[Any]], dtypes: Mapping[str, str]) -> M
     for name, array in arrays.items():
         if _counts(name):
             continue
-        field = FIELDS.get(name)
-        if field is None:
-            raise FrameError(unknown_name("tensor", name, [*FIELDS, LENGTHS]), loc=(name[:64],), code="tensor")
+        field = FIELDS[name]
         if dtypes[name] not in ACCEPTED[field.type]:
             raise FrameError(f"dtype must be one of {', '.join(ACCEPTED[field.type])}", loc=(name,), code="dtype")
         if array.ndim != len(SHAPES[field.shape]):
@@ -193,7 +193,7 @@ def _columns(arrays: Mapping[str, NDArray[Any]], dtypes: Mapping[str, str]) -> M
             _ragged(name, values, lengths.pop(f"{name}.{LENGTHS}", lengths.get(LENGTHS))) if field.ragged else values
         )
     if stray := lengths.keys() - {LENGTHS}:
-        raise FrameError("lengths of a tensor that is not there", loc=(min(stray)[:64],), code="tensor")
+        raise FrameError("lengths of a tensor that is not there", loc=(min(stray),), code="tensor")
     return columns
 
 

@@ -204,7 +204,7 @@ def test_a_last_line_that_was_cut_off_costs_no_other(tail, tmp_path):
     path = tmp_path / "labels.jsonl"
     path.write_text(path.read_text() + tail)
     whole = tail.endswith("}")
-    assert LabelFile(str(path), tell=print).entries.keys() == {"a", "b"} if whole else {"a"}
+    assert LabelFile(str(path), tell=print).entries.keys() == ({"a", "b"} if whole else {"a"})
     session(tmp_path).decide("b", "right", "4", 0.0)
     found = LabelFile(str(path), tell=print).entries
     assert {name: label.label for name, label in found.items()} == {"a": "1", "b": "4"}

@@ -64,7 +64,10 @@ def by_answer(groups: Groups, reward_A: NDArray[Any], **others: Any) -> Estimate
 
 
 def by_rollout(groups: Groups, rewards_R: Floats, **others: Any) -> Estimate:
-    """Rollouts are scored one by one: no pseudo-label; an answer's reward in the table is the mean of its rollouts'."""
+    """The estimate in which each rollout has a reward of its own, an answer in the table the mean of its rollouts'.
+
+    Where `others` names no `label_A`, no answer is the pseudo-label; None: any that was kept.
+    """
     reward_A = groups.sum_by_answer(rewards_R) / groups.votes_A
     fields = {"label_A": np.zeros(len(reward_A), bool), **others}
     return by_answer(groups, reward_A, **{"rewards_R": rewards_R, **fields})

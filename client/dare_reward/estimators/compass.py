@@ -17,7 +17,7 @@ import numpy as np
 from ..groups import Groups, Ragged
 from ..params import Param
 from ..segments import Floats, segment_means, segment_sums
-from .common import by_answer
+from .common import by_rollout
 from .method import Estimate, Method
 from .trace_confidence import narrow_groups
 
@@ -56,10 +56,9 @@ def compass(
     credible_P = groups.max_rollouts(np.where(agrees_R, confidence_R, 0.0)) / np.where(best_P > 0, best_P, 1.0)
     answer_R = agrees_R * credible_P[groups.group_R]
     rewards_R = np.where(groups.valid_R, answer_R + path_weight * path_R, 0.0)
-    return by_answer(
+    return by_rollout(
         groups,
-        groups.sum_by_answer(rewards_R) / groups.votes_A,
-        rewards_R=rewards_R,
+        rewards_R,
         support={"p_hat": share_A},
         label_A=label_A,
         used_entropy_P=groups.support_P > 0,

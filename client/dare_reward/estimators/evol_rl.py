@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ..groups import Groups
 from ..params import Param
 from ..segments import Bools, Floats, offsets
-from .common import by_answer
+from .common import by_rollout
 from .method import Estimate, Method
 from .ttrl import majority
 
@@ -48,10 +48,9 @@ def evol_rl(
     for p in np.flatnonzero(~few_P):
         at = starts[p] + np.flatnonzero(valid_R[starts[p] : starts[p + 1]])
         rewards_R[at] = _rewards(embedding[place_R[at]].astype(np.float64), leads_R[at])
-    return by_answer(
+    return by_rollout(
         groups,
-        groups.sum_by_answer(rewards_R) / groups.votes_A,
-        rewards_R=rewards_R,
+        rewards_R,
         keep_R=valid_R,
         support={"kept": digits_A},
         label_A=label_A,

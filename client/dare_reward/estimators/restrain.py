@@ -19,7 +19,7 @@ import numpy as np
 from ..groups import Groups
 from ..params import Param
 from ..segments import Floats
-from .common import by_answer, share_of_votes
+from .common import by_rollout, share_of_votes
 from .method import Estimate, Method, When
 
 EPSILON = 1e-6  # verl's, in the group normalisation
@@ -67,10 +67,10 @@ def restrain(
     penal_P = groups.max_by_group(groups.votes_A) < kappa
     u_P = _prompt_weights(groups, prompt_weights, k, sigma)
     value_R = u_P[groups.group_R] * np.where(penal_P[groups.group_R], -delta, advantage_R)
-    return by_answer(
+    return by_rollout(
         groups,
-        groups.sum_by_answer(value_R) / groups.votes_A,
-        rewards_R=value_R,
+        value_R,
+        label_A=None,
         support={"p_hat": share_A, "p": weight_A},
         flags_P={"penalised": penal_P},
         extra_P={"prompt_weight": u_P},

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ..groups import Groups, Ragged
 from ..params import Param
 from ..segments import Floats, Ints, offsets
-from .common import by_answer, winner
+from .common import by_rollout, winner
 from .method import Estimate, Method, When
 from .trace_confidence import generated_ends, narrow_groups, step_confidence, token_confidence
 
@@ -74,10 +74,9 @@ def scope(
     label = np.concatenate([np.zeros(0, np.int64), *label_R])
     rewards_R = ((label == groups.answer_R) & groups.valid_R).astype(np.float64)
     count_A = np.bincount(label[label >= 0], minlength=len(groups.text_A)).astype(np.float64)
-    return by_answer(
+    return by_rollout(
         groups,
-        groups.sum_by_answer(rewards_R) / groups.votes_A,
-        rewards_R=rewards_R,
+        rewards_R,
         support={"p_hat": groups.share(groups.sum_by_answer(weight_R))},
         label_A=winner(groups, count_A),
         errors=narrow_groups(groups, topk),

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dare_reward.advantages import pass_at_k_pair
-from dare_reward.estimators.common import by_answer
+from dare_reward.estimators.common import by_rollout
 from dare_reward.estimators.method import Estimate, Method, When
 from dare_reward.estimators.ttrl import majority
 from dare_reward.groups import Groups
@@ -70,10 +70,9 @@ def cocov(
     final_R = np.where(right_R, np.maximum(scaled_R, raw_R), scaled_R)
     labelled_P = groups.sum_by_group(label_A) > 0
     value_R = np.where(wide_P[groups.group_R], final_R, raw_R) * labelled_P[groups.group_R]
-    return by_answer(
+    return by_rollout(
         groups,
-        groups.sum_by_answer(value_R) / groups.votes_A,
-        rewards_R=value_R,
+        value_R,
         label_A=label_A,
         flags_P={"verified_label": (share_P < tau_low) & labelled_P, "no_label": ~labelled_P},
     )
