@@ -25,6 +25,11 @@ class Ragged:
     values: NDArray[Any]
     lengths: Ints
 
+    def at_tokens_of(self, other: Ragged) -> NDArray[Any]:
+        """The values at the tokens of another input, which some rollouts may lack."""
+        whole = len(self.values) == len(other.values)
+        return self.values if whole else self.values[np.repeat(other.lengths > 0, self.lengths)]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
@@ -131,9 +136,7 @@ class Groups:
         ragged, mask = self.ragged(name), self.columns.get("token_mask")
         if not isinstance(mask, Ragged):
             return ragged
-        # The mask covers every rollout with tokens; this input may be missing for some of them.
-        inside_T = np.repeat(ragged.lengths > 0, mask.lengths)
-        keep_T = mask.values[inside_T]
+        keep_T = mask.at_tokens_of(ragged)
         return Ragged(
             ragged.values[keep_T], segment_sums(mask.values, mask.lengths).astype(np.int64) * (ragged.lengths > 0)
         )

@@ -51,7 +51,7 @@ def spine(
     low_P, high_P = _band(groups, generated, chosen, band)
     marked = chosen
     if isinstance(own, Ragged):
-        inside = own.values[np.repeat(entropy.lengths > 0, own.lengths)]
+        inside = own.at_tokens_of(entropy)
         marked = np.zeros(len(entropy.values), bool)
         marked[inside] = chosen
     return by_answer(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
@@ -302,7 +302,7 @@ def _derive(arrays: dict[str, NDArray[Any] | Ragged], rollouts: int, where: Wher
             )
         return
     lengths = np.maximum.reduce([c.lengths for c in tokens.values()])
-    for name, column in [*tokens.items(), *_named("token_mask", mask)]:
+    for name, column in (tokens if mask is None else {**tokens, "token_mask": mask}).items():
         if (bad := (column.lengths > 0) & (column.lengths != lengths)).any():
             i = int(np.argmax(bad))
             raise RequestError(
@@ -326,10 +326,6 @@ def _derive(arrays: dict[str, NDArray[Any] | Ragged], rollouts: int, where: Wher
     )
 
 
-def _named(name: str, column: Ragged | None) -> Iterable[tuple[str, Ragged]]:
-    return () if column is None else ((name, column),)
-
-
 def _put_scalar(
     arrays: dict[str, NDArray[Any] | Ragged],
     name: str,
@@ -341,10 +337,7 @@ def _put_scalar(
         return
     target, how = gives
     sent = column.lengths > 0
-    mask_T = None
-    if mask is not None:  # it covers every rollout with tokens; this input may be missing for some of them
-        whole = len(mask.values) == len(column.values)
-        mask_T = mask.values if whole else mask.values[np.repeat(sent, mask.lengths)]
+    mask_T = None if mask is None else mask.at_tokens_of(column)
     if how == "mean":
         values, _ = segment_means(column.values, column.lengths, mask_T=mask_T)
     else:
@@ -399,11 +392,12 @@ def _put_answers(arrays: dict[str, NDArray[Any] | Ragged], where: Where) -> None
     inside_T = _inside(lengths, *_bounds(named, lengths, where))
     if isinstance(mask := tokens.get("token_mask"), Ragged):
         inside_T &= mask.values
+    inside = Ragged(inside_T, lengths)
     for name, column in tokens.items():
         field = FIELDS[name]
         if field.answer is None or field.gives is None:
             continue
-        chosen_T = inside_T[np.repeat(column.lengths > 0, lengths)]
+        chosen_T = inside.at_tokens_of(column)
         count_R = segment_sums(chosen_T, column.lengths).astype(np.int64)
         found_R = segment_sums(column.values[chosen_T], count_R)
         if field.gives[1] == "mean":
