@@ -1,4 +1,4 @@
-"""A released OpenRLHF client on a machine without a GPU: its modules, and an engine that says what it is told to.
+"""A released OpenRLHF client on a machine without a GPU: its modules. What drives them is tests/trainer/fakes.py.
 
 `OPENRLHF_TREE` names the directory that holds a release's `openrlhf` package (scripts/test_stack.py sets it). Its
 modules run as they were released; what they import of Ray, vLLM, DeepSpeed and the like is stood in for, and so are the
@@ -7,37 +7,18 @@ modules run as they were released; what they import of Ray, vLLM, DeepSpeed and 
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import sys
 import types
-from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
 HEAVY = (
-    "ray",
-    "vllm",
-    "deepspeed",
-    "flash_attn",
-    "peft",
-    "transformers",
-    "datasets",
-    "tqdm",
-    "torchdata",
-    "optree",
-    "wandb",
-)
-BARE = (
-    "openrlhf",
-    "openrlhf.utils",
-    "openrlhf.trainer",
-    "openrlhf.trainer.ppo_utils",
-    "openrlhf.trainer.ray",
-    "openrlhf.models",
-)
+    "ray", "vllm", "deepspeed", "flash_attn", "peft", "transformers", "datasets", "tqdm", "torchdata", "optree", "wandb",
+)  # fmt: skip
+BARE = ("openrlhf", *(f"openrlhf.{n}" for n in ("utils", "trainer", "trainer.ppo_utils", "trainer.ray", "models")))
 ABSENT = ("openrlhf.datasets", "openrlhf.utils.deepspeed", "openrlhf.utils.utils", "openrlhf.trainer.ray.launcher")
 
 
@@ -77,38 +58,3 @@ class _StandIns:
 
 def _remote(*args: Any, **_: Any) -> Any:
     return args[0] if args else _remote
-
-
-class Ids(list):
-    """Token ids as the executors use them: one per character."""
-
-    def tolist(self) -> list[int]:
-        return list(self)
-
-
-class Tokenizer:
-    def __call__(self, text: str, **_: Any) -> dict[str, list[Ids]]:
-        return {"input_ids": [Ids(map(ord, text))]}
-
-    def decode(self, ids: list[int], **_: Any) -> str:
-        return "".join(map(chr, ids))
-
-
-class Engine:
-    """Generates what `say` returns, after `seconds`."""
-
-    def __init__(self, say: Callable[[str], tuple[str, float]]) -> None:
-        self.say = say
-
-    async def generate(self, ids: list[int], sampling_params: Any, **_: Any) -> Any:
-
-        text, seconds = self.say("".join(map(chr, ids)))
-        await asyncio.sleep(seconds)
-        output = types.SimpleNamespace(token_ids=list(map(ord, text)), finish_reason="stop", logprobs=None)
-        return types.SimpleNamespace(outputs=[output])
-
-
-def execute(executor: Any, prompt: str, label: Any, say: Callable[[str], tuple[str, float]]) -> Any:
-    """One rollout through the release's executor, to be awaited."""
-    params = types.SimpleNamespace(max_tokens=64, logprobs=None)
-    return executor.execute(prompt, label, params, 4096, Tokenizer(), Engine(say))

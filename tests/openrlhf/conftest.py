@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import random
+import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import serving
-from released import Engine, Release, Tokenizer
+from released import Release
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "trainer"))  # fakes.py, parity.py, whose names no package claims
+import fakes
 
 
 @pytest.fixture(scope="session")
@@ -23,21 +26,20 @@ def release() -> Release:
 
 @pytest.fixture
 def step(release) -> Callable[..., Any]:
-    """`await step(url, prompts, n)`: what `generate_responses` of the release returns for each prompt."""
+    """`await step(url, said)`: what the release's `generate_responses` returns for each prompt, whose rollouts give the
+    answers that are `said`, and end in any order."""
 
-    async def run(url: str, prompts: list[tuple[str, Any]], n: int, *, say=None, seed: int = 0) -> list[list[dict]]:
-
-        rng = random.Random(seed)
-        say = say or (lambda prompt: (f"It is \\boxed{{{rng.choice([1, 1, 2, 3])}}}.<|im_end|>", rng.random() * 0.5))
-        actor = types.SimpleNamespace(
-            executor=release.agent.SingleTurnAgentExecutor([url]), generate=Engine(say).generate
-        )
+    async def run(url: str, said: Mapping[str, Sequence[object]], *, label: object = "") -> list[list[dict]]:
+        executor = release.agent.SingleTurnAgentExecutor([url])
         module = vars(release.module("trainer.ray.vllm_engine"))  # the actor's name differs between releases
-        responses = next(
-            c.generate_responses for c in module.values() if "generate_responses" in getattr(c, "__dict__", ())
-        )
-        params = types.SimpleNamespace(max_tokens=64, logprobs=None)
-        calls = (responses(actor, p, label, params, 4096, Tokenizer(), num_samples=n) for p, label in prompts)
+        named = "generate_responses"
+        responses = next(vars(c)[named] for c in module.values() if named in getattr(c, "__dict__", ()))
+        calls = []
+        for prompt, answers in said.items():
+            engine = fakes.Engine(lambda n, said=answers: f"It is \\boxed{{{said[n]}}}.", delay=0.1)
+            actor = types.SimpleNamespace(executor=executor, generate=engine.generate)
+            shared, count = fakes.SamplingParams(), len(answers)
+            calls.append(responses(actor, prompt, label, shared, 4096, fakes.Tokenizer(), num_samples=count))
         return list(await asyncio.gather(*calls))
 
     return run

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import types
 from pathlib import Path
 
 import pytest
-from released import execute
+from fakes import Engine, SamplingParams, Tokenizer
 
 from dare_reward import estimate
 from dare_reward.openrlhf import rounded
@@ -22,8 +23,15 @@ pytestmark = [
 ]
 
 
+def execute(executor, prompt, label, response):
+    """One rollout through the release's executor, to be awaited."""
+    engine = Engine(lambda _: response, cut=lambda _: True, delay=0)
+    return executor.execute(prompt, label, SamplingParams(), 4096, Tokenizer(), engine)
+
+
 def answers(responses) -> list[str]:
-    return ["".join(map(chr, r["observation_tokens"])).rpartition("{")[2].partition("}")[0] for r in responses]
+    texts = (Tokenizer().decode(r["observation_tokens"]) for r in responses)
+    return [text.rpartition("{")[2].partition("}")[0] for text in texts]
 
 
 def rewards(responses) -> list[float]:
@@ -51,7 +59,7 @@ async def test_the_recorded_requests_are_what_the_release_sends(release):
     executor = release.agent.SingleTurnAgentExecutor([f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/reward"])
     golden = json.loads(GOLDEN.read_text())
     for case in golden["requests"]:
-        await execute(executor, case["prompt"], case["label"], lambda _, case=case: (case["response"], 0.0))
+        await execute(executor, case["prompt"], case["label"], case["response"])
     server.close()
     assert seen == [{"media": golden["media"], "body": c["body"]} for c in golden["requests"]]
 
@@ -69,7 +77,7 @@ async def test_the_training_log_says_what_is_wrong(live, release, monkeypatch):
     address, lines = live(token="hush").removesuffix("/reward"), []
     monkeypatch.setattr(release.agent, "logger", types.SimpleNamespace(info=lines.append))
     executors = [release.agent.SingleTurnAgentExecutor([address + mistake]) for mistake in MISTAKES]
-    calls = (execute(executor, "p\n", "", lambda _: ("\\boxed{1}", 0.0)) for executor in executors)
+    calls = (execute(executor, "p\n", "", "\\boxed{1}") for executor in executors)
     await asyncio.gather(*calls, return_exceptions=True)  # releases differ in what they make of a lost reward
     tries = [line for line in lines if line.startswith("Request error, please check: ")]
     assert [sum(sentence in line for line in tries) for sentence in MISTAKES.values()] == [5] * len(MISTAKES), lines
@@ -78,8 +86,11 @@ async def test_the_training_log_says_what_is_wrong(live, release, monkeypatch):
 async def test_an_evaluation_pass_is_accuracy_through_the_releases_own_metrics(live, step, release):
     torch = pytest.importorskip("torch")
     service = live()
-    prompts = [(f"q{i}\n", {"answer": "1", "split": "eval"}) for i in range(5)]
-    found = await step(f"{service}?group_size=64&run=r", prompts, 4)
+    said, label = (
+        {f"q{i}\n": random.Random(i).choices([1, 1, 2, 3], k=4) for i in range(5)},
+        {"answer": "1", "split": "eval"},
+    )
+    found = await step(f"{service}?group_size=64&run=r", said, label=label)
     samples = [
         types.SimpleNamespace(
             prompts=[r["prompt"]], rewards=torch.tensor([r["reward"]]), response_length=None, truncated=None
@@ -91,7 +102,7 @@ async def test_an_evaluation_pass_is_accuracy_through_the_releases_own_metrics(l
     if not hasattr(trainer, "compute_eval_metrics"):
         pytest.skip("this release computes its metrics inside the trainer")
     images = ([None],) if "images" in found[0][0] else ()  # since 0.10.0
-    loader = [(["aime"], [p], [label], *images) for p, label in prompts]
+    loader = [(["aime"], [p], [label], *images) for p in said]
     logs = trainer.compute_eval_metrics(loader, samples, 4)
     right = [[float(a == "1") for a in answers(responses)] for responses in found]
     assert logs["eval_aime_pass1"] == pytest.approx(sum(map(sum, right)) / 20)
@@ -108,12 +119,11 @@ async def test_advantages_of_a_group_with_equal_rewards_are_exactly_zero(live, s
         return ((group - group.mean()) / (group.std() + 1e-9)).abs().max().item()
 
     alpha = next(a / 100 for a in range(1, 100) if normalised(1 / n + a / 100 * (1 - 1 / n)) > 0.1)
-    names = iter(range(n))
     url = f"{service}?group_size={n}&run=a&tau=0&alpha={alpha}"
-    equal = await step(url, [("p\n", "")], n, say=lambda _: (f"\\boxed{{{next(names)}}}", 0.0))
+    equal = await step(url, {"p\n": range(n)})
     assert rewards(equal[0]) == pytest.approx([1 / n + alpha * (1 - 1 / n)] * n, abs=2**-16)
     assert _advantages(torch, release, equal[0]) == [0.0] * n
-    mixed = await step(f"{service}?group_size={n}&run=b", [("p\n", "")], n, seed=4)
+    mixed = await step(f"{service}?group_size={n}&run=b", {"p\n": random.Random(4).choices([1, 1, 2, 3], k=n)})
     values = torch.tensor(rewards(mixed[0]), dtype=torch.float64)
     exact = ((values - values.mean()) / (values.std() + 1e-9)).tolist()
     assert _advantages(torch, release, mixed[0]) == pytest.approx(exact, abs=1e-4)
@@ -122,13 +132,8 @@ async def test_advantages_of_a_group_with_equal_rewards_are_exactly_zero(live, s
 async def test_gmae_keeps_its_weights(live, step, release):
     """`dr_grpo` centres and does not divide: a prompt whose vote is surer still counts more, as gmae's chances say."""
     torch = pytest.importorskip("torch")
-    service, said = live(), {"sure": "11111112", "open": "11122345"}
-    spoken = {f"{name}\n": iter(answers_) for name, answers_ in said.items()}
-    url = f"{service}?group_size=8&run=r&method=gmae&calibration=none&gmae.group_size=3"
-    prompts = [(prompt, "") for prompt in spoken]
-    found = await step(url, prompts, 8, say=lambda p: (f"\\boxed{{{next(spoken[p])}}}<|im_end|>", 0.0))
-    spreads = []
-    for responses in found:
+    url, spreads = f"{live()}?group_size=8&run=r&method=gmae&calibration=none&gmae.group_size=3", []
+    for responses in await step(url, {"sure\n": "11111112", "open\n": "11122345"}):
         group = [{"rollouts": [{"answer": a} for a in answers(responses)]}]
         chances = torch.tensor(
             rounded(estimate(group, method="gmae", calibration="none", group_size=3).groups[0].rewards)
@@ -145,21 +150,18 @@ async def test_dynamic_filtering_leaves_out_what_the_reply_drops(live, step, rel
     torch = pytest.importorskip("torch")
     service = live()
     said = {"unanimous": "1" * 8, "scattered": "12345678", "silent": " " * 8, "one": "11112233", "two": "12222345"}
-    spoken = {f"{name}\n": iter(answers_) for name, answers_ in said.items()}
-    url = f"{service}?group_size=8&run=r&method=ttrl&tie=none"
-    prompts = [(prompt, "") for prompt in spoken]
-    found = await step(url, prompts, 8, say=lambda p: (f"\\boxed{{{next(spoken[p])}}}<|im_end|>", 0.0))
+    found = await step(f"{service}?group_size=8&run=r&method=ttrl&tie=none", said)
     groups = [{"group_id": name, "rollouts": [{"answer": a} for a in own]} for name, own in said.items()]
     dropped = [group.drop for group in estimate(groups, method="ttrl", tie="none").groups]
     assert dropped == ["zero_variance", "zero_variance", "all_invalid", None, None]
-    module, by_prompt = release.module("trainer.ppo_utils.samples_generator"), dict(zip(spoken, found, strict=True))
+    module, by_prompt = release.module("trainer.ppo_utils.samples_generator"), dict(zip(said, found, strict=True))
     ray = types.SimpleNamespace(wait=lambda refs, **_: (refs[:1], refs[1:]), get=lambda ref: ref)
     monkeypatch.setattr(module, "ray", ray)
     generator = module.SamplesGenerator(types.SimpleNamespace(args=_Args(8)), None, None, None, [])
     monkeypatch.setattr(generator, "_dispatch_prompts_to_vllm", lambda asked, *_, **__: [by_prompt[p] for p in asked])
     images = ([None],) if "images" in found[0][0] else ()  # since 0.10.0
-    for filtering, kept in ((False, {"unanimous\n", "scattered\n"}), (True, {"one\n", "two\n"})):
-        loader = iter([("set", [prompt], [""], *images) for prompt in spoken])
+    for filtering, kept in ((False, {"unanimous", "scattered"}), (True, {"one", "two"})):
+        loader = iter([("set", [prompt], [""], *images) for prompt in said])
         trained, consumed, _ = generator._generate_vllm(loader, 2, dynamic_filtering=filtering, max_len=4096)
         assert {e.prompts[0] for e in trained} == kept
         assert (len(trained), consumed) == (16, 5 if filtering else 2)

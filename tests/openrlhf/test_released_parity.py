@@ -5,15 +5,10 @@ Without a release: tests/trainer/test_openrlhf_parity.py.
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
+import parity
 import pytest
 
 from dare_trainer.openrlhf import patch
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "trainer"))
-import parity
 
 pytestmark = [
     pytest.mark.openrlhf,
