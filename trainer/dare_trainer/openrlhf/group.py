@@ -205,23 +205,19 @@ class GroupScorer:
     def _log_what_was_missed(self, client: AsyncClient) -> None:
         """Post the groups that were scored here, so that the service's run log has them too. Beside the training."""
         if self._unlogged and (self._logging is None or self._logging.done()):
-            missed, self._unlogged = list(self._unlogged), deque()
-            self._logging = asyncio.ensure_future(self._post_missed(client, missed))
+            self._logging = asyncio.ensure_future(self._post_missed(client))
 
-    async def _post_missed(self, client: AsyncClient, missed: Sequence[tuple[Group, str, int]]) -> None:
+    async def _post_missed(self, client: AsyncClient) -> None:
         """Each under the key of its first post: the service may have logged it, and only its reply was lost."""
-        lost = 0
-        for at, (group, key, _) in enumerate(missed):
+        while self._unlogged:
+            group, key, size = self._unlogged.popleft()
             try:
                 await client.reward([group], run=self._run, key=key, **self._options)
             except UnavailableError:
-                lost += len(missed) - at
-                break
+                self._unlogged.appendleft((group, key, size))
+                return  # until the next post
             except Exception as error:  # noqa: BLE001
-                logger.warning("group %s: %s: %s", group["group_id"], type(error).__name__, error)
-                lost += 1
-        if lost:
-            logger.warning("%d groups are missing in the service's run log", lost)
+                logger.warning("group %s will be missing in the service's run log: %s", group["group_id"], error)
 
     def _seen(self, reply: Reply) -> GroupReply:
         """The group, and a line where the run collapses, if that was asked for; 64 groups count as a step."""
