@@ -13,9 +13,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, islice
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 
@@ -30,7 +29,7 @@ MAJORITY: Final = "majority_ratio"  # the one number of a group by which others 
 EQUAL: Final = 1e-12  # rewards whose standard deviation is at most this are equal
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 OF_ROLLOUT: Final = frozenset({"trained", "mean_entropy", "num_tokens", "correct", "finish_reason"})
-OF_REPLY: Final = ("valid", "keep", "rewards")
+ROWS: Final = ("valid", "keep", "rewards", "trained", "mean_entropy", "num_tokens", "truncated", "correct", "agrees")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +42,7 @@ class Columns:
     keep_R: Floats  # its answer was not pruned
     trained_R: Bools  # it trains; the others only vote
     rewards_R: Floats
-    entropy_R: Floats  # mean over its tokens, in nats
+    mean_entropy_R: Floats  # mean over its tokens, in nats
     num_tokens_R: Floats
     truncated_R: Floats
     correct_R: Floats
@@ -71,41 +70,49 @@ class Columns:
         return np.where(number_P > 0, deviation_P, np.nan)
 
 
-def columns_of(lines: Sequence[Line]) -> Columns:
-    """The columns of scored groups, each with its reply. What does not have an entry for each rollout is not known."""
-    replies = [line.get("reply") or NOTHING for line in lines]
-    sizes = [len(reply.get("valid") or ()) for reply in replies]
-
-    def known(rows: Iterable[Sequence[Any]], without: Any = None) -> list[Any]:
-        """One entry for each rollout of all groups; `without` where a group has not one for each of its own."""
-        pairs = zip(rows, sizes, strict=True)
-        return [*chain.from_iterable([row if len(row) == size else (without,) * size for row, size in pairs])]
-
-    sent = known([line.get("rollouts") or () for line in lines], NOTHING)
-    rows = {name: [rollout.get(name) for rollout in sent] for name in {*chain.from_iterable(sent)} & OF_ROLLOUT}
-    rows |= {name: known([reply.get(name) or () for reply in replies]) for name in OF_REPLY}
-    rows["agrees"] = known([_agreement(reply) for reply in replies])
-    if "finish_reason" in rows:
-        ends = iter(rows["finish_reason"])
-        rows["finish_reason"] = known([_cut_off([*islice(ends, size)]) for size in sizes])
-    nowhere = dict.fromkeys((*OF_ROLLOUT, *OF_REPLY), np.full(sum(sizes), np.nan))
-    column = nowhere | {name: np.array(values, np.float64) for name, values in rows.items()}
+def columns_of(groups: Sequence[GroupNumbers]) -> Columns:
+    """The columns of scored groups."""
+    sizes = [group.rows.shape[1] for group in groups]
+    rows = np.concatenate([np.zeros((len(ROWS), 0)), *[group.rows for group in groups]], axis=1)
+    columns: dict[str, Any] = {f"{name}_R": row for name, row in zip(ROWS, rows, strict=True)}
+    columns |= {"valid_R": columns["valid_R"] > 0, "trained_R": columns["trained_R"] != 0}  # by default it trains
     return Columns(
         sizes_P=np.array(sizes, np.int64),
         group_R=np.repeat(np.arange(len(sizes)), sizes),
-        valid_R=column["valid"] > 0,
-        keep_R=column["keep"],
-        trained_R=column["trained"] != 0,  # by default it trains
-        rewards_R=column["rewards"],
-        entropy_R=column["mean_entropy"],
-        num_tokens_R=column["num_tokens"],
-        truncated_R=column["finish_reason"],
-        correct_R=column["correct"],
-        agrees_R=column["agrees"],
-        distinct_P=np.array([None if (s := r.get("support")) is None else len(s) for r in replies], np.float64),
-        dropped_P=np.array([float(reply.get("drop") is not None) for reply in replies], np.float64),
-        diagnostics_P=[reply.get("diagnostics") or NOTHING for reply in replies],
+        **columns,
+        distinct_P=np.array([group.distinct for group in groups], np.float64),
+        dropped_P=np.array([group.dropped for group in groups], np.float64),
+        diagnostics_P=[group.diagnostics for group in groups],
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupNumbers:
+    """What the numbers of a scored group are made of.
+
+    rows   of what is known of its rollouts, one for each of ROWS: NaN where there is not an entry for each of them
+    """
+
+    rows: Floats
+    distinct: int | None
+    dropped: bool
+    diagnostics: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, line: Line) -> Self:
+        """Of a group with its reply. AttributeError, TypeError or ValueError for a line that somebody edited."""
+        reply = line.get("reply") or NOTHING
+        sent, diagnostics = line.get("rollouts") or (), reply.get("diagnostics") or NOTHING
+        known = {name: reply.get(name) or () for name in ("valid", "keep", "rewards")}
+        known |= {name: [r.get(name) for r in sent] for name in set[str]().union(*sent) & OF_ROLLOUT}
+        known |= {"agrees": _agreement(reply), "truncated": _cut_off(known.get("finish_reason", ()))}
+        rows = np.full((len(ROWS), len(known["valid"])), np.nan)
+        for row, values in zip(rows, map(known.get, ROWS), strict=True):
+            if values is not None and len(values) == len(row):
+                row[:] = values
+        said = {k: float(v) if k in BY_NAME else v for k, v in diagnostics.items() if v is not None}
+        distinct = None if (support := reply.get("support")) is None else len(support)
+        return cls(rows, distinct, reply.get("drop") is not None, said)
 
 
 def _agreement(reply: Line) -> Sequence[bool | None]:
@@ -159,7 +166,7 @@ def _pruned(c: Columns) -> Floats:
 
 def _entropy(right: Callable[[Columns], Any] | None = None) -> Formula:
     """Over rollouts that have an answer: without one a rollout is neither right nor wrong."""
-    return _over_rollouts(lambda c: c.entropy_R, lambda c: c.valid_R if right is None else c.valid_R & right(c))
+    return _over_rollouts(lambda c: c.mean_entropy_R, lambda c: c.valid_R if right is None else c.valid_R & right(c))
 
 
 # --- the numbers -----------------------------------------------------------------------------------------------------
@@ -293,7 +300,7 @@ NUMBERS: Final = (
     ),
     RunNumber(
         "entropy_auroc", "chance that, of a right and a wrong answer of one group, the right one has the lower entropy",
-        _over_groups(lambda c: group_auroc(c, c.entropy_R, c.correct_R)),
+        _over_groups(lambda c: group_auroc(c, c.mean_entropy_R, c.correct_R)),
         labels=True, better="up", charts={"auroc": ("AUROC", "main")},
     ),
     RunNumber(
@@ -379,17 +386,18 @@ def shadow_sums(diagnostics_P: Sequence[Mapping[str, Any]]) -> dict[str, Sums]:
 
 def of_group(line: Line, numbers: Iterable[RunNumber]) -> dict[str, float | None]:
     """Some numbers of one scored group; None where one is not known."""
-    columns, diagnostics = columns_of([line]), (line.get("reply") or NOTHING).get("diagnostics") or NOTHING
+    group = GroupNumbers.of(line)
+    columns = columns_of([group])
     totals = {n.name: n.of(columns) for n in numbers if n.of is not None and not n.reply}
     found = {name: float(v[0] / w[0]) if w[0] else None for name, (v, w) in totals.items()}
-    return found | {n.name: diagnostics.get(n.name) for n in numbers if n.reply}
+    return found | {n.name: group.diagnostics.get(n.name) for n in numbers if n.reply}
 
 
 def pooled(lines: Iterable[Line]) -> dict[str, float]:
     """The numbers of a step by name; `group_errors` is the share of its groups that could not be scored."""
     every = list(lines)
     good = [line for line in every if (line.get("reply") or NOTHING).get("error") is None]
-    out = means(sums(columns_of(good)))
+    out = means(sums(columns_of([*map(GroupNumbers.of, good)])))
     return out | ({"group_errors": 1 - len(good) / len(every)} if every else {})
 
 

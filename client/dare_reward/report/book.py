@@ -7,15 +7,16 @@ of the charts is a block of steps (`Steps`), and fewer single groups are kept. N
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, get_args
 
 import numpy as np
 
+from ..analysis.passk import pass_at_k
 from ..answers import Kind, canonical, read_label
-from ..numbers import Sums, columns_of, sums
+from ..numbers import GroupNumbers, columns_of, sums
 from .last_steps import ROLLOUTS, LastSteps, group_of
 from .picks import Picks
 from .steps import Steps
@@ -30,6 +31,8 @@ ESTIMATES: Final = frozenset({"topk", "logprob"})
 VARIANTS: Final = 32  # methods with their parameters that are counted
 
 Line = Mapping[str, Any]
+# Of a group's pseudo-label: it is new in its step; there is one; it is another than its prompt's last; there was one.
+Label = tuple[bool, bool, bool, bool]
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +57,7 @@ class RunTotals:
     shadows: dict[str, None] = field(default_factory=dict)  # the names of its shadow methods
     version: int = 0  # of the book, when the last group came
     _steps: Steps = field(default_factory=Steps)
-    _waiting: list[tuple[int, Line]] = field(default_factory=list)
+    _waiting: list[tuple[int, GroupNumbers, Label]] = field(default_factory=list)
     _seen: OrderedDict[int, tuple[int, str]] = field(default_factory=OrderedDict)
 
     @property
@@ -78,20 +81,34 @@ class RunTotals:
         """A line of the run log; one with an error counts as such and no further."""
         place = self._count(line)
         self.picks.add(line, place)
-        if line["reply"].get("error") is None:
-            self._waiting.append((place, line))
-            self._keep_labelled(place, line)
+        if line["reply"].get("error") is not None:
+            return
+        try:
+            numbers = GroupNumbers.of(line)
+        except (AttributeError, TypeError, ValueError):  # a line that somebody edited costs itself alone
+            self.errors += 1
+            return
+        self.shadows |= dict.fromkeys(numbers.diagnostics.get("shadow", ()))
+        self._waiting.append((place, numbers, self._label(place, line)))
+        self._keep_labelled(place, line)
         if len(self._waiting) >= TOGETHER:
             self.add_up()
 
     def _keep_labelled(self, place: int, line: Line) -> None:
-        """Keep a group that says of every rollout whether it is right."""
-        rollouts = line.get("rollouts") or ()
-        if self.one_set or not rollouts or any(r.get("correct") is None for r in rollouts):
+        """Keep a group that says of every rollout whether it is right, and the visit of its prompt if that has a name.
+
+        A visit: the share of the rollouts that are right, and of the votes.
+        """
+        rollouts, name = line.get("rollouts") or (), _name(line)
+        if not rollouts or any(r.get("correct") is None for r in rollouts):
             return
-        asked = line.get("asked", line.get("prompt") and hash(line["prompt"]))
-        name = asked or _name(line) or self.groups, str(line.get("label"))
-        self.labelled.add(place, name, group_of(line), labelled=True, rollouts=len(rollouts))
+        if name is not None and len(line["reply"].get("valid") or ()) == len(rollouts):
+            right = pass_at_k(len(rollouts), sum([r["correct"] for r in rollouts]), 1)
+            self.visits.add(hash(name), place, right, _right_vote(line))
+        if not self.one_set:
+            asked = line.get("asked", line.get("prompt") and hash(line["prompt"]))
+            named = asked or name or self.groups, str(line.get("label"))
+            self.labelled.add(place, named, group_of(line), labelled=True, rollouts=len(rollouts))
 
     def _count(self, line: Line) -> int:
         """Count a group, by what is no number of its rollouts; returns its place."""
@@ -121,40 +138,15 @@ class RunTotals:
         """Compute the numbers of the groups that wait for it."""
         if not self._waiting:
             return
-        waiting, self._waiting = self._waiting, []
-        places, lines = zip(*waiting, strict=True)
-        try:
-            summed = sums(columns_of(lines))
-        except (AttributeError, TypeError, ValueError):  # a line that somebody edited costs itself alone
-            if len(waiting) == 1:
-                self.errors += 1
-                return
-            for one in waiting:
-                self._waiting = [one]
-                self.add_up()
-            return
-        self._sum(places, lines, summed)
-
-    def _sum(self, places: Sequence[int], lines: Sequence[Line], summed: dict[str, Sums]) -> None:
-        """Add the numbers of groups to those of their steps."""
-        for line in lines:
-            self.shadows |= dict.fromkeys((line["reply"].get("diagnostics") or {}).get("shadow") or ())
-        self._visit(places, lines, summed)
-        summed["groups"] = np.ones(len(lines)), np.ones(len(lines))
-        new, labelled, flipped, again = np.array([*map(self._label, places, lines)], np.float64).T
+        places, groups, labels = zip(*self._waiting, strict=True)
+        self._waiting = []
+        summed = sums(columns_of(groups))
+        summed["groups"] = np.ones(len(groups)), np.ones(len(groups))
+        new, labelled, flipped, again = np.array(labels, np.float64).T
         summed |= {"distinct_labels": (new, labelled), "flips": (flipped, again)}
         self._steps.add(places, summed, self.version)
 
-    def _visit(self, places: Sequence[int], lines: Sequence[Line], summed: Mapping[str, Sums]) -> None:
-        """Of labelled prompts with names, the share of their rollouts that are right, and of their votes."""
-        right_P, known_P = summed["pass@1"] if "pass@1" in summed else (np.zeros(0), np.zeros(0))
-        for p in np.flatnonzero(known_P).tolist():
-            if (name := _name(lines[p])) is not None:
-                self.visits.add(hash(name), places[p], float(right_P[p]), _right_vote(lines[p]))
-
-    def _label(self, place: int, line: Line) -> tuple[bool, bool, bool, bool]:
-        """Whether the pseudo-label is new in its step, and there is one; whether it is another than the prompt's last
-        one, and there was one."""
+    def _label(self, place: int, line: Line) -> Label:
         said, name = line["reply"].get("pseudo_label"), _name(line)
         if said is None:
             return False, False, False, False
