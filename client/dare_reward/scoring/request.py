@@ -288,10 +288,9 @@ def _check_groups(groups: Any, limits: Limits) -> None:
         if not isinstance(rollouts, Sequence) or isinstance(rollouts, str | bytes) or not rollouts:
             raise RequestError("must be a list of at least one rollout", loc=(*loc, "rollouts"), code="empty_group")
         limits.check("rollouts", len(rollouts), (*loc, "rollouts"))
-        name = group.get("group_id", str(p))
-        if not _is_name(name):
+        if "group_id" in group and not is_named(group):
             raise RequestError(f"must be {GROUP_FIELDS['group_id'].rule}", loc=(*loc, "group_id"), code="value")
-        if name in seen:
+        if (name := group.get("group_id", str(p))) in seen:
             raise RequestError(f"is the id of group {seen[name]} too", loc=(*loc, "group_id"), code="duplicate_id")
         seen[name] = p
         _check_inputs(group, limits, loc)
@@ -302,11 +301,8 @@ def _check_groups(groups: Any, limits: Limits) -> None:
 
 def is_named(group: Any) -> TypeGuard[dict[str, Any]]:
     """Whether this is a group with an id, and with one that a group may have."""
-    return isinstance(group, Mapping) and _is_name(group.get("group_id"))
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and 1 <= len(value) <= 256
+    name = group.get("group_id") if isinstance(group, Mapping) else None
+    return isinstance(name, str) and 1 <= len(name) <= 256
 
 
 @lru_cache(maxsize=256)  # the groups of a run have the same keys
