@@ -78,8 +78,7 @@ _SMALL_LABEL = pattern(r"(?<![\w.'’])\(?([a-h])[).](?=\s)")
 
 # What questions of biology and medicine abbreviate. Options are written in small letters too ("B. increases",
 # "C. lupus"), so that nothing but the name itself tells the two apart: no word that says something else is among them.
-_EPITHETS = frozenset(listed("epithets"))
-_NAMED = pattern(r"[*_]{0,3}+\.[*_]{0,3}+\s++(?P<epithet>[a-z]{3,24})(?![\w-])")
+_EPITHET = pattern(rf"[*_]{{0,3}}+\.[*_]{{0,3}}+\s++(?:{'|'.join(listed('epithets'))})(?![\w-])")
 
 
 def letter_at(text: str, start: int, end: int, letters: Sequence[str], *, whole: bool = False) -> Announcement | None:
@@ -142,26 +141,21 @@ def _is_all(text: str, match: re.Match[str], letter: str, letters: Sequence[str]
 
 
 def _stands(text: str, start: int, match: re.Match[str], letter: str) -> bool:
-    """Whether a letter in prose is a choice, or a small one that is all that is announced and no label."""
-    if not letter.islower():
-        return _is_choice(text, match, letter)
-    if _LABELS.search(text, max(0, start - 2), match.start()) or _CAPITAL.match(text, match.end()):
+    """Whether a letter in prose is a choice: no word, article, symbol, question, label or first line of a list."""
+    after, following, small = match.end(), text[match.end() : match.end() + 80], letter.islower()
+    if small and (_LABELS.search(text, max(0, start - 2), match.start()) or _CAPITAL.match(text, after)):
         return False
-    return _is_choice(text, match, letter) or stands_alone(text, match.start("letter"), match.end())
-
-
-def _is_choice(text: str, match: re.Match[str], letter: str) -> bool:
-    """Whether a letter is no word, article, symbol, question or first line of a list."""
-    after, following = match.end(), text[match.end() : match.end() + 80]
     if not match["close"]:
-        if letter.islower() or (letter in {"A", "I"} and ARTICLE.match(following)) or names_species(following):
+        if small:
+            return _stands_alone(text, match.start("letter"), after)
+        if (letter in {"A", "I"} and ARTICLE.match(following)) or names_species(following):
             return False
         if (following[:1] == "-" and following[1:2].isalnum()) or _FORMULA.match(following):
             return False
     return not (_QUESTION.match(following) or (letter == "A" and _LIST.match(text, after, after + READ)))
 
 
-def stands_alone(text: str, at: int, after: int) -> bool:
+def _stands_alone(text: str, at: int, after: int) -> bool:
     """Whether the announced small letter at `at` is all that is announced, and no label of a statement."""
     ending = _SMALL_END.match(text, after)
     if ending is None:
@@ -173,5 +167,4 @@ def stands_alone(text: str, at: int, after: int) -> bool:
 
 def names_species(following: str) -> bool:
     """Whether a capital letter is the genus of what follows it."""
-    named = _NAMED.match(following)
-    return named is not None and named["epithet"] in _EPITHETS
+    return _EPITHET.match(following) is not None
