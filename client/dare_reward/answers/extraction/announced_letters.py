@@ -53,9 +53,11 @@ _STEMS = tuple(_TAILS)
 _MENTION = pattern(r"\s*+(?=[*_`\"'$\\({\[]*+[a-zA-Z](?![a-zA-Z]))")
 _BRACKETED = ("matches", "corresponds to")
 _MENTIONED = (*_NOUNS, *every("option", "answer"), *_BRACKETED)
-# With any other noun: "The most likely diagnosis is (D) Aortic dissection.", "The uncertainty is **B. 3 m**."
+# With any other noun: "The most likely diagnosis is (D) Aortic dissection.", "The uncertainty is **B. 3 m**." What
+# begins with letters is searched fast.
 _STATED = pattern(
-    r"\b(?:is|are|be|give|gives|yields?|forms?)(?:\s(?:likely|probably|therefore|thus|approximately|most likely)){0,2}"
+    r"(?:is(?<!\w..)|are(?<!\w...)|be(?<!\w..)|give(?<!\w....)s?|yield(?<!\w.....)s?|form(?<!\w....)s?)"
+    r"(?:\s(?:likely|probably|therefore|thus|approximately|most likely)){0,2}"
     r"(?:\sto be)?\s*+(?::\s*+\**+\s*+|\*\*\s?|(?=\([A-J]\)(?:\s\w|\.?\s*+\Z)))"
     r"(?=(?:\([A-Z]\)|[A-Z]\.)\s?\**+\s?+(?:[^\s*]|\Z))"
 )

@@ -25,6 +25,7 @@ from .values import Value, readable, values
 
 LONGEST = 600  # characters of a sentence that is read
 MOST = 12  # values in it
+NEAR = 48  # characters before a value that say what it is to the sentence
 _EXPLAINS = pattern(
     rf"(?:{english('explains')}|an? (?:integer|number|whole|fraction|multiple|positive|negative|single|real|rational"
     r"|decimal|prime|list)\b|at (?!least|most)"
@@ -302,7 +303,7 @@ def _several(said: str, values: list[Value], value: Value) -> bool:
 
 def _beside(said: str, values: list[Value], value: Value) -> bool:
     """Whether `value` only says when, with what or of which."""
-    before = said[max(0, value.start - 80) : value.start]
+    before = said[max(0, value.start - NEAR) : value.start]
     if "=" in said[value.start : value.end] and _GIVEN.search(before):
         return True
     if _BESIDE.search(before) or _BY_DOING.search(before):
@@ -321,11 +322,11 @@ def _beside(said: str, values: list[Value], value: Value) -> bool:
 def _values(said: str) -> list[Value]:
     """The values of a sentence outside brackets; formulas of letters only where there are no others, names never."""
     hidden = [(m.start(), m.end()) for m in _BRACKETS.finditer(said)]
-    found, end = list[Value](), 0
+    found = list[Value]()
     for v in values(said):
-        if v.start >= end and not (v.content and _NAME.fullmatch(v.content)):
-            found.append(v)
-            end = v.end + 1 + len(unit_after(said[v.end :]))  # "3 hours and 20 minutes"
+        unit = unit_after(said[found[-1].end :]) if found else ""
+        if not (v.content and _NAME.fullmatch(v.content)) and not (unit and v.start <= found[-1].end + len(unit)):
+            found.append(v)  # and no part of a unit: "3 hours and 20 minutes"
     outside = [v for v in found if not any(a < v.start < b for a, b in hidden)] or found[-1:]
     numbers = [v for v in outside if v.content is None or not _is_formula(v.content)]
     return numbers or [v for v in outside if _LINK.search(said, 0, v.start)]
