@@ -160,16 +160,17 @@ async def close(executor):
             await client.close()
 
 
-def run(coroutine, seconds=60):
-    """To its end, which is soon, and with nothing that still runs."""
+def run(coroutine, loop=None):
+    """To its end, which is soon, and with nothing that still runs; `loop` makes the event loop."""
 
     async def limited():
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(60):
             out = await coroutine
         assert len(asyncio.all_tasks()) == 1, "something is still running"
         return out
 
-    return asyncio.run(limited())
+    with asyncio.Runner(loop_factory=loop) as runner:
+        return runner.run(limited())
 
 
 def go(executor, engine=None, **options):

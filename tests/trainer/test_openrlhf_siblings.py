@@ -1,24 +1,19 @@
-"""Groups inside an actor: sizes, order, failures. None of them may hang or leave anything running."""
+"""Groups inside an actor: sizes, order, failures. None of them may hang or leave anything running.
+
+In virtual time: on a busy machine two timers that are 10 ms apart may fire together.
+"""
 
 import asyncio
+from functools import partial
 
 import pytest
+from fakes import run
 from virtual_time import VirtualLoop
 
 from dare_trainer.openrlhf.siblings import SiblingError, Siblings
 
-
-def run(coroutine):
-    """In virtual time: on a busy machine two timers that are 10 ms apart may fire together."""
-
-    async def limited():
-        async with asyncio.timeout(60):
-            out = await coroutine
-        assert len(asyncio.all_tasks()) == 1, "something is still running"
-        return out
-
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        return runner.run(limited())
+run = partial(run, loop=VirtualLoop)
+ONE, TWO = object(), object()
 
 
 async def tens(deliveries):
@@ -26,12 +21,13 @@ async def tens(deliveries):
     return [10 * d for d in deliveries]
 
 
-async def member(siblings, anchor, i, key="k", delays=None, fail=()):
-    """A member's delivery (its place, and 100 for each member) and its result."""
+async def member(siblings, i, anchor=ONE, key="k", fail=()):
+    """A member's delivery (its place, and 100 for each member) and its result. It generates for 10 ms times its place;
+    what is in `fail` it raises, or is cancelled."""
     me = siblings.enter(anchor, key)
 
     async def generate():
-        await asyncio.sleep(0.01 * (delays[i] if delays else i))
+        await asyncio.sleep(0.01 * i)
         if i in fail:
             raise ValueError(f"engine {i}")
         return i + 100 * me.group.members
@@ -43,48 +39,34 @@ async def member(siblings, anchor, i, key="k", delays=None, fail=()):
         siblings.leave(me)
 
 
-@pytest.mark.parametrize("apart", ["object", "prompt"])
-def test_two_groups_stay_apart(apart):
+@pytest.mark.parametrize("other", [{"anchor": TWO}, {"key": "another"}], ids=str)
+def test_two_groups_stay_apart(other):
     """By the object, of which Ray unpickles a fresh one per prompt; and one object for two prompts is two groups."""
 
     async def main():
-        sizes = []
+        s = Siblings(tens)
+        found = await asyncio.gather(*[member(s, i) for i in range(8)], *[member(s, i, **other) for i in range(3)])
+        return found, s.open
 
-        async def score(deliveries):
-            sizes.append(len(deliveries))
-            return deliveries
-
-        s, one = Siblings(score), object()
-        two, key = (object(), "k") if apart == "object" else (one, "another")
-        await asyncio.gather(*[member(s, one, i) for i in range(8)], *[member(s, two, i, key=key) for i in range(3)])
-        assert sorted(sizes) == [3, 8]
-
-    run(main())
+    found = [(i + 100 * n, 10 * (i + 100 * n)) for n in (8, 3) for i in range(n)]
+    assert run(main()) == (found, {})
 
 
-def test_one_failure_resolves_those_who_wait_and_stops_those_who_generate():
+@pytest.mark.parametrize("ends", [ValueError, asyncio.CancelledError])
+def test_the_end_of_one_resolves_those_who_wait_and_stops_those_who_generate(ends):
+    """And who is cancelled stays so."""
+
     async def main():
-        s, anchor = Siblings(tens), object()
-        out = await asyncio.gather(*[member(s, anchor, i, fail={2}) for i in range(5)], return_exceptions=True)
-        assert out[:2] == [(500, None), (501, None)]
-        assert isinstance(out[2], ValueError)
-        assert all(isinstance(e, SiblingError) for e in out[3:])
-        assert s.open == {}
-        again = await asyncio.gather(*[member(s, anchor, i) for i in range(2)])  # a dead group haunts no later one
-        assert again == [(200, 2000), (201, 2010)]
-
-    run(main())
-
-
-def test_a_cancelled_member_stays_cancelled_and_frees_the_others():
-    async def main():
-        s, anchor = Siblings(tens), object()
-        tasks = [asyncio.ensure_future(member(s, anchor, i, delays=[0, 0, 50])) for i in range(3)]
-        await asyncio.sleep(0.05)
-        tasks[2].cancel()
+        s = Siblings(tens)
+        tasks = [asyncio.ensure_future(member(s, i, fail={2} if ends is ValueError else ())) for i in range(5)]
+        await asyncio.sleep(0.015)
+        if ends is not ValueError:
+            tasks[2].cancel()
         out = await asyncio.gather(*tasks, return_exceptions=True)
-        assert [isinstance(o, asyncio.CancelledError) for o in out] == [False, False, True]
-        assert out[:2] == [(300, None), (301, None)]
+        assert out[:2] == [(500, None), (501, None)]
+        assert [type(one) for one in out[2:]] == [ends, SiblingError, SiblingError]
         assert s.open == {}
+        again = await asyncio.gather(*[member(s, i) for i in range(2)])  # a dead group haunts no later one
+        assert again == [(200, 2000), (201, 2010)]
 
     run(main())
