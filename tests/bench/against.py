@@ -96,7 +96,7 @@ def counts(tree: Path) -> dict[str, float]:
     out = {}
     for request in ("grouped JSON", "OpenRLHF rollout"):
         measure = [sys.executable, str(ROOT / "tests" / "calls.py"), "--tree", str(tree), "--only", request, "--json"]
-        done = subprocess.run(measure, env=of_tree(tree), capture_output=True, text=True, check=False)
+        done = subprocess.run(measure, env=of_tree(tree), cwd=tree, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             out |= {f"{what} of {request}": n for what, n in json.loads(done.stdout)[request].items()}
     return out
