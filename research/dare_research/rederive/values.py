@@ -11,7 +11,7 @@ trained bare adapted ttrl gain     before, gain, minus, after of a training run
 ledger bare ttrl learnt            kept, learnt, lost, points; `answerless before`
 greedy bare adapted ttrl           points of the published greedy decoding, untrained, above the trained model's pass@1
 rpc most                           points of the published certainty over the vote, at their largest
-math c1                            a bar of E11; `math pass@1`, `math AUROC, trace`: a level of it
+math c1                            a bar of E11; `math pass@1`, `math AUROC, trace`: a level; `math 32 use`: bar g
 """
 
 from __future__ import annotations
@@ -101,10 +101,12 @@ class Values:
         return row["estimate"], ("auroc", row["low"], row["high"])
 
     def _math(self, rest: list[str]) -> tuple[float, Any]:
-        name = " ".join(rest)
-        found = self.mathematics()
-        own = found.levels.get(name) or next(b.found for b in found.bars if b.name.startswith(f"{name}:"))
-        return own.estimate, (*(("auroc",) if "AUROC" in name else ()), own.low, own.high)
+        name, found = " ".join(rest), self.mathematics()
+        if rest[0] in {"32", "64"}:  # what `calibrate` says of so many labels
+            return next(row[" ".join(rest[1:])] for row in found.labels if row["labels"] == int(rest[0])), None
+        named = found.levels.items() if name in found.levels else ((b.name, b.found) for b in found.bars)
+        full, own = next((n, o) for n, o in named if n == name or n.startswith(f"{name}:"))
+        return own.estimate, (*(("auroc",) if "AUROC" in full else ()), own.low, own.high)
 
     def _trained(self, rest: list[str]) -> tuple[float, Any]:
         name, where, arm, what = rest
@@ -120,7 +122,7 @@ def _part(estimate: float, ends: Any, part: str) -> str:
         return percent(estimate)
     if isinstance(ends, tuple) and ends[0] == "auroc":
         shown = {"": estimate, "low": ends[1], "high": ends[2]}[part]
-        return f"{shown:.2f}".removeprefix("0")
+        return f"{shown:.2f}".replace("0.", ".", 1)
     low, high = (ends.low, ends.high) if isinstance(ends, Ends) else ends
     least, most = sorted(map(abs, (low, high)))
     unsigned = {"lost": abs(estimate), "least": least, "most": most, "low": low, "high": high}

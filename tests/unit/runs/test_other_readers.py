@@ -1,4 +1,4 @@
-"""What docs/run-log.md says of DuckDB and pandas, run as it stands there."""
+"""What docs/run-log.md says of DuckDB, run as it stands there."""
 
 import re
 from pathlib import Path
@@ -38,15 +38,8 @@ def test_duckdb(run):
     assert [(step, ok) for step, ok, _ in second] == [(s, ok) for s in range(3) for ok in (False, True)]
 
 
-def test_pandas(run):
-    (code,) = (block for block in blocks("python") if "pandas" in block)
-    names = {}
-    exec(code.replace("runs/exp1", str(run)), names)
-    assert list(names["shares"]) == [pytest.approx(1 / 3)] * 3
-
-
 def test_our_own_reader(run):
-    (code,) = (block for block in blocks("python") if "read_run" in block)
+    (code,) = blocks("python")
     told = []
     exec(code.replace("runs/exp1", str(run)), {"print": lambda *row: told.append(row)})
     assert [row[0] for row in told] == [0, 0, 1, 1, 2, 2]
