@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dare_reward
-from dare_reward.estimators.empo import METHODS as EMPO
 from dare_reward.estimators.empo import empo
-from dare_reward.estimators.ttrl import METHODS as TTRL
 from dare_reward.estimators.ttrl import _with_blank, ttrl
 from dare_reward.groups import Groups
 
@@ -46,26 +44,20 @@ def batch():
 
 
 def test_ttrl_says_what_it_did():
-    clean = ttrl(batch())
+    clean, official = ttrl(batch()), ttrl(batch(), no_answer="official")
     assert clean.rewards_R.tolist() == [1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 1, 1]
-    assert clean.keep_R.tolist() == batch().valid_R.tolist()
-    assert clean.support_A["p_hat"].tolist() == [0.5, 0.5, 1 / 3, 2 / 3, 1]
-    assert clean.support_A["p"].tolist() == [0.5, 0.5, 1 / 3, 2 / 3, 1]
     assert clean.support_A["reward"].tolist() == [1, 0, 0, 1, 1]
-    assert clean.support_A["kept"].tolist() == [True] * 5
-    assert clean.support_A["kept"].dtype == bool
-    assert clean.used_entropy_P.tolist() == [False] * 5
-    assert clean.used_entropy_P.dtype == bool
-    assert {name: at.tolist() for name, at in clean.flags_P.items()} == {"no_answer_label": [False] * 5}
+    assert clean.flags_P["no_answer_label"].tolist() == [False] * 5
     assert clean.label_A.tolist() == [True, False, False, True, True]
-
-    official = ttrl(batch(), no_answer="official")
     assert official.rewards_R.tolist() == [0, 0, 1, 0, 0, 1, 1, 1, 0, 1, 1, 1]
-    assert official.keep_R.tolist() == batch().valid_R.tolist()
-    assert official.support_A["p_hat"].tolist() == [0.5, 0.5, 1 / 3, 2 / 3, 1]
     assert official.support_A["reward"].tolist() == [0, 0, 0, 1, 1]
     assert official.flags_P["no_answer_label"].tolist() == [True, True, False, False, False]
     assert official.label_A.tolist() == [False, False, False, True, True]
+    for found in (clean, official):
+        assert found.keep_R.tolist() == batch().valid_R.tolist()
+        assert found.support_A["p_hat"].tolist() == found.support_A["p"].tolist() == [0.5, 0.5, 1 / 3, 2 / 3, 1]
+        assert found.support_A["kept"].tolist() == [True] * 5
+        assert found.used_entropy_P.tolist() == [False] * 5
 
 
 @pytest.mark.parametrize(
@@ -106,32 +98,21 @@ def test_the_empty_string_takes_its_place_among_the_answers():
     assert place_A.tolist() == [0, 2, 3, 4, 6]
 
 
-def test_empo_says_what_it_did():
-    found = empo(batch())
-    sevenths, thirds = [2 / 7, 2 / 7], [1 / 3, 2 / 3]
-    assert found.rewards_R.tolist() == [2 / 7, 2 / 7, 0, 2 / 7, 2 / 7, 0, 0, 0, 1 / 3, 2 / 3, 2 / 3, 1]
+@pytest.mark.parametrize(
+    ("params", "first"),
+    [
+        ({}, [2 / 7, 2 / 7, 0, 2 / 7, 2 / 7, 0, 0, 0]),
+        ({"share_of": "valid"}, [0.5, 0.5, 0, 0.5, 0.5, 0, 0, 0]),
+        ({"no_answer": "singleton"}, [2 / 7, 2 / 7, 1 / 7, 2 / 7, 2 / 7, 1 / 7, 1 / 7, 1]),
+        ({"share_of": "valid", "no_answer": "singleton"}, [0.5, 0.5, 0.25, 0.5, 0.5, 0.25, 0.25, 1]),
+    ],
+)
+def test_empo_says_what_it_did(params, first):
+    found = empo(batch(), **params)
+    assert found.rewards_R.tolist() == [*first, 1 / 3, 2 / 3, 2 / 3, 1]
     assert found.keep_R.tolist() == batch().valid_R.tolist()
     assert found.support_A.keys() == {"p_hat", "p", "reward", "kept"}
     for name in ("p_hat", "p", "reward"):
-        assert found.support_A[name].tolist() == [*sevenths, *thirds, 1]
+        assert found.support_A[name].tolist() == [first[0], first[1], 1 / 3, 2 / 3, 1]
     assert found.support_A["kept"].tolist() == [True] * 5
-    assert found.support_A["kept"].dtype == bool
     assert found.used_entropy_P.tolist() == [False] * 5
-    assert found.used_entropy_P.dtype == bool
-
-    valid = empo(batch(), share_of="valid")
-    assert valid.rewards_R.tolist() == [0.5, 0.5, 0, 0.5, 0.5, 0, 0, 0, 1 / 3, 2 / 3, 2 / 3, 1]
-
-    alone = empo(batch(), no_answer="singleton")
-    assert alone.rewards_R.tolist() == [2 / 7, 2 / 7, 1 / 7, 2 / 7, 2 / 7, 1 / 7, 1 / 7, 1, 1 / 3, 2 / 3, 2 / 3, 1]
-
-    valid_alone = empo(batch(), share_of="valid", no_answer="singleton")
-    assert valid_alone.rewards_R.tolist()[:8] == [0.5, 0.5, 0.25, 0.5, 0.5, 0.25, 0.25, 1]
-
-
-def test_the_methods_are_declared():
-    ours = {m.name: (m.function, m.paper, m.evidence, m.requires, dict(m.defaults)) for m in (*TTRL, *EMPO)}
-    assert ours == {
-        "ttrl": (ttrl, "arXiv:2504.16084", "verified against official code", ("answer",), {}),
-        "empo": (empo, "arXiv:2504.05812", "verified against official code", ("answer",), {}),
-    }
