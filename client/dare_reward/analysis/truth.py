@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 
@@ -10,6 +11,11 @@ from ..groups import Groups
 from ..segments import Bools, Floats
 
 LABELS: Final = 32  # labelled prompts that are enough to decide on a certainty
+
+
+def is_labelled(group: Mapping[str, Any]) -> bool:
+    """Whether a group of a file says what is right, of its prompt or of one of its rollouts."""
+    return group.get("label") is not None or any(r.get("correct") is not None for r in group["rollouts"])
 
 
 def known_groups(groups: Groups, correct_R: Floats) -> Bools:

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from dare_reward.analysis.shown import Shown
+from dare_reward.analysis.truth import is_labelled
 from dare_reward.answers.rollouts import Readings
 from dare_reward.errors import RequestError
 from dare_reward.files.labels import LabelFile
 from dare_reward.files.output import check_free
 from dare_reward.groups import Groups
-from dare_reward.scoring.request import prepare_file
+from dare_reward.scoring.request import fault_of, prepare_file
 from dare_reward.segments import Floats, positions
 
 from .command import add_command, add_count
@@ -119,14 +120,11 @@ def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], Rea
     summary, labelled, again = ReadSummary(reader, done="read"), 0, 0
     groups: dict[str, Mapping[str, Any]] = {}
     for number, group in watched(reader, arguments.file):
-        try:
-            if isinstance(group, RequestError):
-                raise group
-            prepare_file([group], readings=reader.readings)
-        except RequestError as error:
-            summary.refuse(number, group, error)
-            continue
-        if group.get("label") is not None or any(r.get("correct") is not None for r in group["rollouts"]):
+        if isinstance(group, RequestError):
+            summary.refuse(number, group, group)
+        elif fault := fault_of(group, reader.readings):
+            summary.refuse(number, group, fault)
+        elif is_labelled(group):
             labelled += 1
         elif str(group["group_id"]) in groups:
             again += 1
