@@ -14,7 +14,8 @@ from typing import Any
 
 import httpx
 import pytest
-from serving import service, until
+import serving
+from serving import connect, until
 from tries import client, get, post
 
 from dare_reward import estimate
@@ -25,8 +26,8 @@ pytestmark = pytest.mark.anyio
 HELD = re.compile(r"^dare_join_waiting 1\.0$", re.MULTILINE)
 
 
-def body(answer: object, prompt: str = "p\n", label: object = "") -> str:
-    return json.dumps({"query": [f"{prompt}\\boxed{{{answer}}}<|im_end|>"], "prompts": [prompt], "labels": [label]})
+def body(answer: object, prompt: str = "p\n") -> str:
+    return json.dumps({"query": [f"{prompt}\\boxed{{{answer}}}<|im_end|>"], "prompts": [prompt], "labels": [""]})
 
 
 def request(path: str, text: str) -> bytes:
@@ -42,16 +43,17 @@ def stopped(service: Any) -> threading.Event:
     return free
 
 
+@pytest.fixture
+def service(live):
+    return live()
+
+
 @pytest.mark.parametrize("waits", [True, False])
-async def test_an_end_is_known_before_the_work_on_what_is_read_with_it(live, waits):
+async def test_an_end_is_known_before_the_work_on_what_is_read_with_it(service, waits):
     """A proxy cuts a client off and sends its next try over a connection that it kept: a busy loop reads both at once,
     and the try that ended too, where it has not read that before."""
-    service = live()
     join, sent = service.state.openrlhf.join, request("/reward?group_size=2&run=r", body(1))
-    with (
-        socket.create_connection(service.listener.getsockname()) as kept,
-        socket.create_connection(service.listener.getsockname()) as cut,
-    ):
+    with connect(service.url) as kept, connect(service.url) as cut:
         kept.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await asyncio.to_thread(kept.recv, 1 << 16)
         if waits:
@@ -71,13 +73,11 @@ async def test_an_end_is_known_before_the_work_on_what_is_read_with_it(live, wai
     await until(lambda: join.waiting == 0)  # a reset is an end too
 
 
-async def test_an_end_is_known_behind_a_body_that_uvicorn_reads_in_parts(live):
+async def test_an_end_is_known_behind_a_body_that_uvicorn_reads_in_parts(service):
     """Its last part is more than 64 KiB: the service has all of it, and reads on."""
-    service = live()
-    join = service.state.openrlhf.join
-    sent = request("/reward?group_size=2&run=r", body("x" * 100_000))
+    join, sent = service.state.openrlhf.join, request("/reward?group_size=2&run=r", body("x" * 100_000))
     service.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-    with socket.create_connection(service.listener.getsockname()) as cut:
+    with connect(service.url) as cut:
         cut.sendall(sent[:1000])
         await until(lambda: service.state.admission.held > 0)
         free = stopped(service)
@@ -88,16 +88,13 @@ async def test_an_end_is_known_behind_a_body_that_uvicorn_reads_in_parts(live):
 
 
 @pytest.mark.parametrize("packets", [1, 2])
-async def test_an_end_is_known_behind_a_request_that_did_not_wait_for_the_reply(live, caplog, packets):
+async def test_an_end_is_known_behind_a_request_that_did_not_wait_for_the_reply(service, caplog, packets):
     """uvicorn reads no more behind it, and its last request alone would learn of the end: the log would have an error."""
-    service = live()
     join, sent = service.state.openrlhf.join, request("/reward?group_size=2&run=r", body(1))
-    with socket.create_connection(service.listener.getsockname()) as cut:
-        if packets == 2:
-            cut.sendall(sent)
+    with connect(service.url) as cut:
+        for _ in range(packets):
+            cut.sendall(sent * (2 // packets))
             await until(lambda: join.waiting == 1)
-        cut.sendall(sent if packets == 2 else 2 * sent)
-        await until(lambda: join.waiting == 1)
         await asyncio.to_thread(get, f"{service.url}/health")  # by now both were read
     await until(lambda: join.waiting == 0)
     await asyncio.to_thread(get, f"{service.url}/health")
@@ -108,7 +105,7 @@ async def test_a_client_that_half_closes_is_gone(live):
     """HTTP clients do not do this; an answer of any kind would count as a failure of the service."""
     service = live(join_hold=1.0, join_deadline=2.0)
     for size in (1, 2):
-        with socket.create_connection(service.listener.getsockname(), timeout=10) as connection:
+        with connect(service.url) as connection:
             connection.sendall(request(f"/reward?group_size={size}&run=r", body(size)))
             connection.shutdown(socket.SHUT_WR)
             assert await asyncio.to_thread(connection.recv, 1 << 16) == b""
@@ -140,7 +137,7 @@ async def test_small_storms_across_the_filling_of_groups(live, monkeypatch):
 
 
 async def test_sigterm_sends_held_requests_away_at_once_and_the_exit_is_clean():
-    with service(DARE_DRAIN=0.5) as process:
+    with serving.service(DARE_DRAIN=0.5) as process:
         url = process.url
         task = asyncio.ensure_future(post(f"{url}/reward?group_size=2&run=r-000000001", body(1)))
         async with httpx.AsyncClient(base_url=url, timeout=60) as others, asyncio.timeout(60):

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from growth import assert_calls
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rows import each
 
@@ -59,21 +59,17 @@ HOLDS = {
 }
 
 
-@pytest.mark.parametrize("name", HOLDS)
-def test_the_search_is_what_a_regular_expression_would_find(name):
-    query, prompt = HOLDS[name]
-    marks = "".join(prompt.split())[-64:]
-    found = re.search(r"\s*".join(map(re.escape, marks)), query)
-    expected = (found.end(), True) if found else (0, False)
-    assert response_start(query, prompt) == expected
-
-
 @given(st.text("ab c\n", max_size=40), st.text("ab c", min_size=1, max_size=6), st.integers(1, 9))
-def test_pieces_change_nothing(query, prompt, piece):
+@example(*HOLDS["spaces between marks"], PIECE)
+@example(*HOLDS["never the last mark"], PIECE)
+@example(*HOLDS["almost"], PIECE)
+def test_the_search_is_what_a_regular_expression_would_find_whatever_the_pieces(query, prompt, piece):
+    marks = "".join(prompt.split())[-64:]
+    found = re.search(r"\s*".join(map(re.escape, marks)), query) if marks else None
+    expected = (len(prompt), True) if query.startswith(prompt) else (found.end(), True) if found else (0, False)
     with pytest.MonkeyPatch.context() as patch:
-        whole = response_start(query, prompt)
         patch.setattr("dare_service.joins.response_start.PIECE", piece)
-        assert response_start(query, prompt) == whole
+        assert response_start(query, prompt) == expected
 
 
 def test_between_two_pieces_other_threads_run():
