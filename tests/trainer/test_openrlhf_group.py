@@ -249,7 +249,8 @@ def test_pruned_modes(make):
         assert logs(out, "pruned") == [{1 / 16}]
         gone, *others = out
         assert gone["reward"] == near(sum(rewards(others)) / len(others))
-        assert gone["action_ranges"] == [(end - left, end)] if (end := len(gone["observation_tokens"])) else None
+        end = len(gone["observation_tokens"])
+        assert gone["action_ranges"] == [(end - left, end)]
 
 
 @pytest.mark.parametrize("told", [True, False])

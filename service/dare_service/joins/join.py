@@ -32,7 +32,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from dare_reward.errors import DareError
 
@@ -52,7 +52,6 @@ KEPT: Final = 900.0  # seconds for which a group's rewards are kept for those wh
 SAME_STEP: Final = 2.0  # seconds after a group of a key in which another one is of the same step
 MEMBER: Final = 1000  # bytes of a member, about
 Reply = asyncio.Future[bytes]
-Reason = Literal["full", "deadline", "repeated", "stopped", "empty"]
 
 
 class Held(DareError):  # noqa: N818  (an outcome of waiting)
@@ -84,7 +83,7 @@ class JoiningGroup:
     key: Hashable
     size: int
     members: list[WaitingMember] = field(default_factory=list)
-    reason: Reason | None = None  # why it closed
+    closed: bool = False
     repeated: bool = False
 
 
@@ -143,8 +142,8 @@ class Join:
         else:
             group, member = self._arrive(now, key, size, content, rollout=rollout, weight=weight)
             member.reply = reply = asyncio.get_running_loop().create_future()
-            if group.reason is None and len(group.members) == size:
-                self._close(group, "full")
+            if not group.closed and len(group.members) == size:
+                self._close(group)
             found = await self._wait(now, group, member, reply, client)
         await asyncio.sleep(0)  # the connections that ended meanwhile are read
         if client.gone:
@@ -156,7 +155,7 @@ class Join:
         """Who waits is sent away, as no sibling comes any more, nobody is let in; what is being scored is finished."""
         self._stopped = True
         for group in list(self.open.values()):
-            self._end(group, "stopped")
+            self._end(group)
             self._fail(group, stopping())
 
     # --- a member's way ----------------------------------------------------------------------------------------------
@@ -197,10 +196,10 @@ class Join:
             if not reply.done():
                 if member.tries >= TRIES - 3:
                     self._repeat(group, LATE * self.hold)
-                if group.reason is None and until < due and member.tries < TRIES - 1:
+                if not group.closed and until < due and member.tries < TRIES - 1:
                     raise Held(f"{len(group.members)} of {group.size} rollouts have come")
-                if group.reason is None:
-                    self._close(group, "deadline")
+                if not group.closed:
+                    self._close(group)
                 await asyncio.wait((reply,))
         finally:
             self.waiting -= 1
@@ -213,7 +212,7 @@ class Join:
     def _before(self, group: JoiningGroup, seconds: float) -> ClosedGroup | None:
         """The group of this key that closed just before, if it rewarded all members of this open one."""
         closed = self.closed.get(group.key)
-        if closed is None or group.reason is not None:
+        if closed is None or group.closed:
             return None
         known = all(m.content in closed.replies and m.came <= closed.at + seconds for m in group.members)
         return closed if known else None
@@ -223,15 +222,15 @@ class Join:
         if reply.cancel():  # there is none yet
             member.reply = None
             member.tries += 1
-            if group.reason is None:
+            if not group.closed:
                 member.expiry = asyncio.get_running_loop().call_later(AWAY, self._expire, group, member)
 
     def _expire(self, group: JoiningGroup, member: WaitingMember) -> None:
-        if group.reason is None:
+        if not group.closed:
             group.members.remove(member)
             self.bytes -= member.weight
             if not group.members:
-                self._end(group, "empty")
+                self._end(group)
 
     def _miss(self, key: Hashable, content: bytes) -> None:
         """The client was gone before its reply went out: its next try gets it."""
@@ -241,16 +240,16 @@ class Join:
 
     # --- closing -----------------------------------------------------------------------------------------------------
 
-    def _end(self, group: JoiningGroup, reason: Reason) -> None:
-        group.reason = reason
+    def _end(self, group: JoiningGroup) -> None:
+        group.closed = True
         del self.open[group.key]
         self.bytes -= sum(member.weight for member in group.members)
 
-    def _close(self, group: JoiningGroup, reason: Reason) -> None:
+    def _close(self, group: JoiningGroup) -> None:
         """Its rewards, as far as members are there."""
-        self._end(group, reason)
+        self._end(group)
         before = self.closed.get(group.key)
-        if reason == "full":
+        if len(group.members) == group.size:
             first = min(member.came for member in group.members)
             group.repeated = group.key in self.scoring or (before is not None and first < before.at + SAME_STEP)
         self.scoring[group.key] = group
@@ -262,13 +261,13 @@ class Join:
         """If they lost their replies, each gets what it had."""
         if (before := self._before(group, seconds)) is not None:
             before.at = self.clock()
-            self._end(group, "repeated")
+            self._end(group)
             self._deliver(group, [before.replies[member.content] for member in group.members])
 
     async def _scored(self, group: JoiningGroup, before: ClosedGroup | None) -> None:
         members = group.members
         try:
-            if group.reason == "deadline" and before is not None and 2 * len(members) <= group.size:
+            if before is not None and 2 * len(members) <= group.size:
                 replies: Sequence[bytes] = [before.replies.get(m.content, before.middle) for m in members]
             else:
                 replies, middle = await self._score(group)

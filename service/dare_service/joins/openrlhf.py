@@ -206,7 +206,7 @@ class OpenRLHF:
         """A reply for each member of a group that closed, and what comes too late."""
         waiting: list[tuple[Question, PostedRollout]] = [member.rollout for member in group.members]
         question, rollouts = waiting[0][0], [rollout for _, rollout in waiting]
-        full, few = group.reason == "full", 2 * len(rollouts) <= group.size
+        full, few = len(rollouts) == group.size, 2 * len(rollouts) <= group.size
         end = "full" if full else "neutral" if few else "partial"
         now = self.join.clock()
         waits = [now - member.came for member in group.members]
