@@ -189,8 +189,8 @@ class Settings:
     )
     join_deadline: float = _bound(
         800.0,
-        "Seconds after which a group closes with what has arrived, and at most 4.7 x join_hold: its first client gives "
-        "up after five tries.",
+        "Seconds after which a group closes with what has arrived. It closes before as a client's fifth try ends, its "
+        "last.",
     )
     join_memory: int = _bound(
         256 * MIB,
