@@ -6,7 +6,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 
 from ..hashes import hashed, short
-from ..kinds import KeyKind, Unreadable
+from ..kinds import KeyKind
 from .numbers import Value, as_fraction, charge, context, digits, rational, work
 from .points import POINTS, WHOLE, hidden, jumps, point, step_points
 from .tree import Node, evaluate, operations, tried, variables
@@ -80,9 +80,3 @@ def _rounded(value: Value, significant: int) -> Fraction:
     number = as_fraction(value)
     school = Context(prec=significant, rounding=ROUND_HALF_UP)  # half away from zero
     return Fraction(school.divide(Decimal(number.numerator), Decimal(number.denominator)))
-
-
-def require_real(value: Value) -> Value:
-    if hasattr(value, "_mpc_"):
-        raise Unreadable("not real")
-    return value

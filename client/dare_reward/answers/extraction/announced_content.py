@@ -168,7 +168,7 @@ def _is_constraint(text: str, announcement: Announcement, said: str, start: int)
     return bool(modal and _CONSTRAINT.match(said, start))
 
 
-def text_phrase(text: str, announcement: Announcement) -> Announcement | None:
+def text_phrase(text: str, announcement: Announcement) -> str | None:
     """The line after a colon, the sentence after "is", without markup around it."""
     if announcement.link == "equals" or (announcement.link == "hash" and not _is_last(text, announcement)):
         return None
@@ -187,12 +187,10 @@ def text_phrase(text: str, announcement: Announcement) -> Announcement | None:
         line = line[:-1].rstrip().rstrip('*_`"”»').rstrip()
     if len(found) == 1 and line.startswith(("$", "\\(")) and line.endswith(("$", "\\)")):
         line = found[0][2]
-    if (announcement.link == "heading" and line.endswith(":")) or not _SAYS.search(line):
-        return None
-    return replace(announcement, content=line)
+    return None if (announcement.link == "heading" and line.endswith(":")) or not _SAYS.search(line) else line
 
 
-def exact_phrase(text: str, announcement: Announcement) -> Announcement | None:
+def exact_phrase(text: str, announcement: Announcement) -> str | None:
     """The rest of the line, or the next line, code point for code point, except blanks around it."""
     if announcement.link == "equals" or (announcement.link == "hash" and not _is_last(text, announcement)):
         return None
@@ -203,7 +201,7 @@ def exact_phrase(text: str, announcement: Announcement) -> Announcement | None:
     line = _line(rest.lstrip(), announcement).strip()
     if line.endswith("**") and line.count("**") % 2:
         line = line[:-2].rstrip()  # the label's: **Answer: foo**
-    return replace(announcement, content=line) if line else None
+    return line or None
 
 
 def _line(body: str, announcement: Announcement) -> str:

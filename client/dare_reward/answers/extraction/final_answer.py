@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final, Literal, NamedTuple
 
@@ -34,7 +34,7 @@ from .values import PLAIN, readable, values
 
 Source = Literal["box", "tag", "phrase", "sentence", "fallback", "given", "none"]
 Unmarked = Literal["none", "sentence", "number"]
-_READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase, "literal": literal_phrase}
+_LINES = {"text": text_phrase, "exact": exact_phrase, "literal": literal_phrase}
 _NUMBER = pattern(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
 _SPAN = pattern(r"\$\$?+([^$]+)\$\$?+|\\\(((?:[^\\]|\\[^)])*+)\\\)|\\\[((?:[^\\]|\\[^\]])*+)\\\]")
 _WORDS = pattern(r"(?<!\\)[A-Za-z]{3,} ")
@@ -224,7 +224,12 @@ def _phrase(text: str, kind: Kind) -> str | None:
     """What the announcement that holds says."""
     low, near = lowered(text), max(0, len(text) - NEAR)
     found = chain(announcements(text, low, near), announcements(text, low, 0, near) if near else ())
-    last = holding(text, filter(None, (_READERS[kind](text, one) for one in found)))
+    if kind == "math":
+        said = (value for one in found if (value := math_phrase(text, one)) is not None)
+    else:
+        lines = ((one, _LINES[kind](text, one)) for one in found)
+        said = (replace(one, content=line) for one, line in lines if line is not None)
+    last = holding(text, said)
     return None if last is None else last.content
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from ..._pattern import pattern
 from ..literal_values import UNPARSED, leading_literal, literal_value
@@ -39,13 +38,8 @@ def lone_literal(text: str) -> str | None:
     return None
 
 
-def literal_phrase(text: str, announcement: Announcement) -> Announcement | None:
+def literal_phrase(text: str, announcement: Announcement) -> str | None:
     """The literal that an announcement has."""
-    said = _announced(text, announcement)
-    return None if said is None else replace(announcement, content=said)
-
-
-def _announced(text: str, announcement: Announcement) -> str | None:
     at = _DRESS.match(text, announcement.end)
     rest = text[at.end() if at else announcement.end :][:WINDOW]
     if fence := _FENCED.match(rest):

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..algebra.fingerprint import constant_key, require_real
+from ..algebra.fingerprint import constant_key
 from ..algebra.numbers import Value, as_fraction, charge, rational
 from ..algebra.tokens import Token
+from ..kinds import Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,8 @@ def interval(low: Endpoint, high: Endpoint, *, closed: str = "") -> RealInterval
 
 
 def endpoint(value: Value, significant: int = 0) -> Endpoint:
-    require_real(value)
+    if hasattr(value, "_mpc_"):
+        raise Unreadable("not real")
     charge(25)
     near = rational(value)
     return Endpoint(as_fraction(value if near is None else near), constant_key(value, significant)[1])

@@ -12,14 +12,11 @@ from ..algebra.tokens import Token, split
 from ..algebra.tree import Number, evaluate
 from ..hashes import short
 from ..kinds import Unreadable
+from ..number_words import cardinal
 from ..rules import Rules
-from ..tables import words
 from .intervals import PLUS_INFINITY, REALS, Endpoint, interval
 from .reading import Reader, Reading, interval_reading
 
-_BASES = {w: n for n, w in enumerate(words("two three four five six seven eight nine ten eleven twelve"), 2)} | {
-    "sixteen": 16
-}
 _NUMERAL = r"-?\d{1,64}|\d[\dA-Za-z]{1,64}"
 _BASED = pattern(rf"(?:({_NUMERAL})|\(({_NUMERAL})\))(?:_[{{(]*|(?=base))(?:base)? *(?P<base>\w+)[)}}]*", re.ASCII)
 _TIME = pattern(r"(?P<hour>[01]?\d|2[0-4])(?P<rest>(?::[0-5]\d){1,2})", re.ASCII)
@@ -42,7 +39,7 @@ def read_base(tokens: list[Token], rules: Rules, read: Reader) -> Reading | None
     """`204_5`: the digits, with the base as their tag."""
     m = _BASED.fullmatch("".join([t.text for t in tokens]))
     said = m["base"].lower() if m else ""
-    base = int(said[:4]) if said.isdigit() else _BASES.get(said, 0)
+    base = int(said[:4]) if said.isdigit() else cardinal(said, "en") or 0
     if m is None or not 1 < base < 37:
         return None
     digits, tags = m[1] or m[2], frozenset({f"unit=base {base}"})
