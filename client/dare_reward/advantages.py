@@ -255,7 +255,7 @@ def select_ddrl(groups: Groups, n_train: int | None = None) -> Ints:
     N <= 64; this takes the votes.
     """
     size_P = training_size(groups, n_train)
-    high_P = np.minimum(np.maximum(groups.max_by_group(groups.votes_A), 0.0).astype(np.int64), size_P // 2)
+    high_P = np.minimum(groups.most_votes_P.astype(np.int64), size_P // 2)
     votes_R = groups.spread(groups.votes_A)
     order = np.lexsort((np.arange(len(votes_R)), -votes_R, groups.group_R))
     rank_R = np.empty(len(order), np.int64)
@@ -271,10 +271,9 @@ def select_ddrl(groups: Groups, n_train: int | None = None) -> Ints:
 def ddrl_flags(groups: Groups, place_R: Ints) -> dict[str, Bools]:
     """Where the release does not do what its paper says (docs/advantages.md)."""
     leads_R = groups.spread(groups.first_max(groups.votes_A), fill=False)
-    leader_P = np.maximum(groups.max_by_group(groups.votes_A), 0.0)
-    high_R = np.minimum(leader_P, groups.sum_rollouts(place_R >= 0) // 2)[groups.group_R]
+    high_R = np.minimum(groups.most_votes_P, groups.sum_rollouts(place_R >= 0) // 2)[groups.group_R]
     return {
-        "unanimous": leader_P == groups.sizes_P,
+        "unanimous": groups.most_votes_P == groups.sizes_P,
         "positive_negatives": groups.sum_rollouts((place_R >= high_R) & leads_R) > 0,
         "tied_positives": groups.sum_rollouts((place_R >= 0) & (place_R < high_R) & ~leads_R) > 0,
     }

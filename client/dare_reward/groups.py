@@ -104,6 +104,11 @@ class Groups:
         return self.sum_by_answer(np.ones(len(self.answer_R)))
 
     @cached_property
+    def most_votes_P(self) -> Floats:
+        """Votes of the most voted answer; 0 where nobody answers."""
+        return np.maximum(self.max_by_group(self.votes_A), 0.0)
+
+    @cached_property
     def trains_R(self) -> Bools:
         """The rollout is trained on, not a vote only."""
         return np.ones(len(self.answer_R), bool) if self.trained_R is None else self.trained_R

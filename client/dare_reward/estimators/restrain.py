@@ -91,8 +91,7 @@ def _prompt_weights(groups: Groups, source: str, k: float, sigma: float) -> Floa
         return np.ones(len(groups.sizes_P))
     if source == "given":
         return np.nan_to_num(groups.column_P("prompt_weight"), nan=0.0)
-    top_P = np.maximum(groups.max_by_group(groups.votes_A), 0.0) / np.maximum(groups.sizes_P, 1)
-    return _gaussian(top_P, k, sigma)
+    return _gaussian(groups.most_votes_P / np.maximum(groups.sizes_P, 1), k, sigma)
 
 
 def _gaussian(shares: Floats, k: float, sigma: float) -> Floats:

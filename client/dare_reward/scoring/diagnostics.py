@@ -50,8 +50,7 @@ def correctness(prepared: Prepared, effort: Effort | None = None) -> NDArray[np.
 def describe_groups(prepared: Prepared, label_A: Bools, correct_R: Floats) -> list[dict[str, Any]]:
     """One dictionary per group; `label_A` marks the pseudo-label."""
     groups = prepared.groups
-    top_P = np.maximum(groups.max_by_group(groups.votes_A), 0.0)
-    ratio = (top_P / np.maximum(groups.sizes_P, 1)).tolist()
+    ratio = (groups.most_votes_P / np.maximum(groups.sizes_P, 1)).tolist()
     out: list[dict[str, Any]] = [
         {MAJORITY: r, "leader_probability": chance}
         for r, chance in zip(ratio, leader_probabilities(groups), strict=True)

@@ -14,6 +14,7 @@ from .._version import __version__
 from ..answers import ANSWERS_VERSION, Span
 from ..errors import GroupError
 from ..estimators.method import Estimate, Method
+from ..estimators.ttrl import tied_groups
 from ..groups import Groups, Ragged
 from ..reply import GROUP_FIELDS, GroupReply, Problem, Reply, Support
 from ..segments import Bools, Floats
@@ -213,13 +214,11 @@ def _numbers(column: NDArray[Any]) -> list[Any]:
 
 def _flags(prepared: Prepared, own: Mapping[str, Bools], rewards_R: Floats) -> list[tuple[str, ...]]:
     groups = prepared.groups
-    votes_A = groups.votes_A
-    tied_P = groups.sum_by_group(votes_A == groups.max_by_group(votes_A)[groups.group_A]) > 1
     low_P, high_P = entropy_flags(groups)
     common = {
         "all_invalid": groups.support_P == 0,
         "single_answer": groups.support_P == 1,
-        "tie": tied_P,
+        "tie": tied_groups(groups),
         "zero_variance": groups.all_equal(rewards_R),
         "low_entropy": low_P,
         "u_gt_1": high_P,

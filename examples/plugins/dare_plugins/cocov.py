@@ -54,7 +54,7 @@ def cocov(
     ] = 2.0,
 ) -> Estimate:
     """Advantages of all rollouts; a rollout without an answer is a failure."""
-    share_P = np.maximum(groups.max_by_group(groups.votes_A), 0.0) / np.maximum(groups.sizes_P, 1)
+    share_P = groups.most_votes_P / np.maximum(groups.sizes_P, 1)
     label_A = _label(groups, share_P < tau_low)
     right_R = groups.spread(label_A, fill=False)
     trained_P = groups.sum_rollouts(groups.trains_R).astype(np.int64)
