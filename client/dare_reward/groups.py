@@ -106,7 +106,14 @@ class Groups:
     @cached_property
     def most_votes_P(self) -> Floats:
         """Votes of the most voted answer; 0 where nobody answers."""
-        return np.maximum(self.max_by_group(self.votes_A), 0.0)
+        out = np.zeros(len(self.sizes_P))
+        np.maximum.at(out, self.group_A, self.votes_A)
+        return out
+
+    @cached_property
+    def tied_P(self) -> Bools:
+        """Several answers have the most votes."""
+        return self.sum_by_group(self.votes_A == self.most_votes_P[self.group_A]) > 1
 
     @cached_property
     def trains_R(self) -> Bools:

@@ -48,7 +48,7 @@ def ttrl(
         groups,
         label[place_A],
         rewards_R=voting.spread(label),
-        used_entropy_P=tied_groups(voting) if tie == "certainty" else no_groups(groups),
+        used_entropy_P=voting.tied_P if tie == "certainty" else no_groups(groups),
         flags_P={"no_answer_label": blank_won_P},
         label_A=label[place_A] > 0,
     )
@@ -64,7 +64,7 @@ def ballots(groups: Groups, params: Mapping[str, Any]) -> Ballots:
 def majority(groups: Groups, tie: str = "first") -> Bools:
     """Which answers have the most votes; of several, those that `tie` names. Of equally sure ones the first seen."""
     votes_A = groups.votes_A
-    best_A: Bools = votes_A == groups.max_by_group(votes_A)[groups.group_A]
+    best_A: Bools = votes_A == groups.most_votes_P[groups.group_A]
     if tie == "all":
         return best_A
     if tie == "none":
@@ -76,11 +76,6 @@ def majority(groups: Groups, tie: str = "first") -> Bools:
     if tie == "lexicographic":
         rank_A[np.argsort(np.array(groups.text_A, dtype=object), kind="stable")] = -np.arange(len(votes_A))
     return groups.first_max(np.where(best_A, rank_A, -np.inf)) & best_A
-
-
-def tied_groups(groups: Groups) -> Bools:
-    """Groups of which several answers have the most votes."""
-    return groups.sum_by_group(majority(groups, "all")) > 1
 
 
 def _with_blank(groups: Groups) -> tuple[Groups, Ints]:

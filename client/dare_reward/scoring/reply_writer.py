@@ -14,7 +14,6 @@ from .._version import __version__
 from ..answers import ANSWERS_VERSION, Span
 from ..errors import GroupError
 from ..estimators.method import Estimate, Method
-from ..estimators.ttrl import tied_groups
 from ..groups import Groups, Ragged
 from ..reply import GROUP_FIELDS, GroupReply, Problem, Reply, Support
 from ..segments import Bools, Floats
@@ -218,7 +217,7 @@ def _flags(prepared: Prepared, own: Mapping[str, Bools], rewards_R: Floats) -> l
     common = {
         "all_invalid": groups.support_P == 0,
         "single_answer": groups.support_P == 1,
-        "tie": tied_groups(groups),
+        "tie": groups.tied_P,
         "zero_variance": groups.all_equal(rewards_R),
         "low_entropy": low_P,
         "u_gt_1": high_P,
