@@ -21,7 +21,7 @@ READ = 300  # characters after an announcement in which its letter may stand
 # A choice with its option's text is short; past this nothing is read, so cost and memory stay bounded.
 LONGEST = 4_000
 _FILL = (
-    rf"(?:(?:{english('fills')}|{alternatives('adverb', 'so', 'answer', 'option', 'choose', 'correct')}"
+    rf"(?:(?:{english('fills')}|{alternatives('adverb', 'so', 'answer', 'option', 'choose')}"
     rf"|{'|'.join(word for word in every('article') if len(word) > 1)}"
     r"|a(?= letra)|(?-i:[ao])(?=\s[(*]{0,3}(?-i:[A-Z])[)*]{0,3}\s*+(?:[.!\n]|\Z))"
     r"|(?:first|second|third|fourth|fifth|sixth|last) (?:option|choice|one),?)(?![a-zà-ÿ])[\s:：*_]*+)"
@@ -67,6 +67,7 @@ _SEPARATOR = pattern(
     r"\s*+[.:,;、。]|\s++[-–—]\s|\s*+[–—]|[^\S\n]*+\n|\s*+\((?=..)|\s++is\s++(?:the\s|correct|right|best)"
 )
 _JUNK = " \t\r\n\f\v.,:;!?、。)]>】"
+_CORRECT = pattern(rf"(?:{alternatives('correct')})\s*+[:：]\s*+", re.IGNORECASE)
 _OF_OTHERS = pattern(r"[).:\]]\s++(?:[Bb]oth\s)?\(?[A-Z]\)?,?\s(?:and|or)\s")  # the text of "D) A and B"
 _OTHERS = pattern(
     r"(?:(?<=\s)(?=[A-Za-z]\))|\A[\s.,;:)]*+(?=[A-Z][\s.)]*\Z))([A-Za-z])"
@@ -90,7 +91,7 @@ def letter_at(text: str, start: int, end: int, letters: Sequence[str], *, whole:
     letter = said.upper()
     joined = _JOINED.match(text, after, after + 80) or _BESIDE.match(text, after, after + 80)
     second = joined["letter"] if joined else letter
-    several = second != letter and (second in letters or len(second) > 1)
+    several = second != letter and said.isupper() and (second in letters or len(second) > 1)
     if not (several or (_is_all(text, match, said, letters) if whole else _stands(text, start, match, said))):
         return None
     if match["no"]:
@@ -109,7 +110,8 @@ def bare_letter(content: str, letters: Sequence[str]) -> Announcement | None:
     text = _MARKUP.sub("", _SPACE.sub(" ", text)).strip()
     if len(text) > 1 and set(text) <= set(letters):
         return Announcement(0, len(text))
-    found = letter_at(text, 0, 0, letters, whole=True)
+    lead = _CORRECT.match(text)
+    found = letter_at(text, 0, lead.end() if lead else 0, letters, whole=True)
     if found is None or found.content is None or _OF_OTHERS.match(text, found.end - (text[found.end - 1] in ")]")):
         return found
     others = {other.upper() for other in _OTHERS.findall(text[found.end :])} & {*letters} - {found.content}
