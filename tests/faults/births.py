@@ -54,9 +54,7 @@ def cases(seed: str, *, count: int = PROMPTS, size: int = SIZE, label: Any = "1"
 
 
 async def step(executor: Any, of: Sequence[parity.Case], slow: float = 0.05) -> list[list[Any]]:
-    return await asyncio.gather(
-        *(parity.group(executor, case, engine=parity.engine_of(case, slow=slow)) for case in of)
-    )
+    return await asyncio.gather(*(parity.group(executor, case, parity.engine_of(case, slow=slow)) for case in of))
 
 
 async def begun(*urls: str) -> Any:
@@ -91,8 +89,7 @@ def engine_dies() -> str:
         executor, (case,) = await begun(url), cases("a", count=1)
         engine = parity.engine_of(case, slow=0.3, dies=2)
         start = time.monotonic()
-        rollouts = parity.calls(executor, case, parity.SamplingParams(max_tokens=64), engine)
-        found = await asyncio.gather(*rollouts, return_exceptions=True)
+        found = await parity.group(executor, case, engine, return_exceptions=True)
         seconds = time.monotonic() - start
         assert (engine.running, vars(executor)[patch.ROUTE].siblings.open) == (0, {}), "something runs on"
         if seconds >= 1:

@@ -6,7 +6,6 @@ that says what the group says; everything behind it is the code that trains.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 from collections.abc import Awaitable, Callable
@@ -15,7 +14,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import httpx
-from fakes import Engine, SamplingParams, Tokenizer, close, completion
+from fakes import Engine, SamplingParams, close, completion, generate_responses
 
 from dare_reward import estimate
 from dare_reward.methods import settle
@@ -56,15 +55,11 @@ class Case:
     @property
     def query(self) -> str:
         """The URL's query; what only OpenRLHF without this package needs is in it too."""
-        values = {
-            "group_size": len(self.texts),
-            "run": f"{self.name}-000000001",
-            "method": self.method,
-            "kind": self.kind,
-        }
-        pruned = {"pruned": self.pruned} if self.pruned != "zero" else {}
-        shadow = {"shadow": "+".join(self.shadow)} if self.shadow else {}
-        return urlencode({**values, **self._params, **pruned, **shadow}, safe="+")
+        values = {"group_size": len(self.texts), "run": f"{self.name}-000000001", "method": self.method}
+        values |= {"kind": self.kind, "pruned": self.pruned, "shadow": "+".join(self.shadow), **self._params}
+        return urlencode(
+            {k: v for k, v in values.items() if (k, v) not in {("pruned", "zero"), ("shadow", "")}}, safe="+"
+        )
 
     @property
     def _params(self) -> dict[str, Any]:
@@ -167,15 +162,11 @@ def engine_of(case: Case, *, dies: int | None = None, slow: float = 0.0) -> Engi
 Route = Callable[[Case], Awaitable[list[dict[str, Any]]]]
 
 
-def calls(executor: Any, case: Case, shared: Any, engine: Any) -> list[Any]:
-    """As RolloutRayActor has it: n executions with one sampling_params object."""
-    given = {"prompt": case.prompt, "label": case.label, "sampling_params": shared, "max_length": 4096}
-    return [executor.execute(**given, hf_tokenizer=Tokenizer(), llm_engine=engine) for _ in case.texts]
-
-
-async def group(executor: Any, case: Case, shared: Any = None, engine: Any = None) -> list[dict[str, Any]]:
-    shared = shared or SamplingParams(max_tokens=64)
-    return await asyncio.gather(*calls(executor, case, shared, engine or engine_of(case)))
+async def group(executor: Any, case: Case, engine: Any = None, **gather: Any) -> list[dict[str, Any]]:
+    """What trains of each rollout, by one sampling_params object for all."""
+    labels, params = [case.label] * len(case.texts), SamplingParams(max_tokens=64)
+    given = {"prompt": case.prompt, "label": labels, "params": params}
+    return await generate_responses(executor, engine or engine_of(case), **given, **gather)
 
 
 async def with_package(executor: Any, case: Case) -> list[dict[str, Any]]:
