@@ -123,6 +123,8 @@ SCENES = {  # what it costs to score, the clients, and what each gets: members, 
     "who breaks while its group is scored is owed its reply, once":
         (10, at(0, "ab") + at(0, "c", 5.0, **ONCE) + at(12, "c") + at(20, "cde"),
          "3a1@10 3b1@10 lost 3c1@12 3c2@30 3d2@30 3e2@30"),
+    "and so is its twin":
+        (10, at(0, "a") + at(0, "ss", 5.0, **ONCE) + at(12, "ss"), "3a1@10 lost lost 3s1@12 3s1@12"),
     # Its job may have been cancelled: a short text of a later step is that step's, and its siblings get its vote.
     "and for a while":
         (10, at(0, "ab") + at(0, "c", 5.0, **ONCE) + at(11 + AWAY, "cde"), "3a1@10 3b1@10 lost 3c2@51 3d2@51 3e2@51"),
@@ -155,7 +157,7 @@ async def test_a_connection_that_ends_in_the_turn_of_the_reply_is_owed_it():
     reply = asyncio.ensure_future(place.join.reply("k", 3, b"b", "b", weight=1, client=client))
     others = [asyncio.ensure_future(place.one_try(t)) for t in "ac"]
     while not others[0].done():
-        client.gone = bool(place.join.closed.get("k") and place.join.closed["k"].replies)  # nobody listens any more
+        client.gone = "k" in place.join.closed and not place.join.waiting  # nobody listens any more
         await asyncio.sleep(0)
     with pytest.raises(Disconnected):
         await reply

@@ -340,25 +340,25 @@ async def test_who_must_not_join_still_scores_whole_steps(settings, server):
 
 
 @pytest.mark.parametrize(
-    ("body", "where"),
+    ("body", "status", "where"),
     [
-        ('{"query": [', "400"),
-        ({"query": ["a"]}, "must be an object"),
-        ({"query": "a", "prompts": ["p"]}, "query: must be a list"),
-        ({"query": ["a"], "prompts": ["p", "q"]}, "prompts: 2 entries for 1 queries"),
-        ({"query": [1], "prompts": ["p"]}, "query[0]: must be a string"),
-        ({"query": ["a"], "prompts": ["p"], "labels": "x"}, "labels: must be a list"),
+        ('{"query": [', 400, ""),
+        ({"query": ["a"]}, 422, "must be an object"),
+        ({"query": "a", "prompts": ["p"]}, 422, "query: must be a list"),
+        ({"query": ["a"], "prompts": ["p", "q"]}, 422, "prompts: 2 entries for 1 queries"),
+        ({"query": [1], "prompts": ["p"]}, 422, "query[0]: must be a string"),
+        ({"query": ["a"], "prompts": ["p"], "labels": "x"}, 422, "labels: must be a list"),
+        ({"query": ["a"], "prompts": ["p" * 9]}, 413, "prompts[0]: 9 characters; at most 8"),
+        ({"query": ["a"], "prompts": ["p"], "labels": [["x" * 9]]}, 413, "labels[0]: 13 characters; at most 8"),
     ],
 )
-async def test_a_wrong_body_is_told_where(asgi, body, where):
-    content = body if isinstance(body, str) else json.dumps(body)
-    async with asgi() as (client, _):
-        reply = await client.post(
-            "/get_reward?group_size=2", content=content, headers={"content-type": "application/json"}
-        )
+async def test_a_wrong_body_is_told_where(asgi, body, status, where):
+    content, headers = body if isinstance(body, str) else json.dumps(body), {"content-type": "application/json"}
+    async with asgi(max_text=8) as (client, _):
+        reply = await client.post("/get_reward?group_size=2", content=content, headers=headers)
         frame = await client.post("/get_reward", headers={"content-type": "application/vnd.safetensors"})
-    assert (reply.status_code, frame.status_code) == (400 if where == "400" else 422, 415)
-    assert where == "400" or where in reply.json()["detail"]
+    assert (reply.status_code, frame.status_code) == (status, 415)
+    assert where in reply.json()["detail"]
 
 
 async def test_what_the_reply_has_no_place_for_is_in_the_log(asgi, caplog):
