@@ -306,7 +306,7 @@ def test_waves_end_where_the_rule_says(make):
 
 
 def test_a_rule_that_fails_costs_votes_and_no_reward(make, monkeypatch):
-    monkeypatch.setattr("dare_trainer.openrlhf.adaptive_votes.votes_suffice", None)
+    monkeypatch.setattr(group_module, "votes_suffice", None)
     out = go(make(f"{WAVES}auto"), engine := Engine(boxed(7), delay=0))
     assert len(engine.asked) == 16
     assert logs(out, "votes", "reward_fallback") == [{16.0}, {0.0}]

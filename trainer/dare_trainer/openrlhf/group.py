@@ -28,17 +28,17 @@ import numpy as np
 from dare_reward import AsyncClient, Client, GroupReply, Reply, __version__, estimate
 from dare_reward.errors import ConfigError, DareError, ReplyError, UnavailableError
 from dare_reward.methods import config_id, find, scale_unseen, write_line
-from dare_reward.openrlhf import SCALE, Known, Label, Pruned, RolloutOutcome, evaluation, neutral, outcomes
+from dare_reward.openrlhf import NOTHING, SCALE, Known, Label, Pruned, RolloutOutcome, evaluation, neutral, outcomes
 from dare_reward.openrlhf.url import ActorSettings
 from dare_reward.scoring.request import Limits
 from dare_reward.stacks.collapse import RunWatch
+from dare_reward.votes import Waves, votes_suffice
 
 from ..vllm import plugin
 from ..vllm.token_entropy import SWITCH
-from .adaptive_votes import in_waves
 from .rollout_reader import ReadRollout, RolloutReader
 from .settings import RewardUrls, job_name
-from .siblings import Siblings
+from .siblings import Siblings, together
 
 logger = logging.getLogger("dare_trainer")
 
@@ -336,11 +336,10 @@ class GroupReward:
     async def _estimated(self, deliveries: Sequence[Delivery]) -> list[RolloutOutcome]:
         began = time.perf_counter()
         votes = [d.rollouts[0] for d in deliveries] + [r for d in deliveries for r in d.rollouts[1:]]
-        spent: Known = {}
+        spent: Known = NOTHING
         group_of = partial(self._group, deliveries[0], trained=len(deliveries))
         if (waves := self.settings.waves) is not None:
-            method = {"method": self.settings.method, "params": self.settings.params}
-            votes, spent = await in_waves(waves, votes, [d.one for d in deliveries], group_of, **method)
+            spent = await self._add_votes(waves, votes, [d.one for d in deliveries], group_of)
             began = time.perf_counter()
         reply, fallback = await self._scorer.score(group_of(votes))
         if reply is None:
@@ -358,6 +357,34 @@ class GroupReward:
             reply, route="actor", entropies=[r.entropy for r in votes], trained=range(len(deliveries)),
             pruned=pruned, shadow=self.settings.shadow, known=known,
         )  # fmt: skip
+
+    async def _add_votes(
+        self,
+        waves: Waves,
+        votes: list[ReadRollout],
+        ones: Sequence[Callable[[], Awaitable[ReadRollout]]],
+        group_of: Callable[[Sequence[ReadRollout]], Group],
+    ) -> Known:
+        """Add votes in waves, only while those so far do not suffice (docs/stopping.md), and return what the log says
+        of those that were not asked for. `ones` generate one more each.
+
+        The decision is made in this process: no request, so nothing on the way to the service can change how many
+        votes a group has. Whatever fails here costs generation, never a label: the group then gets all of its votes.
+        """
+        asked, method, params = len(votes), self.settings.method, self.settings.params
+        while (more := waves.votes - asked) > 0:
+            group = group_of(votes)
+            try:
+                wanted = await asyncio.to_thread(votes_suffice, group, params, method=method, waves=waves)
+            except Exception:
+                logger.exception("group %s: how many votes it needs cannot be told; it gets all", group["group_id"])
+            else:
+                if not wanted.more:
+                    return {"votes_saved": float(more), "settle_risk": wanted.risk}
+                more = min(wanted.more, more)
+            votes += await together([ones[(asked + i) % len(ones)] for i in range(more)])
+            asked += more
+        return NOTHING
 
     def _group(self, of: Delivery, votes: Sequence[ReadRollout], *, trained: int) -> Group:
         """The group as `POST /reward` takes it, named after its prompt, so that the report knows a prompt again."""
