@@ -88,9 +88,11 @@ def letter_at(text: str, start: int, end: int, letters: Sequence[str], *, whole:
     if match is None:
         return at_end(text, letters) if whole and text.endswith(")") else None
     said, after = unicodedata.normalize("NFKC", match["letter"]), match.end()
-    letter = said.upper()
-    joined = _JOINED.match(text, after, after + 80) or _BESIDE.match(text, after, after + 80)
-    second = joined["letter"] if joined else letter
+    letter = second = said.upper()
+    if after < len(text) and (
+        joined := _JOINED.match(text, after, after + 80) or _BESIDE.match(text, after, after + 80)
+    ):
+        second = joined["letter"]
     several = second != letter and said.isupper() and (second in letters or len(second) > 1)
     if not (several or (_is_all(text, match, said, letters) if whole else _stands(text, start, match, said))):
         return None
@@ -110,7 +112,7 @@ def bare_letter(content: str, letters: Sequence[str]) -> Announcement | None:
     text = _MARKUP.sub("", _SPACE.sub(" ", text)).strip()
     if len(text) > 1 and set(text) <= set(letters):
         return Announcement(0, len(text))
-    lead = _CORRECT.match(text)
+    lead = _CORRECT.match(text) if ":" in text else None
     found = letter_at(text, 0, lead.end() if lead else 0, letters, whole=True)
     if found is None or found.content is None or _OF_OTHERS.match(text, found.end - (text[found.end - 1] in ")]")):
         return found
