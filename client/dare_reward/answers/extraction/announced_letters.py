@@ -122,11 +122,8 @@ def announced_letter(text: str, letters: Sequence[str]) -> str | None:
 
 def last_letter(text: str, letters: Sequence[str]) -> str | None:
     """The last capital letter of the options that stands alone: a fallback of published harnesses, on request only."""
-    found = [
-        match[0]
-        for match in LONE.finditer(text)
-        if match[0] in letters and not (match[0] in "AI" and ARTICLE.match(text, match.end()))
-    ]
+    lone = (m for m in LONE.finditer(text) if m[0] in letters)
+    found = [m[0] for m in lone if not (m[0] in "AI" and ARTICLE.match(text, m.end()))]
     return found[-1] if found else None
 
 
@@ -169,14 +166,12 @@ def _endorsed(text: str, letters: Sequence[str]) -> list[Announcement]:
     """The letters of options that a text calls right, first to last."""
     found = []
     for match in islice(_ENDORSED.finditer(text), 64):
-        bare = not (match["named"] or match["open"])
-        before = (max(0, match.start() - 30), match.start())
-        alone = not (_NOT_ALONE.search(text, *before) or (bare and _NOUN.search(text, *before)))
-        if alone and not (match["open"] and not match["close"]):
-            letter = match["letter"].upper()
-            found.append(
-                Announcement(match.start(), match.end("letter"), content=letter if letter in letters else None)
-            )
+        opened, letter = match["open"], match["letter"].upper()
+        before, noun = text[max(0, match.start() - 30) : match.start()], not (match["named"] or opened)
+        if _NOT_ALONE.search(before) or (noun and _NOUN.search(before)) or (opened and not match["close"]):
+            continue
+        said = letter if letter in letters else None
+        found.append(Announcement(match.start(), match.end("letter"), content=said))
     return found
 
 

@@ -52,11 +52,12 @@ _TWO = pattern(r"[.;,]\s\(?[A-Z]\)?\s(?:is|are) (?:also )?(?:correct|right|true)
 _SMALL_REPLY = pattern(r"[a-j][.)]?")
 _EITHER = pattern(r"\b(?:either|or|whether|if|denote|call|label)\b", re.IGNORECASE)
 _BARE = pattern(r"[A-Z]\.?")
+_FENCED = pattern(r"\A```.*\n\s*(.*?)\s*\n```\Z")  # the one line of a reply that is a code block
 
 
 def unannounced_letter(text: str, letters: Sequence[str]) -> str | None:
     """The letter of a reply that is one option ("B", "C. 12 m/s"), or of a last line that is a dressed letter."""
-    reply = COPULA.sub("", undecorated(_unfenced(text.strip())).lstrip("✅✔☑→👉\ufe0f "))
+    reply = COPULA.sub("", undecorated(_FENCED.sub(r"\1", text.strip())).lstrip("✅✔☑→👉\ufe0f "))
     if _SMALL_REPLY.fullmatch(reply):
         return named(reply, letters)
     if len(reply) <= REPLY and "\n" not in reply:
@@ -83,13 +84,6 @@ def last_line(text: str, letters: Sequence[str]) -> str | None:
     before, _, line = text.rstrip().rpartition("\n")
     bare = _BARE.fullmatch(line.strip(" *()`$")) if before.endswith("\n") else None
     return bare[0][0] if bare and bare[0][0] in letters else None
-
-
-def _unfenced(reply: str) -> str:
-    """The one line of a reply that is a code block."""
-    if not (reply.startswith("```") and reply.endswith("```") and reply.count("\n") == 2):
-        return reply
-    return reply.split("\n")[1].strip()
 
 
 def _first_line(reply: str, letters: Sequence[str]) -> str | None:
