@@ -95,7 +95,10 @@ _NOT_ALONE = pattern(
     r"(?:[Oo]ption\s|[Cc]hoice\s|[Aa]nswer\s)?\(?\Z"
 )
 # "Vitamin C is the answer" endorses no option: of words only some lead over to one.
-_NOUN = pattern(rf"(?<![\w'’])(?!(?:{english('leads to a letter')}))[\w'’]+[ *_]+\Z", re.IGNORECASE)
+_NOUN = pattern(
+    rf"(?<![\w'’])(?!(?:{english('leads to a letter')}|{alternatives('option', 'answer')}))[\w'’]+[ *_]+\Z",
+    re.IGNORECASE,
+)
 
 
 def choice_letter(raw: str, options: Sequence[str] | None = None) -> str | None:

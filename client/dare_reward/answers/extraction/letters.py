@@ -43,7 +43,7 @@ _FORMULA = pattern(
 )
 _JOINED = pattern(
     rf"[*_$`\"'}}\s)]*+(?:,|/|&|\+|、|;)?[*_\s]*+(?:{alternatives('or')}|(?P<loose>[,;])|/|&|、)(?:\s(?:{english('hopes')}))?+[\s*_$\"'(]*+(?:(?i:option|choice)\s*+\(?)?"
-    r"(?P<letter>[A-Z]|[IVX]{2,4})(?![\w'’])(?!\s++(?!and\b|or\b|is\b|are\b)[a-z])(?(loose)(?!\sis\b))"
+    r"(?P<letter>[A-Z]|[IVX]{2,4})(?![\w'’])(?!\s++(?!and\b|or\b|is\b|are\b)[a-z])(?(loose)(?!\sis\s(?:not|wrong|incorrect|false)\b))"
 )
 # "C D", "(C)(D)", "C > D": several too, where nothing but the sentence's end follows; "(C) D" is an option's text.
 _BESIDE = pattern(
