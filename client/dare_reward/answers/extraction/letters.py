@@ -69,9 +69,7 @@ _SEPARATOR = pattern(
 _JUNK = " \t\r\n\f\v.,:;!?、。)]>】"
 _CORRECT = pattern(rf"(?:{alternatives('correct')})\s*+[:：]\s*+", re.IGNORECASE)
 _OF_OTHERS = pattern(r"[).:\]]\s++(?:[Bb]oth\s)?\(?[A-Z]\)?,?\s(?:and|or)\s")  # the text of "D) A and B"
-_OTHERS = pattern(
-    r"(?:(?<=\s)(?=[A-Za-z]\))|\A[\s.,;:)]*+(?=[A-Z][\s.)]*\Z))([A-Za-z])"
-)  # labels, or "C) X" as a whole
+_OTHERS = pattern(r"(?:(?<=\s)(?=[A-Za-z]\))|\A[\s.,;:)]*+(?=[A-Z][\s.)]*\Z))([A-Za-z])")
 LONE = pattern(r"(?<![\w'’])[A-Z](?![\w'’])")
 _MARKED = pattern(r"(?:[:\"*(]|\boption|\bchoice|\bletter)\s*+\Z", re.IGNORECASE)
 _SMALL_END = pattern(r"[*_\"'`$)}\]]{0,4}+(?:\.?+[*_\"'`$)}\]]{0,4}+[^\S\n]*+(?:\n|\Z)|[.)]\s++(?=\w))")
@@ -88,11 +86,9 @@ def letter_at(text: str, start: int, end: int, letters: Sequence[str], *, whole:
     if match is None:
         return at_end(text, letters) if whole and text.endswith(")") else None
     said, after = unicodedata.normalize("NFKC", match["letter"]), match.end()
-    letter = second = said.upper()
-    if after < len(text) and (
-        joined := _JOINED.match(text, after, after + 80) or _BESIDE.match(text, after, after + 80)
-    ):
-        second = joined["letter"]
+    letter, near = said.upper(), (text, after, after + 80)
+    joined = _JOINED.match(*near) or _BESIDE.match(*near) if after < len(text) else None
+    second = joined["letter"] if joined else letter
     several = second != letter and said.isupper() and (second in letters or len(second) > 1)
     if not (several or (_is_all(text, match, said, letters) if whole else _stands(text, start, match, said))):
         return None
