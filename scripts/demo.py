@@ -15,7 +15,7 @@ from pathlib import Path
 
 import _venv  # ends a Python that is too old
 
-SAMPLE = Path("examples/arithmetic_m64.jsonl")
+SAMPLE = Path("examples/qwen_math_m16.jsonl")
 PAGE = Path("build/demo.html")
 SHOWN = 3  # groups whose tables are printed
 LEGEND = (

@@ -32,7 +32,7 @@ one number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, isfinite, log, sqrt
 from statistics import NormalDist
@@ -100,12 +100,12 @@ class Calibration:
     auroc           within-prompt P(entropy of a right rollout < entropy of a wrong one), over prompts that have both
     auroc_right, auroc_wrong   the same where the vote is right, and where it is wrong
     equally_long    the same over pairs whose lengths differ by at most a tenth, which are `pairs` of all
-    gain            change of label accuracy, each prompt by the exponent that all other prompts choose: what to expect
-                    of prompts without a label
+    gain            change of label accuracy over the vote, each prompt by the exponent that is best for all others:
+                    what to expect of prompts without a label
     more            further labelled prompts that would pass the gate with a probability of 80% if entropy tells as much
                     as it seems to, and enough of them; None: no number of them
     params          method and parameters in one line (`dare_reward.methods.read_line`)
-    exponents_of_others   of each prompt, what all other prompts choose
+    exponents_of_others   of each prompt, the exponent that is best for all others; no bar is asked
     """
 
     certainty: str
@@ -192,10 +192,13 @@ def calibrate(
     by_exponent = tables(groups, certainty, weight)
     e = evidence(groups, correct_R, by_exponent)
     to_pass = bars(int(e.usable_P.sum()), e.mixed, tried=tried)
-    own = choose(e, e.totals(), to_pass)
+    total = e.totals()
+    own = choose(e, total, to_pass)
     exponent, fitted, statistic = float(own.exponent_S[0]), float(own.fitted_S[0]), float(own.t_S[0])
-    without_own = choose(e, e.without_own(), to_pass).exponent_S
-    others = np.searchsorted(GRID, without_own)
+    # The bars are not asked again of the others: just above one, it is the prompts that gain whose absence leads back
+    # to the vote, and the gain would lack what they gain.
+    others_P = strongest(e.tried, total.likelihood_SB - e.likelihood_PB, total.right_SB - e.right_PB).best_S
+    others = np.searchsorted(GRID, others_P)
     truth_R = np.where(e.usable_P[groups.group_R], correct_R, np.nan)
     unsure_R = certainty.of_R(groups)
     controlled, pairs = equally_long(groups, unsure_R, truth_R, seed=seed)
@@ -230,7 +233,7 @@ def calibrate(
         gain=over(e.right_PB[rows, others] - e.right_PB[:, VOTE]),
         more=0 if exponent else _more(e, statistic, to_pass.gate),
         params=line.line(exponent, {**changed(line, weight), **options.get("reading", NOTHING)}),
-        exponents_of_others=tuple(without_own.tolist()),
+        exponents_of_others=tuple(others_P.tolist()),
     )
 
 
@@ -328,16 +331,6 @@ class Evidence:
             self.right_PB.sum(axis=0, keepdims=True),
         )
 
-    def without_own(self) -> Sums:
-        """The totals without each prompt in turn."""
-        t = self.totals()
-        return Sums(
-            t.likelihood_SB - self.likelihood_PB,
-            t.all.without(self.mixed_P, self.score_P),
-            t.rivals.without(self.contested_P, self.rival_P),
-            t.right_SB - self.right_PB,
-        )
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Test:
@@ -351,9 +344,6 @@ class Test:
     def over(cls, counted_SG: Bools, score_SG: Floats) -> Test:
         own_SG = np.where(counted_SG, score_SG, 0.0)
         return cls(counted_SG.sum(axis=1).astype(np.float64), own_SG.sum(axis=1), (own_SG**2).sum(axis=1))
-
-    def without(self, counted_P: Bools, score_P: Floats) -> Test:
-        return Test(self.count_S - counted_P, self.sum_S - score_P, self.square_S - score_P**2)
 
     @property
     def t_S(self) -> Floats:
@@ -420,22 +410,39 @@ def scores(below_N: Floats, above_N: Floats) -> Floats:
     return np.where(np.abs(score_N) > ROUNDING * np.maximum(np.abs(above_N), np.abs(below_N)), score_N, 0.0)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Exponents:
+    """Of each row the likeliest; of those of its sign up to it the best, which names most right labels, and how many.
+
+    No bar is asked.
+    """
+
+    fitted_S: Floats
+    best_S: Floats
+    most_S: Floats
+
+
+def strongest(tried: Sequence[bool], likelihood_SB: Floats, right_SB: Floats) -> Exponents:
+    """The exponents of these sums over prompts."""
+    grid = np.array(GRID)
+    posterior_SB = np.where(tried, likelihood_SB - grid**2 / (2 * PRIOR**2), -np.inf)
+    fitted_S = grid[posterior_SB.argmax(axis=1)]
+    sign_S = np.sign(fitted_S)
+    allowed_SB = (grid * sign_S[:, None] > 0) & (np.abs(grid) <= np.abs(fitted_S)[:, None]) & np.array(tried)
+    own_SB = np.where(allowed_SB, right_SB, -1.0)
+    most_S = own_SB.max(axis=1)
+    best_SB = np.where(own_SB >= most_S[:, None] - ROUNDING, posterior_SB, -np.inf)
+    return Exponents(fitted_S, grid[best_SB.argmax(axis=1)], most_S)
+
+
 def choose(e: Evidence, sums: Sums, to_pass: Bars) -> Choices:
     """The choice of each row."""
-    grid = np.array(GRID)
-    likelihood_SB = sums.likelihood_SB - grid**2 / (2 * PRIOR**2)
-    likelihood_SB = np.where(e.tried, likelihood_SB, -np.inf)
-    fitted_S = grid[likelihood_SB.argmax(axis=1)]
+    found = strongest(e.tried, sums.likelihood_SB, sums.right_SB)
     t_S, contended_S = sums.all.t_S, sums.rivals.t_S
-    sign_S = np.sign(fitted_S)
-    allowed_SB = (grid * sign_S[:, None] > 0) & (np.abs(grid) <= np.abs(fitted_S)[:, None]) & np.array(e.tried)
-    right_SB = np.where(allowed_SB, sums.right_SB, -1.0)
-    most_S = right_SB.max(axis=1)
-    best_SB = np.where(right_SB >= most_S[:, None] - ROUNDING, likelihood_SB, -np.inf)
-    best_S = grid[best_SB.argmax(axis=1)]
+    sign_S = np.sign(found.fitted_S)
     passed_S = (t_S * sign_S >= to_pass.gate) & (contended_S * sign_S >= to_pass.rivals) & to_pass.enough
-    gains_S = most_S > sums.right_SB[:, VOTE] + ROUNDING
-    return Choices(np.where(passed_S & gains_S, best_S, 0.0), fitted_S, t_S, contended_S)
+    gains_S = found.most_S > sums.right_SB[:, VOTE] + ROUNDING
+    return Choices(np.where(passed_S & gains_S, found.best_S, 0.0), found.fitted_S, t_S, contended_S)
 
 
 def _small(groups: Groups, e: Evidence, weight: Mapping[str, Any]) -> bool:

@@ -1,8 +1,8 @@
 """How many rollouts a right label takes: methods side by side on subsamples of the same rollouts.
 
 The rollouts of each prompt are dealt at random into as many groups of 4, 8, 16, ... as they fill, up to what nine of
-ten prompts have; every group is labelled anew. A figure is a mean over a prompt's groups, then over prompts, which are
-the same in each column.
+ten prompts have, up to DEALS times; every group is labelled anew. A figure is a mean over a prompt's groups, then over
+prompts, which are the same in each column.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from .truth import right_answers
 Labeller = Callable[[Groups], Bools]  # the answers that are the label: at most one a group
 SMALLEST = 4
 TENTH = 0.1
+DEALS = 16  # one deal of 164 prompts moves a figure by a point, as much as a weight gains
+DEALT = 1 << 16  # rollouts in all: with so many, one deal tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +61,20 @@ def by_size(
     usable_P = np.ones(len(groups.sizes_P), bool) if usable_P is None else usable_P
     sizes = sizes_of(groups, usable_P)
     prompts_P = usable_P & (groups.sizes_P >= (sizes[-1] if sizes else 1))
-    found: dict[str, list[Floats]] = {name: [] for name in labellers}
+    found: dict[str, list[float]] = {name: [] for name in labellers}
     right_A = right_answers(groups, correct_R) > 0.5
-    rng = np.random.default_rng(seed)
+    rng, times = np.random.default_rng(seed), min(max(DEALT // max(len(groups.answer_R), 1), 1), DEALS)
     for size in sizes:
-        part, prompt_G, old_A = dealt(groups, prompts_P, size, None if size == sizes[-1] else rng)
-        for name, label in labellers.items():
-            good_G = part.sum_by_group(label(part) & right_A[old_A])
-            total_P = np.bincount(prompt_G, good_G, len(prompts_P))
-            found[name].append((total_P / np.maximum(np.bincount(prompt_G, minlength=len(prompts_P)), 1))[prompts_P])
-    rows = tuple(SizeRow(name, tuple(float(own.mean()) for own in shares)) for name, shares in found.items())
+        total: dict[str, Floats] = {name: np.zeros(len(prompts_P)) for name in labellers}
+        deals = [None] if size == sizes[-1] else [rng] * times
+        for deal in deals:
+            part, prompt_G, old_A = dealt(groups, prompts_P, size, deal)
+            for name, label in labellers.items():
+                total[name] += np.bincount(prompt_G, part.sum_by_group(label(part) & right_A[old_A]), len(prompts_P))
+        groups_P = len(deals) * (groups.sizes_P // size)[prompts_P]
+        for name in labellers:
+            found[name].append(float((total[name][prompts_P] / groups_P).mean()) if len(groups_P) else np.nan)
+    rows = tuple(SizeRow(name, tuple(shares)) for name, shares in found.items())
     return BySize(sizes, int(prompts_P.sum()), rows)
 
 
