@@ -19,7 +19,7 @@ LINE = 24  # characters of a last line that is a letter and its dress
 _TALKS = pattern(rf"\b(?:{english('talks')})|n['’]t\b|[?？…:：,]\s*+\Z", re.IGNORECASE)
 # "(B) No" is an option with its text, "(B) is wrong" none.
 _HIGHLIGHTED = pattern(r"\*\*([^*\n]{1,80})\*\*")
-_AMOUNT = pattern(r"[-−]?[$€£]?\d[\d,]*+(?:\.\d++)?(?=\s(?!(?:hundred|[a-z]*(?:thousand|illion))\b)[a-z(])")
+_AMOUNT = pattern(r"[-−]?[$€£]?\d[\d,]*+(?:\.\d++)?(?=\s(?!(?:hundred|[a-z]*(?:thousand|illion))\b)[a-z(]\D*\Z)")
 _DENIES = pattern(
     r"\b(?:is|are|was|were|does|do|did|can|have|has)\s(?:not|never|no)\b|\b(?:cannot|none)\b", re.IGNORECASE
 )
