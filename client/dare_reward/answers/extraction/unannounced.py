@@ -11,6 +11,7 @@ from ..markup import undecorated
 from .letters import named
 from .prose_values import COPULA
 from .statements import lone_value, stated_value
+from .values import is_operand
 
 REPLY = 200  # characters of a reply that is an option and nothing else
 FEW = 4  # words of a line that may be an answer and no sentence
@@ -119,12 +120,18 @@ def lone_line(text: str) -> str | None:
     if not line or len(line) > REPLY or "\n" in line or _TALKS.search(line) or _DENIES.search(line):
         return None
     if (found := _HIGHLIGHTED.findall(line)) and len(set(found)) == 1:
-        return (_AMOUNT.match(found[0]) or [found[0]])[0].strip(" .:")
+        return _number(found[0]).strip(" .:")
     if stated := _NAMES.fullmatch(line) or _CITES.fullmatch(line):
         return next(said for said in stated.groups() if said).strip()
     if len(line.split()) > FEW and line.endswith(".") and (value := stated_value(line.rstrip("."))) is not None:
-        return (_AMOUNT.match(value) or [value])[0]
+        return _number(value)
     return line if len(line) <= LONE else None
+
+
+def _number(said: str) -> str:
+    """`said` without the words behind its number, unless they do something to it."""
+    amount = _AMOUNT.match(said)
+    return said if amount is None or is_operand(said, amount.end()) else amount[0]
 
 
 def unannounced_value(text: str) -> str | None:
