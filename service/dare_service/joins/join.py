@@ -211,8 +211,7 @@ class Join:
 
     def _before(self, group: JoiningGroup, seconds: float) -> ClosedGroup | None:
         """The group of this key that closed just before, if it rewarded all members of this open one."""
-        closed = self.closed.get(group.key)
-        if closed is None or group.closed:
+        if (closed := self.closed.get(group.key)) is None or group.closed:
             return None
         known = all(m.content in closed.replies and m.came <= closed.at + seconds for m in group.members)
         return closed if known else None

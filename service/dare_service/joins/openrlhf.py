@@ -87,8 +87,8 @@ class OpenRLHF:
     ) -> None:
         self._settings, self._metrics, self._workers = settings, metrics, workers
         self._runs, self._recorder = runs, recorder
-        times = {"hold": settings.join_hold, "deadline": settings.join_deadline}
-        self.join = Join(self._score, **times, memory=settings.join_memory)
+        hold, deadline, memory = settings.join_hold, settings.join_deadline, settings.join_memory
+        self.join = Join(self._score, hold=hold, deadline=deadline, memory=memory)
         metrics.join_waiting.set_function(lambda: self.join.waiting)
         metrics.join_open.set_function(lambda: len(self.join.open))
         metrics.join_bytes.set_function(lambda: self.join.bytes)
