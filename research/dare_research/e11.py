@@ -120,13 +120,17 @@ def problems(lines: Iterable[str]) -> list[Problem]:
 
 
 def example(rows: Sequence[JSON], questions: Sequence[JSON]) -> Iterator[JSON]:
-    """Each problem's question and label, with its rollouts' answers, entropies and lengths, as a group of a file."""
+    """Each problem's question and label with its rollouts' answers and numbers, to six digits, as a group of a file."""
     asked = {question["id"]: question for question in questions}
     for row in rows:
         question = {name: asked[row["id"]][name] for name in ("kind", "prompt", "label")}
-        rollouts = [{name: r.get(name) for name in ("answer", "mean_entropy", "num_tokens")} for r in row["rollouts"]]
+        rollouts = [{name: _short(r[name]) for name in ("answer", *NUMBERS) if name in r} for r in row["rollouts"]]
         sources = {"entropy_source": "exact", "entropy_mode": "temperature"}
         yield {"group_id": row["id"], **question, **sources, "rollouts": rollouts}
+
+
+def _short(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 # --- each problem's figures -------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def test_the_demo_gives_an_address_only_while_it_serves(demo, monkeypatch):
     assert "http://" not in said[-1]
     assert said[1].count("pseudo-label") == 3
     assert said[1].endswith("\n3 of 164 groups are shown.")
-    assert said[2].startswith("By the labels of this file: Use this line. ")
+    assert said[2].startswith("By the labels of this file: Not decided: label ")
     assert "".join(said).count("\n") < 60, "what a person reads"
     page = ROOT / said[3].rpartition(" ")[2]
     assert "How many ways are there to put 5 balls in 2 boxes" in page.read_text()

@@ -24,7 +24,7 @@ CHECKED = {
     "arithmetic_m64.jsonl": "e22080d3a260cee0220eb4325729584a6075cdcc0b79b52784f39c38586f8414",
     "game24_sample.jsonl": "c6bcb68d1b9777fc8ad523decd1f87fa5e77c227397c2d3fa00072fb71cab1b8",
     "gsm8k_sample.jsonl": "f29595000b4fedb47dd8c03feacb2bd4d7e749fbaac7fb931aec8a2a113df824",
-    "qwen_math_m16.jsonl": "faf43ae2aae1cacdbda6773fb27f5a9b0e2b6e5318389ef73cf05ad47ef98dec",
+    "qwen_math_m16.jsonl": "5f4145a68b5805d61cba64c4ebf0b76a957099f2d3ee7b6fbe1a7bc1dd705392",
     "smollm2_m64.jsonl": "cb00d206537e62a9d6745bd954a14d556f9026a2d64b49844f2ad6ae79ac3b17",
     "real_model/forms.json": "e5062a574d2cfc3e5504178dc016af4f2794e589e1d3fc5370a5a660580e9627",
     "real_model/questions.jsonl": "f55823bfb04926c9dd17af396b4435d1f1542ade567b3704e1ff4cd6d946d2f1",

@@ -100,8 +100,8 @@ class Calibration:
     auroc           within-prompt P(entropy of a right rollout < entropy of a wrong one), over prompts that have both
     auroc_right, auroc_wrong   the same where the vote is right, and where it is wrong
     equally_long    the same over pairs whose lengths differ by at most a tenth, which are `pairs` of all
-    gain            change of label accuracy over the vote, each prompt by the exponent that is best for all others:
-                    what to expect of prompts without a label
+    gain            change of label accuracy over the vote, each prompt by the exponent that is best for all others; the
+                    labels that lead to an exponent flatter it, so expect less of prompts without a label
     more            further labelled prompts that would pass the gate with a probability of 80% if entropy tells as much
                     as it seems to, and enough of them; None: no number of them
     params          method and parameters in one line (`dare_reward.methods.read_line`)

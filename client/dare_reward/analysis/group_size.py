@@ -20,7 +20,7 @@ Labeller = Callable[[Groups], Bools]  # the answers that are the label: at most 
 SMALLEST = 4
 TENTH = 0.1
 DEALS = 16  # one deal of 164 prompts moves a figure by a point, as much as a weight gains
-DEALT = 1 << 16  # rollouts in all: with so many, one deal tells
+DEALT = 1 << 16  # rollouts of these prompts in all deals, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,8 @@ def by_size(
     prompts_P = usable_P & (groups.sizes_P >= (sizes[-1] if sizes else 1))
     found: dict[str, list[float]] = {name: [] for name in labellers}
     right_A = right_answers(groups, correct_R) > 0.5
-    rng, times = np.random.default_rng(seed), min(max(DEALT // max(len(groups.answer_R), 1), 1), DEALS)
+    rng = np.random.default_rng(seed)
+    times = min(max(DEALT // max(int(groups.sizes_P[prompts_P].sum()), 1), 1), DEALS)
     for size in sizes:
         total: dict[str, Floats] = {name: np.zeros(len(prompts_P)) for name in labellers}
         deals = [None] if size == sizes[-1] else [rng] * times
@@ -83,11 +84,12 @@ def dealt(groups: Groups, prompts_P: Bools, size: int, rng: np.random.Generator 
 
     Returns them, the prompt of each, and which answer of `groups` each of their answers is.
     """
-    random_R = np.arange(len(groups.answer_R)) if rng is None else rng.random(len(groups.answer_R))
-    order_R = np.lexsort((random_R, groups.group_R))
-    place_R = np.arange(len(order_R)) - offsets(groups.sizes_P)[groups.group_R]
+    own_R = np.flatnonzero(prompts_P[groups.group_R])
+    random_R = own_R if rng is None else rng.random(len(own_R))
+    order_R = own_R[np.lexsort((random_R, groups.group_R[own_R]))]
+    place_R = np.arange(len(order_R)) - offsets(np.where(prompts_P, groups.sizes_P, 0))[groups.group_R[order_R]]
     full_P = np.where(prompts_P, groups.sizes_P // size, 0)
-    order_R = order_R[place_R < (full_P * size)[groups.group_R]]
+    order_R = order_R[place_R < (full_P * size)[groups.group_R[order_R]]]
     piece_R = np.arange(len(order_R)) // size
     prompt_G = np.repeat(np.arange(len(full_P)), full_P)
     old_R = groups.answer_R[order_R]

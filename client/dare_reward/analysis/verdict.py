@@ -5,7 +5,7 @@ text: none of them computes or rounds one. Every certainty of the file is calibr
 rises with their number; of those that pass, the one that names most right labels is used, for the share of prompts
 whose label is right is what training follows (research/docs/training.md).
 
-    line    train with `line`: it labels more prompts right, on prompts that took no part in its fit
+    line    train with `line`: certainty tells, and the line labels more prompts right, each by a fit of the others
     vote    train with the vote: certainty tells nothing here, or changes no label for the better
     open    the vote for now: more labels would decide
 """
@@ -60,7 +60,7 @@ class Verdict:
     more           labels that are missing; 0 unless `use` is open
     calibration    of the certainty to use; of entropy (or the first there is) where none is
     calibrations   of every certainty of the file
-    rollouts       right labels by group size; of the line each prompt by the exponent that all other prompts choose
+    rollouts       right labels by group size; of the line each prompt by the exponent that is best for all others
     power          what these labels could have found
     """
 
@@ -97,7 +97,10 @@ class Verdict:
                 f"Had {c.certainty} been moderately good (AUROC {self.power.auroc:.2f}), these labels would have "
                 f"noticed in {100 * self.power.tested:.0f}% of cases."
             )
-        notes.append("The table describes these prompts; the verdict alone tests a difference.")
+        notes.append(
+            f"The verdict tests whether {c.certainty} tells right answers from wrong ones. Gains and the table "
+            "describe these prompts."
+        )
         rows = [(row.name, *map(percent, row.share)) for row in self.rollouts.rows]
         head = (RIGHT, *map(str, self.rollouts.sizes))
         return Shown(self.headline, self.why, tuple(notes), self.line, head, tuple(rows))
@@ -161,7 +164,7 @@ def _labellers(certainties: Sequence[Certainty], weight: Mapping[str, Any]) -> d
 
 
 def _of_use(c: Calibration, vote: str) -> Calibration:
-    """The vote, where prompts that are left out of the fit gain nothing by the exponent that the others choose."""
+    """The vote, where prompts that are left out of the fit gain nothing by the exponent that is best for the others."""
     return replace(c, exponent=0.0, params=vote) if c.exponent and not c.gain.estimate > 0 else c
 
 
@@ -169,7 +172,7 @@ def decide(c: Calibration) -> tuple[Use, str, int]:
     """What to use by one certainty, why in a sentence, and how many labels are missing."""
     if c.exponent:
         sure = "more" if c.exponent > 0 else "less"
-        gain = f"expect {points(c.gain)} of label accuracy over the vote on prompts without a label"
+        gain = f"{points(c.gain)} of label accuracy over the vote here, expect less on other prompts"
         return "line", f"Answers that the model is {sure} sure of are right more often: {gain}.", 0
     if not c.mixed:
         return (

@@ -256,4 +256,4 @@ def test_the_line_s_figures_are_of_prompts_that_took_no_part_in_its_fit():
     by_name = {row.name: row for row in found.rollouts.rows}
     gain = by_name[LINE].share[-1] - by_name["plain vote"].share[-1]
     assert gain == pytest.approx(found.calibration.gain.estimate)
-    assert f"expect {100 * gain:+.1f} points" in found.why
+    assert f": {100 * gain:+.1f} points" in found.why

@@ -332,7 +332,7 @@ window.dareReport = (() => {
         known(s.flipped) ? `It would give ${num(100 * s.flipped, 0)}% of the rollouts an advantage of the other sign.` : "") : null);
     };
     return el("section", {}, el("h2", {}, "What other methods would have said"),
-      run.calibration ? el("p", { class: "note" }, "Counts of these groups, each method with parameters that no label chose. What to expect of prompts without a label is above.") : null,
+      run.calibration ? el("p", { class: "note" }, "Counts of these groups, each method with parameters that no label chose. The verdict is above.") : null,
       el("ul", { class: "card said" }, run.shadows.map(item)));
   }
 
