@@ -39,7 +39,7 @@ async def member(siblings, i, anchor=ONE, key="k", fail=()):
         siblings.leave(me)
 
 
-@pytest.mark.parametrize("other", [{"anchor": TWO}, {"key": "another"}], ids=str)
+@pytest.mark.parametrize("other", [{"anchor": TWO}, {"key": "another"}], ids=["anchor", "key"])
 def test_two_groups_stay_apart(other):
     """By the object, of which Ray unpickles a fresh one per prompt; and one object for two prompts is two groups."""
 

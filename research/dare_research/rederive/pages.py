@@ -87,6 +87,9 @@ class Page:
                 yield Figure(self.name, table.place, " | ".join(said.values()), "nothing of these names")
                 continue
             for name, found in cells_found.items():
+                if name not in table.head:
+                    yield Figure(self.name, table.place, " | ".join(table.head), f"a column {name}")
+                    continue
                 cell = cells[table.head.index(name)]
                 self.covered.append((cell.start, cell.end))
                 words = ", ".join(t for n, t in said.items() if n != name and not NUMBER.fullmatch(t))[:60]
