@@ -172,7 +172,7 @@ def decide(c: Calibration) -> tuple[Use, str, int]:
     """What to use by one certainty, why in a sentence, and how many labels are missing."""
     if c.exponent:
         sure = "more" if c.exponent > 0 else "less"
-        gain = f"{points(c.gain)} of label accuracy over the vote here, expect less on other prompts"
+        gain = f"{points(c.gain)} of label accuracy over the vote here; expect less on other prompts"
         return "line", f"Answers that the model is {sure} sure of are right more often: {gain}.", 0
     if not c.mixed:
         return (
