@@ -21,6 +21,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from .problems import EXCHANGE, response
 from .settings import Settings
 
+FIRST = 0.05  # seconds in which a connection's first request comes, when the service stops
 AHEAD = 8  # requests that are read on one connection before the first has its reply
 
 
@@ -125,6 +126,13 @@ class Connection(HttpToolsProtocol):
         lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
         lines += [b"%b: %b" % field for field in self.headers if field[0] != b"upgrade"]
         return b"\r\n".join([*lines, b"", b""])
+
+    def shutdown(self) -> None:
+        """Serve the first request of a connection that was just taken: it may be on its way."""
+        if self.cycle is None:
+            asyncio.get_running_loop().call_later(FIRST, super().shutdown)
+        else:
+            super().shutdown()
 
     def eof_received(self) -> None:
         self._tell()
