@@ -218,10 +218,7 @@ def require_every_rollout(
 
 def other_scale(method: Method, params: Mapping[str, Any]) -> str:
     """Why its rewards and those of gt have no common scale in one step; empty if they have one."""
-    if (
-        method.name in {"gt", "calibrated_vote", "weighted_vote", "ttrl", "rpc", "perplexity_consistency"}
-        and params.get("reward", "winner") == "winner"
-    ):
+    if method.pays_one and params.get("reward", "winner") == "winner":
         return ""
     return f"{method.name} rewards by shares, where gt rewards by 0 and 1: choose calibrated_vote or ttrl"
 

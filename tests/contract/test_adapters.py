@@ -31,7 +31,7 @@ from dare_reward.stacks import report, rollout, slime, verl
 from dare_reward.stacks.report import say_once
 from dare_reward.stacks.rollout import outside_answer
 from dare_reward.stacks.trl import DareReward
-from dare_reward.stacks.trl_rollout import VoteRollout, text_of
+from dare_reward.stacks.trl_rollout import VoteRollout
 
 pytestmark = pytest.mark.usefixtures("plugins")
 
@@ -164,7 +164,7 @@ def test_trl_groups_are_named_after_their_prompts(service):
     ("prompt", "logged"),
     [
         ("a question", "a question"),
-        ([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}], "Be brief.\n\nWhy?"),
+        ([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}], "Be brief.\nWhy?"),
         ([{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "What?"}]}], "What?"),
     ],
     ids=["text", "messages", "parts"],
@@ -178,34 +178,6 @@ def test_a_prompt_is_in_the_client_s_run_log_if_asked_for_and_does_not_travel(se
     run_log_of(tmp_path, asked_for(texts)).close()
     lines = list(read_run(tmp_path / "r"))
     assert [line.get("prompt") for line in lines] == [logged if texts else None] * 2
-
-
-@pytest.mark.parametrize(
-    ("completion", "text"),
-    [
-        ("plain", "plain"),
-        ([{"role": "assistant", "content": "said"}], "said"),
-        (
-            [
-                {"role": "assistant", "content": "a"},
-                {"role": "tool", "content": "t"},
-                {"role": "assistant", "content": "b"},
-            ],
-            "b",
-        ),
-        ([{"role": "assistant", "content": None}], ""),
-        ([{"role": "assistant", "content": [{"type": "text", "text": "x"}, {"type": "image"}]}], "x"),
-        ([{"role": "assistant", "content": [{"type": "reasoning", "text": "y"}, {"text": "x"}]}], "x"),
-        ([], ""),
-    ],
-)
-def test_conversational_completions(completion, text):
-    assert text_of(completion) == text
-
-
-def test_a_part_that_is_no_text_is_refused_by_name():
-    with pytest.raises(RequestError, match="'audio'"):
-        text_of([{"role": "assistant", "content": [{"type": "audio", "audio": "..."}]}])
 
 
 def sample(index, answer, *, status="completed", **more):

@@ -23,6 +23,7 @@ from dare_reward.report.picks import REASONS
 from dare_reward.runs.reader import member
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+LINE = "method=dare&alpha=0.5&weight=none"  # of a parameter that is given twice, the last value counts
 GOOD = {"group_id": "g", "rollouts": [{"answer": "1", "mean_entropy": 0.2}, {"answer": "2", "mean_entropy": 0.4}]}
 
 
@@ -37,7 +38,9 @@ def write(tmp_path, *lines):
 
 
 def test_score_writes_what_estimate_says(tmp_path, ran):
-    found = json.loads(ran(["score", write(tmp_path, GOOD), "-p", "alpha=0.5", "-p", "weight=sqrt"], 0).out)
+    found = json.loads(
+        ran(["score", write(tmp_path, GOOD), "-p", "alpha=1", "--params", LINE, "-p", "weight=sqrt"], 0).out
+    )
     expected = dare_reward.estimate([GOOD], alpha=0.5, weight="sqrt").to_json()["groups"][0]
     assert found["reply"] == json.loads(json.dumps(expected))
     assert {name: found[name] for name in GOOD} == GOOD

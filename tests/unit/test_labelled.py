@@ -12,7 +12,7 @@ from dare_reward.advantages import ADVANTAGES
 from dare_reward.cli import main
 from dare_reward.errors import RequestError
 from dare_reward.estimators.method import Method
-from dare_reward.methods import config_id, settle
+from dare_reward.methods import config_id, find, methods, settle
 from dare_reward.scoring.score import score
 from dare_reward.scoring.update import Update
 
@@ -95,7 +95,7 @@ def test_advantages_over_a_request_are_over_all_its_groups_of_a_kind(full_groups
         np.testing.assert_allclose(gains, (rewards - rewards.mean()) / rewards.std(), atol=1e-9)
 
 
-@pytest.mark.parametrize("method", ["gt", "majority", "perplexity_consistency"])
+@pytest.mark.parametrize("method", ["gt", "majority", "perplexity_consistency", "deepconf"])
 def test_who_may_share_a_step_with_labels(full_groups, method):
     sent = mixed(full_groups) if method != "gt" else [g for g in mixed(full_groups) if "label" in g]
     reply = dare_reward.estimate(sent, method=method, labelled="gt", shadow=["empo"])
@@ -103,6 +103,20 @@ def test_who_may_share_a_step_with_labels(full_groups, method):
     assert reply.diagnostics["shadow"]["empo"]["flipped"] == pytest.approx(
         np.mean([g.diagnostics["shadow"]["empo"]["flipped"] for g in reply.groups])
     )
+
+
+@pytest.mark.parametrize("method", [name for name, method in methods().items() if method.pays_one])
+def test_a_method_that_pays_one_pays_the_label_and_says_nothing_beside_it(
+    full_groups, needed_params, short_fits, method
+):
+    params = needed_params(method)
+    for group in dare_reward.estimate(full_groups(seed=5, count=8), method=method, **params).groups:
+        assert set(group.rewards) <= {0.0, 1.0}
+        assert {s.answer for s in group.support if s.reward == 1} <= {group.pseudo_label} or method == "gt"
+        assert (group.advantages, group.second_rewards, group.token_mask, group.select) == (None,) * 4
+    if any(spec.name == "reward" for spec in find(method).specs):
+        with pytest.raises(RequestError, match="rewards by shares"):
+            dare_reward.estimate(mixed(full_groups), method=method, labelled="gt", reward="share", **params)
 
 
 @pytest.mark.parametrize("method", ["dare", "empo", "rent"])

@@ -66,7 +66,7 @@ def register(subparsers: Any) -> None:
     )
     parser = add_command(subparsers, "calibrate", notes=NOTES, examples=examples, exits=EXITS)
     add_file(parser, "A run log, or groups with entropies and `label` or `correct`,")
-    add_param(parser, "Set eps, eps_scale or u_floor of the weight, or how to read answers. You may repeat it.")
+    add_param(parser, "Set eps, eps_scale or u_floor of the weight, or how to read answers.")
     parser.add_argument("--json", action="store_true", help="Write one JSON object instead of tables.")
     add_seed(parser, "The seed of the bootstrap")
     parser.add_argument(

@@ -32,10 +32,11 @@ def add_method(parser: argparse.ArgumentParser) -> None:
         metavar="LINE",
         help="The method and its parameters in one line, as `dare-reward calibrate` prints it.",
     )
-    add_param(parser, "Set a parameter of the method, or one that says how answers are read. You may repeat it.")
+    add_param(parser, "Set a parameter of the method, or one that says how answers are read.")
 
 
 def add_param(parser: argparse.ArgumentParser, words: str) -> None:
+    words += " Of a name given twice the last value counts."
     parser.add_argument("-p", "--param", action="append", default=[], metavar="NAME=VALUE", help=words)
 
 
@@ -62,7 +63,7 @@ def parsed_params(texts: Sequence[str], known: Iterable[Spec]) -> dict[str, Any]
     parts = [text.partition("=") for text in texts]
     if wrong := next((name for name, equals, _ in parts if not equals), ""):
         raise RequestError(f"--param {wrong[:64]}: write it as NAME=VALUE", code="parameter")
-    return parse(known, {name: value for name, _, value in parts})  # the last one of a name counts
+    return parse(known, {name: value for name, _, value in parts})
 
 
 def add_file(

@@ -75,6 +75,7 @@ METHODS = (
         paper="arXiv:2508.15260",
         evidence="verified against official code",
         requires=("answer", "confidence|topk_logprobs"),
+        pays_one=True,
         cost="top-k log-probabilities (k >= 2) of each token, which engines return",
         unverified="as a reward: the paper uses it to answer, not to train",
     ),

@@ -24,6 +24,7 @@ METHODS = (
         paper="arXiv:2402.03300",
         evidence="from the paper",
         requires=("answer", "label"),
+        pays_one=True,
         cost="labels",
     ),
 )

@@ -152,6 +152,8 @@ class Method:
         imputes: required inputs whose absence the function itself deals with
         optional: inputs that it uses where they are there
         advantages: beside rewards it has advantages of its own, for `advantage=NAME` with its name
+        pays_one: rewards are 1 for the answer with the label and 0 otherwise, as gt's, and nothing stands beside them,
+            unless its parameter `reward` says share
         keeps_scale: the spread of its rewards says how much a prompt counts: dividing by a group's deviation undoes it
         whole_batch: when its own advantages are over all groups of a step
         selects: it says itself which rollouts of a group to train on
@@ -174,6 +176,7 @@ class Method:
     optional: tuple[str, ...] = ()
     output: Output = "rewards"
     advantages: bool = False
+    pays_one: bool = False
     keeps_scale: bool = False
     whole_batch: WholeBatch | None = None
     selects: bool = False

@@ -194,6 +194,7 @@ def _entry(name: str, summary: str, **defaults: Any) -> Method:
         evidence="verified against official code",
         requires=("answer", "sum_logprob", "num_tokens", "path"),
         imputes=frozenset({"sum_logprob", "num_tokens", "path"}),
+        pays_one=True,
         defaults=defaults,
         cost="the sampled tokens' log-probabilities, summed, and a name for each path",
         steps=_steps,

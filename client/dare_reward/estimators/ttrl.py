@@ -104,6 +104,7 @@ METHODS = (
         paper="arXiv:2504.16084",
         evidence="verified against official code",
         when=(When("mean_entropy", "tie=certainty", lambda params: params["tie"] == "certainty"),),
+        pays_one=True,
         ballots=ballots,
     ),
 )

@@ -44,6 +44,7 @@ def _entry(name: str, summary: str, *, unverified: str, **defaults: Any) -> Meth
         function=weighted_vote,
         paper="arXiv:2601.21804, Eq. 10",
         evidence="ours",
+        pays_one=True,
         unverified=unverified,
     )
 

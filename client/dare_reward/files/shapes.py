@@ -22,10 +22,11 @@ from difflib import get_close_matches
 from math import isnan
 from typing import Any, Final
 
-from ..answers.rollouts import number_text, spoken, written
+from ..answers.rollouts import number_text, spoken
 from ..errors import RequestError, unknown_name
 from ..inputs import GROUP_FIELDS, ROLLOUT_FIELDS
 from ..membership import PLACE, Place, place_of, plain
+from ..messages import asked_text, is_messages, last_reply
 
 GROUP_NAMES, ROLLOUT_NAMES = (
     {f.name: f.other_names for f in fields.values() if f.also} for fields in (GROUP_FIELDS, ROLLOUT_FIELDS)
@@ -301,7 +302,7 @@ def _member(value: Any) -> Any:
     """A rollout that is a text, or a list of messages, as an object."""
     if isinstance(value, str):
         return {"text": value}
-    return {"text": value} if _is_messages(value) else dict(value) if isinstance(value, Mapping) else value
+    return {"text": value} if is_messages(value) else dict(value) if isinstance(value, Mapping) else value
 
 
 def _rollout(value: Any, notes: Notes) -> Any:
@@ -317,10 +318,8 @@ def _rollout(value: Any, notes: Notes) -> Any:
     _note(notes, used, unknown)
     if isinstance(out.get("text"), Mapping):
         out["text"] = out["text"].get("content")
-    if _is_messages(out.get("text")):
-        out["text"] = next((m.get("content") for m in reversed(out["text"]) if m.get("role") == "assistant"), None)
     if "text" in out:
-        out["text"] = spoken(out["text"])
+        out["text"] = last_reply(out["text"]) if is_messages(out["text"]) else spoken(out["text"])
     return _typed(out)
 
 
@@ -402,12 +401,8 @@ def prompt_texts(value: JSON) -> tuple[str, ...] | None:
     """What a record asks: each of its prompt's fields that no other holds. None where it does not say."""
     texts: list[str] = []
     for name in PROMPTS:
-        said = value.get(name)
-        if isinstance(said, list) and _is_messages(said):
-            while name == "messages" and said and said[-1].get("role") == "assistant":  # a whole conversation
-                said = said[:-1]
-            said = "\n".join(written(m.get("content")) for m in said)
-        if isinstance(said, str) and said and not any(said in text for text in texts):
+        said = asked_text(value.get(name), whole=name == "messages")
+        if said and not any(said in text for text in texts):
             texts = [*(text for text in texts if text not in said), said]
     return tuple(texts) or None
 
@@ -447,7 +442,3 @@ def read_value(value: Any, nothing: Any) -> Any:
     if _is_nan(value):
         return nothing
     return number_text(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-
-def _is_messages(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(m, Mapping) and "role" in m for m in value)

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from ..answers import Kind, Span, answer_span, outside_span, span_tokens
 from ..answers.classes import Labels
 from ..answers.labels import content_of_label
-from ..answers.rollouts import written
 from ..errors import RequestError
 from ..inputs import ACCEPTED, FIELDS, MAX_ENTROPY, Group
 from ..membership import Member, gather
+from ..messages import asked_text
 from ..openrlhf import AnswerRules, Label
 from ..scoring.request import LIMITS
 from .report import say_once
@@ -146,10 +146,7 @@ def prompt_text(prompt: Any) -> str | None:
 
     Answers are read by it, and the client's run log holds it if asked for.
     """
-    if not isinstance(prompt, str):
-        messages = [m for m in prompt if isinstance(m, Mapping)] if isinstance(prompt, list | tuple) else []
-        prompt = "\n\n".join(written(m.get("content")) for m in messages)
-    return prompt[-LIMITS.text :] or None
+    return asked_text(prompt)[-LIMITS.text :] or None
 
 
 def own_stretch(mask: Any) -> slice:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-from ..answers.rollouts import spoken
 from ..errors import RequestError
+from ..messages import last_reply
 from ..methods import find
 from ..openrlhf import AnswerRules
 from ..votes import Waves, require_ballots
@@ -181,8 +181,7 @@ def text_of(completion: Any) -> str:
     """The text of a completion: a string, or messages whose last one by the assistant is it."""
     if isinstance(completion, str):
         return completion
-    replies = [m for m in completion if m.get("role") == "assistant"]
-    return str(spoken(replies[-1].get("content")) or "") if replies else ""
+    return last_reply(completion) or ""
 
 
 def prompt_ids_of(trainer: Any, prompts: Sequence[Any]) -> list[list[int]]:

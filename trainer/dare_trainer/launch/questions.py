@@ -20,8 +20,9 @@ from dare_reward.answers import Kind, extract, option_letters
 from dare_reward.errors import ConfigError, RequestError
 from dare_reward.files.content import open_records
 from dare_reward.files.output import opened
-from dare_reward.files.shapes import GROUP_NAMES
+from dare_reward.files.shapes import GROUP_NAMES, prompt_texts
 from dare_reward.inputs import KINDS
+from dare_reward.messages import ASSISTANT, asked_text, is_messages
 
 JSON = Mapping[str, Any]
 INSTRUCTION: Final = "\nPlease reason step by step, and put {what} within \\boxed{{}}."
@@ -249,24 +250,19 @@ def _letter_of(answer: Any, texts: Sequence[str]) -> str:
 
 def _question(row: JSON) -> str:
     """All that a row asks: behind one system prompt, it is the other column that tells its questions apart."""
-    _first(row, OWN["question"], "question")
-    texts: list[str] = []
-    for name in OWN["question"]:
-        text = "" if row.get(name) in (None, "") else _prompt_text(row[name])
-        if not any(text in other for other in texts):
-            texts = [*(other for other in texts if other not in text), text]
-    return "\n".join(filter(None, texts))
+    asked = {name: _prompt_text(row.get(name)) for name in OWN["question"]}
+    _first(asked, OWN["question"], "question")
+    return "\n".join(prompt_texts(asked) or ())
 
 
 def _prompt_text(value: Any) -> str:
-    """A prompt as text; of messages what the user says."""
-    if not isinstance(value, list):
-        return str(value).strip()
-    turns = [m.get("content") for m in value if isinstance(m, Mapping) and m.get("role") == "user"]
-    texts = [text for text in turns if isinstance(text, str)]
-    if not texts or len(texts) < len(turns):
-        raise ConfigError("a prompt of messages needs the text of a user")
-    return "\n".join(texts).strip()
+    """What a prompt, or a conversation before its last reply, asks. ConfigError for what a text cannot ask."""
+    if isinstance(value, list | Mapping):
+        turns = [m for m in value if m["role"] != ASSISTANT] if is_messages(value) else []
+        if not any(m["role"] == "user" for m in turns) or not all(isinstance(m.get("content"), str) for m in turns):
+            raise ConfigError("a prompt must be a text, or messages {role, content} with the text of a user")
+        return asked_text(value, whole=True).strip()
+    return "" if value is None else str(value).strip()
 
 
 def _first(row: JSON, names: Sequence[str], what: str, *, needed: bool = True) -> Any:

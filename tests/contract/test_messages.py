@@ -1,0 +1,105 @@
+"""One prompt and one reply, in messages as chats have them, say the same to every way in."""
+
+import json
+from functools import partial
+
+import pytest
+
+from dare_reward.errors import ConfigError, RequestError
+from dare_reward.files.shapes import Notes, groups_in, prompt_texts
+from dare_reward.stacks.rollout import prompt_text
+from dare_reward.stacks.trl_rollout import text_of
+from dare_trainer.launch.questions import load_own
+
+
+def turn(role, content, **more):
+    return {"role": role, "content": content, **more}
+
+
+user, said, system = (partial(turn, role) for role in ("user", "assistant", "system"))
+IMAGE, TOOL = {"type": "image_url", "image_url": {}}, turn("tool", "4")
+
+
+def text_part(text):
+    return {"type": "text", "text": text}
+
+
+def question(tmp_path, value, name):
+    file = tmp_path / "questions.jsonl"
+    file.write_text(json.dumps({name: value, "label": "1"}))
+    (found,) = load_own(file)
+    return found.text
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text"),
+    [
+        ("Why?", "Why?"),
+        ([user("Why?")], "Why?"),
+        ([system("Be brief."), user("Why?")], "Be brief.\nWhy?"),
+        ([system(""), user("Why?")], "Why?"),
+        ([user("1?"), said("one"), user("2?")], "1?\none\n2?"),
+        ([user("2 + 2?"), said(None, tool_calls=[{}]), TOOL, user("And?")], "2 + 2?\n4\nAnd?"),
+    ],
+)
+def test_a_prompt_asks_all_that_its_messages_say(tmp_path, prompt, text):
+    for name in ("prompt", "messages"):
+        assert (prompt_text(prompt), prompt_texts({name: prompt}), question(tmp_path, prompt, name)) == (
+            text, (text,), text
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text"),
+    [
+        ([user([IMAGE, text_part("What?")])], "What?"),
+        ([user([text_part("Wh"), text_part("y?")])], "Why?"),
+        ([system("Be brief.")], "Be brief."),
+        ([user(None)], None),
+        ([], None),
+        (user("Why?"), None),
+        (["Why?"], None),
+    ],
+)
+def test_what_no_text_asks_is_no_question(tmp_path, prompt, text):
+    """Rollouts of it may be scored: their prompt is what they say of it."""
+    assert (prompt_text(prompt), prompt_texts({"prompt": prompt})) == (text, text and (text,))
+    with pytest.raises(ConfigError, match="question"):
+        question(tmp_path, prompt, "prompt")
+
+
+def test_the_last_reply_of_a_conversation_is_not_asked(tmp_path):
+    """In a field that holds prompts it is the beginning of the reply, which no question can send."""
+    whole = [user("1?"), said("one"), user("2?"), said("two")]
+    assert prompt_texts({"messages": whole}) == ("1?\none\n2?",)
+    assert {question(tmp_path, whole, name) for name in ("prompt", "messages")} == {"1?\none\n2?"}
+    assert {prompt_text(whole), *prompt_texts({"prompt": whole})} == {"1?\none\n2?\ntwo"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        ("plain", "plain"),
+        ([said("a"), TOOL, said("b")], "b"),
+        ([said("a"), TOOL], "a"),
+        ([said("a"), said(None, tool_calls=[{}])], None),
+        ([said([text_part("x"), {"type": "image"}])], "x"),
+        ([said([{"type": "thinking", "thinking": "y"}, {"type": "reasoning", "text": "y"}, {"text": "x"}])], "x"),
+        ([user("a")], None),
+        ([], None),
+    ],
+)
+def test_a_reply_is_what_the_assistant_says_last(reply, text):
+    (group,) = groups_in({"group_id": "g", "rollouts": [{"text": reply}]}, Notes(), top=False)
+    assert (text_of(reply), group["rollouts"][0]["text"] or None) == (text or "", text)
+
+
+def test_a_part_that_is_no_text_is_refused_by_name():
+    reply = [said([{"type": "audio", "audio": "..."}])]
+    for read in (text_of, lambda r: next(groups_in({"rollouts": [{"text": r}]}, Notes(), top=False))):
+        try:
+            found = read(reply)
+        except RequestError as error:
+            found = error
+        assert isinstance(found, RequestError)
+        assert "'audio'" in str(found)
