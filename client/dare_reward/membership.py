@@ -35,6 +35,7 @@ from typing import Any, Final, Generic, TypeVar
 from .answers import Kind, option_letters
 from .answers.classes import Labels, classes_of, listed
 from .answers.labels import read_labels
+from .answers.rollouts import number_text
 from .answers.rules import DEFAULT, Rules
 from .errors import RequestError
 
@@ -220,6 +221,20 @@ def _refusal(members: Sequence[Member[Any]], stated: Mapping[str, Sequence[Any]]
             why = f"rollout {min(outside)}" if outside else f"{len(members)} rollouts"
             return RequestError(f"{why} of a group of {size}: one group has one size", code="size_conflict")
     return None
+
+
+def label_text(value: str | float, kind: Kind | None = None, options: Any = None) -> str:
+    """One right answer as a text: of the kind choice a whole number is the index of the option, from 0 on, as data sets
+    write it, and stands for its letter. RequestError for an index of no option."""
+    if isinstance(value, str | bool):
+        return str(value)
+    text = number_text(value)
+    if kind != "choice" or not text.isdecimal():
+        return text
+    letters = _letters(options) or option_letters(None)
+    if not isinstance(letters, tuple) or int(text) >= len(letters):
+        raise RequestError(f"{text} counts none of the options: the first is 0", loc=("label",), code="label")
+    return str(letters[int(text)])
 
 
 def agreed_label(

@@ -95,10 +95,11 @@ def read_labelled(
     names = [(_name(group, reader), f"{reader.unit} {number_}") for number_, group in placed]
     correct_R = correctness(prepared)
     if np.isnan(correct_R).all():
+        why = "no group has a label or `correct` flags"
+        if stated := [label for label in prepared.labels if label is not None]:
+            why = f"no answer can equal any of its {len(stated)} labels, such as {short_answer(listed(stated[0])[0])}"
         raise RequestError(
-            f"{file}: no group has a label or `correct` flags, so nothing is decided. Label {LABELS} prompts: "
-            f"dare-reward label {file}",
-            code="label",
+            f"{file}: {why}, so nothing is decided. Label {LABELS} prompts: dare-reward label {file}", code="label"
         )
     if not is_run:  # of one that collapsed, no answer is right any more
         _check_labels(file, [place for _, place in names], prepared, correct_R, tell)

@@ -112,13 +112,14 @@ class PromptFile(JoinedFile[str]):
 
 @dataclass(frozen=True, slots=True)
 class FileLabel:
-    """What one line says: `label` is None unless the decision is `right`."""
+    """What one line says: `label` is None unless the decision is `right`; `given` is what a file has in its place."""
 
     group_id: str
     decision: Decision
     label: Any = None
     prompt: str | None = None
     seconds: float = 0.0
+    given: Any = None
 
     def row(self) -> dict[str, Any]:
         """The line, without what it does not know."""
@@ -168,7 +169,8 @@ class LabelFile(JoinedFile[FileLabel]):
     def _label(self, value: Any, place: str) -> FileLabel | None:
         """None for a line that says nothing, as the row of a table without a label does."""
         name, group = self._record(value, place)
-        label, decision = read_value(group.get("label", value.get("answer")), None), value.get("decision", "right")
+        given, decision = group.get("label", value.get("answer")), value.get("decision", "right")
+        label = read_value(given, None)
         if decision not in DECISIONS:
             raise self._refuse(place, f"decision must be one of {', '.join(DECISIONS)}")
         fields = {k for k, v in (group | named(value, group=False)[0]).items() if v is not None} - OF_LABELS
@@ -188,6 +190,7 @@ class LabelFile(JoinedFile[FileLabel]):
             label if decision == "right" else None,
             prompt if isinstance(prompt, str) else None,
             seconds if isinstance(seconds, int | float) else 0.0,
+            given,
         )
 
     def join(self, group: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,14 +206,16 @@ class LabelFile(JoinedFile[FileLabel]):
         members = [r for r in rollouts if isinstance(r, Mapping)] if isinstance(rollouts, list) else []
         how = group.get("kind"), group.get("options")
         marked = any(r.get("correct") is not None for r in members) or bool(group.get("label_conflict"))
-        own = group.get("label")
-        if marked or (own is not None and label.label is None) or agreed_label([own, label.label], *how)[1]:
+        own, right = group.get("label"), None
+        if label.decision == "right":
+            right = read_value(label.given, None, kind=how[0], options=how[1])
+        if marked or (own is not None and right is None) or agreed_label([own, right], *how)[1]:
             raise RequestError(
                 f"this group has a label or `correct` flags, and {self.file} labels it too. Leave one of them out.",
                 code="conflict",
             )
-        if label.decision == "right":
-            return {**group, "label": label.label}
+        if right is not None:
+            return {**group, "label": right}
         return {**group, "rollouts": [{**r, "correct": False} for r in members]}
 
     def say(self, tell: Callable[[str], None]) -> None:

@@ -25,7 +25,7 @@ from typing import Any, Final
 from ..answers.rollouts import number_text, spoken
 from ..errors import RequestError, unknown_name
 from ..inputs import GROUP_FIELDS, ROLLOUT_FIELDS
-from ..membership import PLACE, Place, place_of, plain
+from ..membership import PLACE, Place, label_text, place_of, plain
 from ..messages import asked_text, is_messages, last_reply
 
 GROUP_NAMES, ROLLOUT_NAMES = (
@@ -339,9 +339,11 @@ def _typed(out: dict[str, Any]) -> dict[str, Any]:
 
 
 def _finished(group: dict[str, Any], asked: Sequence[str] | None, notes: Notes) -> dict[str, Any]:
-    for name in ("label", "group_id", "reference"):
+    for name in ("group_id", "reference"):
         if name in group:
-            group[name] = read_value(group[name], "" if name == "label" else None)
+            group[name] = read_value(group[name], None)
+    if "label" in group:
+        group["label"] = read_value(group["label"], "", kind=group.get("kind"), options=group.get("options"))
     if isinstance(label := group.get("label"), str) and not label.strip():
         notes.unlabelled += 1
         del group["label"]
@@ -434,11 +436,11 @@ def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and isnan(value)
 
 
-def read_value(value: Any, nothing: Any) -> Any:
-    """A number as its text, what is not there as `nothing`; a list of one is that one."""
+def read_value(value: Any, nothing: Any, **choice: Any) -> Any:
+    """A number as its text, what is not there as `nothing`; a list of one is that one. `choice`: of `label_text`."""
     if isinstance(value, list):
-        values = [read_value(v, nothing) for v in value]
+        values = [read_value(v, nothing, **choice) for v in value]
         return values[0] if len(values) == 1 else values
     if _is_nan(value):
         return nothing
-    return number_text(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    return label_text(value, **choice) if isinstance(value, int | float) and not isinstance(value, bool) else value

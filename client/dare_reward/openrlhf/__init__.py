@@ -27,6 +27,7 @@ from ..answers.rollouts import READING, read_answers
 from ..answers.rules import DEFAULT, Rules
 from ..errors import ConfigError, RequestError
 from ..inputs import ACCEPTED, GROUP_FIELDS
+from ..membership import label_text
 from ..numbers import NUMBERS, of_group
 from ..params import parameters
 from ..reply import GroupReply
@@ -113,7 +114,7 @@ def _answer(value: Any) -> str | tuple[str, ...] | None:
         return None
     if not 1 <= len(several) <= ACCEPTED or not all(isinstance(v, str | int | float) for v in several):
         raise RequestError(f"the answer must be a string, a number or a list of 1 to {ACCEPTED:,} of them")
-    accepted = tuple(v if isinstance(v, str) else json.dumps(v) for v in several)
+    accepted = tuple(json.dumps(v) if isinstance(v, bool) else label_text(v) for v in several)
     return accepted if len(accepted) > 1 else accepted[0]
 
 

@@ -19,7 +19,7 @@ from ..answers.classes import Labels
 from ..answers.labels import content_of_label
 from ..errors import RequestError
 from ..inputs import ACCEPTED, FIELDS, MAX_ENTROPY, Group
-from ..membership import Member, gather
+from ..membership import Member, gather, label_text
 from ..messages import asked_text
 from ..openrlhf import AnswerRules, Label
 from ..scoring.request import LIMITS
@@ -123,7 +123,7 @@ def has_entropy(rollout: JSON) -> bool:
     return "token_entropies" in rollout or "mean_entropy" in rollout
 
 
-def label_of(value: Any, kind: str = "math") -> Labels | None:
+def label_of(value: Any, kind: Kind = "math") -> Labels | None:
     """A data set's label: a text or a number, an object that holds one, or a list of those that are right.
 
     Of the kind choice an integer is the index of the option, from 0 on, as data sets write it. None for anything else,
@@ -205,10 +205,12 @@ class _Tokens:
 # --- parts ----------------------------------------------------------------------------------------------------------
 
 
-def _label(value: Any, kind: str) -> str:
-    if kind == "choice" and isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 26:
-        return chr(ord("A") + value)
-    return str(value)
+def _label(value: Any, kind: Kind) -> str:
+    try:
+        return label_text(value, kind)
+    except RequestError as error:  # which is no reason to end the run
+        say_once(f"a label is none: {error.message}")
+        return ""
 
 
 def _scalars(row: JSON) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from ..answers import Kind
 from ..answers.classes import Labels
 from ..errors import ConfigError
 from ..inputs import Group
@@ -330,7 +331,7 @@ def said(trainer: Any, columns: Mapping[str, Sequence[Any]], i: int) -> dict[str
     return row | {"finish_reason": "length" if full else "stop"}
 
 
-def truth_of(data: Any, i: int, kind: str = "math") -> Labels | None:
+def truth_of(data: Any, i: int, kind: Kind = "math") -> Labels | None:
     """The ground truth of a row: for diagnostics, and for `labelled=gt`. A row of label-free data has none."""
     model: Any = data["reward_model"][i] if "reward_model" in data else None
     return label_of(model.get("ground_truth") if hasattr(model, "get") else model, kind)

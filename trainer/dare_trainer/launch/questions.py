@@ -22,6 +22,7 @@ from dare_reward.files.content import open_records
 from dare_reward.files.output import opened
 from dare_reward.files.shapes import GROUP_NAMES, prompt_texts
 from dare_reward.inputs import KINDS
+from dare_reward.membership import label_text
 from dare_reward.messages import ASSISTANT, asked_text, is_messages
 
 JSON = Mapping[str, Any]
@@ -209,9 +210,7 @@ def _value(answer: Any) -> str:
     """The answer itself: the content of a solution's box, what follows GSM8K's ####, 27 for 27.0."""
     if isinstance(answer, list | dict):
         raise ConfigError("the answer must be a string or a number, or in a file of your own a list of these")
-    if isinstance(answer, float) and answer.is_integer():
-        return str(int(answer))
-    value = str(answer).strip().rpartition("####")[2].strip()
+    value = label_text(answer).strip().rpartition("####")[2].strip()
     if "\\boxed" in value:
         value = extract(value, kind="math").answer or ""
     if not value:
@@ -238,9 +237,7 @@ def _choice(
 def _letter_of(answer: Any, texts: Sequence[str]) -> str:
     """The letter of the right option, given by its place, its letter or its text."""
     letters = option_letters(len(texts))
-    if isinstance(answer, int) and 0 <= answer < len(texts):
-        return letters[answer]
-    value = str(answer).strip()
+    value = label_text(answer, "choice", letters).strip() if isinstance(answer, str | int | float) else str(answer)
     if value.upper() in letters:
         return value.upper()
     if value in texts:

@@ -1,13 +1,17 @@
-"""One prompt and one reply, in messages as chats have them, say the same to every way in."""
+"""One prompt, one reply and one label say the same to every way in."""
 
 import json
 from functools import partial
 
 import pytest
+from jsonl import write_lines
 
 from dare_reward.errors import ConfigError, RequestError
+from dare_reward.files.labels import LabelFile
+from dare_reward.files.reader import Reader
 from dare_reward.files.shapes import Notes, groups_in, prompt_texts
-from dare_reward.stacks.rollout import prompt_text
+from dare_reward.openrlhf import read_label
+from dare_reward.stacks.rollout import label_of, prompt_text
 from dare_reward.stacks.trl_rollout import text_of
 from dare_trainer.launch.questions import load_own
 
@@ -103,3 +107,54 @@ def test_a_part_that_is_no_text_is_refused_by_name():
             found = error
         assert isinstance(found, RequestError)
         assert "'audio'" in str(found)
+
+
+def labels_of(tmp_path, value, kind):
+    """The label as a stack, a file, a file of labels and a question have it; a refusal as its code."""
+    how = {"kind": "choice", "options": 5} if kind == "choice" else {"kind": kind}
+    group = {"group_id": "g", "prompt": "?", **how, "rollouts": [{"answer": "1"}]}
+    rows = {"whole": {**group, "label": value}, "group": group, "labels": {"group_id": "g", "label": value}}
+    rows["question"] = {"prompt": "?", "label": value, **how} | ({"options": list("vwxyz")} if kind == "choice" else {})
+    files = {name: write_lines(tmp_path / f"{name}.jsonl", [row]) for name, row in rows.items()}
+    yield label_of(value, kind)
+    for file, labels in (("whole", None), ("group", LabelFile(str(files["labels"]), tell=lambda _: None))):
+        ((_, found),) = Reader(str(files[file]), labels=labels)
+        yield getattr(found, "code", None) or found["label"]
+    try:
+        yield load_own(files["question"])[0].label
+    except ConfigError as error:
+        yield str(error)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "label"),
+    [
+        (4, "text", "4"),
+        (4.0, "text", "4"),
+        (4.5, "text", "4.5"),
+        (1e20, "math", "100000000000000000000"),
+        ("4.0", "text", "4.0"),
+        (2, "choice", "C"),
+        (2.0, "choice", "C"),
+        ("C", "choice", "C"),
+        (0, "choice", "A"),
+    ],
+)
+def test_a_label_is_one_text(tmp_path, value, kind, label):
+    """A whole number has no point, and of a choice it is an option's index."""
+    assert {*labels_of(tmp_path, value, kind)} == {label}
+    if kind != "choice":
+        assert read_label(json.dumps({"answer": value})).answer == label
+
+
+def test_an_index_of_no_option_is_no_label(tmp_path):
+    """As where a data set counts options from 1."""
+    stack, whole, joined, question = labels_of(tmp_path, 12, "choice")
+    assert (stack, whole, joined) == (None, "label", "label")
+    assert "12 counts none of the options" in question
+
+
+def test_labels_that_mean_nothing_are_not_called_missing(tmp_path, ran):
+    group = {"kind": "choice", "label": "Paris", "rollouts": [{"answer": "A", "mean_entropy": 0.2}]}
+    file = write_lines(tmp_path / "in.jsonl", [group] * 3)
+    assert "no answer can equal any of its 3 labels, such as Paris" in ran(["calibrate", str(file)], 2).err
