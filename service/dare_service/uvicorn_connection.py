@@ -71,6 +71,11 @@ class Exchange:
         """The whole body was received."""
         return not self._cycle.more_body
 
+    @property
+    def replied(self) -> bool:
+        """The whole reply was written."""
+        return self._cycle.response_complete
+
 
 class Connection(HttpToolsProtocol):
     """A connection whose heads are bounded in time and bytes, and whose end is told at once."""
@@ -81,6 +86,7 @@ class Connection(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._exchanges: list[Exchange] = []  # several where a client does not wait for a reply with its next request
         self._head_bytes = 0
+        self._tail = b""  # the last three of them: the end of a head may lie in two reads
         self._between = True  # the next byte is of a head
         self._head_timer: asyncio.TimerHandle | None = None
 
@@ -89,11 +95,14 @@ class Connection(HttpToolsProtocol):
         self._expect_head()
 
     def data_received(self, data: bytes) -> None:
-        if self._between and self._head_bytes + len(data) > self.settings.max_head_bytes:
-            end = data.find(b"\r\n\r\n")
-            if self._head_bytes + (len(data) if end < 0 else end) > self.settings.max_head_bytes:
-                self._refuse(431, f"a request's line and headers may hold {self.settings.max_head_bytes} bytes")
-                return
+        if self._between:
+            most = self.settings.max_head_bytes
+            if self._head_bytes + len(data) > most:
+                head = (self._tail + data).partition(b"\r\n\r\n")[0]
+                if self._head_bytes - len(self._tail) + len(head) > most:
+                    self._refuse(431, f"a request's line and headers may hold {most} bytes")
+                    return
+            self._expect_head()  # also behind blank lines, which begin no message
         self._head_bytes += len(data)
         self._unset_keepalive_if_required()
         try:
@@ -101,6 +110,7 @@ class Connection(HttpToolsProtocol):
         except httptools.HttpParserError:
             self.logger.warning("Invalid HTTP request received.")
             self._refuse(400, "this is no HTTP/1.1 request")
+        self._tail = (self._tail + data[-3:])[-3:] if self._head_bytes else b""
 
     def _parse(self, data: bytes | memoryview) -> None:
         """Feed the parser, which takes a request that asks for another protocol to end with its head.
@@ -159,9 +169,8 @@ class Connection(HttpToolsProtocol):
         before = self.cycle
         super().on_headers_complete()
         if self.cycle is not before:
-            if not self.pipeline:
-                self._exchanges.clear()
-            elif len(self._exchanges) < AHEAD:
+            self._exchanges = [e for e in self._exchanges if not e.replied]
+            if self._exchanges and len(self._exchanges) < AHEAD:
                 self.flow.resume_reading()  # uvicorn stops behind a request that waits, and would not read the end
             self._exchanges.append(exchange := Exchange(self.cycle))
             extensions: dict[str, Any] = {EXCHANGE: exchange}
@@ -187,6 +196,8 @@ class Connection(HttpToolsProtocol):
         self._head_timer = None
         if self.cycle is None or self.cycle.response_complete:
             self.transport.close()
+        else:
+            self._expect_head()  # the reply before it comes first
 
     def _refuse(self, status: int, detail: str) -> None:
         """A problem document by hand: there is no request yet that an application could answer."""

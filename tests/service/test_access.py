@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 
 import httpx
 import pytest
@@ -142,13 +143,31 @@ def test_silent_and_slow_heads_are_closed(start_server):
         with connect(url) as silent, connect(url) as slow:
             slow.sendall(b"POST /reward HTTP/1.1\r\nHost: localhost\r\n")
             assert everything(silent) == everything(slow) == b""
-        with connect(url) as kept:  # after a reply the keep-alive time-out rules; then the next head is timed again
-            kept.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            received = b""
-            while not received.endswith(b'"ok"}'):
-                received += kept.recv(65536)
-            kept.sendall(b"GET /health HTTP/1.1\r\n")
-            assert everything(kept) == b""
+        for begun in (b"GET /health HTTP/1.1\r\n", b"\r\n"):
+            with connect(url) as kept:  # after a reply the keep-alive time-out rules; then the next head is timed again
+                kept.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                received = b""
+                while not received.endswith(b'"ok"}'):
+                    received += kept.recv(65536)
+                kept.sendall(begun)
+                assert everything(kept) == b""
+
+
+def test_a_head_that_is_slow_behind_a_request_that_waits_is_closed_after_its_reply(start_server):
+    body = b'{"query": ["2 + 2? 4"], "prompts": ["2 + 2?"], "labels": [""]}'
+    head = (
+        b"POST /reward?group_size=2&run=r-000000001 HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    )
+    sent = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    with start_server(wrapper=shortened("head_timeout", 0.5)) as (url, _), connect(url) as slow:
+        slow.sendall(sent + b"GET /hea")
+        time.sleep(1)
+        with connect(url) as sibling:
+            sibling.sendall(sent)
+            while b'"rewards"' not in slow.recv(65536):
+                pass
+        slow.sendall(b"l")  # no time-out between two requests holds any more
+        assert everything(slow) == b""
 
 
 def test_a_head_has_a_limit(live):
@@ -171,6 +190,20 @@ def test_a_head_has_a_limit(live):
         sender.join()
         assert received.startswith(b"HTTP/1.1 431")
     assert httpx.get(f"{live}/health").status_code == 200
+
+
+def test_a_head_whose_end_comes_in_two_reads_is_not_counted_with_its_body(live):
+    head = (
+        b"POST /reward HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 200000\r\n\r\n"
+    )
+    for cut in (1, 2, 3):
+        with connect(live) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for piece in (head[: -cut - 1], head[-cut - 1 : -cut]):
+                connection.sendall(piece)
+                time.sleep(0.05)  # a read of its own
+            connection.sendall(head[-cut:] + b" " * 200_000)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 400")  # blanks are no JSON
 
 
 def test_announced_bodies_that_do_not_come_keep_nobody_out(live):

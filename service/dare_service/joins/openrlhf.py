@@ -189,7 +189,8 @@ class OpenRLHF:
             raise RefusalError(503, OFF, code="workers")
         size = size_of_group(question.run, self._settings, address(request).rpartition("/")[0].removesuffix("/v1"))
         request.scope["state"]["notes"]["joined"] = True
-        weight = sum(len(text or "") for text in (rollout.entry["answer"], rollout.entry.get("text"), rollout.asked))
+        kept = (rollout.entry["answer"], rollout.entry.get("text"), rollout.asked, rollout.label.answer)
+        weight = sum(len(str(said)) for said in kept)
         key, waiting = (question.run.said, rollout.prompt), (question, rollout)
         try:
             return await self.join.reply(key, size, rollout.content, waiting, weight=weight, client=client)

@@ -26,8 +26,8 @@ pytestmark = pytest.mark.anyio
 HELD = re.compile(r"^dare_join_waiting 1\.0$", re.MULTILINE)
 
 
-def body(answer: object, prompt: str = "p\n") -> str:
-    return json.dumps({"query": [f"{prompt}\\boxed{{{answer}}}<|im_end|>"], "prompts": [prompt], "labels": [""]})
+def body(answer: object, prompt: str = "p\n", label: str = "") -> str:
+    return json.dumps({"query": [f"{prompt}\\boxed{{{answer}}}<|im_end|>"], "prompts": [prompt], "labels": [label]})
 
 
 def request(path: str, text: str) -> bytes:
@@ -99,6 +99,22 @@ async def test_an_end_is_known_behind_a_request_that_did_not_wait_for_the_reply(
     await until(lambda: join.waiting == 0)
     await asyncio.to_thread(get, f"{service.url}/health")
     assert "ASGI" not in caplog.text
+
+
+async def test_a_client_that_is_always_ahead_is_remembered_no_longer_than_its_replies(service):
+    """Else the end of its connection would go unread after some requests, and each would be kept."""
+    join, path = service.state.openrlhf.join, "/reward?group_size=2&run=r"
+    texts = [body(1, prompt=f"p{i}\n") for i in range(12)]
+    with connect(service.url) as cut:
+        cut.sendall(request(path, texts[0]))
+        for ahead, sibling in zip(texts[1:], texts, strict=False):
+            await until(lambda: join.waiting == 1)
+            cut.sendall(request(path, ahead))
+            assert (await post(service.url + path, sibling))[0] == 200
+        await until(lambda: join.waiting == 1)
+        cut.sendall(request(path, body(1)))
+        await asyncio.to_thread(get, f"{service.url}/health")  # by now it was read
+    await until(lambda: join.waiting == 0)
 
 
 async def test_a_client_that_half_closes_is_gone(live):

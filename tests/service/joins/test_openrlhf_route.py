@@ -206,12 +206,13 @@ async def test_a_group_that_closes_early_is_scored_above_half_only_joined_and_in
     assert (line.levelname, line.fields["rollouts"], line.fields["group_size"]) == ("WARNING", there, 4)
 
 
-async def test_rollouts_that_wait_are_bounded_and_told(asgi):
+@pytest.mark.parametrize("sent", [one("x" * 1000), one(1, label="x" * 1000)])
+async def test_rollouts_that_wait_are_bounded_and_told(asgi, sent):
     async with asgi(join_memory=5000) as (client, state):
-        url = "/reward?group_size=4&run=r"
-        waiting = [asyncio.ensure_future(client.post(url, json=one("x" * 1000))) for _ in range(2)]
+        url = "/reward?group_size=4&run=r&kind=text"
+        waiting = [asyncio.ensure_future(client.post(url, json=sent)) for _ in range(2)]
         await until(lambda: 4000 <= state.openrlhf.join.bytes <= 5000)
-        refused = await client.post(url, json=one("x" * 1000))
+        refused = await client.post(url, json=sent)
         assert f"dare_join_bytes {float(state.openrlhf.join.bytes)}" in (await client.get("/metrics")).text
         for task in waiting:
             task.cancel()
