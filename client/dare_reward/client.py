@@ -347,17 +347,23 @@ class _Base:
 
     async def _learn_limits(self) -> ServiceLimits:
         if self._limits is None:
-            response = await self._insist(Send("GET", "/info"))
-            try:
-                content = read_json(response.content)
-                self._limits = ServiceLimits.of(content["settings"])
-            except (ReplyError, ValueError, KeyError, TypeError, AttributeError):
-                raise ReplyError(
-                    f"{self.url}/info is not that of a reward service: is the address right?{self._proxy}"
-                ) from None
-            if self._token and content.get("auth") is False:
+            info = self._read_info(await self._insist(Send("GET", "/info")))
+            self._limits = ServiceLimits.of(info["settings"])
+            if self._token and info.get("auth") is False:
                 logger.warning("%s has no token: anybody can use it, and ours is ignored (DARE_TOKEN)", self.url)
         return self._limits
+
+    def _read_info(self, response: _Response) -> dict[str, Any]:
+        """What `GET /info` says; ReplyError where another server answers."""
+        try:
+            info = read_json(response.content)
+            ServiceLimits.of(info["settings"])
+        except (ReplyError, ValueError, KeyError, TypeError, AttributeError):
+            raise ReplyError(
+                f"{self.url}/info is not that of a reward service: is the address right?{self._proxy}"
+            ) from None
+        else:
+            return dict(info)
 
     def _check_pin(self, method: str, params: Mapping[str, Any], reply: Reply) -> None:
         """A run trains on one configuration, the first reply's."""
@@ -428,6 +434,20 @@ class Client(_Base):
             UnavailableError: it is not ready within `seconds`.
         """
         _run(self._await_ready(seconds))
+
+    def info(self) -> dict[str, Any]:
+        """What the service says of itself, asked once.
+
+        Raises:
+            UnavailableError: nobody answers, or a gateway for a service that is not there.
+            ReplyError: another server answers.
+        """
+        outcome = _run(self._carry_out(Send("GET", "/info")))
+        if isinstance(outcome, DareError):
+            raise outcome
+        if not isinstance(outcome, _Response) or outcome.status in {429, *RETRY}:
+            raise UnavailableError(f"{self.url} does not answer: {_why(outcome)}{self._proxy}")
+        return self._read_info(outcome)
 
     def close(self) -> None:
         """Close the connections. The next call opens new ones."""

@@ -8,6 +8,7 @@ import json
 import math
 import sys
 import types
+from functools import partial
 
 import httpx
 import pytest
@@ -28,9 +29,10 @@ from fakes import (
     say,
 )  # fmt: skip
 from serving import Live, wait_for
+from serving import answering as answering_server
 
-from dare_reward import estimate
-from dare_reward.errors import ConfigError, UnavailableError
+from dare_reward import Client, estimate
+from dare_reward.errors import ConfigError, ReplyError, UnavailableError
 from dare_reward.openrlhf import keys_of
 from dare_reward.openrlhf.url import ActorSettings
 from dare_reward.votes import Waves, votes_suffice
@@ -426,6 +428,13 @@ def test_the_workers_are_asked_once_before_the_first_rollout(make, monkeypatch, 
     assert (calls, engine.asked, executor.posts) == ([], [], [])
 
 
+def test_entropies_of_another_kind_than_the_urls_end_the_run(make):
+    """What the environment has switched on by hand: rewards would be made of them, under the other's name."""
+    with pytest.raises(plugin.PluginError, match="VLLM_TOKEN_ENTROPY=temperature is set, and raw is wanted"):
+        go(make("entropy_mode=raw"), engine := Engine(say))
+    assert engine.asked == []
+
+
 # --- whose URL it is -------------------------------------------------------------------------------------------------
 
 
@@ -456,30 +465,36 @@ def info(monkeypatch):
     """`info(*answers)`: what GET /info comes to, one after another, the last one for ever; an error is raised."""
 
     def script(*answers):
-        def get(url, **_):
+        async def get(request):
             answer = left.pop(0) if left[1:] else left[0]
             if isinstance(answer, Exception):
                 raise answer
             return answer
 
         left = list(answers)
-        monkeypatch.setattr(group_module.httpx, "get", get)
+        monkeypatch.setattr(group_module, "Client", partial(Client, transport=httpx.MockTransport(get)))
 
     return script
 
 
-NOISE = (b"<html>hello</html>", b"{}", b"[1]", b'{"settings": {}}', b"[" * 200_000)
-
-
-@pytest.mark.parametrize("answer", [httpx.DecodingError("no gzip"), *(httpx.Response(200, content=c) for c in NOISE)])
+@pytest.mark.parametrize("content", [b"<html>hello</html>", b"{}", b"[1]", b'{"settings": {}}', b"[" * 200_000, None])
 @pytest.mark.parametrize("urls", [["/score?key=1"], ["/score?key=a&start_timeout=soon", "/score?key=b"]])
-def test_another_servers_urls_are_left_alone_bodies_included_whatever_it_answers(info, answer, urls):
+def test_another_servers_urls_are_left_alone_bodies_included_whatever_it_answers(info, content, urls):
     """Its queries may differ, and a training run does not die of what it makes of GET /info."""
-    info(answer)
+    zipped = httpx.Response(200, headers={"content-encoding": "gzip"}, stream=httpx.ByteStream(b"no gzip"))
+    info(zipped if content is None else httpx.Response(200, content=content))
     executor, engine = patched(*(f"http://other:8000{path}" for path in urls)), Engine(say, delay=0)
     assert rewards(go(executor, engine)) == [0.25] * 4
     assert len(executor.posts) == 4
     assert {p.logprobs for p in engine.asked} == {None}
+
+
+@pytest.mark.parametrize("proxy", ["http://127.0.0.1:9", "socks5://127.0.0.1:9"])
+def test_a_proxy_of_the_environment_hides_no_service_of_this_machine_and_ends_no_run(make, monkeypatch, proxy):
+    monkeypatch.setenv("http_proxy" if proxy.startswith("http:") else "all_proxy", proxy)
+    if proxy.startswith("http:"):
+        assert logs(go(make("start_timeout=0")), "reward_fallback") == [{0.0}]
+    assert rewards(go(patched("http://other:8000/score?start_timeout=0"))) == [0.25] * 4
 
 
 def test_a_reward_file_is_left_alone():
@@ -501,22 +516,28 @@ def test_a_service_is_where_the_url_says_behind_a_gateways_prefix_too():
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504, None])
-def test_who_starts_is_asked_again_and_who_does_not_answer_in_time_is_left_to_openrlhf(
-    info, monkeypatch, caplog, status
-):
+def test_who_starts_is_asked_again_and_who_does_not_answer_in_time_is_left_to_openrlhf(info, monkeypatch, status):
     """A gateway may answer for a service that is not there yet."""
-    here = httpx.Response(200, json={"answers_version": "1"})
-    info(*([httpx.Response(status, text="Bad Gateway"), here] if status else [httpx.ConnectError("refused")]))
+    here = {"settings": {"max_groups": 1, "max_json_bytes": 1, "max_body_bytes": 1}}
+    gateway = httpx.Response(status or 200, text="Bad Gateway"), httpx.Response(200, json=here)
+    info(*(gateway if status else [httpx.ConnectError("refused")]))
     clock = iter([0.0, 60.0, 200.0])
     monkeypatch.setattr(group_module, "time", types.SimpleNamespace(monotonic=clock.__next__, sleep=lambda _: None))
-    found = group_module.service_info(["http://soon:8000"], 120.0)
-    assert found == ({"answers_version": "1"} if status else None)
-    assert ("http://soon:8000 does not answer" in caplog.text) == (status is None)
+    if status:
+        assert group_module.service_info(["http://soon:8000"], 120.0) == here
+        return
+    with pytest.raises(UnavailableError, match="http://soon:8000 does not answer"):
+        group_module.service_info(["http://soon:8000"], 120.0)
 
 
 def test_an_actor_waits_as_long_as_the_url_says(monkeypatch):
     waited = []
-    monkeypatch.setattr(group_module, "service_info", lambda services, patience: waited.append(patience))
+
+    def away(services, patience):
+        waited.append(patience)
+        raise UnavailableError
+
+    monkeypatch.setattr(group_module, "service_info", away)
     for query in ("start_timeout=600", "alpha=0.1", "start_timeout=soon"):
         go(patched(f"http://slow:8000/reward?{query}"), n=2)
     assert waited == [600.0, 120.0, 120.0]
@@ -548,24 +569,21 @@ def test_what_does_not_go_ends_the_run_by_name_before_the_first_rollout(live, mo
 
 
 @pytest.mark.parametrize("status", [200, 404])
-def test_a_second_url_of_another_server_ends_the_run_before_it_is_sent_anything(live, monkeypatch, status):
+def test_a_second_url_of_another_server_ends_the_run_before_it_is_sent_anything(live, status):
     """Neither the token nor a group: only the question whose it is."""
-    seen, get = [], httpx.get
+    seen = []
 
-    def asked(url, **more):
-        if url.startswith(live):
-            return get(url, **more)
-        seen.append((url, more))
-        return httpx.Response(status)
+    def reply(handler, content):
+        seen.append((handler.command, handler.path, handler.headers["authorization"]))
+        return status, b"{}"
 
-    monkeypatch.setattr(group_module.httpx, "get", asked)
-    with pytest.raises(ConfigError, match="http://other:9 does not answer as a dare-reward service"):
-        go(patched(f"{live}/reward?token=hush", "http://other:9/reward?token=hush"), n=2)
-    assert seen == [("http://other:9/info", {"timeout": 10})]
+    with answering_server(reply) as other, pytest.raises(ReplyError, match="/info is not that of a reward service"):
+        go(patched(f"{live}/reward?token=hush", f"{other}/reward?token=hush"), n=2)
+    assert seen == [("GET", "/info", None)]
 
 
 def test_the_service_must_be_there_for_the_handshake():
-    with pytest.raises(UnavailableError, match=r"not ready.*connection refused: is the service started"):
+    with pytest.raises(UnavailableError, match="does not answer: connection refused: is the service started"):
         group_module.handshake("http://127.0.0.1:9", "", ActorSettings(start_timeout=0.1))
 
 
@@ -637,14 +655,19 @@ def test_a_service_that_hangs_or_says_nonsense_is_replaced(make, monkeypatch, ha
     assert len(tries) == 1
 
 
-def test_a_service_that_comes_back_as_another_one_counts_as_away(make, monkeypatch, caplog):
-    executor = make()
-    go(executor)
-    scorer = route(executor)._scorer
-    monkeypatch.setattr(scorer, "_pinned", (scorer._pinned[0], "9.9.9"))
-    out = go(executor)
-    assert (rewards(out), logs(out, "reward_fallback")) == (near(paid()), [{1.0}])
-    assert "another version or configuration than at the start" in caplog.text
+@pytest.mark.parametrize("name", ["version", "config_id"])
+def test_a_service_that_comes_back_as_another_one_counts_as_away(make, caplog, name):
+    def other(request):
+        reply = httpx.request(request.method, request.url, headers=request.headers, content=request.content).json()
+        groups = [{**group, **({name: "9"} if name in group else {})} for group in reply.get("groups", ())]
+        return httpx.Response(200, json=reply | {name: "9"} | ({"groups": groups} if groups else {}))
+
+    executor = answering(make(), other)
+    for _ in range(2):
+        out = go(executor)
+        assert (rewards(out), logs(out, "reward_fallback")) == (near(paid()), [{1.0}])
+    assert caplog.text.count("another version or configuration than at the start") == 2
+    assert "allow_change" not in caplog.text, "which no URL can say"
 
 
 async def logged(executor, real, *prompts):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from dare_reward.client import split_address
 from dare_reward.errors import ConfigError, DareError
@@ -58,7 +59,10 @@ def examine(
     for each in flag:
         split_address(each)
     urls = RewardUrls.of(flag, environment)
-    settings = replace(urls.settings(service_info(urls.services, 0.0) or {}), start_timeout=timeout)
+    info: Mapping[str, Any] = {}
+    with suppress(DareError):  # which its own check says
+        info = service_info(urls.services, 0.0)
+    settings = replace(urls.settings(info), start_timeout=timeout)
     plain = settings.group_size is not None
     checks: Sequence[tuple[str, Callable[[], str | None]]] = (
         *(

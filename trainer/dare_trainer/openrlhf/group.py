@@ -22,7 +22,6 @@ from functools import partial
 from itertools import cycle
 from typing import Any, Final
 
-import httpx
 import numpy as np
 
 from dare_reward import AsyncClient, Client, GroupReply, Reply, __version__, estimate
@@ -45,7 +44,6 @@ logger = logging.getLogger("dare_trainer")
 Group = Any  # a dictionary, as `POST /reward` takes it
 TRY: Final = 30.0  # seconds; the settings bound all tries together
 RETRIES: Final = 3
-ABSENT: Final = frozenset({429, 502, 503, 504})  # statuses of gateways whose service is not there, or busy
 BOUNDLESS: Final = Limits(rollouts=sys.maxsize, text=sys.maxsize)  # what a service refuses is scored here
 UNLOGGED: Final = 1024  # groups that wait for a service to write them into its run log
 UNLOGGED_BYTES: Final = 256 << 20
@@ -78,39 +76,27 @@ class Delivery:
 # --- before the first rollout ----------------------------------------------------------------------------------------
 
 
-def service_info(services: Sequence[str], patience: float) -> Mapping[str, Any] | None:
-    """What the first service that answers says of itself; nothing where it is another's, None where nobody answers.
+def service_info(services: Sequence[str], patience: float) -> Mapping[str, Any]:
+    """What the first of the services that answers says of itself.
 
-    Any vLLM of the environment loads this package, also where the reward is another server's. So whatever such a server
-    answers is no error. A gateway that answers for a service that is not there yet has not answered.
+    ReplyError where it is another's, UnavailableError where nobody answers. Any vLLM of the environment loads this
+    package, also where the reward is another server's: such a server gets no token, and may answer whatever it likes.
     """
     until, names = time.monotonic() + patience, cycle(services)
     while True:
-        url = next(names)
         try:
-            reply = httpx.get(f"{url}/info", timeout=10)
-            if reply.status_code not in ABSENT:
-                info = reply.json() if reply.is_success else None
-                return info if isinstance(info, dict) and "answers_version" in info else {}
-            why = f"status {reply.status_code}"
-        except httpx.TransportError as error:
-            why = str(error)
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
-            return {}
-        if time.monotonic() > until:
-            logger.warning("%s does not answer (%s)", url, why)
-            return None
+            with Client(next(names), token="", timeout=10) as client:
+                return client.info()
+        except UnavailableError:
+            if time.monotonic() > until:
+                raise
         time.sleep(1)
 
 
 def handshake(url: str, token: str, settings: ActorSettings) -> None:
-    """ConfigError where the service would score otherwise than this process, which stands in for it in an outage; and
-    where it is another server, which is then sent neither the token nor a group."""
-    info = service_info([url], settings.start_timeout)
-    if info is None:
-        Client(url, token="").wait_ready(0)  # raises, with the likeliest reason
-    if not info:
-        raise ConfigError(f"{url} does not answer as a dare-reward service")
+    """ConfigError where the service would score otherwise than this process, which stands in for it in an outage. As
+    `service_info` where there is none; another server is then sent neither the token nor a group."""
+    service_info([url], settings.start_timeout)
     with Client(url, token=token or None, timeout=TRY, retries=RETRIES, record=False) as client:
         client.wait_ready(settings.start_timeout)
         there = client.reward([MADE_UP], **settings.request)
@@ -127,7 +113,11 @@ def handshake(url: str, token: str, settings: ActorSettings) -> None:
 
 async def switch_entropies_on(actor: Any, settings: ActorSettings) -> None:
     """The plugin of the engine's workers, which started without it; PluginError says what to set by hand."""
-    if settings.entropy != "plugin" or plugin.mode() or os.environ.get(SWITCH):
+    if settings.entropy != "plugin":
+        return
+    if os.environ.get(SWITCH):  # by hand, and the workers have started with it
+        if plugin.mode():
+            plugin.turn_on(settings.entropy_mode)  # refuses another mode
         return
     try:  # OpenRLHF allows vLLM to send functions to its workers (VLLM_ALLOW_INSECURE_SERIALIZATION)
         await actor.llm.collective_rpc(plugin.switch_on, args=(settings.entropy_mode,))
@@ -151,7 +141,9 @@ class GroupScorer:
         self._options = settings.request
         self._pinned = (config_id(settings.method, settings.params), __version__)
         self._run = run
-        client = partial(AsyncClient, token=urls.token or None, send_tokens=settings.send == "tokens")
+        client = partial(
+            AsyncClient, token=urls.token or None, send_tokens=settings.send == "tokens", allow_change=True
+        )
         self._clients = deque(client(u, timeout=min(TRY, settings.timeout), retries=RETRIES) for u in urls.services)
         self._watch = RunWatch() if settings.on_collapse == "warn" else None
         self._unlogged: deque[tuple[Group, str, int]] = deque()  # with the key of its first post, and its size
@@ -259,9 +251,10 @@ class GroupReward:
 
     async def _begin(self, actor: Any) -> bool:
         urls = RewardUrls.of(self._reward_urls)
-        info = await asyncio.to_thread(service_info, urls.services, urls.patience)
-        if not info:
-            logger.warning("%s is no dare-reward service: OpenRLHF posts as without this package", urls.services[0])
+        try:
+            info = await asyncio.to_thread(service_info, urls.services, urls.patience)
+        except DareError as error:
+            logger.warning("OpenRLHF posts as without this package: %s", error)
             return False
         self.settings = settings = urls.settings(info)
         for url in urls.services:
