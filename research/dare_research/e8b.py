@@ -108,6 +108,43 @@ def _measured(name: str, gains_SQ: Floats) -> tuple[str, Contrast, float]:
     return name, measured, max(student(gains_SQ.mean(axis=1))[1], measured.p)
 
 
+def figures(records: Iterable[Record]) -> dict[str, tuple[float, Any]]:
+    """What sentences say, by name: bars by the plan's number and `new FORM` with the wider of their 95% intervals, and
+    levels, `FORM PART ARM DECODING`."""
+    forms = runs(records)
+    found = {f"{n}": _wider(bar.found) for n, bar in enumerate(bars(forms), 1)}
+    for form, blocks in forms.items():
+        new = {seed: block for seed, block in blocks.items() if seed >= FIRST}
+        if len(new) > 1:
+            found[f"new {form}"] = _wider(difference(form, new, "adapted")[1])
+        for part in PARTS if kept(blocks) else ():
+            for arm, at in levels(part, kept(blocks)).items():
+                found |= {f"{form} {part} {arm} {name}": (at[name], None) for name in at}
+    return found
+
+
+def difference(form: str, blocks: Mapping[int, Mapping[str, Record]], part: str) -> tuple[str, Contrast, float]:
+    """pass@1 after `dare` minus that after `ttrl`."""
+    return _measured(f"{form}, {part}: dare - ttrl", after(blocks, "dare", part) - after(blocks, "ttrl", part))
+
+
+def levels(part: str, blocks: Mapping[int, Mapping[str, Record]]) -> dict[str, dict[str, float]]:
+    """pass@1 at temperature 1 and by each control: of the untrained model and after each arm."""
+    first = next(iter(blocks.values()))["ttrl"]
+    before = np.mean([first["before"][n] for n in names(first, part)]) / first["evaluated"]
+    found = {
+        "untrained": {"sampled": before, **{n: control(blocks, "ttrl", part, (n, "before")).mean() for n in CONTROLS}}
+    }
+    for arm in ARMS:
+        ends = {name: control(blocks, arm, part, (name, "after")).mean() for name in CONTROLS}
+        found[arm] = {"sampled": after(blocks, arm, part).mean(), **ends}
+    return found
+
+
+def _wider(found: Contrast) -> tuple[float, Any]:
+    return found.estimate, max((found.over_pairs, found.bootstrap), key=lambda ends: ends.high - ends.low)
+
+
 def table(records: Iterable[Record]) -> str:
     """Bars, the new seeds alone, and levels of every control, as Markdown; points."""
     forms = runs(records)
@@ -120,25 +157,14 @@ def table(records: Iterable[Record]) -> str:
         new = {seed: block for seed, block in blocks.items() if seed >= FIRST}
         for part, own in (("adapted", new), ("unseen", blocks)):
             if len(own) > 1:
-                name, found, _ = _measured(f"{form}, {part}", after(own, "dare", part) - after(own, "ttrl", part))
-                lines.append(f"| {name}: dare - ttrl | {', '.join(map(str, own))} | {_points(found)} |")
+                name, found, _ = difference(form, own, part)
+                lines.append(f"| {name} | {', '.join(map(str, own))} | {_points(found)} |")
     lines += ["", "| form, questions | arm | temperature 1 | greedy | .3 | .6 |", "|---|---|---|---|---|---|"]
     for form, blocks in ((form, kept(blocks)) for form, blocks in forms.items()):
         for part in PARTS if blocks else ():
-            lines += _levels(form, part, blocks)
+            for arm, at in levels(part, blocks).items():
+                lines.append(f"| {form}, {part} | {arm} | {' | '.join(f'{100 * v:.1f}' for v in at.values())} |")
     return "\n".join(lines)
-
-
-def _levels(form: str, part: str, blocks: Mapping[int, Mapping[str, Record]]) -> list[str]:
-    first = next(iter(blocks.values()))["ttrl"]
-    own = names(first, part)
-    start = [np.mean([first["before"][n] for n in own]) / first["evaluated"]]
-    start += [control(blocks, "ttrl", part, (name, "before")).mean() for name in CONTROLS]
-    rows = [("untrained", start)]
-    for arm in ARMS:
-        end = [after(blocks, arm, part).mean(), *(control(blocks, arm, part, (n, "after")).mean() for n in CONTROLS)]
-        rows.append((arm, end))
-    return [f"| {form}, {part} | {arm} | {' | '.join(f'{100 * v:.1f}' for v in values)} |" for arm, values in rows]
 
 
 def _points(found: Contrast) -> str:

@@ -90,3 +90,15 @@ def test_the_plan_has_a_sentence_for_every_outcome():
     said = re.findall(r"^\| (\d) \| (above|below|equal|open) \| .{20,}", PLAN.read_text(encoding="utf-8"), re.MULTILINE)
     wanted = {(str(n), fate) for n in (1, 3, 4, 5, 6) for fate in ("above", "below", "equal", "open")}
     assert set(said) == wanted | {("2", "equal"), ("2", "open")}
+
+
+def test_sentences_say_what_the_table_says():
+    """Bars by the plan's number, the wider interval of each, and the levels."""
+    found, out = e8b.figures(made(gain=0.1, greedy=0.2)), e8b.table(made(gain=0.1, greedy=0.2))
+    assert {*"123456", "new bare", "new reasoned"} <= set(found)
+    estimate, ends = found["3"]
+    line = next(line for line in out.splitlines() if line.startswith("| bare: greedy after ttrl"))
+    assert f"| {100 * estimate:+.1f} |" in line
+    assert f"{100 * ends.low:.1f} to {100 * ends.high:.1f}" in line
+    shown = " | ".join(f"{100 * found[f'bare unseen dare {how}'][0]:.1f}" for how in ("sampled", *e8b.CONTROLS))
+    assert f"| bare, unseen | dare | {shown} |" in out

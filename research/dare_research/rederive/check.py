@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import e11
+from .. import e8b, e11
 from ..records import RESULTS, read, records
 from . import campaign, first_study, real_model, reasoning
 from .pages import Figure, Page
@@ -24,6 +24,7 @@ TRAINING = "research/docs/training.md"
 REASONING = "research/docs/reasoning-labels.md"
 LABELS, TRAINED = "research/docs/real-model.md", "research/docs/real-model-training.md"
 MATHEMATICS = "research/docs/mathematics.md"
+CONTROL = "research/docs/decoding-control.md"
 EVIDENCE, README = "docs/evidence.md", "README.md"
 PROSE = {README: "prose: its intervals are recomputed, each of them"}
 ELSEWHERE = {  # pages that restate figures, and those whose figures are no result of a run
@@ -55,10 +56,10 @@ class Results:
 
     def __init__(self, root: Path) -> None:
         questions = real_model.sampled()
-        self.first = records("training")
+        self.first, self.runs = records("training"), records("real-model-runs")
         self.sections = campaign.sections_of(Page.of(root, CAMPAIGN), records("campaign"))
         self.labels = real_model.labelled(questions)
-        self.trained = real_model.trained(questions)
+        self.trained = real_model.trained(self.runs, questions)
         self.reasoning = reasoning.points_of(json.loads(read(RESULTS / "reasoning-labels.json.xz")))
         self.published = json.loads((RESULTS / "published.json").read_text(encoding="utf-8"))
         self.values = Values(
@@ -68,7 +69,13 @@ class Results:
             trained=self.trained,
             published=self.published,
             mathematics=lambda: self.mathematics,
+            control=lambda: self.control,
         )
+
+    @cached_property
+    def control(self) -> dict[str, tuple[float, Any]]:
+        """E8b's, of the seeds that are whole."""
+        return e8b.figures(self.runs)
 
     @cached_property
     def mathematics(self) -> e11.Figures:
@@ -118,6 +125,7 @@ def _figures(page: Page, results: Results) -> Iterator[Figure]:
         LABELS: lambda: real_model.check(page, results.labels),
         TRAINED: lambda: real_model.check_training(page, results.trained, results.published["greedy"]),
         MATHEMATICS: lambda: page.lines(filter(None, e11.table(results.mathematics).splitlines())),
+        CONTROL: lambda: page.lines(filter(None, e8b.table(results.runs).splitlines())),
         TRAINING: lambda: first_study.check(page, results.values.first),
         **dict.fromkeys((EVIDENCE, FINDINGS), lambda: _summary(page, results)),
     }

@@ -20,7 +20,7 @@ from ..real_model.sample import SampledQuestion, read
 from ..real_model.training import COMPARED, SEEDS, majority
 from ..real_model.training import learnt as trained_runs
 from ..real_model.weights import label_right
-from ..records import RESULTS, records
+from ..records import RESULTS
 from ..records import read as unpacked
 from .pages import Figure, Page, Row, Table, gain, percent, points, reach
 
@@ -170,9 +170,8 @@ def labels_row(found: Found, said: dict[str, str]) -> dict[str, str]:
 # --- research/docs/real-model-training.md ---------------------------------------------------------------------------
 
 
-def trained(questions: Questions) -> dict[str, Any]:
+def trained(runs: Sequence[Found], questions: Questions) -> dict[str, Any]:
     """What the training runs learnt, and by question what they taught, sharpened and lost."""
-    runs = records("real-model-runs")
     found = trained_runs(runs, questions)
     ledger = {(f, arm): transitions(runs, questions[f], f, size, arm)
               for f, size, arms in (("bare", 16, ("ttrl", "dare", "gt_quarter")), ("reasoned", 8, ("ttrl", "dare")))

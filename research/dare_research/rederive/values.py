@@ -12,6 +12,8 @@ ledger bare ttrl learnt            kept, learnt, lost, points; `answerless befor
 greedy bare adapted ttrl           points of the published greedy decoding, untrained, above the trained model's pass@1
 rpc most                           points of the published certainty over the vote, at their largest
 math c1                            a bar of E11; `math pass@1`, `math AUROC, trace`: a level; `math 32 use`: bar g
+control 1                          a bar of E8b, with the wider interval; `control bare adapted dare greedy`: a level;
+                                   `control new reasoned`: the new seeds alone
 """
 
 from __future__ import annotations
@@ -41,9 +43,10 @@ class Values:
         trained: Any,
         published: Mapping[str, Any],
         mathematics: Callable[[], Figures],
+        control: Callable[[], Mapping[str, tuple[float, Any]]],
     ) -> None:
         self.sections, self.labels, self.trained, self.published = sections, labels, trained, published
-        self.mathematics = mathematics
+        self.mathematics, self.control = mathematics, control
         campaign = Campaign([r for r in first if r["record"] != "run" or r["stage"] == "confirm"])
         self.first = Section(campaign, [(k, arm, key) for (k, arm), runs in campaign.runs.items() for key in runs])
 
@@ -55,7 +58,8 @@ class Values:
         if kind in self.sections or kind == "first":
             return self._of_arms(kind, rest, part)
         found: dict[str, Any] = {
-            "labels": self._labels, "auroc": self._auroc, "trained": self._trained, "math": self._math
+            "labels": self._labels, "auroc": self._auroc, "trained": self._trained, "math": self._math,
+            "control": lambda rest: self.control()[" ".join(rest)],
         }  # fmt: skip
         if kind in found:
             estimate, ends = found[kind](rest)
