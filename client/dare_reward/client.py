@@ -271,7 +271,10 @@ class _Base:
         if self._run_log is not None:
             place = {name: labels.get(name) for name in ("run", "step")}
             spent = time.monotonic() - begun
-            made = partial(of_groups, groups, reply.groups, asked=self._logged, seconds=spent, **place)
+            asked_with = {**(self._limits.defaults(method) if self._limits else {}), **params}
+            made = partial(
+                of_groups, groups, reply.groups, asked=self._logged, seconds=spent, params=asked_with, **place
+            )
             run_log_of(self._run_log, self._logged).add_made(made, len(groups))
         return reply
 

@@ -193,5 +193,5 @@ def test_why_there_is_no_answer_has_one_catalogue(probe, tmp_path, ran, caplog):
     shown = ran(["explain", str(file), "-m", "ttrl", "--group", "g"], 0)
     assert f"none: {WHY_NONE[code]}" in shown.out
     assert f"(mostly: {WHY_NONE[code]})" in shown.err
-    watch_answers(object(), [group], reply)
+    watch_answers(object(), [group], reply, {})
     assert f"(mostly: {WHY_NONE[code]})" in caplog.text

@@ -10,7 +10,10 @@ from dare_reward.errors import ConfigError, RequestError
 from dare_reward.files.labels import LabelFile
 from dare_reward.files.reader import Reader
 from dare_reward.files.shapes import Notes, groups_in, prompt_texts
-from dare_reward.openrlhf import read_label
+from dare_reward.openrlhf import AnswerRules, Label, read_label
+from dare_reward.runs.line import objects, of_groups, of_scored
+from dare_reward.scoring.score import score
+from dare_reward.stacks.adapter import Scorer
 from dare_reward.stacks.rollout import label_of, prompt_text
 from dare_reward.stacks.trl_rollout import text_of
 from dare_trainer.launch.questions import load_own
@@ -158,3 +161,39 @@ def test_labels_that_mean_nothing_are_not_called_missing(tmp_path, ran):
     group = {"kind": "choice", "label": "Paris", "rollouts": [{"answer": "A", "mean_entropy": 0.2}]}
     file = write_lines(tmp_path / "in.jsonl", [group] * 3)
     assert "no answer can equal any of its 3 labels, such as Paris" in ran(["calibrate", str(file)], 2).err
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "answer", "label", "right"),
+    [
+        ("significant", 3, "3.14159", "3.14", True),
+        ("units", "ignore", "3 cm", "3 m", True),
+        ("units", "distinct", "3 cm", "3", False),
+        ("percent", "fraction", "50%", "0.5", True),
+        ("percent", "distinct", "50%", "50", False),
+        ("names", "ignore", "x = 3", "y = 3", True),
+        ("names", "distinct", "x = 3", "3", False),
+        ("list_order", "keep", "2, 3", "3, 2", False),
+        ("log", "natural", r"\log e", "1", True),
+        ("log", "natural", r"\log 100", "2", False),
+        ("intervals", "distinct", "(1,2)", "1 < x < 2", False),
+    ],
+)
+def test_an_answer_equals_its_label_by_the_rules_of_the_run(rule, value, answer, label, right):
+    """By default each of these would be the other way round."""
+    group, params = {"label": label, "rollouts": [{"answer": answer}, {"answer": "17"}]}, {rule: value}
+    scored = score([group], params, method="gt")
+    assert scored.reply.groups[0].rewards == (right, 0.0)
+    assert AnswerRules(params).right(answer, Label(label)) is right
+    assert Scorer.of("http://localhost:1", method="gt", **params).grade({"answer": answer}, label) == right
+    for record in (of_scored(scored, [group]), of_groups([group], scored.reply.groups, params=params)):
+        ((first, _),) = ([r["correct"] for r in line["rollouts"]] for line in objects(record, 0.0))
+        assert first is right
+    assert score([group], {}, method="gt").reply.groups[0].rewards[0] != right
+
+
+def test_labels_that_contradict_each_other_grade_nothing_in_a_client_s_log():
+    group = {"label": "1", "label_conflict": True, "rollouts": [{"answer": "1"}]}
+    scored = score([group], {}, method="ttrl")
+    for record in (of_scored(scored, [group]), of_groups([group], scored.reply.groups)):
+        assert [r.get("correct") for line in objects(record, 0.0) for r in line["rollouts"]] == [None]

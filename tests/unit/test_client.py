@@ -29,6 +29,8 @@ from dare_reward._outgoing import parts
 from dare_reward.client import environment_token
 from dare_reward.errors import DareError
 from dare_reward.methods import methods
+from dare_reward.runs.log import run_log_of
+from dare_reward.runs.reader import read_run
 from dare_reward.scoring.score import estimate
 from dare_reward.wire import unpack
 from dare_service.app import create_app
@@ -274,6 +276,15 @@ def test_answers_are_read_by_the_parameters_that_the_operator_set(params):
     sent = [{"rollouts": [*rollouts, {"text": "The answer is 6", "finish_reason": "length", "mean_entropy": 0.1}]}]
     assert client(settings={"params": json.dumps(params)}).reward(sent).groups == estimate(sent, **params).groups
     assert estimate(sent, **params).groups[0].answers != estimate(sent).groups[0].answers
+
+
+@pytest.mark.parametrize("of_call", [False, True])
+def test_its_run_log_compares_labels_by_the_parameters_of_the_service_and_of_the_call(tmp_path, of_call):
+    sent, params = [{"label": "y = 3", "rollouts": [{"answer": "x = 3"}]}], {"names": "ignore"}
+    settings = {} if of_call else {"method": "ttrl", "params": json.dumps(params)}
+    client(settings=settings, run_log=tmp_path).reward(sent, method="ttrl", run="r", **params if of_call else {})
+    run_log_of(tmp_path, frozenset()).close()
+    assert [r["correct"] for line in read_run(tmp_path / "r") for r in line["rollouts"]] == [True]
 
 
 def test_it_splits_by_group_to_fit_the_limits():

@@ -252,7 +252,7 @@ def test_the_parts_of_a_chat_reply_stand_for_their_text():
     sent = [{"text": parts, "mean_entropy": 0.2}, {"text": r"So \boxed{12}.", "mean_entropy": 0.2}]
     (reply,) = dare_reward.estimate([{"rollouts": sent}]).groups
     assert reply.answers == ("12", "12")
-    logged = line({"rollouts": sent}, reply, asked=frozenset({"texts"}))["rollouts"]
+    logged = line({"rollouts": sent}, reply, {}, asked=frozenset({"texts"}))["rollouts"]
     assert [r["text"] for r in logged] == [r"So \boxed{12}."] * 2
     error = refuse([{"rollouts": [sent[1], {"text": [{"type": "image_url", "image_url": "..."}]}]}], method="ttrl")
     assert (error.loc, "'image_url'" in error.message) == (("groups", 0, "rollouts", 1, "text"), True)

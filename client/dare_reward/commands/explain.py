@@ -90,20 +90,20 @@ NOTABLE: Final = (
 Scored = tuple[Mapping[str, Any], GroupReply]
 
 
-def signs(group: Mapping[str, Any], reply: GroupReply) -> list[str]:
+def signs(group: Mapping[str, Any], reply: GroupReply, params: Mapping[str, Any]) -> list[str]:
     """Why it is worth a look, a sentence each; none for a group as one expects it."""
-    found = [REASONS[name].meaning for name in reasons(line(group, reply))]
+    found = [REASONS[name].meaning for name in reasons(line(group, reply, params))]
     return found + [FLAGS[flag] for flag in reply.flags or () if flag in NOTABLE]
 
 
-def most_suspicious(scored: Sequence[Scored], count: int) -> list[Scored]:
+def most_suspicious(scored: Sequence[Scored], count: int, params: Mapping[str, Any]) -> list[Scored]:
     """The groups with the most signs, of those with equally many the ones with the weaker majority."""
 
     def order(item: Scored) -> tuple[int, float]:
         group, reply = item
-        return -len(signs(group, reply)), majority(reply.diagnostics)
+        return -len(signs(group, reply, params)), majority(reply.diagnostics)
 
-    return [item for item in sorted(scored, key=order)[:count] if signs(*item)]
+    return [item for item in sorted(scored, key=order)[:count] if signs(*item, params)]
 
 
 JSON = Mapping[str, Any]
@@ -310,10 +310,10 @@ def _suspicious(arguments: argparse.Namespace, params: JSON, reader: Reader) -> 
     summary.say_read()
     if not seen:
         raise RequestError(f"{arguments.file}: no groups", code="empty")
-    chosen = most_suspicious(seen, arguments.suspicious)
+    chosen = most_suspicious(seen, arguments.suspicious, params)
     for group, reply in chosen:
         print(group_table(reply, top=SHOWN, on=screen))
-        facts = [*_prompt(group), *signs(group, reply)]
+        facts = [*_prompt(group), *signs(group, reply, params)]
         print("\n".join(wrapped(f"- {fact}", screen, indent="  ") for fact in facts) + "\n")
     if not chosen:
         warn("no group is suspicious: in each a clear majority gave one answer")

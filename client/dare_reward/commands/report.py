@@ -177,7 +177,7 @@ def _scored(arguments: argparse.Namespace, ledger: Ledger, reader: Reader) -> It
             continue
         if reply.error is not None and reply.error.code == MISSING:
             summary.lacking.append(group)
-        scored = line(group, reply, asked=frozenset(ASKED))
+        scored = line(group, reply, params, asked=frozenset(ASKED))
         if scored["step"] is not None:  # of a run there is no verdict
             reader.forget()
         yield scored

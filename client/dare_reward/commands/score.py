@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
             if tables:
                 out.write(group_table(reply, top=10, on=screen) + "\n\n")
             else:
-                out.write(json.dumps(line(group, reply, asked=frozenset({"prompt"}))) + "\n")
+                out.write(json.dumps(line(group, reply, params, asked=frozenset({"prompt"}))) + "\n")
         summary.say_read()
         if summary.ledger.lost and not done:
             nothing = f"; {arguments.out} was not written" if arguments.out else ""

@@ -17,11 +17,13 @@ import numpy as np
 from ..answers.classes import grades
 from ..answers.labels import read_labels
 from ..answers.rollouts import kind_of, option_tuple, spoken
+from ..answers.rules import DEFAULT, Rules
 from ..errors import RequestError, unknown_name
 from ..groups import Groups, Ragged
 from ..inputs import FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS
-from ..reply import GroupReply, group_json
+from ..reply import NOTHING, GroupReply, group_json
 from ..scoring.array_inputs import Table, read_columns
+from ..scoring.request import rules_of
 from ..scoring.score import ScoredGroups
 from ..segments import Floats, offsets
 
@@ -70,6 +72,7 @@ class RunRecord:
     tokens      entropies of the generated tokens, if asked for
     encoded     the replies as JSON objects, where they have been written already, without token masks
     keys        what each rollout has and none more, so that nobody looks at all of them; empty where they differ
+    rules       by which answers were compared, and labels are
     """
 
     run: str | None
@@ -84,6 +87,7 @@ class RunRecord:
     tokens: Ragged | None = None
     encoded: Sequence[bytes] | None = None
     keys: frozenset[str] = frozenset()
+    rules: Rules = DEFAULT
 
     @property
     def weight(self) -> int:
@@ -135,15 +139,18 @@ def of_groups(
     run: str | None = None,
     step: int | None = None,
     seconds: float = 0.0,
+    params: JSON = NOTHING,
 ) -> RunRecord:
-    """Of groups that a service scored: the answers are those of its replies. They are graded where lines are made."""
+    """Of groups that were scored with `params`: the answers are those of the replies. They are graded where lines are
+    made."""
     sizes = [len(g["rollouts"]) for g in groups]
     rollouts = [{k: r[k] for k in r.keys() & READ} for g in groups for r in g["rollouts"]]
     arrays = read_columns(Table.of(rollouts), {}, lambda i: ("rollouts", i))
     kept = [_stripped(g, asked) for g in groups]
     return RunRecord(
-        run, step, seconds, kept, replies, _numbers(arrays), asked=asked, tokens=_tokens(sizes, arrays, asked)
-    )
+        run, step, seconds, kept, replies, _numbers(arrays), asked=asked, tokens=_tokens(sizes, arrays, asked),
+        rules=rules_of(params),
+    )  # fmt: skip
 
 
 def lines(record: RunRecord, time: float, encode: Callable[[JSON], bytes]) -> list[bytes]:
@@ -191,10 +198,11 @@ def fault(line: Any) -> str:
     return "" if whole else "support or shadow is not what it is declared to be"
 
 
-def line(group: JSON, reply: GroupReply, *, asked: frozenset[str] = frozenset()) -> dict[str, Any]:
+def line(group: JSON, reply: GroupReply, params: JSON, *, asked: frozenset[str] = frozenset()) -> dict[str, Any]:
     """The line of one group of a file, and its reply; `run` and `step` are those that the file names."""
     meta = group.get("meta") or {}
-    (made,) = objects(of_groups([group], [reply], asked=asked, run=meta.get("run"), step=meta.get("step")), 0.0)
+    run, step = meta.get("run"), meta.get("step")
+    (made,) = objects(of_groups([group], [reply], asked=asked, run=run, step=step, params=params), 0.0)
     return {**made, "time": None}
 
 
@@ -208,7 +216,7 @@ def _groups(record: RunRecord, time: float) -> list[dict[str, Any]]:
     columns = {name: _values(name, column) for name, column in arrays.items() if name not in told}
     if record.correct_R is None:
         pairs = zip(record.groups, record.replies, strict=True)
-        columns["correct"] = [right for group, reply in pairs for right in _graded(group, reply)]
+        columns["correct"] = [right for group, reply in pairs for right in _graded(group, reply, record.rules)]
     if record.tokens is not None:
         columns["token_entropies"] = [row or None for row in _token_rows(record.tokens)]
     answers = record.answers_R
@@ -279,12 +287,13 @@ def _reply(reply: GroupReply) -> dict[str, Any]:
     return {**group_json(reply), "token_mask": None}
 
 
-def _graded(group: JSON, reply: GroupReply) -> Sequence[bool | None]:
-    kind, options, label = kind_of(group), option_tuple(group), group.get("label")
+def _graded(group: JSON, reply: GroupReply, rules: Rules) -> Sequence[bool | None]:
+    kind, options = kind_of(group), option_tuple(group)
+    label = None if group.get("label_conflict") else group.get("label")
     if label is None or reply.answers is None or not (accepted := read_labels(label, kind=kind, options=options)):
         return [None] * len(group["rollouts"])
     every = [s.answer for s in reply.support or ()]
-    right = dict(zip(every, grades(every, accepted, kind=kind, options=options), strict=True))
+    right = dict(zip(every, grades(every, accepted, kind=kind, options=options, rules=rules), strict=True))
     return [a is not None and bool(right.get(a, False)) for a in reply.answers]
 
 

@@ -42,7 +42,9 @@ def correctness(prepared: Prepared, effort: Effort | None = None) -> NDArray[np.
             known_P[p] = True
             own = slice(int(starts[p]), int(starts[p + 1]))
             check = partial(effort.check, ("groups", p))
-            right_A[own] = grades(groups.text_A[own], accepted, kind=kind, options=options, after_each=check)
+            right_A[own] = grades(
+                groups.text_A[own], accepted, kind=kind, options=options, rules=prepared.rules, after_each=check
+            )
     graded = np.where(known_P[groups.group_R], groups.spread(right_A, fill=0.0), np.nan)
     return np.where(np.isnan(flagged), graded, flagged)
 

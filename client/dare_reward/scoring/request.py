@@ -140,6 +140,7 @@ class Prepared:
     conflict_P: Bools  # its rollouts' labels contradict each other
     partial_P: Bools  # some of its rollouts did not come
     neutral_P: Bools  # half of them or more did not come
+    rules: Rules  # by which answers compare, with each other and with labels
     unread: tuple[Mapping[str, int], ...]  # rollouts without an answer, by the reasons of `WHY_NONE`
     keys: frozenset[str]  # what each rollout has and none more; empty where they differ
 
@@ -206,6 +207,7 @@ def prepare(
         conflict_P=conflict_P,
         partial_P=(sizes_P < planned_P) & ~neutral_P,
         neutral_P=neutral_P,
+        rules=reading.rules,
         unread=tuple(read.unread),
         keys=table.whole if len(table.whole) == len(table.columns) else frozenset(),
     )
@@ -217,6 +219,11 @@ def prepare_file(
     """`prepare` of a file's groups: without limits, and whatever they are called, for ids may come twice there."""
     numbered = [{**group, "group_id": str(p)} for p, group in enumerate(groups)]
     return prepare(numbered, params=params, limits=UNLIMITED, readings=readings)
+
+
+def rules_of(params: Mapping[str, Any]) -> Rules:
+    """By which answers compare, of the parameters of a request."""
+    return Rules(**{k: v for k, v in params.items() if k in Rules._fields})
 
 
 def fault_of(
@@ -482,8 +489,8 @@ class _Reading:
         effort: Effort,
         texts: Readings,
     ) -> _Reading:
-        rules = Rules(**{k: v for k, v in params.items() if k not in READING})
-        return cls({k: v for k, v in params.items() if k in READING}, rules, options, effort, texts, {})
+        reading = {k: v for k, v in params.items() if k in READING}
+        return cls(reading, rules_of(params), options, effort, texts, {})
 
     def classes(self, groups: Sequence[JSON], table: Table, silent_R: Bools) -> _Answers:
         """The classes of each group."""

@@ -246,7 +246,7 @@ class Scorer:
         return [[self._absent] * len(g["rollouts"]) for g in groups]
 
     def _with(self, groups: Sequence[JSON], reply: Reply) -> Rewards:
-        watch_answers(self, groups, reply)
+        watch_answers(self, groups, reply, dict(self.params))
         for g in reply.groups:
             if g.error is not None:
                 if self.on_error == "raise":

@@ -12,7 +12,7 @@ from .._pattern import pattern
 from ..answers.rollouts import Unanswered
 from ..errors import printable
 from ..numbers import pooled
-from ..reply import Reply
+from ..reply import NOTHING, Reply
 from ..runs.line import objects, of_groups
 
 logger = logging.getLogger("dare_reward.stacks")
@@ -27,9 +27,11 @@ LINKS: Final = pattern(r"(?<=!)(?=\[)|(?<=\])(?=[(:\[])|(?<=:)(?=//)|(?<=www)(?=
 _seen: dict[Hashable, tuple[Unanswered, int]] = {}
 
 
-def numbers(reply: Reply | None, groups: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """What a stack's own log shows of a request: the numbers of `dare_reward.numbers`, as the run log of these groups
-    would give them, and what else the reply says of the request.
+def numbers(
+    reply: Reply | None, groups: Sequence[Mapping[str, Any]], params: Mapping[str, Any] = NOTHING
+) -> dict[str, float]:
+    """What a stack's own log shows of a request with `params`: the numbers of `dare_reward.numbers`, as the run log of
+    these groups would give them, and what else the reply says of the request.
 
     entropy_missing   rollouts with an answer and without an entropy
     abstained         1: there was no reply
@@ -37,7 +39,7 @@ def numbers(reply: Reply | None, groups: Sequence[Mapping[str, Any]]) -> dict[st
     if reply is None:
         return {"abstained": 1.0}
     diagnostics = {k: float(v) for k, v in reply.diagnostics.items() if isinstance(v, int | float)}
-    lines = objects(of_groups(groups, reply.groups), 0.0)
+    lines = objects(of_groups(groups, reply.groups, params=params), 0.0)
     missing = sum(
         bool(valid) and not sent.keys() & {"token_entropies", "mean_entropy"}
         for of_group, one in zip(groups, reply.groups, strict=True)
@@ -84,7 +86,9 @@ def say_once(message: str) -> None:
     logger.warning(message)
 
 
-def watch_answers(caller: Hashable, groups: Sequence[Mapping[str, Any]], reply: Reply) -> None:
+def watch_answers(
+    caller: Hashable, groups: Sequence[Mapping[str, Any]], reply: Reply, params: Mapping[str, Any]
+) -> None:
     """Warn while more than half of what the caller has sent has no answer: at once, then each time that doubles."""
     seen, warned = _seen.get(caller, (Unanswered(), 0))
     for group, answered in zip(groups, reply.groups, strict=True):
@@ -97,4 +101,4 @@ def watch_answers(caller: Hashable, groups: Sequence[Mapping[str, Any]], reply: 
         warned = seen.rollouts
     _seen[caller] = (seen, warned)
     if logger.isEnabledFor(logging.INFO):
-        logger.info("scored %d groups: %s", len(groups), numbers(reply, groups))
+        logger.info("scored %d groups: %s", len(groups), numbers(reply, groups, params))

@@ -191,7 +191,7 @@ class DareReward:
 
     def _results(self, trainer: Any, groups: Sequence[Any], rewards: Rewards, reply: Any) -> list[_Result]:
         """One for each rollout that is trained on."""
-        shared = {f"dare/{name}": value for name, value in numbers(reply, groups).items()}
+        shared = {f"dare/{name}": value for name, value in numbers(reply, groups, dict(self.scorer.params)).items()}
         beside = rollout_columns(reply, [len(of_group) for of_group in rewards])
         size, out, at = self._size(trainer), list[_Result](), 0
         for of_group in _selected(zero_dropped([*map(list, rewards)], reply), reply, size):

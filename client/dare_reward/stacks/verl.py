@@ -154,7 +154,7 @@ def score_batch(
     put_columns(batch, {"rm_scores": scores})
     watch = scorer.watch(reply, step, trainer)
     state = {} if watch is None else watch.numbers
-    logged = {f"dare/{name}": value for name, value in {**numbers(reply, groups), **state}.items()}
+    logged = {f"dare/{name}": value for name, value in {**numbers(reply, groups, dict(scorer.params)), **state}.items()}
     return logged, session_update(list(last), members, reply, trained)
 
 

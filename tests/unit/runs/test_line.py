@@ -80,7 +80,7 @@ def test_a_client_writes_what_the_service_writes():
     assert read(of_scored(found, GROUPS, asked=asked, encoded=ready)) == expected
     assert read(of_groups(GROUPS, found.reply.groups, asked=asked, seconds=found.seconds)) == expected
     assert [json.loads(encoded(o)) for o in objects(of_scored(found, GROUPS, asked=asked), 1e9 + 0.1234)] == expected
-    alone = line(GROUPS[0], found.reply.groups[0])
+    alone = line(GROUPS[0], found.reply.groups[0], {})
     bare = read(of_scored(found, GROUPS))[0]
     assert {**bare, "time": None, "seconds": 0.0} == json.loads(encoded(alone))
 
