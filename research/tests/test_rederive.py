@@ -70,15 +70,20 @@ def test_a_sentence_is_found_wherever_its_lines_break_and_its_figures_are_compar
     assert line.same
 
 
-def test_a_sentence_names_a_bar_or_a_level_of_mathematics():
+def test_a_sentence_names_a_bar_or_a_level():
     level = Resampled(0.6412, 0.58, 0.7049, 0.59, 0.69, 0.01, 150)
     bar = Bar("c1: dare - vote at 8", Resampled(0.0151, 0.002, 0.028, 0.004, 0.026, 0.02, 150), 0.01, 0.04)
     box = Bar("b2: AUROC of the box - of the trace", Resampled(-0.03, -0.09, 0.03, -0.08, 0.02, 0.3, 150), 0.03, 0.3)
     labels = [{"labels": 32, "use": 0.09, "gain where used": 0.01}]
     found = Figures(150, 16, {"AUROC, trace": level}, {}, [bar, box], labels)
-    values = Values(sections={}, first=[], labels={}, trained={}, published={}, mathematics=lambda: found)
+    control = {"3": (0.021, (-0.01, 0.05)), "bare unseen dare greedy": (0.654, None)}  # of E8b
+    values = Values(
+        sections={}, first=[], labels={}, trained={}, published={}, mathematics=lambda: found, control=lambda: control
+    )
     said = ["math c1", "math c1 low", "math AUROC, trace", "math AUROC, trace high", "math b2 low", "math 32 use"]
     assert [values(name) for name in said] == ["+1.5 (0.2 to 2.8)", "0.2", ".64", ".70", "-.09", "9.0"]
+    said = ["control 3", "control 3 lost", "control bare unseen dare greedy"]
+    assert [values(name) for name in said] == ["+2.1 (-1.0 to 5.0)", "2.1", "65.4"]
 
 
 @pytest.mark.parametrize("text", ["+1.5", ".57", "4,608", "-0.2", "±3", "65.4"])
