@@ -452,6 +452,18 @@ def test_most_rollouts_without_an_answer_are_a_loud_warning(tmp_path, ran):
     assert err[1].startswith(f"2 groups, 9 rollouts, 8 without an answer (mostly: {WHY_NONE['length']}), ")
 
 
+@pytest.mark.parametrize(
+    ("name", "end", "votes"),
+    [("stop_reason", "max_tokens", 0), ("finish", "MAX_TOKENS", 0), ("finish_reason", "abort", 0)]
+    + [("finish_reason", "length", 0), ("finish_reason", "end_turn", 2)],
+)
+def test_a_text_that_did_not_end_by_itself_is_cut_off(tmp_path, name, end, votes):
+    """Whatever an engine calls that: its last sentence is no answer."""
+    ((_, group),) = reader_of(tmp_path, {"rollouts": [{"text": "So it must be 7.", name: end}] * 2})
+    (reply,) = estimate([group], method="ttrl").groups
+    assert sum(reply.valid) == votes
+
+
 def test_an_engines_file_keeps_candidates_of_its_own(tmp_path):
     outputs = [{"text": "\\boxed{1}", "topk_logprobs": [[-0.1, -2.0]]}] * 2
     ((_, group),) = reader_of(tmp_path, {"prompt": "p", "outputs": outputs})
