@@ -454,12 +454,16 @@ def test_most_rollouts_without_an_answer_are_a_loud_warning(tmp_path, ran):
 
 @pytest.mark.parametrize(
     ("name", "end", "votes"),
-    [("stop_reason", "max_tokens", 0), ("finish", "MAX_TOKENS", 0), ("finish_reason", "abort", 0)]
-    + [("finish_reason", "length", 0), ("finish_reason", "end_turn", 2)],
+    [
+        ("stop_reason", "max_tokens", 0),
+        ("finish", "MAX_TOKENS", 0),
+        ("finish_reason", "abort", 0),
+        ("finish", "eos", 2),
+    ],
 )
 def test_a_text_that_did_not_end_by_itself_is_cut_off(tmp_path, name, end, votes):
-    """Whatever an engine calls that: its last sentence is no answer."""
-    ((_, group),) = reader_of(tmp_path, {"rollouts": [{"text": "So it must be 7.", name: end}] * 2})
+    """Whatever an engine calls that: no sentence of it is an answer."""
+    ((_, group),) = reader_of(tmp_path, {"rollouts": [{"text": "The answer is 7.", name: end}] * 2})
     (reply,) = estimate([group], method="ttrl").groups
     assert sum(reply.valid) == votes
 
