@@ -8,7 +8,7 @@ import pytest
 
 from dare_reward.openrlhf import Label
 from dare_reward.openrlhf.url import ActorSettings
-from dare_trainer.openrlhf.group import Delivery, GroupReward
+from dare_trainer.openrlhf.group import GroupReward
 from dare_trainer.openrlhf.rollout_reader import RolloutReader
 
 pytestmark = [pytest.mark.openrlhf, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -37,11 +37,10 @@ def test_the_answers_tokens_have_no_gradient(release, text, trained):
     completion = SimpleNamespace(token_ids=[*text.encode(), END], finish_reason="stop", logprobs=None)
     completion.text = ""
     read = RolloutReader(reward.settings).read(completion, "", Label(), Bytes(), None)
-    delivery = Delivery(prompt="p", images=None, label=Label(), rollouts=(read,), one=None, sampling={})
     whole = [1, 2, 3, *completion.token_ids]
     made = {
         "observation_tokens": whole, "rollout_log_probs": None, "truncated": False, "reward": 1.0, "scores": 1.0,
-        "extra_logs": {}, "action_ranges": reward.actions([(3, len(whole))], SimpleNamespace(masked=False), delivery),
+        "extra_logs": {}, "action_ranges": reward.actions([(3, len(whole))], SimpleNamespace(masked=False), read),
     }  # fmt: skip
     generator = release.module("trainer.ppo_utils.samples_generator").SamplesGenerator
     experience = generator._process_response_into_experience(

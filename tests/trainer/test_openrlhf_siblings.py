@@ -24,19 +24,19 @@ async def tens(deliveries):
 async def member(siblings, i, anchor=ONE, key="k", fail=()):
     """A member's delivery (its place, and 100 for each member) and its result. It generates for 10 ms times its place;
     what is in `fail` it raises, or is cancelled."""
-    me = siblings.enter(anchor, key)
+    group, place = siblings.enter(anchor, key)
 
     async def generate():
         await asyncio.sleep(0.01 * i)
         if i in fail:
             raise ValueError(f"engine {i}")
-        return i + 100 * me.group.members
+        return i + 100 * group.members
 
     try:
-        delivery = await me.group.run(generate)
-        return delivery, await siblings.result(me, delivery)
+        delivery = await group.run(generate)
+        return delivery, await siblings.result(group, place, delivery)
     finally:
-        siblings.leave(me)
+        siblings.leave(group)
 
 
 @pytest.mark.parametrize("other", [{"anchor": TWO}, {"key": "another"}], ids=["anchor", "key"])

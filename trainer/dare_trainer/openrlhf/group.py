@@ -16,8 +16,8 @@ import secrets
 import sys
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from functools import partial
 from itertools import cycle
 from typing import Any, Final
@@ -27,21 +27,22 @@ import numpy as np
 from dare_reward import AsyncClient, Client, GroupReply, Reply, __version__, estimate
 from dare_reward.errors import ConfigError, DareError, ReplyError, UnavailableError
 from dare_reward.methods import config_id, find, scale_unseen, write_line
-from dare_reward.openrlhf import NOTHING, SCALE, Known, Label, Pruned, RolloutOutcome, evaluation, neutral, outcomes
+from dare_reward.openrlhf import NOTHING, SCALE, Known, Label, RolloutOutcome, evaluation, neutral, outcomes
 from dare_reward.openrlhf.url import ActorSettings
 from dare_reward.scoring.request import Limits
 from dare_reward.stacks.collapse import RunWatch
-from dare_reward.votes import Waves, votes_suffice
+from dare_reward.votes import votes_suffice
 
 from ..vllm import plugin
 from ..vllm.token_entropy import SWITCH
-from .rollout_reader import ReadRollout, RolloutReader
+from .rollout_reader import ReadRollout, RolloutReader, sampled_with
 from .settings import RewardUrls, job_name
 from .siblings import Siblings, together
 
 logger = logging.getLogger("dare_trainer")
 
 Group = Any  # a dictionary, as `POST /reward` takes it
+Continuation = tuple[Any, ReadRollout]  # as the engine returns it, and read
 TRY: Final = 30.0  # seconds; the settings bound all tries together
 RETRIES: Final = 3
 BOUNDLESS: Final = Limits(rollouts=sys.maxsize, text=sys.maxsize)  # what a service refuses is scored here
@@ -59,18 +60,6 @@ MADE_UP: Final[Group] = {
         for answer, entropy in (("7", 0.2), ("7", 0.3), ("7", 0.25), ("5", 0.4))
     ],
 }
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Delivery:
-    """What one member brings into its group. The first of `rollouts` trains, the others vote; `one` makes another."""
-
-    prompt: str
-    images: Any
-    label: Label
-    rollouts: tuple[ReadRollout, ...]
-    one: Callable[[], Awaitable[ReadRollout]]
-    sampling: Mapping[str, Any]
 
 
 # --- before the first rollout ----------------------------------------------------------------------------------------
@@ -113,94 +102,76 @@ def handshake(url: str, token: str, settings: ActorSettings) -> None:
 
 async def switch_entropies_on(actor: Any, settings: ActorSettings) -> None:
     """The plugin of the engine's workers, which started without it; PluginError says what to set by hand."""
-    if settings.entropy != "plugin":
+    by_hand = os.environ.get(SWITCH)
+    if settings.entropy != "plugin" or (by_hand and plugin.mode() is None):
         return
-    if os.environ.get(SWITCH):  # by hand, and the workers have started with it
-        if plugin.mode():
-            plugin.turn_on(settings.entropy_mode)  # refuses another mode
-        return
-    try:  # OpenRLHF allows vLLM to send functions to its workers (VLLM_ALLOW_INSECURE_SERIALIZATION)
-        await actor.llm.collective_rpc(plugin.switch_on, args=(settings.entropy_mode,))
-    except Exception as error:
-        raise plugin.PluginError(
-            f"vLLM's workers could not switch entropies on ({error}): set {SWITCH}={settings.entropy_mode} in the "
-            "environment of the rollout actors; or put entropy=topk (estimates) or entropy=none (votes alone) into the "
-            "reward URL"
-        ) from error
-    plugin.turn_on(settings.entropy_mode)
+    if not by_hand:
+        try:  # OpenRLHF allows vLLM to send functions to its workers (VLLM_ALLOW_INSECURE_SERIALIZATION)
+            await actor.llm.collective_rpc(plugin.switch_on, args=(settings.entropy_mode,))
+        except Exception as error:
+            raise plugin.PluginError(
+                f"vLLM's workers could not switch entropies on ({error}): set {SWITCH}={settings.entropy_mode} in the "
+                "environment of the rollout actors; or put entropy=topk (estimates) or entropy=none (votes alone) into "
+                "the reward URL"
+            ) from error
+    plugin.turn_on(settings.entropy_mode)  # refuses another mode than by hand
 
 
 # --- the service, or this process ------------------------------------------------------------------------------------
 
 
 class GroupScorer:
-    """Scores groups by the services in turn, and in process where none is there. It never raises."""
+    """Scores groups by the services in turn, and in process where none is there."""
 
     def __init__(self, urls: RewardUrls, settings: ActorSettings, run: str) -> None:
         self._settings = settings
         self._options = settings.request
         self._pinned = (config_id(settings.method, settings.params), __version__)
         self._run = run
-        client = partial(
-            AsyncClient, token=urls.token or None, send_tokens=settings.send == "tokens", allow_change=True
+        client = partial(AsyncClient, token=urls.token or None, timeout=min(TRY, settings.timeout), retries=RETRIES)
+        self._clients = deque(
+            client(url, send_tokens=settings.send == "tokens", allow_change=True) for url in urls.services
         )
-        self._clients = deque(client(u, timeout=min(TRY, settings.timeout), retries=RETRIES) for u in urls.services)
         self._watch = RunWatch() if settings.on_collapse == "warn" else None
         self._unlogged: deque[tuple[Group, str, int]] = deque()  # with the key of its first post, and its size
         self._logging: asyncio.Future[None] | None = None
 
-    async def score(self, group: Group) -> tuple[GroupReply | None, float]:
-        """The group's reply, and how it was got: 0 from a service, 1 in process, 2 not at all (None)."""
+    async def score(self, group: Group) -> tuple[GroupReply, float]:
+        """The group's reply, and 1 where this process made it, else 0. Raises where not even this process can."""
         self._clients.rotate()
         key = secrets.token_hex(16)
         for client in list(self._clients):
             try:
                 async with asyncio.timeout(self._settings.timeout):
-                    reply = await self._ask(client, group, key)
+                    reply: Reply = await client.reward([group], run=self._run, key=key, **self._options)
+                found = self._seen(reply, self._pinned)
             except Exception as error:  # noqa: BLE001  (a training run does not die of its rewards)
-                logger.warning("%s: group %s: %s: %s", client.url, group["group_id"], type(error).__name__, error)
+                logger.warning("%s: group %s: %r", client.url, group["group_id"], error)
                 continue
-            self._log_what_was_missed(client)
-            return self._seen(reply), 0.0
+            if self._unlogged and (self._logging is None or self._logging.done()):
+                self._logging = asyncio.ensure_future(self._post_missed(client))
+            return found, 0.0
         self._keep_for_log(group, key)
-        return self._in_process(group)
+        return self._in_process(group), 1.0
 
-    async def _ask(self, client: AsyncClient, group: Group, key: str) -> Reply:
-        reply: Reply = await client.reward([group], run=self._run, key=key, **self._options)
-        if (reply.config_id, reply.version) != self._pinned:
-            raise ConfigError("the service scores by another version or configuration than at the start")
-        if (error := reply.groups[0].error) is not None:
-            raise ReplyError(f"{error.code}: {error.message}")
-        return reply
-
-    def _in_process(self, group: Group) -> tuple[GroupReply | None, float]:
+    def _in_process(self, group: Group) -> GroupReply:
         """A rollout whose entropy is missing costs the weights, and not the votes."""
-        weaker = [{"missing_entropy": "frequency"}] if "missing_entropy" in self._options else []
-        for more in ({}, *weaker):
-            try:
-                reply = estimate([group], limits=BOUNDLESS, **{**self._options, **more})
-                if (error := reply.groups[0].error) is None:
-                    return self._seen(reply), 1.0
-                logger.error("group %s: %s", group["group_id"], error.message)
-            except DareError as error:
-                logger.error("group %s could not be scored in process: %s", group["group_id"], error)  # noqa: TRY400
-        return None, 2.0
+        options = {"limits": BOUNDLESS, **self._options}
+        reply = estimate([group], **options)
+        if reply.groups[0].error is not None and "missing_entropy" in options:
+            reply = estimate([group], **{**options, "missing_entropy": "frequency"})
+        return self._seen(reply)
 
     def _keep_for_log(self, group: Group, key: str) -> None:
-        self._unlogged.append((group, key, _bytes_of(group)))
-        size = sum(size for *_, size in self._unlogged)
-        while len(self._unlogged) > UNLOGGED or (size > UNLOGGED_BYTES and len(self._unlogged) > 1):
-            oldest, _, less = self._unlogged.popleft()
-            size -= less
+        kept = self._unlogged
+        kept.append((group, key, _bytes_of(group)))
+        while len(kept) > UNLOGGED or (len(kept) > 1 and sum(size for *_, size in kept) > UNLOGGED_BYTES):
+            oldest, *_ = kept.popleft()
             logger.warning("group %s will be missing in the service's run log: too many wait", oldest["group_id"])
 
-    def _log_what_was_missed(self, client: AsyncClient) -> None:
-        """Post the groups that were scored here, so that the service's run log has them too. Beside the training."""
-        if self._unlogged and (self._logging is None or self._logging.done()):
-            self._logging = asyncio.ensure_future(self._post_missed(client))
-
     async def _post_missed(self, client: AsyncClient) -> None:
-        """Each under the key of its first post: the service may have logged it, and only its reply was lost."""
+        """Post the groups that were scored here, so that the service's run log has them too. Beside the training, and
+        each under the key of its first post: the service may have logged it, and only its reply was lost."""
         while self._unlogged:
             group, key, size = self._unlogged.popleft()
             try:
@@ -211,15 +182,21 @@ class GroupScorer:
             except Exception as error:  # noqa: BLE001
                 logger.warning("group %s will be missing in the service's run log: %s", group["group_id"], error)
 
-    def _seen(self, reply: Reply) -> GroupReply:
-        """The group, and a line where the run collapses, if that was asked for; 64 groups count as a step."""
+    def _seen(self, reply: Reply, pinned: tuple[str, str] | None = None) -> GroupReply:
+        """The group, if it has been scored, and that as `pinned` says. The log says where the run collapses, if that
+        was asked for; 64 groups count as a step."""
+        (group,) = reply.groups
+        if pinned not in {None, (reply.config_id, reply.version)}:
+            raise ConfigError("the service scores by another version or configuration than at the start")
+        if group.error is not None:
+            raise ReplyError(f"{group.error.code}: {group.error.message}")
         try:
             if self._watch is not None:
                 self._watch.see(reply)
         except Exception:
             logger.exception("the state of the run is not known")
             self._watch = None
-        return reply.groups[0]
+        return group
 
 
 # --- rollouts and their rewards --------------------------------------------------------------------------------------
@@ -234,7 +211,7 @@ class GroupReward:
 
     def __init__(self, urls: Sequence[str]) -> None:
         self._reward_urls = urls
-        self.siblings: Siblings[Delivery, RolloutOutcome] = Siblings(self.score)
+        self.siblings: Siblings[Member, RolloutOutcome] = Siblings(self.score)
         self._begun: asyncio.Future[bool] | None = None
         self._said: set[str] = set()
         self._votes_add_up = False
@@ -274,7 +251,7 @@ class GroupReward:
         """What OpenRLHF's label says. One that means nothing is none, which the log says once."""
         label = self.settings.rules.label(value, policy=self.settings.label_policy)
         if label.problem:
-            self._say_once("label", "a label means nothing, and its rollouts train without one: %s", label.problem)
+            self._say_once("a label means nothing, and its rollouts train without one: %s", label.problem)
         return label
 
     def votes_each(self, members: int, label: Label) -> int:
@@ -290,16 +267,18 @@ class GroupReward:
             words = f"votes_per_prompt={votes} is not a multiple of the {members} rollouts that train"
             if not self._votes_add_up:
                 raise ConfigError(words)
-            self._say_once("multiple", "%s: is this an evaluation whose labels lack split=eval?", words)
+            self._say_once("%s: is this an evaluation whose labels lack split=eval?", words)
         self._votes_add_up = True
         if votes == 1:
-            words = "a prompt has one rollout, and a vote of one is no vote: raise n_samples_per_prompt, or put %s"
-            self._say_once("votes", words, "votes_per_prompt=16 into the reward URL")
+            self._say_once(
+                "a prompt has one rollout, and a vote of one is no vote: raise n_samples_per_prompt, or put "
+                "votes_per_prompt=16 into the reward URL"
+            )
         return 1 if self.settings.waves else max(1, votes // members)
 
-    def actions(self, ranges: Any, outcome: RolloutOutcome, delivery: Delivery) -> Any:
+    def actions(self, ranges: Any, outcome: RolloutOutcome, rollout: ReadRollout) -> Any:
         """The tokens that train: of a masked rollout its last one alone; with train_on=reasoning not the answer's."""
-        rollout, ((start, end), *_) = delivery.rollouts[0], ranges
+        (start, end), *_ = ranges
         if outcome.masked and end > start:
             return [(end - 1, end)]
         if self.settings.train_on != "reasoning" or rollout.answer is None:
@@ -307,66 +286,56 @@ class GroupReward:
         first, last = (start + at for at in rollout.answer)
         return [part for part in ((start, min(first, end)), (min(last, end), end)) if part[0] < part[1]] or ranges
 
-    async def score(self, deliveries: Sequence[Delivery]) -> list[RolloutOutcome]:
+    async def score(self, members: Sequence[Member]) -> list[RolloutOutcome]:
         """One outcome per member. Whatever fails here costs a reward, never the run."""
         try:
-            if any(delivery.label != deliveries[0].label for delivery in deliveries):
-                self._say_once("labels", "one prompt came with several labels; its rollouts train without one")
-                deliveries = [replace(delivery, label=Label()) for delivery in deliveries]
-            if deliveries[0].label.split == "eval":
-                return [self._accuracy(d, d.rollouts[0]) for d in deliveries]
-            return await self._estimated(deliveries)
+            label = members[0].label
+            if any(member.label != label for member in members):
+                self._say_once("one prompt came with several labels; its rollouts train without one")
+                label = Label()
+            return await self._scored(members, label)
         except Exception:
-            logger.exception("a group of %d could not be scored; its rewards are equal", len(deliveries))
-            return self.neutral(deliveries)
+            logger.exception("a group of %d could not be scored; its rewards are equal", len(members))
+            return self.neutral(members)
 
-    def neutral(self, deliveries: Sequence[Delivery]) -> list[RolloutOutcome]:
+    def neutral(self, members: Sequence[Member]) -> list[RolloutOutcome]:
         """Equal rewards, which move nothing."""
-        votes = sum(len(d.rollouts) for d in deliveries)
+        votes = sum(len(m.rollouts) for m in members)
         known = {"reward_fallback": 2.0}
-        return neutral(len(deliveries), votes=votes, route="actor", shadow=self.settings.shadow, known=known)
+        return neutral(len(members), votes=votes, route="actor", shadow=self.settings.shadow, known=known)
 
-    async def _estimated(self, deliveries: Sequence[Delivery]) -> list[RolloutOutcome]:
+    async def _scored(self, members: Sequence[Member], label: Label) -> list[RolloutOutcome]:
+        settings, trained = self.settings, [m.rollouts[0] for m in members]
+        if label.split == "eval":
+            accuracy = partial(evaluation, settings.rules, label=label, route="actor", shadow=settings.shadow)
+            return [accuracy({**r.entry, "prompt": members[0].prompt}, entropy=r.entropy) for r in trained]
+        votes = trained + [r for m in members for r in m.rollouts[1:]]
+        spent = await self._add_votes(members, label, votes)
         began = time.perf_counter()
-        votes = [d.rollouts[0] for d in deliveries] + [r for d in deliveries for r in d.rollouts[1:]]
-        spent: Known = NOTHING
-        group_of = partial(self._group, deliveries[0], trained=len(deliveries))
-        if (waves := self.settings.waves) is not None:
-            spent = await self._add_votes(waves, votes, [d.one for d in deliveries], group_of)
-            began = time.perf_counter()
-        reply, fallback = await self._scorer.score(group_of(votes))
-        if reply is None:
-            return self.neutral(deliveries)
+        reply, here = await self._scorer.score(self._group(members, label, votes))
         known: Known = {
             **spent,
-            "reward_fallback": fallback,
+            "reward_fallback": here,
             "reward_wait_ms": 1e3 * (time.perf_counter() - began),
-            "no_span": [float(d.rollouts[0].lost) for d in deliveries],
+            "no_span": [float(r.lost) for r in trained],
         }
         # The setting; else the method's parameter of the same name.
-        pruned: Pruned = self.settings.params.get("pruned", "zero")
-        pruned = pruned if self.settings.pruned == "zero" else self.settings.pruned
+        pruned = settings.pruned if settings.pruned != "zero" else settings.params.get("pruned", "zero")
         return outcomes(
-            reply, route="actor", entropies=[r.entropy for r in votes], trained=range(len(deliveries)),
-            pruned=pruned, shadow=self.settings.shadow, known=known,
+            reply, route="actor", entropies=[r.entropy for r in votes], trained=range(len(trained)),
+            pruned=pruned, shadow=settings.shadow, known=known,
         )  # fmt: skip
 
-    async def _add_votes(
-        self,
-        waves: Waves,
-        votes: list[ReadRollout],
-        ones: Sequence[Callable[[], Awaitable[ReadRollout]]],
-        group_of: Callable[[Sequence[ReadRollout]], Group],
-    ) -> Known:
+    async def _add_votes(self, members: Sequence[Member], label: Label, votes: list[ReadRollout]) -> Known:
         """Add votes in waves, only while those so far do not suffice (docs/stopping.md), and return what the log says
-        of those that were not asked for. `ones` generate one more each.
+        of those that were not asked for.
 
         The decision is made in this process: no request, so nothing on the way to the service can change how many
         votes a group has. Whatever fails here costs generation, never a label: the group then gets all of its votes.
         """
-        asked, method, params = len(votes), self.settings.method, self.settings.params
-        while (more := waves.votes - asked) > 0:
-            group = group_of(votes)
+        waves, asked, method, params = self.settings.waves, len(votes), self.settings.method, self.settings.params
+        while waves is not None and (more := waves.votes - asked) > 0:
+            group = self._group(members, label, votes)
             try:
                 wanted = await asyncio.to_thread(votes_suffice, group, params, method=method, waves=waves)
             except Exception:
@@ -375,31 +344,71 @@ class GroupReward:
                 if not wanted.more:
                     return {"votes_saved": float(more), "settle_risk": wanted.risk}
                 more = min(wanted.more, more)
-            votes += await together([ones[(asked + i) % len(ones)] for i in range(more)])
+            found = await together([members[(asked + i) % len(members)].one for i in range(more)])
+            votes += [vote for _, vote in found]
             asked += more
         return NOTHING
 
-    def _group(self, of: Delivery, votes: Sequence[ReadRollout], *, trained: int) -> Group:
+    def _group(self, members: Sequence[Member], label: Label, votes: Sequence[ReadRollout]) -> Group:
         """The group as `POST /reward` takes it, named after its prompt, so that the report knows a prompt again."""
+        of, settings = members[0], self.settings
         asked = of.prompt if of.images is None else repr((of.prompt, of.images))
         name = hashlib.blake2b(asked.encode("utf-8", "replace"), digest_size=6).hexdigest()
         group: Group = {"group_id": name, "prompt": of.prompt, **of.sampling}
-        group |= {k: v for k, v in self.settings.rules.group(of.label).items() if v is not None}
-        if self.settings.entropy != "none":
-            exact = self.settings.entropy == "plugin"
-            mode = self.settings.entropy_mode if exact else "raw"
-            group |= {"entropy_source": "exact" if exact else "topk", "entropy_mode": mode}
-        group["rollouts"] = [{**r.entry, "trained": i < trained} for i, r in enumerate(votes)]
+        group |= {k: v for k, v in settings.rules.group(label).items() if v is not None}
+        if settings.entropy == "plugin":
+            group |= {"entropy_source": "exact", "entropy_mode": settings.entropy_mode}
+        elif settings.entropy == "topk":
+            group |= {"entropy_source": "topk", "entropy_mode": "raw"}
+        group["rollouts"] = [{**r.entry, "trained": i < len(members)} for i, r in enumerate(votes)]
         return group
 
-    def _accuracy(self, of: Delivery, rollout: ReadRollout) -> RolloutOutcome:
-        entry, rules, shadow = {**rollout.entry, "prompt": of.prompt}, self.settings.rules, self.settings.shadow
-        return evaluation(rules, entry, of.label, route="actor", entropy=rollout.entropy, shadow=shadow)
-
-    def _say_once(self, what: str, words: str, *values: object) -> None:
-        if what not in self._said:
-            self._said.add(what)
+    def _say_once(self, words: str, *values: object) -> None:
+        if words not in self._said:
+            self._said.add(words)
             logger.warning(words, *values)
+
+
+class Member:
+    """One call of OpenRLHF's executor, by its arguments; made before that call waits for anything.
+
+    rollouts   the first of them trains, the others vote; `one` makes another
+    """
+
+    label = Label()
+    rollouts: Sequence[ReadRollout] = ()
+    outcome: RolloutOutcome | None = None
+
+    def __init__(self, reward: GroupReward, arguments: Mapping[str, Any]) -> None:
+        self.reward, self.arguments, self.engine = reward, dict(arguments), arguments["llm_engine"]
+        self.prompt, self.images = arguments["prompt"], arguments.get("images")
+        self.group, self.place = reward.siblings.enter(arguments["sampling_params"], self.prompt)
+
+    def __getattr__(self, name: str) -> Any:
+        """OpenRLHF's executor takes it for the engine."""
+        return getattr(self.engine, name)
+
+    async def generate(self, ids: Any, sampling_params: Any, **more: Any) -> Any:
+        """The continuation that trains, for OpenRLHF's executor; those that only vote are generated beside it."""
+        reward, tokenizer = self.reward, self.arguments["hf_tokenizer"]
+        self.label = reward.label(self.arguments["label"])
+        self.sampling = sampled_with(sampling_params, self.engine)
+
+        async def one() -> Continuation:
+            output = await self.engine.generate(list(ids), reward.reader.asked(deepcopy(sampling_params)), **more)
+            return output, reward.reader.read(output.outputs[0], self.prompt, self.label, tokenizer, self.engine)
+
+        self.one = one
+        votes = partial(reward.votes_each, label=self.label)
+        found = await self.group.run(lambda: together([one] * votes(self.group.members), needed=1))
+        self.rollouts = [rollout for _, rollout in found]
+        return found[0][0]
+
+    async def rewarded(self) -> RolloutOutcome:
+        """What the rollout that trains gets, once its siblings are there; neutral where one of them failed."""
+        found = await self.reward.siblings.result(self.group, self.place, self)
+        self.outcome = found or self.reward.neutral([self])[0]
+        return self.outcome
 
 
 def _bytes_of(group: Group) -> int:

@@ -62,8 +62,7 @@ class RewardUrls:
                 "the reward URLs have different queries: a group goes to any of them, so they must be the same"
             )
         (query,), served = self.queries, info.get("settings") or {}
-        params = served.get("params") or "{}"
-        params = json.loads(params) if isinstance(params, str) else params
+        params = json.loads(served.get("params") or "{}")
         try:
             return ActorSettings.read(query, method=served.get("method", "dare"), params=params)
         except RequestError as error:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from dare_reward.errors import DareError
@@ -40,11 +41,11 @@ class OpenGroup(Generic[D, R]):
         self.results: asyncio.Future[Sequence[R] | None] = asyncio.get_running_loop().create_future()
 
     def fail(self) -> None:
-        """Wake the members that wait, and stop those that generate."""
+        """Wake the members that wait, and stop those that generate; nothing where the results are there."""
         if not self.results.done():
             self.results.set_result(None)
-        for task in self.running:
-            task.cancel()
+            for task in self.running:
+                task.cancel()
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """What a member's `work` returns; SiblingError where it was stopped because another member failed."""
@@ -64,14 +65,6 @@ class OpenGroup(Generic[D, R]):
             self.running.discard(task)
 
 
-class Sibling(Generic[D, R]):
-    """One call of OpenRLHF's executor, from `Siblings.enter` to `Siblings.leave`."""
-
-    def __init__(self, group: OpenGroup[D, R]) -> None:
-        self.group, self.index, self.served = group, group.members, False
-        group.members += 1
-
-
 class Siblings(Generic[D, R]):
     """The groups of one executor. `score` returns one result per delivery, in the members' order, and never fails."""
 
@@ -79,36 +72,34 @@ class Siblings(Generic[D, R]):
         self._score = score
         self.open: dict[tuple[Hashable, ...], OpenGroup[D, R]] = {}  # none between two steps
 
-    def enter(self, anchor: object, *key: Hashable) -> Sibling[D, R]:
-        """The next member of the group that shares the object `anchor`; to be called before anything is awaited."""
+    def enter(self, anchor: object, *key: Hashable) -> tuple[OpenGroup[D, R], int]:
+        """The group that shares the object `anchor`, and which of its members this one is; to be called before anything
+        is awaited."""
         place = (id(anchor), *key)
         if place not in self.open:
             self.open[place] = OpenGroup(anchor, place)
-        return Sibling(self.open[place])
+        group = self.open[place]
+        group.members += 1
+        return group, group.members - 1
 
-    def leave(self, member: Sibling[D, R]) -> None:
-        """The end of a member's call. One that was not served takes its group along."""
-        if self.open.get(member.group.place) is member.group:
-            del self.open[member.group.place]
-        if not member.served:
-            member.group.fail()
+    def leave(self, group: OpenGroup[D, R]) -> None:
+        """The end of a member's call. One that ends before the results are there takes its group along."""
+        if self.open.get(group.place) is group:
+            del self.open[group.place]
+        group.fail()
 
-    async def result(self, member: Sibling[D, R], delivery: D) -> R | None:
+    async def result(self, group: OpenGroup[D, R], index: int, delivery: D) -> R | None:
         """The member's result, None where a sibling failed. The last one to deliver has the group scored."""
-        group = member.group
-        group.delivered[member.index] = delivery
-        if len(group.delivered) == group.members and not group.results.done():
+        group.delivered[index] = delivery
+        if len(group.delivered) == group.members:
             deliveries = [group.delivered[i] for i in range(group.members)]
-            try:
+            with suppress(SiblingError):  # of a group that has failed, whose results are None
                 # Of the group, and stopped with it: scoring may generate further votes.
-                found: Sequence[R] | None = await group.run(lambda: self._score(deliveries))
-            except SiblingError:
-                found = None
-            if not group.results.done():
-                group.results.set_result(found)
+                found = await group.run(lambda: self._score(deliveries))
+                if not group.results.done():
+                    group.results.set_result(found)
         results = await asyncio.shield(group.results)
-        member.served = True
-        return None if results is None else results[member.index]
+        return None if results is None else results[index]
 
 
 async def together(works: Sequence[Callable[[], Awaitable[T]]], *, needed: int = 0) -> list[T]:
