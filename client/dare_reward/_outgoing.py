@@ -22,7 +22,7 @@ from .errors import RequestError
 from .estimators.method import OVER, last_tokens
 from .groups import Ragged
 from .inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
-from .methods import find
+from .methods import OTHER_NAMES, find
 from .reply import NOTHING, read_json
 from .scoring.array_inputs import Table, full_mask, path_digest, read_columns, token_sums
 from .scoring.request import VIEWS, Effort, check_shape, flat_spans
@@ -76,8 +76,8 @@ class ServiceLimits:
         rollouts = int(settings.get("max_request_rollouts", sys.maxsize))  # an older service has no such limit
         if min(groups, rollouts, json_, body) < 1:
             raise ValueError("limits that nothing fits into")
-        params = dict(read_json(settings.get("params", "{}")))
-        return cls(groups, rollouts, min(json_, body), body, settings.get("method", ""), params)
+        params, method = dict(read_json(settings.get("params", "{}"))), settings.get("method", "")
+        return cls(groups, rollouts, min(json_, body), body, OTHER_NAMES.get(method, method), params)
 
     def defaults(self, method: str) -> Mapping[str, Any]:
         """The operator's parameters of `method`."""

@@ -30,6 +30,14 @@ def test_as_the_servers_default(make_service, group, expected):
     assert served.get("/info").json()["settings"]["method"] == METHOD
 
 
+@pytest.mark.parametrize(("served", "asked"), [("majority", "ttrl"), ("ttrl", "majority"), ("majority", None)])
+def test_parameters_are_those_of_a_method_by_any_of_its_names(make_service, served, asked):
+    """`tie=certainty` needs entropies, which these rollouts lack."""
+    service = make_service(method=served, params='{"tie": "certainty"}')
+    body = {"groups": [{"rollouts": [{"answer": "1"}]}]} | ({} if asked is None else {"method": asked})
+    assert service.post(body).json()["groups"][0]["error"]["code"] == "missing_input"
+
+
 def test_a_line_and_another_method_contradict_each_other():
     assert from_environment({"DARE_PARAMS": LINE, "DARE_METHOD": METHOD}).method == METHOD
     with pytest.raises(SettingsError, match="DARE_PARAMS names the method calibrated_vote"):

@@ -281,7 +281,7 @@ def test_answers_are_read_by_the_parameters_that_the_operator_set(params):
 @pytest.mark.parametrize("of_call", [False, True])
 def test_its_run_log_compares_labels_by_the_parameters_of_the_service_and_of_the_call(tmp_path, of_call):
     sent, params = [{"label": "y = 3", "rollouts": [{"answer": "x = 3"}]}], {"names": "ignore"}
-    settings = {} if of_call else {"method": "ttrl", "params": json.dumps(params)}
+    settings = {} if of_call else {"method": "majority", "params": json.dumps(params)}
     client(settings=settings, run_log=tmp_path).reward(sent, method="ttrl", run="r", **params if of_call else {})
     run_log_of(tmp_path, frozenset()).close()
     assert [r["correct"] for line in read_run(tmp_path / "r") for r in line["rollouts"]] == [True]

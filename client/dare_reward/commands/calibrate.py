@@ -80,10 +80,9 @@ def run(arguments: argparse.Namespace) -> int:
     """`--help` says what the exit codes mean."""
     own = [s for s in find(ENTROPY.method).specs if s.name in DEFAULTS]
     options = judged_by(parsed_params(arguments.param, [*own, *ANSWER_SPECS]))
-    reading = options["reading"]
     chosen = _label_makers(arguments.methods)
-    data = read_labelled(read_groups(arguments, read_labels(arguments), beside=True), reading=reading)
-    methods = _by_method(data, chosen, reading)
+    data = read_labelled(read_groups(arguments, read_labels(arguments), beside=True), reading=options["reading"])
+    methods = _by_method(data, chosen, options)
     refuse_repeats(data)
     found = judged(data, arguments, seed=arguments.seed, **options)
     if not found.calibration.prompts:
@@ -110,14 +109,14 @@ def _label_makers(names: str) -> list[Method]:
     return chosen
 
 
-def _by_method(data: Labelled, chosen: Sequence[Method], reading: Mapping[str, Any]) -> BySize | None:
-    """Label accuracy of each method by group size."""
+def _by_method(data: Labelled, chosen: Sequence[Method], weight: Mapping[str, Any]) -> BySize | None:
+    """Label accuracy of each method by group size. `weight`: parameters of those that have them."""
     if chosen and data.groups.views:
         raise RequestError("--methods: groups with a second one are labelled whole", code="method")
 
     def estimate(method: Method, groups: Groups) -> Estimate:
         own = {s.name for s in method.specs}
-        return method(groups, **{k: v for k, v in reading.items() if k in own})
+        return method(groups, **{k: v for k, v in weight.items() if k in own})
 
     def labeller(method: Method) -> Labeller:
         return lambda part: pseudo_label(part, estimate(method, part))

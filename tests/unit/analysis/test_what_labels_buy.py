@@ -225,6 +225,11 @@ def test_methods_stand_side_by_side_by_rollouts(tmp_path, ran):
         right = [text == "7" for text, on in zip(groups.text_A, label_A, strict=True) if on]
         assert row["share"][-1] == sum(right) / len(groups.sizes_P), row["name"]
     assert "\nempo " in ran(["calibrate", path, "--methods", "ttrl,empo"], 0, 1).out
+    rows = [
+        json.loads(ran(["calibrate", path, "--methods", "dare", "--json", "-p", f"eps={eps}"], 0, 1).out)["methods"]
+        for eps in (0.05, 1000)
+    ]
+    assert rows[0] != rows[1], "the weight of the verdict is that of the methods"
     assert "--methods gt" in ran(["calibrate", path, "--methods", "ttrl,gt"], 2).err
 
 
