@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
@@ -74,8 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
         return summary.exit_code()
     file = _file(arguments)
     session = Session([question_of(group) for group in chosen], file, tell=warn)
-    asked = "" if arguments.prompts is None else f" --prompts {arguments.prompts}"
-    advice = f"dare-reward calibrate {arguments.file}{asked} --labels {file}"
+    advice = _next(arguments, file)
     verdict = cache(lambda: _verdict(arguments, str(file)))
     _serve(session, arguments.port or 0, advice, verdict)
     print(f"{file}: {session.summary()}")
@@ -103,6 +103,13 @@ def _serve(session: Session, port: int, advice: str, verdict: Callable[[], Shown
             webbrowser.open(server.address)
         with suppress(KeyboardInterrupt):
             server.serve_forever()
+
+
+def _next(arguments: argparse.Namespace, labels: Path) -> str:
+    """The command that decides by these labels, which reads the file as this one did."""
+    read = {"prompts": arguments.prompts, "entropy": arguments.entropy, "vocab-size": arguments.vocab_size}
+    flags = [word for name, value in read.items() if value not in {None, "exact"} for word in (f"--{name}", str(value))]
+    return shlex.join(["dare-reward", "calibrate", arguments.file, *flags, "--labels", str(labels)])
 
 
 def _file(arguments: argparse.Namespace) -> Path:

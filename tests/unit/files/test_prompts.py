@@ -95,6 +95,9 @@ def test_calibrate_and_the_label_page_read_by_them(output, tmp_path, monkeypatch
     said = ran(["label", output, "--prompts", asked, "--labels", labels, "--port", "0"], 0).out
     assert "2 of 3 groups have the prompt of an earlier one" in said
     assert said.endswith(f"\ndare-reward calibrate {output} --prompts {asked} --labels {labels}\n")
+    flags = ["--entropy", "topk", "--vocab-size", "50"]
+    said = ran(["label", output, *flags, "--labels", labels, "--port", "0"], 0).out
+    assert said.endswith(f"\ndare-reward calibrate {output} {' '.join(flags)} --labels {labels}\n")
 
 
 def test_a_prompt_of_the_file_stays_and_a_group_without_one_is_said(tmp_path):

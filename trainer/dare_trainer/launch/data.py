@@ -90,9 +90,9 @@ def _line(question: LabelledQuestion, split: Literal["train", "eval"], name: str
     return {"input": prompt, "label": write_label(label), "datasource": name}
 
 
-def check_labels(source: Path, key: str = "label") -> int:
-    """How many rows of a data set for OpenRLHF have a label; ConfigError for the first that means nothing, and where
-    no row has the key, which OpenRLHF would not find either."""
+def check_labels(source: Path, key: str, rules: AnswerRules) -> int:
+    """How many rows of a data set for OpenRLHF have a label; ConfigError for the first that means nothing by the run's
+    rules, and where no row has the key, which OpenRLHF would not find either."""
     rows: Any = read_rows(source)
     if not any(key in row for row in rows):
         raise ConfigError(
@@ -101,6 +101,6 @@ def check_labels(source: Path, key: str = "label") -> int:
         )
     labels = [row.get(key) for row in rows]
     for number, label in enumerate(labels, 1):
-        if problem := AnswerRules({}).label(label).problem:
+        if problem := rules.label(label).problem:
             raise ConfigError(f"{source}: row {number}: the label means nothing: {problem}")
     return sum(read_label(label).answer is not None for label in labels)

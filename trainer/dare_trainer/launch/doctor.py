@@ -15,7 +15,7 @@ from typing import Any, Final
 from dare_reward.client import split_address
 from dare_reward.errors import ConfigError, DareError
 from dare_reward.methods import write_line
-from dare_reward.openrlhf import is_distinct
+from dare_reward.openrlhf import AnswerRules, is_distinct
 from dare_reward.openrlhf.url import ActorSettings
 
 from ..openrlhf.group import handshake, service_info
@@ -74,7 +74,7 @@ def examine(
         ("vLLM", lambda: _vllm(settings)),
         ("entropy plugin", lambda: _plugin(settings, environment)),
         *([("open files", lambda: _open_files(waiters))] if plain else []),
-        *((f"labels of {path}", partial(_labels, path, label_key)) for path in data),
+        *((f"labels of {path}", partial(_labels, path, label_key, settings.rules)) for path in data),
     )
     for what, check in checks:
         try:
@@ -161,6 +161,6 @@ def _open_files(waiters: int) -> str:
     return f"{soft}, enough for {waiters} rollouts that wait"
 
 
-def _labels(path: Path, key: str) -> str:
+def _labels(path: Path, key: str, rules: AnswerRules) -> str:
     """In a run a label that means nothing counts as none."""
-    return f"{check_labels(path, key)} labels with an answer, none invalid"
+    return f"{check_labels(path, key, rules)} labels with an answer, none invalid"
