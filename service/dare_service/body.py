@@ -181,8 +181,8 @@ def query_string(request: Request) -> str:
 
 
 def address(request: Request) -> str:
-    """The URL that was asked, without its query."""
-    return str(URL(scope={**request.scope, "query_string": b""}))
+    """The URL of the service as it was asked: that of the request, without its route and query."""
+    return str(URL(scope={**request.scope, "query_string": b""})).rpartition("/")[0].removesuffix("/v1")
 
 
 def recorded(request: Request) -> bool:

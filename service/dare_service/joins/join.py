@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -60,24 +60,33 @@ class Held(DareError):  # noqa: N818  (an outcome of waiting)
 
 @dataclass(slots=True, eq=False)
 class WaitingMember:
-    """content: a digest, equal for a retry; came: when it first did; tries: that its client has behind it; reply: what
-    that waits for, None between two tries, and then `expiry` is when its place goes."""
+    """A rollout and its place in a group.
+
+    content   a digest, equal for a retry
+    came      when it first did
+    tries     that its client has behind it
+    reply     what that waits for; None between two tries, and then `expiry` is when its place goes
+    """
 
     content: bytes
     rollout: Any
     came: float
     tries: int
     weight: int
+    group: JoiningGroup = field(init=False)
     reply: Reply | None = None
     expiry: asyncio.TimerHandle | None = None
 
 
 @dataclass(slots=True, eq=False)
 class JoiningGroup:
-    """The members that are there.
+    """A group that forms, is scored, and is kept for those who missed its rewards.
 
+    members    who is there; once it was scored, whose client was gone by then
+    closed     nobody joins it any more
     repeated   another group of the key filled in the same step: two jobs share a name, the data holds a prompt twice,
                or two versions of a policy answer it. They send the same requests, so nothing can be refused
+    replies    what it got, by content, and `middle` is what comes too late: once it was scored, which was `at`
     """
 
     key: Hashable
@@ -85,26 +94,11 @@ class JoiningGroup:
     members: list[WaitingMember] = field(default_factory=list)
     closed: bool = False
     repeated: bool = False
-
-
-@dataclass(slots=True)
-class ClosedGroup:
-    """What the last group of a key got, by content; `middle`: what comes too late; `missed`: who was gone by then.
-
-    Who does not come for it within AWAY of `gone`, when the last of them was found gone, never will: then the content
-    is another rollout's, of a later step.
-    """
-
-    at: float
-    replies: dict[bytes, bytes]
-    middle: bytes
-    weight: int
-    missed: Counter[bytes] = field(default_factory=Counter)
-    gone: float = 0.0
-
-    def owes(self, content: bytes, now: float) -> bool:
-        """Whether the next post of the content gets its reply at once."""
-        return self.missed[content] > 0 and now <= self.gone + AWAY
+    replies: dict[bytes, bytes] = field(default_factory=dict)
+    middle: bytes = b""
+    at: float = 0.0
+    weight: int = 0
+    task: asyncio.Task[None] | None = None
 
 
 Score = Callable[[JoiningGroup], Awaitable[tuple[Sequence[bytes], bytes]]]  # a reply each, and the middle
@@ -119,9 +113,8 @@ class Join:
         self.hold, self.deadline, self.memory = hold, deadline, memory
         self.open: dict[Hashable, JoiningGroup] = {}
         self.scoring: dict[Hashable, JoiningGroup] = {}
-        self.closed: OrderedDict[Hashable, ClosedGroup] = OrderedDict()
+        self.closed: OrderedDict[Hashable, JoiningGroup] = OrderedDict()  # the last of each key
         self.waiting = self.bytes = 0
-        self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
 
     async def reply(
@@ -134,20 +127,14 @@ class Join:
             raise stopping()
         if client.gone:
             raise Disconnected
-        now, weight = self.clock(), weight + MEMBER
-        self._forget(now, weight)
-        if (closed := self.closed.get(key)) is not None and closed.owes(content, now):
-            closed.missed[content] -= 1
-            found = closed.replies[content]
-        else:
-            group, member = self._arrive(now, key, size, content, rollout=rollout, weight=weight)
-            member.reply = reply = asyncio.get_running_loop().create_future()
-            if not group.closed and len(group.members) == size:
-                self._close(group)
-            found = await self._wait(now, group, member, reply, client)
+        tries = TRIES - 1 if time.monotonic() < self.began + YOUNG else 0
+        new = WaitingMember(content, rollout, self.clock(), tries, weight + MEMBER)
+        member = self._place(key, size, new)
+        found = await self._wait(new.came, member, client)
         await asyncio.sleep(0)  # the connections that ended meanwhile are read
         if client.gone:
-            self._miss(key, content)
+            member.group.members.append(member)  # it is owed the reply
+            self._away(member)
             raise Disconnected
         return found
 
@@ -160,47 +147,46 @@ class Join:
 
     # --- a member's way ----------------------------------------------------------------------------------------------
 
-    def _arrive(
-        self, now: float, key: Hashable, size: int, content: bytes, *, rollout: Any, weight: int
-    ) -> tuple[JoiningGroup, WaitingMember]:
-        """The member's place: that of an equal one whose client is away, else a new one."""
-        for group in filter(None, (self.scoring.get(key), self.open.get(key))):
-            for member in group.members:
-                if member.reply is None and member.content == content:
-                    if member.expiry is not None:
-                        member.expiry.cancel()
-                    return group, member
-        if self.bytes + weight > self.memory:
+    def _place(self, key: Hashable, size: int, new: WaitingMember) -> WaitingMember:
+        """An equal member whose client is away, else the new one."""
+        self._forget(new.came, new.weight)
+        for group in (self.closed.get(key), self.scoring.get(key), self.open.get(key)):
+            for member in group.members if group is not None else ():
+                if member.reply is None and member.content == new.content:
+                    return member
+        if self.bytes + new.weight > self.memory:
             why = "the memory for waiting rollouts is full; try again"
             raise RefusalError(503, why, code="memory", headers={"Retry-After": "1"})
-        group = self.open.setdefault(key, JoiningGroup(key, size))
-        tries = TRIES - 1 if time.monotonic() < self.began + YOUNG else 0
-        group.members.append(member := WaitingMember(content, rollout, now, tries, weight))
-        self.bytes += weight
-        return group, member
+        new.group = self.open.setdefault(key, JoiningGroup(key, size))
+        new.group.members.append(new)
+        self.bytes += new.weight
+        return new
 
-    async def _wait(
-        self, now: float, group: JoiningGroup, member: WaitingMember, reply: Reply, client: Exchange
-    ) -> bytes:
+    async def _wait(self, now: float, member: WaitingMember, client: Exchange) -> bytes:
         """Until there is a reply or no client; Held where the hold ends before."""
+        group, loop = member.group, asyncio.get_running_loop()
+        member.reply = reply = Reply(loop=loop)
+        if member.expiry is not None:
+            member.expiry.cancel()
+        if group.replies:
+            group.members.remove(member)
+            reply.set_result(group.replies.get(member.content, group.middle))
+        elif not group.closed and len(group.members) == group.size:
+            self._close(group)
+        elif (before := self.closed.get(group.key)) is not None and member.came <= before.at + RETRY:
+            loop.call_later(SETTLE, self._repeat, group, RETRY)
         until = min(now + self.hold, due := member.came + self.deadline)
-        client.watch(leave := partial(self._leave, group, member, reply))
+        client.watch(leave := partial(self._leave, member, reply))
         self.waiting += 1
         try:
-            if group.key in self.closed and self._before(group, RETRY) is not None:
-                await asyncio.wait((reply,), timeout=min(until - now, SETTLE))
-                if not reply.done():
-                    self._repeat(group, RETRY)
-                now = self.clock()
             await asyncio.wait((reply,), timeout=until - now)
-            if not reply.done():
-                if member.tries >= TRIES - 3:
-                    self._repeat(group, LATE * self.hold)
-                if not group.closed and until < due and member.tries < TRIES - 1:
-                    raise Held(f"{len(group.members)} of {group.size} rollouts have come")
-                if not group.closed:
-                    self._close(group)
-                await asyncio.wait((reply,))
+            if not reply.done() and member.tries >= TRIES - 3:
+                self._repeat(group, LATE * self.hold)
+            if not (reply.done() or group.closed):
+                if until < due and member.tries < TRIES - 1:
+                    raise Held(f"{len(group.members)} of {group.size} rollouts have come after {self.hold:g} s")
+                self._close(group)
+            await asyncio.wait((reply,))
         finally:
             self.waiting -= 1
             client.watch(None)
@@ -209,33 +195,27 @@ class Join:
             raise Disconnected
         return reply.result()
 
-    def _before(self, group: JoiningGroup, seconds: float) -> ClosedGroup | None:
-        """The group of this key that closed just before, if it rewarded all members of this open one."""
-        if (closed := self.closed.get(group.key)) is None or group.closed:
-            return None
-        known = all(m.content in closed.replies and m.came <= closed.at + seconds for m in group.members)
-        return closed if known else None
-
-    def _leave(self, group: JoiningGroup, member: WaitingMember, reply: Reply) -> None:
+    def _leave(self, member: WaitingMember, reply: Reply) -> None:
         """No client waits for the reply any more."""
         if reply.cancel():  # there is none yet
-            member.reply = None
             member.tries += 1
-            if not group.closed:
-                member.expiry = asyncio.get_running_loop().call_later(AWAY, self._expire, group, member)
+            self._away(member)
 
-    def _expire(self, group: JoiningGroup, member: WaitingMember) -> None:
+    def _away(self, member: WaitingMember) -> None:
+        """Its place is kept for its client's next try."""
+        if member.expiry is not None:
+            member.expiry.cancel()
+        member.reply, member.expiry = None, asyncio.get_running_loop().call_later(AWAY, self._expire, member)
+
+    def _expire(self, member: WaitingMember) -> None:
+        group = member.group
+        if group.closed and not group.replies:
+            return  # it is being scored
+        group.members.remove(member)
         if not group.closed:
-            group.members.remove(member)
             self.bytes -= member.weight
             if not group.members:
                 self._end(group)
-
-    def _miss(self, key: Hashable, content: bytes) -> None:
-        """The client was gone before its reply went out: its next try gets it."""
-        if (closed := self.closed.get(key)) is not None and content in closed.replies:
-            closed.missed[content] += 1
-            closed.gone = self.clock()
 
     # --- closing -----------------------------------------------------------------------------------------------------
 
@@ -246,45 +226,55 @@ class Join:
 
     def _close(self, group: JoiningGroup) -> None:
         """Its rewards, as far as members are there."""
+        before, count = self.closed.get(group.key), len(group.members)
+        if before is not None and 2 * count <= group.size:
+            self._pay(group, before)
+            return
         self._end(group)
-        before = self.closed.get(group.key)
-        if len(group.members) == group.size:
+        if count == group.size:
             first = min(member.came for member in group.members)
             group.repeated = group.key in self.scoring or (before is not None and first < before.at + SAME_STEP)
         self.scoring[group.key] = group
-        task = asyncio.ensure_future(self._scored(group, before))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        group.task = asyncio.ensure_future(self._scored(group))
 
     def _repeat(self, group: JoiningGroup, seconds: float) -> None:
-        """If they lost their replies, each gets what it had."""
-        if (before := self._before(group, seconds)) is not None:
+        """If all came just after a group of the key that had their contents, they lost its replies, and get them."""
+        if (before := self.closed.get(group.key)) is None or group.closed:
+            return
+        if all(m.content in before.replies and m.came <= before.at + seconds for m in group.members):
+            self._pay(group, before)
             before.at = self.clock()
-            self._end(group)
-            self._deliver(group, [before.replies[member.content] for member in group.members])
 
-    async def _scored(self, group: JoiningGroup, before: ClosedGroup | None) -> None:
-        members = group.members
+    def _pay(self, group: JoiningGroup, before: JoiningGroup) -> None:
+        """Each member gets what its content had in the group before."""
+        self._end(group)
+        self._deliver(group.members, [before.replies.get(m.content, before.middle) for m in group.members], before)
+
+    async def _scored(self, group: JoiningGroup) -> None:
         try:
-            if before is not None and 2 * len(members) <= group.size:
-                replies: Sequence[bytes] = [before.replies.get(m.content, before.middle) for m in members]
-            else:
-                replies, middle = await self._score(group)
-                kept = {m.content: r for m, r in zip(members, replies, strict=True)}
-                self._keep(group.key, ClosedGroup(self.clock(), kept, middle, sum(map(len, replies)) + MEMBER))
+            replies, middle = await self._score(group)
         except Exception as error:  # noqa: BLE001  (it is the error of all who wait)
             self._fail(group, error)
         else:
-            self._deliver(group, replies)
+            members, group.members = group.members, []
+            group.replies = {m.content: r for m, r in zip(members, replies, strict=True)}
+            group.middle, group.at, group.weight = middle, self.clock(), sum(map(len, replies)) + MEMBER
+            if (before := self.closed.pop(group.key, None)) is not None:
+                self.bytes -= before.weight
+            self.closed[group.key] = group
+            self.bytes += group.weight
+            self._deliver(members, replies, group)
         finally:
             if self.scoring.get(group.key) is group:
                 del self.scoring[group.key]
 
-    def _deliver(self, group: JoiningGroup, replies: Sequence[bytes]) -> None:
-        """To those who wait; who is between two tries is owed it."""
-        for member, reply in zip(group.members, replies, strict=True):
+    def _deliver(self, members: Sequence[WaitingMember], replies: Sequence[bytes], group: JoiningGroup) -> None:
+        """To those who wait; who is between two tries has a place in the group whose replies they are."""
+        for member, reply in zip(members, replies, strict=True):
+            member.group = group
             if member.reply is None:
-                self._miss(group.key, member.content)
+                group.members.append(member)
+                self._away(member)
             else:
                 member.reply.set_result(reply)
 
@@ -299,18 +289,10 @@ class Join:
         """The event loop's: what waits is timed by it too."""
         return asyncio.get_running_loop().time()
 
-    def _keep(self, key: Hashable, closed: ClosedGroup | None) -> None:
-        """In place of what was kept of the key."""
-        if (old := self.closed.pop(key, None)) is not None:
-            self.bytes -= old.weight
-        if closed is not None:
-            self.closed[key] = closed
-            self.bytes += closed.weight
-
     def _forget(self, now: float, weight: int) -> None:
         """Rewards that were kept for their time, and the oldest where there is no room for `weight` more bytes."""
         while self.closed:
-            key, oldest = next(iter(self.closed.items()))
+            oldest = next(iter(self.closed.values()))
             if oldest.at + KEPT >= now and self.bytes + weight <= self.memory:
                 break
-            self._keep(key, None)
+            self.bytes -= self.closed.popitem(last=False)[1].weight

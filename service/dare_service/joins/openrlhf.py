@@ -14,8 +14,8 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -71,7 +71,7 @@ class PostedRollout:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A body that was read: how to score, what, and whether run log and page are told."""
+    """A body that was read, or a group that was joined: how to score, what, and whether run log and page are told."""
 
     run: RunSettings
     name: str
@@ -93,49 +93,10 @@ class OpenRLHF:
         metrics.join_open.set_function(lambda: len(self.join.open))
         metrics.join_bytes.set_function(lambda: self.join.bytes)
 
-    async def read(self, request: Request, body: bytes | bytearray) -> Question:
-        """The rollouts of a body; nothing of it is kept."""
-        with self._log_refusals(request):
-            asked = run_of(query_string(request), self._settings)
-            rollouts, unknown = await self._rollouts(request, body, asked)
-        name = asked.run or _host(request)
-        self._notice(name, asked, rollouts, unknown)
-        request.scope["state"]["notes"].update(run=name, rollouts=len(rollouts))
-        return Question(asked, name, rollouts, recorded(request))
+    async def read(self, request: Request, body: bytearray) -> Question:
+        """The rollouts of a body, of which nothing is kept. One short rollout is read at once, all else in a thread."""
 
-    async def answer(self, request: Request, question: Question) -> Response:
-        """The reply, when it is known."""
-        rollouts, limit = question.rollouts, self._settings.limits.steps
-        with self._log_refusals(request):
-            if len(rollouts) == 1 and rollouts[0].label.split == "train":
-                content = await self._joined(request, question, rollouts[0])
-            else:
-
-                def work(watch: Watch) -> bytes:
-                    effort = Effort(limit, watch)
-                    return _dump(question.run, self._outcomes(question, rollouts, effort, logged=question.recorded))
-
-                content = await unless_gone(self._workers.groups, work, request)
-        warning = self._runs.warning(question.name)
-        return Response(content, media_type="application/json", headers={"Dare-Warning": warning} if warning else None)
-
-    @contextmanager
-    def _log_refusals(self, request: Request) -> Iterator[None]:
-        """The client logs no more of a refusal than its reason phrase, which a proxy may drop."""
-        try:
-            yield
-        except RequestError as error:
-            self._runs.say(_host(request), f"refused {error.code}", str(error))
-            raise
-
-    # --- reading -----------------------------------------------------------------------------------------------------
-
-    async def _rollouts(
-        self, request: Request, body: bytes | bytearray, asked: RunSettings
-    ) -> tuple[list[PostedRollout], Sequence[str]]:
-        """One short rollout is read at once; all else beside the loop, in the threads of what it will be."""
-
-        def work(watch: Watch) -> tuple[list[PostedRollout], Sequence[str]]:
+        def work(watch: Watch) -> tuple[list[PostedRollout], list[str]]:
             rows, unknown = short or _rows(body, self._settings)
             found = []
             for i, row in enumerate(rows):
@@ -143,11 +104,44 @@ class OpenRLHF:
                 found.append(self._rollout(asked, i, *row))
             return found, unknown
 
-        short = _rows(body, self._settings) if len(body) <= INLINE_BYTES else None
-        if short is not None and len(short[0]) == 1:
-            return [self._rollout(asked, 0, *short[0][0])], short[1]
-        workers = self._workers.joins if len(body) <= ONE_ROLLOUT else self._workers.groups
-        return await unless_gone(workers, work, request)
+        with self._log_refusals(request) as host:
+            asked = run_of(query_string(request), self._settings)
+            short = _rows(body, self._settings) if len(body) <= INLINE_BYTES else None
+            if short is not None and len(short[0]) == 1:
+                rollouts, unknown = work(lambda: None)
+            else:
+                workers = self._workers.joins if len(body) <= ONE_ROLLOUT else self._workers.groups
+                rollouts, unknown = await unless_gone(workers, work, request)
+        name = asked.run or host
+        self._notice(name, asked, rollouts, unknown)
+        request.scope["state"]["notes"].update(run=name, rollouts=len(rollouts))
+        return Question(asked, name, rollouts, recorded(request))
+
+    async def answer(self, request: Request, question: Question) -> Response:
+        """The reply, when it is known."""
+
+        def work(watch: Watch) -> bytes:
+            return _dump(question.run, self._outcomes(question, Effort(self._settings.limits.steps, watch)))
+
+        with self._log_refusals(request):
+            if len(question.rollouts) == 1 and question.rollouts[0].label.split == "train":
+                content = await self._joined(request, question, question.rollouts[0])
+            else:
+                content = await unless_gone(self._workers.groups, work, request)
+        warning = self._runs.warning(question.name)
+        return Response(content, media_type="application/json", headers={"Dare-Warning": warning} if warning else None)
+
+    @contextmanager
+    def _log_refusals(self, request: Request) -> Iterator[str]:
+        """The client logs no more of a refusal than its reason phrase, which a proxy may drop. Yields who it is."""
+        host = f"@{request.client.host if request.client else ''}"
+        try:
+            yield host
+        except RequestError as error:
+            self._runs.say(host, f"refused {error.code}", str(error))
+            raise
+
+    # --- reading -----------------------------------------------------------------------------------------------------
 
     def _rollout(self, asked: RunSettings, i: int, query: str, prompt: str, value: Any) -> PostedRollout:
         limits, logged = self._settings.limits, self._settings.logged_texts
@@ -187,28 +181,23 @@ class OpenRLHF:
         client = request.scope.get("extensions", {}).get(EXCHANGE)
         if client is None or self._settings.join == "off":
             raise RefusalError(503, OFF, code="workers")
-        size = size_of_group(question.run, self._settings, address(request).rpartition("/")[0].removesuffix("/v1"))
+        size = size_of_group(question.run, self._settings, partial(address, request))
         request.scope["state"]["notes"]["joined"] = True
         kept = (rollout.entry["answer"], rollout.entry.get("text"), rollout.asked, rollout.label.answer)
         weight = sum(len(str(said)) for said in kept)
-        key, waiting = (question.run.said, rollout.prompt), (question, rollout)
+        key, content = (question.run.said, rollout.prompt), rollout.content
         try:
-            return await self.join.reply(key, size, rollout.content, waiting, weight=weight, client=client)
+            return await self.join.reply(key, size, content, question, weight=weight, client=client)
         except Held as held:  # with the likeliest reason
-            why = (
-                f"{held} of group_size={size} after {self.join.hold:g} s; come back. Unless the generation is that "
-                "slow, group_size is not --rollout.n_samples_per_prompt"
-            )
+            why = f"{held}; come back. Unless generation is that slow, group_size is not --rollout.n_samples_per_prompt"
             self._runs.warn(question.name, "group_unfilled", why)
             raise RefusalError(503, why, code="held", headers={"Retry-After": "1"}) from None
 
     async def _score(self, group: JoiningGroup) -> tuple[list[bytes], bytes]:
         """A reply for each member of a group that closed, and what comes too late."""
-        waiting: list[tuple[Question, PostedRollout]] = [member.rollout for member in group.members]
-        question, rollouts = waiting[0][0], [rollout for _, rollout in waiting]
-        full, few = len(rollouts) == group.size, 2 * len(rollouts) <= group.size
-        end = "full" if full else "neutral" if few else "partial"
-        now = self.join.clock()
+        posted: list[Question] = [member.rollout for member in group.members]
+        count, now, name = len(posted), self.join.clock(), posted[0].name
+        end = "full" if count == group.size else "partial" if 2 * count > group.size else "neutral"
         waits = [now - member.came for member in group.members]
         if group.repeated:
             why = (
@@ -216,42 +205,34 @@ class OpenRLHF:
                 "get each other's votes; or group_size is less than --rollout.n_samples_per_prompt; or the data holds "
                 "the prompt twice"
             )
-            self._runs.warn(question.name, "prompt_repeated", why)
+            self._runs.warn(name, "prompt_repeated", why)
         self._metrics.join_groups.labels(end).inc()
-        wanted = all(q.recorded for q, _ in waiting) and end != "neutral"
-        known = {"repeated": float(group.repeated), "wait_seconds": waits}
+        rollouts = [question.rollouts[0] for question in posted]
+        question = replace(posted[0], rollouts=rollouts, recorded=all(q.recorded for q in posted) and end != "neutral")
 
         def work() -> tuple[list[bytes], bytes]:
-            found = self._outcomes(question, rollouts, Effort(), known=known, logged=wanted)
+            found = self._outcomes(question, Effort(), {"repeated": float(group.repeated), "wait_seconds": waits})
             return [_dump(question.run, [o]) for o in found], _dump(question.run, [late(found)])
 
         begun = time.perf_counter()
         replies = await run(self._workers.joins, work)
-        level = logging.INFO if full else logging.WARNING
+        level = logging.INFO if end == "full" else logging.WARNING
         if logger.isEnabledFor(level):  # one line for the group, instead of one for each rollout
-            said = {"run": question.name, "rollouts": len(rollouts), "group_size": group.size, "end": end}
+            said = {"run": name, "rollouts": count, "group_size": group.size, "end": end}
             said |= {"waited_s": round(max(waits), 3), "ms": round(1e3 * (time.perf_counter() - begun), 3)}
             logger.log(level, "group", extra={"fields": said})
         return replies
 
     # --- scoring -----------------------------------------------------------------------------------------------------
 
-    def _outcomes(
-        self,
-        question: Question,
-        rollouts: Sequence[PostedRollout],
-        effort: Effort,
-        *,
-        known: Mapping[str, Any] = NOTHING,
-        logged: bool,
-    ) -> list[RolloutOutcome]:
+    def _outcomes(self, question: Question, effort: Effort, known: Mapping[str, Any] = NOTHING) -> list[RolloutOutcome]:
         """What each rollout gets: accuracy in an evaluation, else its share of a group, whose members are those with
         the same prompt, wherever they stand. A group that is refused gets equal rewards: no run ends over it.
 
         known   values of the log that the join knows
-        logged  run log and page are told
         """
-        asked, limits, out, members = question.run, self._settings.limits, dict[int, RolloutOutcome](), []
+        asked, rollouts, limits = question.run, question.rollouts, self._settings.limits
+        out, members = dict[int, RolloutOutcome](), []
         for i, rollout in enumerate(rollouts):
             if rollout.label.split == "eval":
                 out[i] = evaluation(asked.rules, rollout.entry, rollout.label, route="url", shadow=asked.shadow)
@@ -271,29 +252,25 @@ class OpenRLHF:
                 out |= _rewarded(asked, group, None, known)
         for at in range(0, len(agreed), limits.groups):
             part = agreed[at : at + limits.groups]
-            bodies = [_body(place, group, rollouts) for place, group in enumerate(part, at)]
+            bodies = [_body(group, [rollouts[i] for i in group.items], place) for place, group in enumerate(part, at)]
             scored = score(bodies, asked.params, method=asked.method, limits=limits, shadow=asked.shadow, effort=effort)
             self._metrics.observe_groups(scored.reply)
-            if logged:
+            if question.recorded:
                 self._recorder.record(scored, bodies, run=question.name, step=None)
             for group, reply in zip(part, scored.reply.groups, strict=True):
                 out |= _rewarded(asked, group, reply, known)
         return [out[i] for i in range(len(rollouts))]
 
 
-def _host(request: Request) -> str:
-    return f"@{request.client.host if request.client else ''}"
-
-
-def _rows(body: bytes | bytearray, settings: Settings) -> tuple[list[tuple[str, str, Any]], list[str]]:
+def _rows(body: bytearray, settings: Settings) -> tuple[list[tuple[str, str, Any]], list[str]]:
     """Query, prompt and label of each rollout, and the keys that are ignored."""
     check_json(body, settings.max_request_memory)
     content = read_json(body)
     if not isinstance(content, dict) or "query" not in content or "prompts" not in content:
         raise RequestError("must be an object with the lists query, prompts and labels", code="type")
     queries = content["query"]
-    columns = {"query": queries, "prompts": content["prompts"]}
-    columns["labels"] = content.get("labels", [None] * len(queries) if isinstance(queries, list) else [])
+    labels = content.get("labels", [None] * len(queries) if isinstance(queries, list) else [])
+    columns = {"query": queries, "prompts": content["prompts"], "labels": labels}
     for key, values in columns.items():
         if not isinstance(values, list):
             raise RequestError("must be a list", loc=(key,), code="type")
@@ -306,16 +283,12 @@ def _rows(body: bytes | bytearray, settings: Settings) -> tuple[list[tuple[str, 
     return list(zip(*columns.values(), strict=True)), sorted(key[:64] for key in content.keys() - KEYS)[:8]
 
 
-def _body(place: int, group: FormedGroup[int], rollouts: Sequence[PostedRollout]) -> dict[str, Any]:
+def _body(group: FormedGroup[int], own: Sequence[PostedRollout], place: int) -> dict[str, Any]:
     """A group of `POST /reward`."""
-    own = [rollouts[i] for i in group.items]
-    name, prompt = own[0].prompt, own[0].asked
-    return {
-        "group_id": f"{name}-{place}" if group.repeated else name,
-        **({} if prompt is None else {"prompt": prompt}),
-        **group.fields(),
-        "rollouts": [rollout.entry for rollout in own],
-    }
+    name, asked = own[0].prompt, own[0].asked
+    prompt = {} if asked is None else {"prompt": asked}
+    named = {"group_id": f"{name}-{place}" if group.repeated else name, **prompt, **group.fields()}
+    return {**named, "rollouts": [rollout.entry for rollout in own]}
 
 
 def _rewarded(
@@ -333,16 +306,14 @@ def _rewarded(
         hint = f"; {INSTALL}, with entropies" if error.code == "missing_entropy" else ""
         raise RequestError(error.message + hint, loc=("query",), code=error.code)
     else:
-        pruned, entropies = asked.params.get("pruned", "zero"), [None] * count
-        found = outcomes(reply, route="url", entropies=entropies, pruned=pruned, shadow=asked.shadow, known=known)
+        pruned = asked.params.get("pruned", "zero")
+        found = outcomes(reply, route="url", pruned=pruned, shadow=asked.shadow, known=known)
     return dict(zip(group.items, found, strict=True))
-
-
-_log_names = lru_cache(maxsize=64)(partial(keys_of, "url"))
 
 
 def _dump(asked: RunSettings, found: Sequence[RolloutOutcome]) -> bytes:
     out: dict[str, Any] = {"rewards": [o.reward for o in found], "scores": [o.score for o in found]}
     if asked.extra_logs == "on":
-        out["extra_logs"] = {name: [o.logs[name] for o in found] for name in _log_names(asked.shadow)}
+        names = found[0].logs if found else keys_of("url", asked.shadow)
+        out["extra_logs"] = {name: [o.logs[name] for o in found] for name in names}
     return to_json(out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from urllib.parse import urlencode
 from uuid import uuid4
@@ -24,14 +25,14 @@ def run_of(query: str, settings: Settings) -> RunSettings:
     return asked
 
 
-def size_of_group(asked: RunSettings, settings: Settings, address: str) -> int:
+def size_of_group(asked: RunSettings, settings: Settings, address: Callable[[], str]) -> int:
     """RequestError, with both ways out, where nothing tells whose sibling a rollout is that comes alone."""
     if asked.group_size is None:
-        raise _missing("group_size", "add group_size, your --rollout.n_samples_per_prompt", address, 8)
+        raise _missing("group_size", "add group_size, your --rollout.n_samples_per_prompt", address(), 8)
     named = is_distinct(asked.run) or (settings.join_runs == "any" and asked.run)
     if asked.group_size > 1 and not named:
         why = "run= must hold nine digits or a UUID: jobs would share groups"
-        raise _missing("run", why, address, asked.group_size)
+        raise _missing("run", why, address(), asked.group_size)
     return asked.group_size
 
 
@@ -47,7 +48,7 @@ def minted(query: str, address: str, settings: Settings) -> str:
     texts.pop("token", None)
     texts.setdefault("run", str(uuid4()))
     text = urlencode(texts, safe="/:")
-    size_of_group(run_of(text, settings), settings, address)
+    size_of_group(run_of(text, settings), settings, lambda: address)
     return f"{address}/reward?{text}"
 
 

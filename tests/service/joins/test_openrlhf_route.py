@@ -227,7 +227,7 @@ async def test_a_group_that_does_not_fill_is_explained_after_its_first_hold(asgi
         info, text = (await client.get("/info")).json(), (await client.get("/metrics")).text
     for reply in replies:
         assert reply.status_code == 503
-        assert "3 of 6 rollouts have come of group_size=6 after 0.3 s" in reply.json()["detail"]
+        assert "3 of 6 rollouts have come after 0.3 s" in reply.json()["detail"]
         assert reply.headers["retry-after"] == "1"
     (line,) = [r for r in caplog.records if r.message == "group_unfilled"]
     assert line.fields["run"] == "r"

@@ -158,7 +158,7 @@ def test_the_minted_url_is_checked_and_holds_a_name_that_no_other_job_has():
         assert "hush" not in url
         found = run_of(said, SETTINGS)
         assert (found.group_size, dict(found.params)["alpha"], found.shadow) == (8, 0.2, ("ttrl", "scrl"))
-        assert size_of_group(found, SETTINGS, address) == 8
+        assert size_of_group(found, SETTINGS, str) == 8
     assert "run=mine-123456789" in minted("group_size=8&run=mine-123456789", "http://h", SETTINGS)
     _, _, said = minted("group_size=8&run=a%2Bb,c-123456789", "http://h", SETTINGS).partition("?")
     assert run_of(said, SETTINGS).run == "a+b,c-123456789"
