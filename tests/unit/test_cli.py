@@ -58,6 +58,17 @@ def test_every_command_reads_what_score_writes(tmp_path, ran):
     assert told[0] == told[1]
     assert json.loads(ran(["score", log], 0).out.splitlines()[0])["reply"]["pseudo_label"] == "1"
     assert main(["report", log, "-o", str(tmp_path / "r.html")]) == 0
+    for flags in ("--shadow ttrl", "-m ttrl", "-p tau=0", "--entropy logprob"):  # it was scored, and is shown so
+        assert "leave out --" in ran(["report", log, "-o", str(tmp_path / "no.html"), *flags.split()], 2).err
+
+
+def test_what_is_explained_of_a_log_by_another_method_is_said(tmp_path, ran):
+    log = str(tmp_path / "log.jsonl")
+    assert main(["score", write(tmp_path, GOOD, {**GOOD, "group_id": "h"}), "-m", "ttrl", "--out", log]) == 0
+    for flags, count in ((["--group", "g"], "1 group"), (["--suspicious", "2"], "2 groups")):
+        words = f"the log has {count} scored by ttrl ("
+        assert words in ran(["explain", log, *flags], 0).err
+        assert words not in ran(["explain", log, "-m", "ttrl", *flags], 0).err
 
 
 def test_score_from_standard_input_to_a_file(tmp_path, monkeypatch):

@@ -29,7 +29,7 @@ from dare_reward.commands.tables import (
     table,
     wrapped,
 )
-from dare_reward.errors import RequestError, printable
+from dare_reward.errors import RequestError, counted, printable
 from dare_reward.files.reader import Reader
 from dare_reward.ledger import Ledger
 from dare_reward.methods import Configured, settle
@@ -148,8 +148,18 @@ def run(arguments: argparse.Namespace) -> int:
     reader.ledger = Ledger()  # what stands before the group does not matter
     summary = ReadSummary(reader)
     summary.add_scored(place, group, group_reply)
+    _say_otherwise([(group, group_reply)])
     print("\n\n".join(_report(group, scored, configured, params, arguments)))
     return summary.end(arguments)
+
+
+def _say_otherwise(scored: Sequence[Scored]) -> None:
+    """Say how many groups of a run log were scored by something else than what is explained."""
+    logged = ((group.get("meta") or {}, reply) for group, reply in scored)
+    if others := [(m, r) for m, r in logged if m.get("config_id") not in {None, r.config_id} and r.config_id]:
+        (meta, reply), count = others[0], counted(len(others), "group")
+        was, this = f"{meta.get('method')} ({meta['config_id']!s:.12})", f"{reply.method} ({reply.config_id!s:.12})"
+        warn(f"the log has {count} scored by {was}, and this is {this}: name the run's method by -m, parameters by -p")
 
 
 def _find(reader: Reader, path: str, group_id: str) -> tuple[int, JSON]:
@@ -310,6 +320,7 @@ def _suspicious(arguments: argparse.Namespace, params: JSON, reader: Reader) -> 
     summary.say_read()
     if not seen:
         raise RequestError(f"{arguments.file}: no groups", code="empty")
+    _say_otherwise(seen)
     chosen = most_suspicious(seen, arguments.suspicious, params)
     for group, reply in chosen:
         print(group_table(reply, top=SHOWN, on=screen))

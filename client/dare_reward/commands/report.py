@@ -119,9 +119,10 @@ def book_of(arguments: argparse.Namespace, ledger: Ledger, reader: Reader | None
     `ledger` counts what was read; a group that could not be scored is refused. `reader`: None for a run log.
     """
     is_log = reader is None
-    given = [name for name in ("labels", "prompts") if getattr(arguments, name) is not None]
-    if is_log and given:
-        why = f"{arguments.file} is a run log, which holds {given[0]} as they were sent: leave out --{given[0]}"
+    given = {"--labels": arguments.labels, "--prompts": arguments.prompts, "--shadow": arguments.shadow}
+    given |= {"--param": arguments.param, "--method": arguments.method != "dare", "--entropy": arguments.entropy != "exact"}
+    if is_log and (named := [flag for flag, value in given.items() if value]):
+        why = f"{arguments.file} is a run log, which shows groups as they were sent and scored: leave out {named[0]}"
         raise RequestError(why, code="parameter")
     book, failed, count, notes = RunBook(loose=not is_log), list[Problem](), 0, _Notes()
     lines = _run_lines(arguments.file, ledger) if reader is None else _scored(arguments, ledger, reader)

@@ -66,6 +66,7 @@ ENGINE = frozenset(  # what vLLM and OpenAI say of a request beside its completi
     }
 )  # fmt: skip
 LOGGED = frozenset({"v", "time", "seconds", "reply"})  # what a line of a run log holds beside its group
+SCORED_BY: Final = ("method", "config_id")  # of a logged reply
 PROMPTS: Final = ("prompt", *GROUP_NAMES["prompt"])
 
 
@@ -422,8 +423,11 @@ def _likely(value: JSON) -> str:
 
 
 def _keep_place(group: dict[str, Any], value: JSON) -> None:
-    """`run` and `step` of a line, for those who look at runs; a `meta` of the file's own stays as it is."""
+    """`run` and `step` of a line, for those who look at runs, and by what a run log has it scored; a `meta` of the
+    file's own stays as it is."""
     place = {"step": value.get("step", value.get("global_step")), "run": value.get("run")}
+    if is_logged(value) and isinstance(reply := value["reply"], Mapping):
+        place |= {name: reply.get(name) for name in SCORED_BY}
     if "meta" not in group and (known := {k: v for k, v in place.items() if v is not None}):
         group["meta"] = known
 

@@ -141,4 +141,4 @@ def test_a_run_log_takes_no_prompts(tmp_path, asked, capsys):
     line = {"v": 2, "time": "2026-01-01T00:00:00Z", "seconds": 0.0, "group_id": "0", "rollouts": [], "reply": {}}
     log = written(tmp_path / "log.jsonl", [line])
     assert main(["report", log, "--prompts", asked, "-o", str(tmp_path / "out.html")]) == 2
-    assert "holds prompts as they were sent: leave out --prompts" in capsys.readouterr().err
+    assert "shows groups as they were sent and scored: leave out --prompts" in capsys.readouterr().err
