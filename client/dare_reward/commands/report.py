@@ -120,7 +120,8 @@ def book_of(arguments: argparse.Namespace, ledger: Ledger, reader: Reader | None
     """
     is_log = reader is None
     given = {"--labels": arguments.labels, "--prompts": arguments.prompts, "--shadow": arguments.shadow}
-    given |= {"--param": arguments.param, "--method": arguments.method != "dare", "--entropy": arguments.entropy != "exact"}
+    given |= {"--param": arguments.param, "--method": arguments.method != "dare"}
+    given |= {"--entropy": arguments.entropy != "exact"}
     if is_log and (named := [flag for flag, value in given.items() if value]):
         why = f"{arguments.file} is a run log, which shows groups as they were sent and scored: leave out {named[0]}"
         raise RequestError(why, code="parameter")
