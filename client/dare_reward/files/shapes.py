@@ -277,13 +277,13 @@ def _group(value: JSON, notes: Notes) -> dict[str, Any]:
     if not isinstance(rollouts, list):
         return group  # what reads the group says what a list of rollouts is
     members = [_member(r) for r in rollouts]
-    columns = [n for n in unknown if _is_column(n, value[n], len(rollouts))]
+    columns = [n for n in unknown if n != "answer" and _is_column(n, value[n], len(rollouts))]
     for name in columns:
         for member, entry in zip(members, value[name], strict=True):
             if isinstance(member, dict):
                 member.setdefault(name, entry)
-    if "answer" in unknown and "label" not in group:
-        group["label"], used["answer"] = value["answer"], "label"
+    if "answer" in unknown and group.get("label") is None:
+        group["label"], used["answer"] = _truth(value["answer"], len(rollouts)), "label"
     beside = LOGGED if is_logged(value) else ()
     _note(notes, used, [n for n in unknown if n not in {*columns, *used, *PLACE, *PROMPTS, *beside}])
     group["rollouts"] = [_rollout(m, notes) for m in members]
@@ -299,6 +299,14 @@ def _is_column(name: str, value: Any, count: int) -> bool:
             f"{name} has {len(value)} entries for {count} rollouts. Give it one for each rollout.", code="length"
         )
     return known and isinstance(value, list)
+
+
+def _truth(answer: Any, count: int) -> Any:
+    """A data set's answer beside `count` rollouts. RequestError for a list that may be what each of them says."""
+    if isinstance(answer, list) and len(answer) == count and any(entry != answer[0] for entry in answer):
+        why = "has other entries for other rollouts. Call it label if each is right, or put each into its rollout."
+        raise RequestError(why, loc=("answer",), code="ambiguous")
+    return answer
 
 
 def _member(value: Any) -> Any:
@@ -371,7 +379,7 @@ def _ungrouped(value: JSON, notes: Notes) -> UngroupedRollout:
             "read.",
             code="unknown_field",
         )
-    if "answer" in rollout and "text" in used.values():  # beside somebody else's text, `answer` is the data set's
+    if "answer" in rollout and "text" in rollout:  # beside a text, `answer` is the data set's
         shared["label"] = shared.get("label", rollout.pop("answer"))
         notes.taken["answer", "label"] += 1
     asked = prompt_texts(value)

@@ -416,13 +416,36 @@ def test_columns_of_another_shape_give_no_entropies(tmp_path, name, column, valu
     assert ("mean_entropy" in group["rollouts"][0]) == fits
 
 
-def test_the_answer_of_a_data_set_is_no_rollout_s_answer(tmp_path):
-    """A flat export names the truth `answer`: it must not become what a rollout says."""
-    rows = [{"question": "1+1?", "answer": "2", "response": f"\\boxed{{{a}}}"} for a in (3, 3, 2)]
+BOXES = [f"\\boxed{{{a}}}" for a in (3, 3, 2)]
+ASKED = {"question": "1+1?"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "label"),
+    [
+        ([ASKED | {"answer": "2", "response": box} for box in BOXES], "2"),
+        ([ASKED | {"answer": "2", "text": box} for box in BOXES], "2"),
+        ([ASKED | {"answer": "2", "text": box, "label": "5"} for box in BOXES], "5"),
+        ([ASKED | {"answer": ["2", "2", "2"], "responses": BOXES}], ["2", "2", "2"]),
+        ([ASKED | {"answer": ["2", "two"], "responses": BOXES}], ["2", "two"]),
+        ([ASKED | {"answer": [2], "responses": BOXES}], "2"),
+        ([ASKED | {"answer": ["2", "2", "2"], "responses": BOXES, "label": None}], ["2", "2", "2"]),
+        ([ASKED | {"answer": ["2", "2", "2"], "choices": [{"text": box} for box in BOXES]}], ["2", "2", "2"]),
+    ],
+)
+def test_the_answer_of_a_data_set_is_no_rollout_s_answer(tmp_path, rows, label):
+    """An export names the truth `answer`, once or beside each text: it must not become what a rollout says."""
     ((_, group),) = reader_of(tmp_path, *rows)
-    assert group["label"] == "2"
-    assert rewards([{**group, "rollouts": [{**r, "mean_entropy": 0.1} for r in group["rollouts"]]}])[0][0] > 0
+    assert group["label"] == label
+    assert [r["text"] for r in group["rollouts"]] == BOXES
     assert all("answer" not in r for r in group["rollouts"])
+
+
+def test_a_list_of_answers_that_may_be_the_rollouts_own_is_no_truth(tmp_path):
+    """As a list of accepted answers it would call every rollout right."""
+    ((_, found),) = reader_of(tmp_path, ASKED | {"answer": ["3", "3", "2"], "responses": BOXES})
+    assert isinstance(found, RequestError)
+    assert str(found).startswith("answer: has other entries for other rollouts")
 
 
 def test_names_are_said_once_and_unknown_ones_are_one_warning(tmp_path, ran):
