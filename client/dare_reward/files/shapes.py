@@ -157,11 +157,12 @@ def _kind(value: Any) -> str:
 
 def _engine(value: JSON, *, key: str, rows: int | None) -> JSON:
     """An engine's reply as a group; anything else as it is. `key`: what holds the candidates, of `rows` tokens."""
-    if isinstance(value.get("response"), Mapping) and "custom_id" in value:
-        body = value["response"].get("body")
+    reply, batched = value.get("response"), "custom_id" in value
+    if isinstance(reply, Mapping) and (batched or "choices" in reply):
+        body = reply.get("body", reply)
         if value.get("error") or not isinstance(body, Mapping) or not isinstance(body.get("choices"), list):
             raise RequestError("this request of the batch failed and has no choices. Send it again.", code="engine")
-        others = {k: v for k, v in value.items() if k not in {"id", "response", "error"}}
+        others = {k: v for k, v in value.items() if k not in {"response", "error"} and not (batched and k == "id")}
         return {**others, "rollouts": [_choice(c, key=key, rows=rows) for c in body["choices"]]}
     others = {k: v for k, v in value.items() if k not in ENGINE}
     if isinstance(value.get("choices"), list):
@@ -327,8 +328,8 @@ def _rollout(value: Any, notes: Notes) -> Any:
             code="unknown_field",
         )
     _note(notes, used, unknown)
-    if isinstance(out.get("text"), Mapping):
-        out["text"] = out["text"].get("content")
+    if isinstance(said := out.get("text"), Mapping):
+        out["text"] = said.get("content", None if "role" in said else said)
     if "text" in out:
         out["text"] = last_reply(out["text"]) if is_messages(out["text"]) else spoken(out["text"])
     return _typed(out)

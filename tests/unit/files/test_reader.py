@@ -294,11 +294,21 @@ def test_openai_replies_with_several_choices(tmp_path):
     failed = {"custom_id": "q2", "response": {"body": {}}, "error": {"code": 1}}
     parts = reply([[{"type": "text", "text": t[:4]}, {"type": "text", "text": t[4:]}] for t in texts])
     sounds = reply([[{"type": "input_audio"}]] * 3)
-    found = [g for _, g in reader_of(tmp_path, reply(texts), batch, old, parts, failed, sounds)]
-    assert [g["group_id"] for g in found[:4]] == ["chatcmpl-1", "q1", "cmpl", "chatcmpl-1"]
-    assert all([r["text"] for r in g["rollouts"]] == texts for g in found[:4])
-    assert isinstance(found[4], RequestError)
-    assert "'input_audio'" in found[5].message
+    kept = {"id": "own", "prompt": "1+1?", "label": 2, "response": reply(texts)}
+    found = [g for _, g in reader_of(tmp_path, reply(texts), batch, old, parts, kept, failed, sounds)]
+    assert [g["group_id"] for g in found[:5]] == ["chatcmpl-1", "q1", "cmpl", "chatcmpl-1", "own"]
+    assert all([r["text"] for r in g["rollouts"]] == texts for g in found[:5])
+    assert isinstance(found[5], RequestError)
+    assert "'input_audio'" in found[6].message
+
+
+def test_an_object_without_content_is_no_empty_text(tmp_path, ran):
+    """Its rollouts would have no answer and get 0, whatever the object holds."""
+    said = [{"content": "\\boxed{1}"}, {"role": "assistant", "tool_calls": []}, {"choices": []}]
+    rows = [{"prompt": "1+1?", "rollouts": [{"text": text, "mean_entropy": 0.1}]} for text in said]
+    file = write_lines(tmp_path / "x.jsonl", rows)
+    assert "line 3: rollouts[0].text: must be a string or null" in ran(["score", str(file)], 1).err
+    assert [g["rollouts"][0]["text"] for _, g in Reader(str(file))][:2] == ["\\boxed{1}", None]
 
 
 def test_entropies_are_estimated_only_if_asked_and_are_marked(tmp_path, ran):
