@@ -66,46 +66,50 @@ def estimate_of(name: Source, vocab_size: int | None = None, *, beside: bool = F
 
 
 def fill(group: dict[str, Any], how: EntropyEstimate) -> bool:
-    """Whether it could: no rollout has an entropy, and every one has the column."""
+    """Whether it could: no rollout has an entropy, and some have the column. The others stay without."""
     rollouts = group["rollouts"]
     if any(not isinstance(r, dict) or r.get("mean_entropy") is not None or r.get("token_entropies") for r in rollouts):
         return False
     if how.beside:
         _keep(rollouts, EntropyEstimate(OTHERS[how.source], how.vocab_size))
-    if (means := _means(rollouts, how)) is None:
-        return False
-    for rollout, (mean, count) in zip(rollouts, means, strict=True):
+    means = _means(rollouts, how)
+    for place, (mean, count) in means.items():
+        rollout = rollouts[place]
         rollout["mean_entropy"] = mean
         rollout.setdefault("num_tokens", count)
         rollout.pop(COLUMNS[how.source], None)
         rollout.pop("token_mask", None)
-    group["entropy_source"] = how.source
-    return True
+    if means:
+        group["entropy_source"] = how.source
+    return bool(means)
 
 
 def _keep(rollouts: Sequence[dict[str, Any]], how: EntropyEstimate) -> None:
-    means: Sequence[float | None] = [None] * len(rollouts)
+    means: Mapping[int, tuple[float | None, int]] = {}
     with suppress(RequestError):
-        means = [mean for mean, _ in _means(rollouts, how) or ()] or means
-    for rollout, mean in zip(rollouts, means, strict=True):
+        means = _means(rollouts, how)
+    for place, rollout in enumerate(rollouts):
         if isinstance(meta := rollout.get("meta") or {}, dict):
-            rollout["meta"] = {**meta, OTHER: mean}
+            rollout["meta"] = {**meta, OTHER: means.get(place, (None,))[0]}
 
 
-def _means(rollouts: Sequence[dict[str, Any]], how: EntropyEstimate) -> list[tuple[float | None, int]] | None:
-    """The mean over each rollout's generated tokens, and their number; None if one of them lacks the column."""
-    columns = [r.get(COLUMNS[how.source]) or _of_sum(how, r) for r in rollouts]
-    if not all(isinstance(c, list) and c and how.fits(c) for c in columns):
-        return None
-    highest = max(max(entry) if isinstance(entry, list) else entry for column in columns for entry in column)
+def _means(rollouts: Sequence[dict[str, Any]], how: EntropyEstimate) -> dict[int, tuple[float | None, int]]:
+    """The mean over the generated tokens of each rollout that has the column, and their number."""
+    found = ((place, r.get(COLUMNS[how.source]) or _of_sum(how, r)) for place, r in enumerate(rollouts))
+    columns = {place: c for place, c in found if isinstance(c, list) and c and how.fits(c)}
+    if not columns:
+        return {}
+    highest = max(max(entry) if isinstance(entry, list) else entry for column in columns.values() for entry in column)
     if highest > ROUNDING:
         raise RequestError(f"{COLUMNS[how.source]}: {highest:g} is above 0, and so no log-probability", code="range")
-    rows = [{"token_entropies": [max(x, 0.0) for x in how.tokens(column)]} for column in columns]
-    for row, rollout in zip(rows, rollouts, strict=True):
-        row |= {"token_mask": rollout["token_mask"]} if rollout.get("token_mask") else {}  # noqa: PLW2901
-    read: Any = read_columns(Table.of(rows), {}, lambda i: ("rollouts", i))
+    masks = (rollouts[place].get("token_mask") for place in columns)
+    rows = [
+        {"token_entropies": [max(x, 0.0) for x in how.tokens(column)], **({"token_mask": mask} if mask else {})}
+        for column, mask in zip(columns.values(), masks, strict=True)
+    ]
+    read: Any = read_columns(Table.of(rows), {}, lambda i: ("rollouts", [*columns][i]))
     means = [None if math.isnan(mean) else mean for mean in read["mean_entropy"].tolist()]
-    return [*zip(means, read["num_tokens"].astype(int).tolist(), strict=True)]
+    return dict(zip(columns, zip(means, read["num_tokens"].astype(int).tolist(), strict=True), strict=True))
 
 
 def _of_sum(how: EntropyEstimate, rollout: dict[str, Any]) -> list[float]:

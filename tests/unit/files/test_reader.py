@@ -332,6 +332,30 @@ def test_entropies_are_estimated_only_if_asked_and_are_marked(tmp_path, ran):
     assert (group["rollouts"][0]["mean_entropy"], group.get("entropy_source")) == (0.5, None)
 
 
+@pytest.mark.parametrize("name", ["logprob", "topk"])
+def test_a_completion_without_log_probabilities_leaves_its_siblings_theirs(tmp_path, ran, name):
+    """An empty completion needs none; one with an answer is what the error counts, and the remedy does not come twice."""
+    empty = {"message": {"content": ""}, "logprobs": {"content": []}}
+    silent = {"message": {"content": "\\boxed{2}"}, "logprobs": None}
+    file = write_lines(tmp_path / "x.jsonl", [{"choices": [CHAT, empty]}, {"choices": [CHAT, CHAT, silent]}])
+    first, second = (g for _, g in Reader(str(file), missing=estimate_of(name, 50)))
+    assert ["mean_entropy" in r for r in first["rollouts"]] == [True, False]
+    assert ["mean_entropy" in r for r in second["rollouts"]] == [True, True, False]
+    err = ran(["score", str(file), "--entropy", name, "--vocab-size", "50"], 1).err
+    assert "line 2: an answer without entropy in 1 of 3 rollouts" in err
+    assert "line 1" not in err
+
+
+def test_a_way_to_entropies_that_was_asked_for_is_not_offered_again(tmp_path, ran):
+    rollouts = [
+        {"answer": "1", "token_logprobs": [-0.1]},
+        {"answer": "1", "mean_entropy": 0.1, "token_logprobs": [-0.1]},
+    ]
+    file = write_lines(tmp_path / "x.jsonl", [{"rollouts": rollouts}])
+    assert "--entropy logprob" in ran(["score", str(file)], 1).err
+    assert "--entropy logprob --entropy" not in ran(["score", str(file), "--entropy", "logprob"], 1).err
+
+
 def test_entropies_from_the_top_candidates_lie_within_their_bounds(tmp_path, capsys, ran):
     """Of vLLM, whose rows hold the sampled token beside the top k, of OpenAI's two kinds, and of our own column."""
     tops = [[np.log([0.6, 0.2, 0.1]), np.log([0.9, 0.05, 0.01])], [np.log([0.4, 0.3, 0.2])]]
