@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import accumulate
 from typing import Final
@@ -113,16 +113,17 @@ class Metrics:
 
     def observe_groups(self, reply: Reply) -> None:
         """What was scored."""
-        self.of(self.groups, reply.method).inc(len(reply.groups))
-        self.of(self.rollouts, reply.method).inc(reply.diagnostics["rollouts"])
         for group in reply.groups:
             if group.error is not None:
                 self.group_errors.labels(group.error.code).inc()
-        scored = [(g.rewards, g.diagnostics or {}) for g in reply.groups if g.rewards]
-        observed: tuple[tuple[GroupHistogram, list[float]], ...] = (
-            (self.size, [len(rewards) for rewards, _ in scored]),
-            (self.majority, [diagnostics.get(MAJORITY, 0.0) for _, diagnostics in scored]),
-            (self.reward, [sum(rewards) / len(rewards) for rewards, _ in scored]),
+        scored = [g for g in reply.groups if g.error is None]
+        sizes = [len(g.valid or ()) for g in scored]
+        self.of(self.groups, reply.method).inc(len(sizes))
+        self.of(self.rollouts, reply.method).inc(sum(sizes))
+        observed: tuple[tuple[GroupHistogram, Sequence[float]], ...] = (
+            (self.size, sizes),
+            (self.majority, [(g.diagnostics or {}).get(MAJORITY, 0.0) for g in scored]),
+            (self.reward, [sum(g.rewards) / len(g.rewards) for g in scored if g.rewards]),
         )
         with self._lock:
             for histogram, values in observed:
