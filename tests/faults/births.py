@@ -19,8 +19,8 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial, wraps
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -76,63 +76,73 @@ def told(of: Sequence[parity.Case], found: Sequence[list[Any]]) -> str:
     return f"{len(rows)} of {len(rows)} rollouts have their reward, {here} of them computed in the actor"
 
 
+def served(main: Callable[[str], Coroutine[Any, Any, str]]) -> Callable[[], str]:
+    """A row beside one service, whose URL `main` gets; how many groups the service has scored is told too."""
+
+    @wraps(main)
+    def run() -> str:
+        with service() as one:
+            seen = asyncio.run(main(one.url))
+            return f"{seen}; {count(one.url, 'dare_estimate_seconds_count'):g} posts, with the handshake"
+
+    return run
+
+
 @row("nothing")
-def same() -> str:
-    with service() as served:
-        seen = told(cases("a"), asyncio.run(step(Born([f"{served.url}/reward"]), cases("a"))))
-        return f"{seen}; {count(served.url, 'dare_estimate_seconds_count'):g} posts, with the handshake"
+@served
+async def same(url: str) -> str:
+    return told(cases("a"), await step(Born([f"{url}/reward"]), cases("a")))
 
 
 @row("the engine dies at one rollout of a prompt")
-def engine_dies() -> str:
-    async def main(url: str) -> str:
-        executor, (case,) = await begun(url), cases("a", count=1)
-        engine = parity.engine_of(case, slow=0.3, dies=2)
-        start = time.monotonic()
-        found = await parity.group(executor, case, engine, return_exceptions=True)
-        seconds = time.monotonic() - start
-        assert (engine.running, vars(executor)[patch.ROUTE].siblings.open) == (0, {}), "something runs on"
-        if seconds >= 1:
-            raise TimeoutError(f"{seconds:.1f} s")
-        stopped = sum(isinstance(one, Exception) for one in found)
-        return f"its group ends after {seconds:.1f} s: {stopped} stopped, {SIZE - stopped} with equal rewards"
-
-    with service() as served:
-        return asyncio.run(main(served.url))
+@served
+async def engine_dies(url: str) -> str:
+    executor, (case,) = await begun(url), cases("a", count=1)
+    engine = parity.engine_of(case, slow=0.3, dies=2)
+    start = time.monotonic()
+    found = await parity.group(executor, case, engine, return_exceptions=True)
+    seconds = time.monotonic() - start
+    assert (engine.running, vars(executor)[patch.ROUTE].siblings.open) == (0, {}), "something runs on"
+    if seconds >= 1:
+        raise TimeoutError(f"{seconds:.1f} s")
+    stopped = sum(isinstance(one, Exception) for one in found)
+    return f"its group ends after {seconds:.1f} s: {stopped} stopped, {SIZE - stopped} with equal rewards"
 
 
 def gone(services: int, slow: float, after: float) -> str:
     """The last of them, so long after the step began."""
 
-    async def main(served: Sequence[Any]) -> str:
-        executor, of = await begun(*(one.url for one in served)), cases("a")
-        running = asyncio.ensure_future(step(executor, of, slow=slow))
+    async def main(running: Sequence[Any]) -> str:
+        executor, of = await begun(*(one.url for one in running)), cases("a")
+        begin = asyncio.ensure_future(step(executor, of, slow=slow))
         await asyncio.sleep(after)
-        served[-1].kill()
-        return told(of, await running)
+        running[-1].kill()
+        return told(of, await begin)
 
-    with contextlib.ExitStack() as running:
-        return asyncio.run(main([running.enter_context(service()) for _ in range(services)]))
+    with contextlib.ExitStack() as stack:
+        return asyncio.run(main([stack.enter_context(service()) for _ in range(services)]))
 
 
 row("the service is killed in the step, for ever", name="gone")(partial(gone, 1, slow=3, after=0.5))
+row("two reward URLs, one service killed in the step", name="two_urls")(partial(gone, 2, slow=1, after=0.3))
 
 
 def restarted(sign: int, away: float) -> str:
     """Under load; steps go on until the service scores again."""
-    port, running = free_port(), contextlib.ExitStack()
+    port = free_port()
 
-    async def main(served: Any) -> str:
-        executor, of = await begun(served.url), cases("a", count=24)
+    async def main(stack: contextlib.ExitStack) -> str:
+        running = stack.enter_context(service(port=port))
+        executor, of = await begun(running.url), cases("a", count=24)
         first = asyncio.ensure_future(step(executor, of, slow=2.5))
         await asyncio.sleep(1.9)
         start = time.monotonic()
-        served.send_signal(sign)
-        await asyncio.to_thread(served.wait)
+        running.send_signal(sign)
+        await asyncio.to_thread(running.wait)
 
         async def again() -> float:
             await asyncio.sleep(away)
-            await asyncio.to_thread(running.enter_context, service(port=port))
+            await asyncio.to_thread(stack.enter_context, service(port=port))
             return time.monotonic() - start
 
         back = asyncio.ensure_future(again())
@@ -142,8 +152,8 @@ def restarted(sign: int, away: float) -> str:
             assert not back.done() or back.exception() is None, "the service did not come back"
         return f"{seen}; away for {back.result():.1f} s; step {steps} after is the service's alone again"
 
-    with running:
-        return asyncio.run(main(running.enter_context(service(port=port))))
+    with contextlib.ExitStack() as stack:
+        return asyncio.run(main(stack))
 
 
 row("SIGTERM under load", name="term")(partial(restarted, signal.SIGTERM, 0))
@@ -152,34 +162,22 @@ row("kill -9, back after 60 s", name="away_60")(partial(restarted, signal.SIGKIL
 
 
 @row("two jobs post the same prompts at once, without names")
-def two_jobs() -> str:
-    async def main(url: str) -> str:
-        jobs = [(await begun(url), cases(seed)) for seed in "ab"]
-        found = await asyncio.gather(*(step(executor, of) for executor, of in jobs))
-        return "; ".join(told(of, rows) for (_, of), rows in zip(jobs, found, strict=True))
-
-    with service() as served:
-        return asyncio.run(main(served.url))
+@served
+async def two_jobs(url: str) -> str:
+    jobs = [(await begun(url), cases(seed)) for seed in "ab"]
+    found = await asyncio.gather(*(step(executor, of) for executor, of in jobs))
+    return "; ".join(told(of, rows) for (_, of), rows in zip(jobs, found, strict=True))
 
 
-def among(more: Sequence[parity.Case]) -> str:
+async def among(url: str, more: Sequence[parity.Case]) -> str:
     """A step with these groups among its own."""
-
-    async def main(url: str) -> str:
-        of = [*cases("a"), *more]
-        return told(of, await step(await begun(url), of))
-
-    with service() as served:
-        return asyncio.run(main(served.url))
+    of = [*cases("a"), *more]
+    return told(of, await step(await begun(url), of))
 
 
-row("evaluations among training", name="evaluation")(
-    lambda: among(cases("b", size=4, label={"answer": "1", "split": "eval"}))
-)
-row("each prompt twice in a batch", name="duplicates")(lambda: among(cases("b")))
-
-
-row("two reward URLs, one service killed in the step", name="two_urls")(partial(gone, 2, slow=1, after=0.3))
+EVALUATED = cases("b", size=4, label={"answer": "1", "split": "eval"})
+row("evaluations among training", name="evaluation")(served(partial(among, more=EVALUATED)))
+row("each prompt twice in a batch", name="duplicates")(served(partial(among, more=cases("b"))))
 
 
 @row("another reward server, where this package is installed too")

@@ -17,19 +17,15 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("kind", parity.KINDS)
-async def test_a_group_means_the_same_with_and_without_the_package(live, release, monkeypatch, kind):
-    released = release.agent.SingleTurnAgentExecutor
+@pytest.mark.parametrize("part", range(parity.PARTS))
+async def test_a_group_means_the_same_with_and_without_the_package(live, release, monkeypatch, part):
+    released, service = release.agent.SingleTurnAgentExecutor, live()
     more = type("SingleTurnAgentExecutor", (released,), {})
     assert patch.patch_class(more)
-    service = live()
-    parity.at_once(monkeypatch, service.removesuffix("/reward"))
-
-    def ours(case):
-        return parity.with_package(more([f"{service}?{case.query}{'' if case.sends else '&entropy=none'}"]), case)
 
     async def without(case):
         return await parity.group(released([f"{service}?{case.query}"]), case)
 
-    wrong = await parity.wrong(kind, ours, without)
+    address = service.removesuffix("/reward")
+    wrong = await parity.wrong(part, lambda url: more([url]), address, without, monkeypatch)
     assert not wrong, "\n".join(wrong[:40])

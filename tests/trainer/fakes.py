@@ -19,6 +19,21 @@ def say(number):
     return TEXTS[number % len(TEXTS)]
 
 
+def boxed(*answers, dies=None):
+    """What an engine says, whose request of number `dies` fails."""
+
+    def text(number):
+        if number == dies:
+            raise RuntimeError("engine died")
+        return f"\\boxed{{{answers[number % len(answers)]}}}"
+
+    return text
+
+
+def rewards(out):
+    return [r["reward"] for r in out]
+
+
 def logs(out, *names):
     """The values of each key over the rollouts."""
     return [{r["extra_logs"][name] for r in out} for name in names]
@@ -60,21 +75,23 @@ def completion(text, entropy, *, asked=0, finish="stop", plugin=True):
 
 
 class Engine:
-    """The rollout actor. `say(n)` gives the n-th request's text, or raises; requests finish in a random order."""
+    """The rollout actor. `say(n)` gives the n-th request's text, or raises; requests finish in a random order, those in
+    `hangs` never. `beside` says how many others ran as each was asked."""
 
-    def __init__(self, say, *, entropy=lambda n: 0.25, cut=lambda n: False, plugin=True, seed=0, delay=0.003):
-        self.say, self.entropy, self.cut, self.plugin, self.delay = say, entropy, cut, plugin, delay
+    def __init__(self, say, *, entropy=lambda n: 0.25, cut=lambda n: False, plugin=True, seed=0, delay=0.003, hangs=()):
+        self.say, self.entropy, self.cut, self.plugin, self.delay, self.hangs = say, entropy, cut, plugin, delay, hangs
         self.rng = random.Random(seed)
-        self.asked = []
+        self.asked, self.beside = [], []
         self.running = 0
         self.llm = SimpleNamespace(model_config=SimpleNamespace(get_vocab_size=lambda: 300))
 
     async def generate(self, prompt_token_ids, sampling_params, **_):
         number = len(self.asked)
         self.asked.append(sampling_params)
+        self.beside.append(self.running)
         self.running += 1
         try:
-            await asyncio.sleep(self.rng.random() * self.delay)
+            await asyncio.sleep(1e9 if number in self.hangs else self.rng.random() * self.delay)
             text = self.say(number)
             finish, logprobs = "length" if self.cut(number) else "stop", sampling_params.logprobs
             done = completion(text, self.entropy(number), asked=logprobs, finish=finish, plugin=self.plugin)
@@ -131,11 +148,11 @@ def route(executor):
     return vars(executor)[patch.ROUTE]
 
 
-def answering(executor, handle):
-    """The executor after its handshake, whose services answer by `handle(request)` from now on."""
+def answering(executor, handle, *, retries=0):
+    """The executor after its handshake, whose services answer by `handle(request)` from now on, to so many tries."""
     go(executor)
     for client in route(executor)._scorer._clients:
-        client._transport = httpx.MockTransport(handle)
+        client._transport, client.retries = httpx.MockTransport(handle), retries
         client._connections.clear()
     return executor
 
@@ -143,6 +160,12 @@ def answering(executor, handle):
 async def away(request):
     """A service that is not there, for `answering`."""
     raise httpx.ConnectError("away")
+
+
+def forwarded(request):
+    """What the service itself answers, for `answering`."""
+    reply = httpx.request(request.method, request.url, headers=request.headers, content=request.content)
+    return httpx.Response(reply.status_code, headers=reply.headers, content=reply.content)
 
 
 async def generate_responses(executor, engine, *, prompt="What is 3 + 4?", label="7", n=4, params=None, **gather):
@@ -173,13 +196,19 @@ def run(coroutine, loop=None):
         return runner.run(limited())
 
 
-def go(executor, engine=None, **options):
-    """The rollouts of one prompt."""
+def at_once(executor, *calls):
+    """What comes of groups of the executor that are generated at once."""
 
     async def main():
         try:
-            return await generate_responses(executor, engine or Engine(say, delay=0), **options)
+            return await asyncio.gather(*calls)
         finally:
             await close(executor)
 
     return run(main())
+
+
+def go(executor, engine=None, **options):
+    """The rollouts of one prompt."""
+    (out,) = at_once(executor, generate_responses(executor, engine or Engine(say, delay=0), **options))
+    return out

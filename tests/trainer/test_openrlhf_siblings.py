@@ -10,7 +10,7 @@ import pytest
 from fakes import run
 from virtual_time import VirtualLoop
 
-from dare_trainer.openrlhf.siblings import SiblingError, Siblings
+from dare_trainer.openrlhf.siblings import SiblingError, Siblings, together
 
 run = partial(run, loop=VirtualLoop)
 ONE, TWO = object(), object()
@@ -68,5 +68,32 @@ def test_the_end_of_one_resolves_those_who_wait_and_stops_those_who_generate(end
         assert s.open == {}
         again = await asyncio.gather(*[member(s, i) for i in range(2)])  # a dead group haunts no later one
         assert again == [(200, 2000), (201, 2010)]
+
+    run(main())
+
+
+@pytest.mark.parametrize("who", range(4))
+def test_the_end_of_one_stops_the_scoring_of_its_group(who):
+    """Whether it waits or is the one that scores: nothing that was asked for to score the group runs on."""
+
+    async def main():
+        asked = []
+
+        async def forever():
+            asked.append(1)
+            try:
+                await asyncio.sleep(1e9)
+            finally:
+                asked.pop()
+
+        s = Siblings(lambda deliveries: together([forever] * 8))
+        tasks = [asyncio.ensure_future(member(s, i)) for i in range(4)]
+        await asyncio.sleep(1)
+        assert len(asked) == 8
+        tasks[who].cancel()
+        out = await asyncio.gather(*tasks, return_exceptions=True)
+        assert (asked, s.open) == ([], {})
+        assert [type(one) for one in out] == [asyncio.CancelledError if i == who else tuple for i in range(4)]
+        assert [one[1] for i, one in enumerate(out) if i != who] == [None] * 3
 
     run(main())
