@@ -250,6 +250,16 @@ def test_a_prompt_that_comes_twice_is_asked_once(vllm, tmp_path):
     assert len(vllm.asked) == len({question for question, _ in vllm.asked}) == 10
 
 
+def test_a_question_with_two_answers_is_not_asked(vllm, source, tmp_path, ran):
+    """As `data prepare` leaves it out of a training set."""
+    write_lines(source, [*PROBLEMS[:10], {**PROBLEMS[3], "answer": "7"}])
+    said = ran(arguments(source, tmp_path / "r.jsonl", "--prompts", "34")).err
+    assert "questions: 9 read; 2 refused (question 11: 'What is 3 + 1?' comes again with another answer)" in said
+    assert len(vllm.asked) == 9
+    write_lines(source, [PROBLEMS[3], {**PROBLEMS[3], "answer": "7"}])
+    assert "every question comes again" in ran(arguments(source, tmp_path / "n.jsonl"), 2).err
+
+
 def test_multiple_choice(vllm, tmp_path):
     source, out = tmp_path / "mmlu.json", tmp_path / "rollouts.jsonl"
     source.write_text(json.dumps(CHOICES))
@@ -496,6 +506,7 @@ def test_without_vllm_or_with_nonsense(source, tmp_path, ran, monkeypatch):
         (["--prompts", "0"], "prompts: must be an integer >= 1"),
         (["--concurrency", "0"], "concurrency: must be an integer >= 1"),
         (["--engine", "fast"], "NAME=VALUE"),
+        *((["--url", "http://h/v1", *flags], "Leave out") for flags in (["--tokens"], ["--engine", "dtype=half"])),
     ):
         assert words in ran(arguments(source, out, *more), 2).err
     assert main(arguments(source, out, name="nothing")) == 2

@@ -30,11 +30,12 @@ from dare_reward.commands.labelled import Labelled, read_labelled, refuse_repeat
 from dare_reward.commands.tables import PAPER
 from dare_reward.errors import ConfigError, RequestError, counted
 from dare_reward.files.output import terminable
+from dare_reward.ledger import Ledger
 from dare_reward.params import parameters
 from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import prepare_file
 
-from ..launch.questions import LabelledQuestion, benchmarks, load, load_own
+from ..launch.questions import LabelledQuestion, benchmarks, load, load_own, unique
 from .endpoint import collect
 from .rollout_file import MeasurePlan, RolloutFile, Want
 from .vllm_engine import Engine
@@ -91,6 +92,10 @@ def run(arguments: argparse.Namespace) -> int:
     """`--help` says what the exit codes mean."""
     name, problems = _loaded(arguments.data)
     flags = {spec.name: getattr(arguments, spec.name) for spec in FLAGS}
+    if arguments.url and (arguments.engine or arguments.tokens):
+        raise ConfigError(
+            "--url: an endpoint tells no token, and takes no argument of vLLM. Leave out --tokens, --engine"
+        )
     plan = MeasurePlan(
         model=arguments.model,
         data=name,
@@ -141,7 +146,7 @@ def _report(data: Labelled, plan: MeasurePlan, prompts: int) -> int:
 
 
 def _loaded(data: str) -> tuple[str, list[LabelledQuestion]]:
-    """The benchmark's name ("own" for your questions), and its problems without those that ask the same again."""
+    """The benchmark's name ("own" for your questions), and its problems, each once; what is left out is said."""
     name, equals, path = data.partition("=")
     if Path(data).is_file():
         name, problems = "own", load_own(Path(data))
@@ -153,10 +158,12 @@ def _loaded(data: str) -> tuple[str, list[LabelledQuestion]]:
             f"{', '.join(benchmarks())}",
             code="data",
         )
-    first: dict[str, LabelledQuestion] = {}
-    for problem in problems:
-        first.setdefault(problem.asked or problem.prompt(), problem)
-    return name, list(first.values())
+    problems = unique(problems, ledger := Ledger())
+    if ledger.lost:
+        print(f"questions: {ledger.sentence}", file=sys.stderr)  # noqa: T201
+    if not problems:
+        raise ConfigError(f"--data {data}: every question comes again with another answer")
+    return name, problems
 
 
 def _drawn(problems: Sequence[LabelledQuestion], count: int, seed: int) -> list[LabelledQuestion]:

@@ -46,7 +46,7 @@ class MeasurePlan:
 
     def sent(self, problem: LabelledQuestion) -> str:
         """What the model is sent of a problem."""
-        return self.prefix + (problem.asked or problem.prompt(as_is=self.as_is))
+        return self.prefix + problem.sent(as_is=self.as_is)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,17 +12,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from dare_reward.errors import ConfigError
 from dare_reward.files.output import write_files
 from dare_reward.ledger import Ledger
-from dare_reward.membership import Member, gather
 from dare_reward.openrlhf import AnswerRules, Label, read_label, write_label
 
-from .questions import LabelledQuestion, benchmark_facts, load, load_own, read_rows
+from .questions import LabelledQuestion, benchmark_facts, load, load_own, read_rows, unique
 
 
 def prepare(
@@ -49,7 +47,7 @@ def prepare(
     if facts is not None and kind not in {None, facts["kind"]}:
         raise ConfigError(f"{name} is a benchmark of kind {facts['kind']}: leave --kind out")
     questions = load_own(source, kind=kind, labelled=False) if facts is None else load(name, source)
-    questions = _unique(questions, Ledger() if ledger is None else ledger)
+    questions = unique(questions, Ledger() if ledger is None else ledger)
     if not questions:
         raise ConfigError(f"{source}: every question comes again with another answer")
     out.mkdir(parents=True, exist_ok=True)
@@ -64,29 +62,10 @@ def prepare(
     return dict.fromkeys(files.values(), len(questions))
 
 
-def _unique(questions: Sequence[LabelledQuestion], ledger: Ledger) -> list[LabelledQuestion]:
-    """Each question once, with its answer where one of the rows has it; without those of two answers."""
-    out = []
-    for group in gather(
-        Member(i, prompt=q.prompt(), kind=q.kind, options=q.options and len(q.options), label=q.labels or None)
-        for i, q in enumerate(questions)
-    ):
-        same = [questions[i] for i in group.items]
-        if group.refusal is not None or group.label_conflict:
-            why = f"question {group.items[-1] + 1}: {same[0].text[:40]!r} comes again with another answer"
-            ledger.count("refused", why, len(same))
-            continue
-        out.append(next((q for q in same if q.label), same[0]))
-        ledger.count("read")
-        if len(same) > 1:
-            ledger.count("dropped", f"question {group.items[1] + 1} comes again", len(same) - 1)
-    return out
-
-
 def _line(question: LabelledQuestion, split: Literal["train", "eval"], name: str, *, as_is: bool) -> dict[str, str]:
     options = question.options and len(question.options)
     label = Label(answer=question.labels or None, split=split, kind=question.kind, options=options)
-    prompt = question.asked or question.prompt(as_is=as_is)
+    prompt = question.sent(as_is=as_is)
     return {"input": prompt, "label": write_label(label), "datasource": name}
 
 

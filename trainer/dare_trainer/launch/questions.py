@@ -22,7 +22,8 @@ from dare_reward.files.content import open_records
 from dare_reward.files.output import opened
 from dare_reward.files.shapes import GROUP_NAMES, prompt_texts
 from dare_reward.inputs import KINDS
-from dare_reward.membership import label_text
+from dare_reward.ledger import Ledger
+from dare_reward.membership import Member, gather, label_text
 from dare_reward.messages import ASSISTANT, asked_text, is_messages
 
 JSON = Mapping[str, Any]
@@ -68,6 +69,10 @@ class LabelledQuestion:
         listed = [f"{letter}. {option}" for letter, option in zip(letters, self.options or (), strict=True)]
         what = "the letter of your choice" if self.options else "your final answer"
         return "\n".join([self.text, *listed]) + ("" if as_is else INSTRUCTION.format(what=what))
+
+    def sent(self, *, as_is: bool = False) -> str:
+        """What the model is sent."""
+        return self.asked or self.prompt(as_is=as_is)
 
     def asks(self, *, as_is: bool = False) -> dict[str, Any]:
         """What decides the rollouts and their grading."""
@@ -132,6 +137,25 @@ def load_own(path: Path, *, kind: str | None = None, labelled: bool = True) -> l
     if labelled and repeated:
         raise ConfigError(f"{path}: {len(repeated)} ids come twice, {repeated[0]!r} first: give each question its own")
     return questions
+
+
+def unique(questions: Sequence[LabelledQuestion], ledger: Ledger) -> list[LabelledQuestion]:
+    """Each question once, with its answer where one of the rows has it; without those of two answers."""
+    out = []
+    for group in gather(
+        Member(i, prompt=q.sent(), kind=q.kind, options=q.options and len(q.options), label=q.labels or None)
+        for i, q in enumerate(questions)
+    ):
+        same = [questions[i] for i in group.items]
+        if group.refusal is not None or group.label_conflict:
+            why = f"question {group.items[-1] + 1}: {same[0].text[:40]!r} comes again with another answer"
+            ledger.count("refused", why, len(same))
+            continue
+        out.append(next((q for q in same if q.label), same[0]))
+        ledger.count("read")
+        if len(same) > 1:
+            ledger.count("dropped", f"question {group.items[1] + 1} comes again", len(same) - 1)
+    return out
 
 
 def read_rows(source: Path) -> list[JSON]:
