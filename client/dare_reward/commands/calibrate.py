@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     options = judged_by(parsed_params(arguments.param, [*own, *ANSWER_SPECS]))
     chosen = _label_makers(arguments.methods)
     data = read_labelled(read_groups(arguments, read_labels(arguments), beside=True), reading=options["reading"])
-    methods = _by_method(data, chosen, options)
+    methods = _by_method(data, chosen, options, arguments.seed)
     refuse_repeats(data)
     found = judged(data, arguments, seed=arguments.seed, **options)
     if not found.calibration.prompts:
@@ -109,8 +109,9 @@ def _label_makers(names: str) -> list[Method]:
     return chosen
 
 
-def _by_method(data: Labelled, chosen: Sequence[Method], weight: Mapping[str, Any]) -> BySize | None:
-    """Label accuracy of each method by group size. `weight`: parameters of those that have them."""
+def _by_method(data: Labelled, chosen: Sequence[Method], weight: Mapping[str, Any], seed: int) -> BySize | None:
+    """Label accuracy of each method by group size, dealt as in the verdict's table. `weight`: parameters of those that
+    have them."""
     if chosen and data.groups.views:
         raise RequestError("--methods: groups with a second one are labelled whole", code="method")
 
@@ -127,7 +128,7 @@ def _by_method(data: Labelled, chosen: Sequence[Method], weight: Mapping[str, An
     for method in chosen:
         usable_P[list(estimate(method, data.groups).errors)] = False
     usable_P &= known_groups(data.groups, data.correct_R)
-    return by_size(data.groups, data.correct_R, {m.name: labeller(m) for m in chosen}, usable_P=usable_P)
+    return by_size(data.groups, data.correct_R, {m.name: labeller(m) for m in chosen}, usable_P=usable_P, seed=seed)
 
 
 def accuracy(data: Labelled) -> dict[str, dict[int, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise, product
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from ..groups import Groups, Ragged
 from ..inputs import FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS
 from ..reply import NOTHING, GroupReply, group_json
 from ..scoring.array_inputs import Table, read_columns
-from ..scoring.request import rules_of
+from ..scoring.request import Effort, flat_spans, rules_of
 from ..scoring.score import ScoredGroups
 from ..segments import Floats, offsets
 
@@ -46,7 +47,7 @@ DIGITS: Final = 7  # of a token's entropy: their mean is the rollout's to within
 OF_GROUP: Final = frozenset(GROUP_FIELDS) - {"rollouts", "second_group", "teacher_group", "prompt", "meta"}
 OF_ROLLOUT: Final = frozenset(f.name for f in ROLLOUT_FIELDS.values() if f.shape == "scalar") - {"text", "meta"}
 NUMBERS: Final = tuple(f.name for f in FIELDS.values() if f.shape == "scalar")
-READ: Final = {*NUMBERS, "answer_tokens"} | {f.name for f in FIELDS.values() if f.per_token and f.sent}
+READ: Final = {*NUMBERS, "answer_tokens"} | {f.name for f in FIELDS.values() if f.per_token}
 
 
 def asked_for(text: str) -> frozenset[str]:
@@ -145,7 +146,8 @@ def of_groups(
     made."""
     sizes = [len(g["rollouts"]) for g in groups]
     rollouts = [{k: r[k] for k in r.keys() & READ} for g in groups for r in g["rollouts"]]
-    arrays = read_columns(Table.of(rollouts), {}, lambda i: ("rollouts", i))
+    spans = partial(flat_spans, groups, Effort(), params)
+    arrays = read_columns(Table.of(rollouts), {}, lambda i: ("rollouts", i), spans)
     kept = [_stripped(g, asked) for g in groups]
     return RunRecord(
         run, step, seconds, kept, replies, _numbers(arrays), asked=asked, tokens=_tokens(sizes, arrays, asked),

@@ -230,6 +230,9 @@ def test_methods_stand_side_by_side_by_rollouts(tmp_path, ran):
         for eps in (0.05, 1000)
     ]
     assert rows[0] != rows[1], "the weight of the verdict is that of the methods"
+    found = json.loads(ran(["calibrate", path, "--methods", "ttrl", "--json", "--seed", "3"], 0, 1).out)
+    (vote, *_), (ttrl,) = found["rollouts"]["rows"], found["methods"]["rows"]
+    assert vote["share"] == ttrl["share"], "the same deals"
     assert "--methods gt" in ran(["calibrate", path, "--methods", "ttrl,gt"], 2).err
 
 

@@ -86,6 +86,20 @@ def test_a_client_writes_what_the_service_writes():
     assert {**bare, "time": None, "seconds": 0.0} == json.loads(encoded(alone))
 
 
+def test_a_client_writes_of_the_answers_tokens_what_the_service_writes():
+    """Also where their places follow from the text."""
+    offsets = {
+        "token_entropies": [0.5, 0.1, 0.3],
+        "token_logprobs": [-0.5, -0.1, -0.2],
+        "token_offsets": [[0, 7], [7, 8], [8, 9]],
+    }
+    sent = [{"group_id": "g", "rollouts": [{"text": "\\boxed{4}", **offsets}, {"answer": "5", "mean_entropy": 0.2}]}]
+    found = score(sent, {}, method="ttrl")
+    lines = (read(of_scored(found, sent)), read(of_groups(sent, found.reply.groups, seconds=found.seconds)))
+    assert lines[0] == lines[1]
+    assert lines[1][0]["rollouts"][0]["answer_entropy"] == pytest.approx(0.2)
+
+
 def test_a_client_grades_where_lines_are_made(monkeypatch):
     """Reading a label costs a training step nothing: a thread of the run log makes the lines."""
     asked = []
