@@ -142,7 +142,7 @@ ADVANTAGES: Mapping[str, Advantage] = MappingProxyType(
             Advantage(
                 "reinforce_pp",
                 reinforce_pp,
-                "(r - mean)/std over the request",
+                "(r - mean)/std over the request, ddof 0",
                 openrlhf="reinforce",
                 verl="reinforce_plus_plus",
                 over="request",

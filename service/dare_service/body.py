@@ -93,11 +93,9 @@ def form(headers: Mapping[str, str], settings: Settings, *, frames: bool = True)
         )
     media = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media == "application/json":
-        return Form(
-            "json",
-            min(settings.max_json_bytes, settings.max_body_bytes),
-            "send a frame, or mean entropies, or split by group",
-        )
+        limit = min(settings.max_json_bytes, settings.max_body_bytes)
+        raised = ", or raise DARE_MAX_BODY_BYTES" if limit < settings.max_json_bytes else ""
+        return Form("json", limit, f"send a frame, or mean entropies, or split by group{raised}")
     if frames and media in MEDIA_TYPES:
         return Form("frame", settings.max_body_bytes, "split by group, or raise DARE_MAX_BODY_BYTES")
     known = f"application/json or {MEDIA_TYPES[0]}" if frames else "application/json"

@@ -249,7 +249,9 @@ def test_charset_parameters_are_fine(service):
 
 def test_limits_of_a_small_server(make_service):
     service = make_service(max_body_bytes=600, max_json_bytes=400, max_groups=2, max_rollouts=3, max_text=20)
-    assert "send a frame" in check(service.post(GOOD | {"meta": {"x": "y" * 400}}), 413)["detail"]
+    long = GOOD | {"meta": {"x": "y" * 400}}
+    assert "may hold 400 bytes: send a frame" in check(service.post(long), 413)["detail"]
+    assert "DARE_MAX_BODY_BYTES" in check(make_service(max_body_bytes=300).post(long), 413)["detail"]
     for groups, variable in (
         ([{"rollouts": [{"answer": "1"}]}] * 3, "GROUPS"),
         ([{"rollouts": [{"answer": "1"}] * 4}], "ROLLOUTS"),
