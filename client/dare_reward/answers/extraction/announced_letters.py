@@ -16,7 +16,7 @@ from ..choices import option_letters
 from ..languages import PHRASES, alternatives, english, every
 from ..markup import without_html
 from .announcements import NEAR, Announcement, announcements, descending, holding, lowered
-from .letters import ARTICLE, LONE, LONGEST, READ, at_end, bare_letter, letter_at
+from .letters import ARTICLE, LABELS, LONE, LONGEST, READ, at_end, bare_letter, letter_at
 
 APART = 120  # two announcements farther apart than this do not contradict each other
 EVENTS = 24  # announcements looked at, from the end
@@ -171,7 +171,8 @@ def _endorsed(text: str, letters: Sequence[str]) -> list[Announcement]:
     for match in islice(_ENDORSED.finditer(text), 64):
         opened, letter = match["open"], match["letter"].upper()
         before, noun = text[max(0, match.start() - 30) : match.start()], not (match["named"] or opened)
-        if _NOT_ALONE.search(before) or (noun and _NOUN.search(before)) or (opened and not match["close"]):
+        labelled = letter == "I" and LABELS.search(before[-12:])
+        if labelled or _NOT_ALONE.search(before) or (noun and _NOUN.search(before)) or (opened and not match["close"]):
             continue
         said = letter if letter in letters else None
         found.append(Announcement(match.start(), match.end("letter"), content=said))

@@ -96,12 +96,14 @@ _OTHERS = pattern(
     r"|\b(?:many|some|most|people|students|others)\b[^.\n]{0,24}\b(?:think|say|believe|guess|assume|argue)\s(?:that\s)?"
     r"(?:the\s)?(?:(?:correct|right|final)\s)?\Z"
 )
-# "The answer is 5. Wait, it is 6.": taken back for another value or letter, whose own words say whether it holds.
-_RETRACTS = pattern(
+# "The answer is 5. Wait, it is 6.": taken back for another value or letter, whose own words say whether it holds. A box
+# is taken back for nothing, too: "Wait, that is wrong."
+_RETRACTED = (
     rf"(?:[.!…?\n][\s*_$)\]}}]*+|,\s)(?i:(?:no,?\s)?(?:{english('retracts')})).{{0,{SOON}}}?"
-    r"(?:\d|(?<![\w'’])(?:[B-HJ](?![\w'’])|[AI](?=\W*(?:[.!\n]|\Z))))",
-    re.DOTALL,
+    r"(?:\d|(?<![\w'’])(?:[B-HJ](?![\w'’])|[AI](?=\W*(?:[.!\n]|\Z)))"
 )
+_RETRACTS = pattern(rf"{_RETRACTED})", re.DOTALL)
+_RETRACTS_BOX = pattern(rf"{_RETRACTED}|\b(?:{english('denies itself')}))", re.DOTALL)
 _HASH = pattern(r"####(?!#)[^\S\n]*+")
 _LINE = pattern(r"(?:\*\*)?a(?:\*\*)?:(?:\*\*)?[^\S\n]++")
 _LISTED = pattern(r"[^\n]*+\n\s*+(?:\*\*)?b(?:\*\*)?[:.)]")
@@ -140,6 +142,11 @@ def holding(text: str, announced: Iterable[Announcement]) -> Announcement | None
                 return one
             spare = spare or one
     return spare
+
+
+def box_is_taken_back(text: str, end: int) -> bool:
+    """Whether what follows a box that ends at `end` takes it back."""
+    return _RETRACTS_BOX.search(text, end, end + 2 * SOON) is not None
 
 
 def lowered(text: str) -> str:

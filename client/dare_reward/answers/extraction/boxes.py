@@ -7,6 +7,7 @@ import re
 from ..._pattern import pattern
 from ..languages import alternatives, pointed
 from ..markup import INSIDE, group_end
+from .announcements import box_is_taken_back
 from .fields import DIGITS, Mark, ends_field, is_placeholder, is_undecided, last_heading, last_key, last_tag
 
 # The longest content that is read; a box that has not closed by then is treated as one that never does.
@@ -64,6 +65,8 @@ def plain_box(text: str) -> str | None:
     if len(said) > LONGEST // 2 or (
         behind != "closed" and (behind != "prose" or "]" in said or ">" in said) and ends_field(text, *box.span("said"))
     ):
+        return None
+    if behind == "prose" and box_is_taken_back(text, box.end("said")):
         return None
     content = said.strip()
     if content[:1] not in DIGITS and (is_placeholder(content) or is_undecided(content) or _is_form(text, at, content)):

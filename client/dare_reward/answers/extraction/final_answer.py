@@ -21,7 +21,7 @@ from ..kinds import Kind
 from ..markup import without_html
 from .announced_content import exact_phrase, math_phrase, text_phrase
 from .announced_letters import announced_letter, choice_letter, last_letter
-from .announcements import NEAR, announcements, holding, lowered
+from .announcements import NEAR, announcements, box_is_taken_back, holding, lowered
 from .boxes import boxes, last_mark, listed, plain_box
 from .fields import Mark, is_undecided
 from .frame import before_explanation, final_turn, is_plain, parts
@@ -169,6 +169,8 @@ def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool)
 
 def _field(text: str, mark: Mark, kind: Kind, *, closed_only: bool) -> Extraction:
     """The answer in a box, a tag or another field."""
+    if mark.source == "box" and mark.content is not None and box_is_taken_back(text, mark.end):
+        return _UNCLEAR
     if mark.source == "box" and mark.content is not None and kind == "math":
         said = listed(text, mark)
         return _UNCLEAR if is_undecided(said) else Extraction(said, "box")
@@ -202,6 +204,8 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
         if mark.content is None:
             return _CUT_OFF
         source: Source = "box" if mark.source == "box" else "tag"
+        if source == "box" and box_is_taken_back(text, mark.end):
+            return _UNCLEAR
         if (letter := choice_letter(mark.content, letters)) is not None:
             both = bare_letter(listed(text, mark), letters) if source == "box" else None
             return _UNCLEAR if both is not None and both.content is None else Extraction(letter, source)

@@ -52,10 +52,12 @@ _BESIDE = pattern(
 )
 _QUESTION = pattern(r"[)\]}*_.\"'\s]{0,6}+[?？]")
 _LIST = pattern(r"[^\n]*+\n[\s*(-]*+B(?:[).:]|[^\S\n]*+(?:\n|\Z))")
-# "statement b)" and "b), i.e. option A": a label inside the question, no option.
-_LABELS = pattern(english("labels"), re.IGNORECASE)
+# "statement b)", "statement I" and "b), i.e. option A": a label inside the question, no option.
+LABELS = pattern(english("labels"), re.IGNORECASE)
 _CAPITAL = pattern(r"(?:i\.e\.|[^.\n]){0,12}?(?:[Oo]ption|[Cc]hoice|[Aa]nswer)(?: is)?\s\(?[A-Z](?![A-Za-z])")
 ARTICLE = pattern(rf"\s++(?!{english('goes on')})[a-zà-ÿ]")
+# "option B remains": of any other letter a word behind it makes a name, "B cells".
+_CALLED = pattern(rf"(?:{alternatives('option', 'answer')})[\s*_(]*+\Z", re.IGNORECASE)
 _AT_END = pattern(r"(?<=[\s,;=])\((?P<letter>[A-Z])\)\s*+(?=[.!]?\s*+(?:\n|\Z)|\.\s)")
 _MARKUP = pattern(
     r"\\(?:boxed|fbox|text|textbf|textit|textrm|textsf|texttt|mathrm|mathbf|mathit|mathsf|mathtt|mathcal|operatorname"
@@ -142,13 +144,16 @@ def _is_all(text: str, match: re.Match[str], letter: str, letters: Sequence[str]
 
 def _stands(text: str, start: int, match: re.Match[str], letter: str) -> bool:
     """Whether a letter in prose is a choice: no word, article, symbol, question, label or first line of a list."""
-    after, following, small = match.end(), text[match.end() : match.end() + 80], letter.islower()
-    if small and (_LABELS.search(text, max(0, start - 2), match.start()) or _CAPITAL.match(text, after)):
+    at, after, small = match.start("letter"), match.end(), letter.islower()
+    following = text[after : after + 80]
+    labelled = (small or letter == "I") and LABELS.search(text, max(0, start - 2), at)
+    if labelled or (small and _CAPITAL.match(text, after)):
         return False
     if not match["close"]:
         if small:
-            return _stands_alone(text, match.start("letter"), after)
-        if (letter in {"A", "I"} and ARTICLE.match(following)) or names_species(following):
+            return _stands_alone(text, at, after)
+        called = letter not in {"A", "I"} and _CALLED.search(text, max(0, at - 24), at)
+        if (not called and ARTICLE.match(following)) or names_species(following):
             return False
         if (following[:1] == "-" and following[1:2].isalnum()) or _FORMULA.match(following):
             return False

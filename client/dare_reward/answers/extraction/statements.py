@@ -298,7 +298,7 @@ def _several(said: str, values: list[Value], value: Value) -> bool:
     after = next((v for v in values if v.start > value.start), None)
     if after is None or _beside(said, values, after):
         return False
-    return re.search(r"\b(?:and|or)\b|,\s*[-\\$*(]*\Z", said[value.end : after.start]) is not None
+    return re.search(r"\b(?:and|or)\b|[,;]\s*[-\\$*(]*\Z", said[value.end : after.start]) is not None
 
 
 def _beside(said: str, values: list[Value], value: Value) -> bool:
@@ -327,7 +327,7 @@ def _values(said: str) -> list[Value]:
         unit = unit_after(said[found[-1].end :]) if found else ""
         if not (v.content and _NAME.fullmatch(v.content)) and not (unit and v.start <= found[-1].end + len(unit)):
             found.append(v)  # and no part of a unit: "3 hours and 20 minutes"
-    outside = [v for v in found if not any(a < v.start < b for a, b in hidden)] or found[-1:]
+    outside = [v for v in found if not any(a < v.start < b for a, b in hidden)] or found
     numbers = [v for v in outside if v.content is None or not _is_formula(v.content)]
     return numbers or [v for v in outside if _LINK.search(said, 0, v.start)]
 
