@@ -1,12 +1,14 @@
 """Questions of benchmarks, in the forms in which these are published."""
 
 import json
+from contextlib import nullcontext
 
 import pytest
 from jsonl import write_lines
 
+from dare_reward.answers import read_label
 from dare_reward.errors import ConfigError
-from dare_trainer.launch.questions import load
+from dare_trainer.launch.questions import load, load_own
 
 MMLU = [
     {"question_id": 70, "question": "The second?", "options": ["one", "two", "three"], "answer": "B", "answer_index": 1}
@@ -36,6 +38,25 @@ def test_the_forms_in_which_the_sets_are_published(tmp_path):
     for i, benchmark in enumerate(("mmlu-pro", "gpqa")):
         row = {"problem": "p", "choices": ["x", "y"], "answer_index": 1}
         assert load(benchmark, write_lines(tmp_path / f"c{i}", [row]))[0].label == "B"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "label"),
+    [
+        ("so\n#### 1,056", "math", "1,056"),
+        ("We get \\boxed{7}.", "math", "7"),
+        ("The answer is 12.", "math", "12"),
+        ("Answer: Paris", "text", "Paris"),
+        ("a #### b", "exact", "a #### b"),
+        ("\\boxed{}", "math", None),
+        ("#### ", "math", None),
+        ("$$", "math", None),
+    ],
+)
+def test_an_answer_is_read_as_a_run_reads_its_label(tmp_path, answer, kind, label):
+    path = write_lines(tmp_path / "q.jsonl", [{"prompt": "p", "answer": answer, "kind": kind}])
+    with nullcontext() if label else pytest.raises(ConfigError, match="the answer is empty"):
+        assert load_own(path)[0].label == label == read_label(label, kind=kind)
 
 
 def test_gpqa_is_shuffled_by_its_question(tmp_path):

@@ -99,6 +99,8 @@ def test_an_answer_that_is_chosen_marks_its_rollouts_and_no_others(sample):
     for _, found in Reader(f"examples/{sample}.jsonl"):
         question = question_of(found)
         assert [question.votes(c.answer) for c in question.choices] == [c.votes for c in question.choices]
+        several = json.dumps([c.answer for c in question.choices])
+        assert question.votes(several) == sum(c.votes for c in question.choices), "as every command reads a label"
 
 
 def test_the_order_of_answers_stays_and_does_not_lead_to_the_most_voted():

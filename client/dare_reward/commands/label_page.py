@@ -24,7 +24,7 @@ from typing import Any, Final, cast
 
 from dare_reward.analysis.shown import Shown
 from dare_reward.answers.classes import grades
-from dare_reward.answers.labels import read_label
+from dare_reward.answers.labels import read_labels
 from dare_reward.errors import RequestError
 from dare_reward.files.labels import DECISIONS, FileLabel, LabelFile
 from dare_reward.files.output import append_line, mend_end
@@ -58,8 +58,8 @@ class LabelQuestion:
     def votes(self, label: str) -> int:
         """Rollouts whose answer a label would call right."""
         kind = cast("Any", self.kind)
-        answer = read_label(label, kind=kind, options=self.options)
-        right = grades([c.answer for c in self.choices], answer, kind=kind, options=self.options)
+        accepted = read_labels(label, kind=kind, options=self.options)
+        right = grades([c.answer for c in self.choices], accepted, kind=kind, options=self.options)
         return sum(c.votes for c, own in zip(self.choices, right, strict=True) if own)
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from dare_reward.answers import Kind, extract, option_letters
+from dare_reward.answers import Kind, option_letters
+from dare_reward.answers.labels import read_label, read_labels
 from dare_reward.errors import ConfigError, RequestError
 from dare_reward.files.content import open_records
 from dare_reward.files.output import opened
@@ -194,7 +195,7 @@ def _benchmark(row: JSON, place: str, fields: Mapping[str, Sequence[str]], kind:
     answer = _first(row, fields["answer"], "answer")
     if kind == "choice":
         return LabelledQuestion(name, text, *_choice(text, answer, row, fields))
-    return LabelledQuestion(name, text, _value(answer), kind)
+    return LabelledQuestion(name, text, _value(answer, kind), kind)
 
 
 def _own(row: JSON, place: str, kind: Any, labelled: bool) -> LabelledQuestion:
@@ -218,8 +219,8 @@ def _own(row: JSON, place: str, kind: Any, labelled: bool) -> LabelledQuestion:
     elif answer == []:
         raise ConfigError("the label is an empty list: write the right answers into it")
     else:
-        label, *more = map(_value, answer if isinstance(answer, list) else [answer])
-        if isinstance(row.get("answer"), int | float | str) and _value(row["answer"]) not in {label, *more}:
+        label, *more = (_value(one, kind) for one in (answer if isinstance(answer, list) else [answer]))
+        if isinstance(row.get("answer"), int | float | str) and _value(row["answer"], kind) not in {label, *more}:
             raise ConfigError("label and answer differ: keep the column that holds the right answer")
     further = dict.fromkeys(a for a in (*more, *accepted) if a != label)
     return LabelledQuestion(_id(row, OWN, place), text, label, kind, listed, tuple(further), asked)
@@ -230,14 +231,12 @@ def _id(row: JSON, fields: Mapping[str, Sequence[str]], place: str) -> str:
     return place if name is None else str(name)
 
 
-def _value(answer: Any) -> str:
-    """The answer itself: the content of a solution's box, what follows GSM8K's ####, 27 for 27.0."""
+def _value(answer: Any, kind: Kind) -> str:
+    """The answer itself, as a run reads it in a label: of a solution's box, what follows GSM8K's ####, 27 for 27.0."""
     if isinstance(answer, list | dict):
         raise ConfigError("the answer must be a string or a number, or in a file of your own a list of these")
-    value = label_text(answer).strip().rpartition("####")[2].strip()
-    if "\\boxed" in value:
-        value = extract(value, kind="math").answer or ""
-    if not value:
+    value = read_label(label_text(answer).strip(), kind=kind).strip()
+    if not value.strip("#") or not read_labels(value, kind=kind):
         raise ConfigError("the answer is empty")
     return value
 
