@@ -14,7 +14,7 @@ from typing import Any, Final, TypeGuard
 
 from ..errors import RequestError
 from ..inputs import Source
-from ..scoring.array_inputs import Table, read_columns
+from ..scoring.array_inputs import PER_TOKEN, Table, read_columns
 from ..topk_entropy import bounds
 
 ROUNDING: Final = 1e-3
@@ -78,7 +78,8 @@ def fill(group: dict[str, Any], how: EntropyEstimate) -> bool:
         rollout["mean_entropy"] = mean
         rollout.setdefault("num_tokens", count)
         rollout.pop(COLUMNS[how.source], None)
-        rollout.pop("token_mask", None)
+        if rollout.keys().isdisjoint(PER_TOKEN):
+            rollout.pop("token_mask", None)
     if means:
         group["entropy_source"] = how.source
     return bool(means)

@@ -349,6 +349,11 @@ def _typed(out: dict[str, Any]) -> dict[str, Any]:
         out["correct"] = bool(out["correct"])
     if isinstance(mask := out.get("token_mask"), list) and all(m in (0, 1) for m in mask):
         out["token_mask"] = [bool(m) for m in mask]
+    column, mask = out.get("token_logprobs"), out.get("token_mask")
+    if isinstance(column, list) and -9999 in column and isinstance(mask, list | None):  # an engine's unknown number
+        known = [x != -9999 for x in column]
+        out["token_logprobs"] = [x if own else 0.0 for x, own in zip(column, known, strict=True)]
+        out["token_mask"] = [own and m for own, m in zip(known, known if mask is None else mask, strict=False)]
     return out
 
 

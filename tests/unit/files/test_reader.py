@@ -18,6 +18,7 @@ from dare_reward.files.entropy_estimates import estimate_of
 from dare_reward.files.reader import Reader
 from dare_reward.files.shapes import GROUP_NAMES, ROLLOUT_NAMES
 from dare_reward.inputs import GROUP_FIELDS, ROLLOUT_FIELDS
+from dare_reward.scoring.request import prepare_file
 from dare_reward.topk_entropy import bounds
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "arithmetic_m64.jsonl"
@@ -344,6 +345,19 @@ def test_a_completion_without_log_probabilities_leaves_its_siblings_theirs(tmp_p
     err = ran(["score", str(file), "--entropy", name, "--vocab-size", "50"], 1).err
     assert "line 2: an answer without entropy in 1 of 3 rollouts" in err
     assert "line 1" not in err
+
+
+def test_a_token_without_a_number_counts_for_nothing(tmp_path):
+    """OpenAI and vLLM write -9999: as a log-probability it is the entropy of the whole trace, or its path's end."""
+    top = [{"logprob": x} for x in np.log([0.6, 0.4])]
+    content = [{"logprob": x, "top_logprobs": top} for x in (-0.1, -9999.0, -0.3)]
+    reply = {"choices": [{"message": {"content": "\\boxed{1}"}, "logprobs": {"content": content}}] * 2}
+    ways = [(None, "sum_logprob", -0.4), (estimate_of("logprob"), "mean_entropy", 0.2)]
+    for way, name, value in (*ways, (estimate_of("topk", 2), "sum_logprob", -0.4)):
+        ((_, group),) = reader_of(tmp_path, reply, missing=way)
+        read = prepare_file([group]).groups
+        assert read.column(name).tolist() == pytest.approx([value] * 2)
+        assert read.column("num_tokens").tolist() == [2, 2]
 
 
 def test_a_way_to_entropies_that_was_asked_for_is_not_offered_again(tmp_path, ran):
