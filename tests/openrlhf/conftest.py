@@ -15,6 +15,8 @@ import pytest
 import serving
 from released import Release
 
+from dare_trainer.openrlhf import patch
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "trainer"))  # fakes.py, parity.py, whose names no package claims
 import fakes
 
@@ -22,6 +24,14 @@ import fakes
 @pytest.fixture(scope="session")
 def release() -> Release:
     return Release(Path(os.environ["OPENRLHF_TREE"]))
+
+
+@pytest.fixture
+def born(release) -> Callable[..., Any]:
+    """`born(url, ...)`: the release's executor as its rollout actor has it with this package."""
+    kind = type("SingleTurnAgentExecutor", (release.agent.SingleTurnAgentExecutor,), {})
+    assert patch.patch_class(kind)
+    return lambda *urls: kind(list(urls))
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from fakes import Engine, SamplingParams, Tokenizer
+from serving import answering
 
 from dare_reward import estimate
 from dare_reward.openrlhf import rounded
@@ -41,26 +42,16 @@ def rewards(responses) -> list[float]:
 
 async def test_the_recorded_requests_are_what_the_release_sends(release):
     """tests/golden/openrlhf_requests.json, which the default tests replay."""
-    seen = []
+    seen, golden = [], json.loads(GOLDEN.read_text())
 
-    async def record(reader, writer):
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        headers = dict(line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if line)
-        seen.append(
-            {
-                "media": headers["content-type"],
-                "body": (await reader.readexactly(int(headers["content-length"]))).decode(),
-            }
-        )
-        writer.write(b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 15\r\n\r\n{"rewards":[0]}')
-        writer.close()
+    def record(handler, content):
+        seen.append({"media": handler.headers["content-type"], "body": content.decode()})
+        return 200, b'{"rewards":[0]}'
 
-    server = await asyncio.start_server(record, "127.0.0.1", 0)
-    executor = release.agent.SingleTurnAgentExecutor([f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/reward"])
-    golden = json.loads(GOLDEN.read_text())
-    for case in golden["requests"]:
-        await execute(executor, case["prompt"], case["label"], case["response"])
-    server.close()
+    with answering(record) as url:
+        for case in golden["requests"]:
+            executor = release.agent.SingleTurnAgentExecutor([f"{url}/reward"])
+            await execute(executor, case["prompt"], case["label"], case["response"])
     assert seen == [{"media": golden["media"], "body": c["body"]} for c in golden["requests"]]
 
 
@@ -157,7 +148,7 @@ async def test_dynamic_filtering_leaves_out_what_the_reply_drops(live, step, rel
     module, by_prompt = release.module("trainer.ppo_utils.samples_generator"), dict(zip(said, found, strict=True))
     ray = types.SimpleNamespace(wait=lambda refs, **_: (refs[:1], refs[1:]), get=lambda ref: ref)
     monkeypatch.setattr(module, "ray", ray)
-    generator = module.SamplesGenerator(types.SimpleNamespace(args=_Args(8)), None, None, None, [])
+    generator = module.SamplesGenerator(types.SimpleNamespace(args=arguments(8)), None, None, None, [])
     monkeypatch.setattr(generator, "_dispatch_prompts_to_vllm", lambda asked, *_, **__: [by_prompt[p] for p in asked])
     images = ([None],) if "images" in found[0][0] else ()  # since 0.10.0
     for filtering, kept in ((False, {"unanimous", "scattered"}), (True, {"one", "two"})):
@@ -180,12 +171,9 @@ def _advantages(torch, release, responses, estimator="group_norm") -> list[float
             x.reshape(1, -1) for x in (e.sequences, e.attention_mask, e.action_mask)
         )
         e.kl = torch.zeros(e.action_mask.shape)
-    own = types.SimpleNamespace(
-        strategy=types.SimpleNamespace(args=_Args(len(responses), estimator)),
-        args=_Args(len(responses), estimator),
-        kl_ctl=types.SimpleNamespace(value=0.0),
-        advantage_estimator=estimator,
-    )
+    args, kl = arguments(len(responses), estimator), types.SimpleNamespace(value=0.0)
+    strategy = types.SimpleNamespace(args=args)
+    own = types.SimpleNamespace(strategy=strategy, args=args, kl_ctl=kl, advantage_estimator=estimator)
     own.get_cumulative_returns = types.MethodType(maker.get_cumulative_returns, own)
     done = maker.compute_advantages_and_returns(own, experiences)
     return [e.advantages[e.action_mask.bool()][0].item() for e in done]
@@ -198,26 +186,18 @@ def test_a_model_is_saved_after_its_training_only(release):
     assert "finally" not in source
 
 
-class _Args:
-    """The arguments that the path reads, under the names of both dialects; anything else is off."""
-
-    def __init__(self, n: int, estimator: str = "group_norm") -> None:
-        named = {"n_samples_per_prompt": n, "advantage_estimator": estimator, "gamma": 1.0, "lambd": 1.0}
-        named["dynamic_filtering_reward_range"] = (0.0, 1.0)
-        self.__dict__.update(named)
-        self.rollout = types.SimpleNamespace(n_samples_per_prompt=n)
-        self.algo = types.SimpleNamespace(
-            advantage=types.SimpleNamespace(estimator=estimator, gamma=1.0, lambd=1.0, no_std_norm=False),
-            dynamic_filtering_range=(0.0, 1.0),
-        )
-        self.reward = _Off(clip_range=(-10, 10))
+class Off(types.SimpleNamespace):
+    """Arguments; what is not said is off."""
 
     def __getattr__(self, name: str):
         if name.startswith("__"):
             raise AttributeError(name)
-        return (-10, 10) if name == "reward_clip_range" else None
 
 
-class _Off(types.SimpleNamespace):
-    def __getattr__(self, name: str):
-        return None
+def arguments(n: int, estimator: str = "group_norm") -> Off:
+    """What the path reads, under the names of both dialects."""
+    filtered, clipped, discounts = (0.0, 1.0), (-10, 10), {"gamma": 1.0, "lambd": 1.0}
+    algo = Off(advantage=Off(estimator=estimator, no_std_norm=False, **discounts), dynamic_filtering_range=filtered)
+    new = {"rollout": Off(n_samples_per_prompt=n), "algo": algo, "reward": Off(clip_range=clipped)}
+    old = {"advantage_estimator": estimator, "dynamic_filtering_reward_range": filtered, "reward_clip_range": clipped}
+    return Off(n_samples_per_prompt=n, **discounts, **old, **new)

@@ -4,55 +4,38 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import fakes
+import parity
 import pytest
 
-from dare_reward.openrlhf import Label
-from dare_reward.openrlhf.url import ActorSettings
-from dare_trainer.openrlhf.group import GroupReward
-from dare_trainer.openrlhf.rollout_reader import RolloutReader
-
-pytestmark = [pytest.mark.openrlhf, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
-END = 0
-
-
-class Bytes:
-    """A tokenizer whose tokens are bytes, so that a character may be several."""
-
-    def decode(self, ids, **_):
-        return bytes(i for i in ids if i != END).decode(errors="replace")
+pytestmark = [
+    pytest.mark.openrlhf,
+    pytest.mark.anyio,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # torch's own
+]
+TRAINED = {
+    "ответ: \\boxed{½π}🙂": "ответ: \\boxed{}🙂",
+    "5 + 5 is \\boxed{10}, 10": "5 + 5 is \\boxed{}, 10",
+    "nothing": "nothing",
+}
 
 
-@pytest.mark.parametrize(
-    ("text", "trained"),
-    [
-        ("ответ: \\boxed{½π}🙂", "ответ: \\boxed{}🙂"),
-        ("5 + 5 is \\boxed{10}, 10", "5 + 5 is \\boxed{}, 10"),
-        ("nothing", "nothing"),
-    ],
-)
-def test_the_answers_tokens_have_no_gradient(release, text, trained):
+async def test_the_answers_tokens_have_no_gradient(live, release, born):
     torch = pytest.importorskip("torch")
-    reward = GroupReward(["http://h"])
-    reward.settings = ActorSettings.read("method=ttrl&entropy=none&train_on=reasoning")
-    completion = SimpleNamespace(token_ids=[*text.encode(), END], finish_reason="stop", logprobs=None)
-    completion.text = ""
-    read = RolloutReader(reward.settings).read(completion, "", Label(), Bytes(), None)
-    whole = [1, 2, 3, *completion.token_ids]
-    made = {
-        "observation_tokens": whole, "rollout_log_probs": None, "truncated": False, "reward": 1.0, "scores": 1.0,
-        "extra_logs": {}, "action_ranges": reward.actions([(3, len(whole))], SimpleNamespace(masked=False), read),
-    }  # fmt: skip
+    case = parity.Case("loss", tuple(TRAINED), (0.1,) * 3, (False,) * 3)
+    executor = born(f"{live()}?method=ttrl&entropy=none&train_on=reasoning")
+    found = await parity.group(executor, case)
+    await fakes.close(executor)
     generator = release.module("trainer.ppo_utils.samples_generator").SamplesGenerator
-    experience = generator._process_response_into_experience(
-        SimpleNamespace(), {"prompt": "p", "label": "", **made}, max_len=4096
-    )
-    mask = experience.action_mask.reshape(1, -1)
-    loss = release.module("models.loss").PolicyLoss()
-    mean = release.module("models.utils").masked_mean
-    policy, divergence = (torch.zeros(mask.shape, requires_grad=True) for _ in range(2))
-    found = loss(policy, policy.detach(), torch.ones(mask.shape), action_mask=mask)
-    (found[0] if isinstance(found, tuple) else found).backward()
-    mean(divergence, mask).backward()
-    said = made["observation_tokens"][1:]  # a log-probability is of the token after it
-    for gradient in (policy.grad[0], divergence.grad[0]):
-        assert bytes(token for token, g in zip(said, gradient, strict=True) if g) == trained.encode() + bytes([END])
+    loss, mean = release.module("models.loss").PolicyLoss(), release.module("models.utils").masked_mean
+    for response, trained in zip(found, TRAINED.values(), strict=True):
+        experience = generator._process_response_into_experience(SimpleNamespace(), response, max_len=4096)
+        mask = experience.action_mask.reshape(1, -1)
+        policy, divergence = (torch.zeros(mask.shape, requires_grad=True) for _ in range(2))
+        lost = loss(policy, policy.detach(), torch.ones(mask.shape), action_mask=mask)
+        (lost[0] if isinstance(lost, tuple) else lost).backward()
+        mean(divergence, mask).backward()
+        tokens = response["observation_tokens"][1:]  # a log-probability is of the token after it
+        for gradient in (policy.grad[0], divergence.grad[0]):
+            seen = [token for token, g in zip(tokens, gradient, strict=True) if g]
+            assert (fakes.Tokenizer().decode(seen[:-1]), seen[-1]) == (trained, fakes.END)

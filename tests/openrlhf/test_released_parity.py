@@ -8,8 +8,6 @@ from __future__ import annotations
 import parity
 import pytest
 
-from dare_trainer.openrlhf import patch
-
 pytestmark = [
     pytest.mark.openrlhf,
     pytest.mark.anyio,
@@ -18,14 +16,11 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("part", range(parity.PARTS))
-async def test_a_group_means_the_same_with_and_without_the_package(live, release, monkeypatch, part):
-    released, service = release.agent.SingleTurnAgentExecutor, live()
-    more = type("SingleTurnAgentExecutor", (released,), {})
-    assert patch.patch_class(more)
+async def test_a_group_means_the_same_with_and_without_the_package(live, release, born, monkeypatch, part):
+    service = live()
 
     async def without(case):
-        return await parity.group(released([f"{service}?{case.query}"]), case)
+        return await parity.group(release.agent.SingleTurnAgentExecutor([f"{service}?{case.query}"]), case)
 
-    address = service.removesuffix("/reward")
-    wrong = await parity.wrong(part, lambda url: more([url]), address, without, monkeypatch)
+    wrong = await parity.wrong(part, born, service.removesuffix("/reward"), without, monkeypatch)
     assert not wrong, "\n".join(wrong[:40])
