@@ -95,12 +95,11 @@ def read_labelled(
     names = [(_name(group, reader), f"{reader.unit} {number_}") for number_, group in placed]
     correct_R = correctness(prepared)
     if np.isnan(correct_R).all():
-        why = "no group has a label or `correct` flags"
+        why, fix = "no group has a label or `correct` flags", f"Label {LABELS} prompts: dare-reward label {file}"
         if stated := [label for label in prepared.labels if label is not None]:
-            why = f"no answer can equal any of its {len(stated)} labels, such as {short_answer(listed(stated[0])[0])}"
-        raise RequestError(
-            f"{file}: {why}, so nothing is decided. Label {LABELS} prompts: dare-reward label {file}", code="label"
-        )
+            why = f"no answer can equal any of its {len(stated)} labels, such as {short_answer(stated[0])}"
+            fix = "Are `kind` and `options` right?"
+        raise RequestError(f"{file}: {why}, so nothing is decided. {fix}", code="label")
     if not is_run:  # of one that collapsed, no answer is right any more
         _check_labels(file, [place for _, place in names], prepared, correct_R, tell)
     for good, no_answer in zip(groups, prepared.unread, strict=True):
