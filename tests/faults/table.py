@@ -23,14 +23,15 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from serving import free_port, service
+from serving import connect, free_port, service
 from tries import client, count, disturbed, get, rollout, step
 
 GROUPS, SIZE = 6, 8
+QUERY = f"run=r-000000001&group_size={SIZE}&method=ttrl"
 
 
 class Rows(dict[str, tuple[Callable[..., str], str]]):
@@ -56,54 +57,30 @@ def told(found: list[Any], expected: list[Any]) -> str:
 
 
 class Bench:
-    """The service as these rows start it, and an undisturbed step. Rows that leave it as it was share one."""
+    """An undisturbed step, and the same with something in its middle."""
 
     def __init__(self) -> None:
-        self._kept = contextlib.ExitStack()
-        self._served: Any = None
-        self.run = 0
         with service() as one:
             self.expected = asyncio.run(step(one.url, GROUPS, SIZE))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._served = self._kept.close()
-
-    @contextlib.contextmanager
-    def own(self, **options: Any) -> Iterator[Any]:
-        """A service for this row alone."""
-        self.__exit__()
-        with contextlib.ExitStack() as running:
-            yield self.start(running, **options)
-
-    def start(self, running: contextlib.ExitStack, **options: Any) -> Any:
-        return running.enter_context(service(**options))
-
-    @contextlib.contextmanager
-    def held(self, **options: Any) -> Iterator[tuple[Callable[[], Any], contextlib.ExitStack]]:
-        """What starts a service on a socket that stays, as a supervisor holds it."""
-        self.__exit__()
-        with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener, contextlib.ExitStack() as running:
-            yield partial(self.start, running, held=listener, **options), running
-
-    def shared(self) -> Any:
-        if self._served is None or self._served.poll() is not None:
-            self._served = self._kept.enter_context(self.own())
-        return self._served
-
     def step(self, url: str, disturb: Callable[[], Any]) -> str:
-        self.run += 1
-        return told(asyncio.run(disturbed(url, GROUPS, SIZE, disturb, run=f"r{self.run}")), self.expected)
+        return told(asyncio.run(disturbed(url, GROUPS, SIZE, disturb)), self.expected)
 
-    def limited(self, served: Any, what: int, value: Callable[[int], int]) -> None:
-        """Lower a limit of the process that answers."""
-        resource.prlimit(served.pid, what, (value(served.pid), resource.prlimit(served.pid, what)[1]))
+
+@contextlib.contextmanager
+def held(**options: Any) -> Iterator[tuple[Callable[[], Any], contextlib.ExitStack]]:
+    """What starts a service on a socket that stays, as a supervisor holds it."""
+    with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener, contextlib.ExitStack() as running:
+        yield lambda: running.enter_context(service(held=listener, **options)), running
+
+
+def limited(served: Any, what: int, value: Callable[[int], int]) -> None:
+    """Lower a limit of the process that answers."""
+    resource.prlimit(served.pid, what, (value(served.pid), resource.prlimit(served.pid, what)[1]))
 
 
 def restarted(bench: Bench, sign: int, away: float) -> str:
-    """The service ends with all its processes, and `away` seconds later another binds the port."""
+    """The service ends with all its processes, and `away` seconds later another, which is loaded by then, binds the port."""
     port, seconds = free_port(), []
     with contextlib.ExitStack() as served, tempfile.TemporaryDirectory() as folder:
         here, go = Path(folder) / "here", Path(folder) / "go"
@@ -114,10 +91,10 @@ def restarted(bench: Bench, sign: int, away: float) -> str:
             " return bind(settings)\n"
             "s.bind = patient"
         )
-        process = served.enter_context(bench.own(port=port))
+        process = served.enter_context(service(port=port))
 
         def back() -> None:
-            bench.start(served, port=port, wrapper=wait)
+            served.enter_context(service(port=port, wrapper=wait))
             seconds.append(time.monotonic())
 
         again = threading.Thread(target=back)
@@ -138,32 +115,17 @@ def restarted(bench: Bench, sign: int, away: float) -> str:
         return f"{seen}; away for {seconds[1] - seconds[0]:.1f} s"
 
 
-for away in (1, 2, 3, 4, 10, 60):
+for away in (1, 4, 10, 60):
     row(f"kill -9, back after {away} s", name=f"kill_{away}")(partial(restarted, sign=signal.SIGKILL, away=away))
-
-
-def held(bench: Bench, sign: int, away: float) -> str:
-    """The same where the supervisor holds the listening socket: who connects meanwhile waits for the next process."""
-    with bench.held() as (start, _):
-        process = start()
-
-        def disturb() -> None:
-            process.send_signal(sign)
-            process.wait()
-            time.sleep(away)
-            start()
-
-        return bench.step(process.url, disturb)
-
-
-row("SIGTERM, back after 10 s, the socket held", name="held_term_10")(partial(held, sign=signal.SIGTERM, away=10))
-row("kill -9, back after 10 s, the socket held", name="held_kill_10")(partial(held, sign=signal.SIGKILL, away=10))
+row("SIGTERM, another one at once", name="term")(partial(restarted, sign=signal.SIGTERM, away=0))
+reboot = "the machine restarts: the socket goes too, and both are back after 10 s"
+row(reboot, name="reboot")(partial(restarted, sign=signal.SIGTERM, away=10))
 
 
 @row("kill -9 while the replies go out, the socket held (DARE_JOIN_HOLD=3)")
 def held_kill_reply(bench: Bench) -> str:
     """Who loses a reply comes back to a process that does not remember its group, and its siblings do not."""
-    with bench.held(DARE_JOIN_HOLD=3) as (start, _):
+    with held(DARE_JOIN_HOLD=3) as (start, _):
         process = start()
 
         async def run() -> list[Any]:
@@ -183,7 +145,7 @@ def held_kill_reply(bench: Bench) -> str:
 
 def posting(url: str, when: Callable[[int], dict[str, Any]]) -> list[asyncio.Future[Any]]:
     """The clients of a step, whose whole replies they return; `when` says of a place in a group how its client begins."""
-    path = f"{url}/get_reward?run=r-000000001&group_size={SIZE}&method=ttrl"
+    path = f"{url}/get_reward?{QUERY}"
     posts = (client(path, rollout(g, i, SIZE), **when(i)) for g in range(GROUPS) for i in range(SIZE))
     return [asyncio.ensure_future(post) for post in posts]
 
@@ -200,7 +162,7 @@ def told_marked(found: list[Any], expected: list[Any], most: float = float("inf"
 
 @row("two SIGTERM and a kill -9 in a step, four busy processes beside, the socket held (DARE_JOIN_HOLD=20)")
 def restart_busy(bench: Bench) -> str:
-    with bench.held(DARE_JOIN_HOLD=20) as (start, running):
+    with held(DARE_JOIN_HOLD=20) as (start, running):
         for _ in range(4):
             running.callback(subprocess.Popen([sys.executable, "-c", "while True: pass"]).kill)
         process = start()
@@ -225,14 +187,14 @@ def restart_busy(bench: Bench) -> str:
 
 @row("SIGHUP in the middle of a step, which begins a run log")
 def reload(bench: Bench) -> str:
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as served:
-        bench.__exit__()
-        file = Path(folder) / "settings"
-        file.touch()
-        process = bench.start(served, DARE_ENV_FILE=file)
+    with (
+        tempfile.NamedTemporaryFile("w") as file,
+        tempfile.TemporaryDirectory() as folder,
+        service(DARE_ENV_FILE=file.name) as process,
+    ):
 
         def disturb() -> None:
-            file.write_text(f"DARE_RUN_LOG={folder}/runs\n")
+            print(f"DARE_RUN_LOG={folder}/runs", file=file, flush=True)
             process.send_signal(signal.SIGHUP)
             while get(f"{process.url}/info")["run_log"] is None:
                 time.sleep(0.05)
@@ -240,65 +202,49 @@ def reload(bench: Bench) -> str:
         return bench.step(process.url, disturb)
 
 
-@row("the machine restarts: the socket goes too, and both are back after 10 s")
-def reboot(bench: Bench) -> str:
-    return restarted(bench, signal.SIGTERM, 10)
-
-
-row("SIGTERM, another one at once", name="term")(partial(restarted, sign=signal.SIGTERM, away=0))
-
-
 def raw(url: str, content: bytes) -> socket.socket:
-    host, port = url.removeprefix("http://").split(":")
-    connection = socket.create_connection((host, int(port)))
+    connection = connect(url)
     connection.sendall(content)
     return connection
 
 
-def request(text: str, run: str, cut: int = 0) -> bytes:
-    path = f"/get_reward?run={run}-000000001&group_size={SIZE}&method=ttrl&extra_logs=off"
-    body = text.encode()
+def request(group: int, cut: int = 0) -> bytes:
+    """The try of a group's last client, without so many bytes at its end."""
+    path, body = f"/get_reward?{QUERY}&extra_logs=off", rollout(group, SIZE - 1, SIZE).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + (body[:-cut] if cut else body)
 
 
 @row("a client's connection breaks in its body")
 def dropped(bench: Bench) -> str:
-    url, run = bench.shared().url, f"r{bench.run + 1}"
-    texts = [rollout(g, SIZE - 1, SIZE) for g in range(GROUPS)]
-    return bench.step(url, lambda: [raw(url, request(t, run, cut=5)).close() for t in texts])
+    with service() as one:
+        return bench.step(one.url, lambda: [raw(one.url, request(g, cut=5)).close() for g in range(GROUPS)])
 
 
 @row("a client closes its sending side while it waits")
 def half_closed(bench: Bench) -> str:
-    url, run = bench.shared().url, f"r{bench.run + 1}"
-
-    def disturb() -> None:
+    def disturb(url: str) -> None:
         for group in range(GROUPS):
-            connection = raw(url, request(rollout(group, SIZE - 1, SIZE), run))
-            connection.shutdown(socket.SHUT_WR)
-            time.sleep(0.3)
-            connection.close()
+            with raw(url, request(group)) as connection:
+                connection.shutdown(socket.SHUT_WR)
+                time.sleep(0.3)
         time.sleep(1)
 
-    return bench.step(url, disturb)
+    with service() as one:
+        return bench.step(one.url, lambda: disturb(one.url))
 
 
 @row("300 connections that send a byte now and then")
 def slow_loris(bench: Bench) -> str:
-    url = bench.shared().url
-    slow = [raw(url, b"POST /get_rew") for _ in range(300)]
+    with service() as one, contextlib.ExitStack() as slow:
+        trickling = [slow.enter_context(raw(one.url, b"POST /get_rew")) for _ in range(300)]
 
-    def drip() -> None:
-        for connection in slow:
-            with contextlib.suppress(OSError):
-                connection.sendall(b"a")
+        def drip() -> None:
+            for connection in trickling:
+                with contextlib.suppress(OSError):
+                    connection.sendall(b"a")
 
-    try:
-        return bench.step(url, drip)
-    finally:
-        for connection in slow:
-            connection.close()
+        return bench.step(one.url, drip)
 
 
 @row("a sibling never comes; five tries used up (DARE_JOIN_HOLD=1)")
@@ -307,8 +253,8 @@ def no_sibling(bench: Bench) -> str:
         path = f"{url}/get_reward?run=r-000000001&group_size={size}&method=ttrl&extra_logs=off"
         return await asyncio.gather(*(client(path, rollout(1, i, SIZE)) for i in range(SIZE - 1)))
 
-    with bench.own(DARE_JOIN_HOLD=1) as served, service() as plain:
-        return told(asyncio.run(run(served.url, SIZE)), asyncio.run(run(plain.url, SIZE - 1)))
+    with service(DARE_JOIN_HOLD=1) as short, service() as plain:
+        return told(asyncio.run(run(short.url, SIZE)), asyncio.run(run(plain.url, SIZE - 1)))
 
 
 @row("the wall clock jumps by a day (`time.time` is replaced in every Python process)")
@@ -317,7 +263,7 @@ def clock(bench: Bench) -> str:
         jump = Path(folder) / "jump"
         code = f"import os, time; t = time.time; time.time = lambda: t() + 86400 * os.path.exists({str(jump)!r})\n"
         (Path(folder) / "sitecustomize.py").write_text(code)
-        with bench.own(PYTHONPATH=os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])) as served:
+        with service(PYTHONPATH=os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])) as served:
             return bench.step(served.url, lambda: (jump.touch(), time.sleep(4)))
 
 
@@ -326,20 +272,20 @@ def descriptors(bench: Bench) -> str:
     def most(pid: int) -> int:
         return 20 + max(int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir())
 
-    with bench.own() as served:
-        bench.limited(served, resource.RLIMIT_NOFILE, most)
+    with service() as served:
+        limited(served, resource.RLIMIT_NOFILE, most)
         seen = told(asyncio.run(step(served.url, GROUPS, SIZE)), bench.expected)
-        silent = [raw(served.url, b"") for _ in range(40)]
-        again = told(asyncio.run(step(served.url, GROUPS, SIZE, run="again")), bench.expected)
-        for connection in silent:
-            connection.close()
+        with contextlib.ExitStack() as silent:
+            for _ in range(40):
+                silent.enter_context(raw(served.url, b""))
+            again = told(asyncio.run(step(served.url, GROUPS, SIZE, run="again")), bench.expected)
         return f"{seen}; with 40 silent connections {again}"
 
 
 @row("the disk of the run log is full (RLIMIT_FSIZE)")
 def disk(bench: Bench) -> str:
-    with tempfile.TemporaryDirectory() as folder, bench.own(DARE_RUN_LOG=folder) as served:
-        bench.limited(served, resource.RLIMIT_FSIZE, lambda _: 256)
+    with tempfile.TemporaryDirectory() as folder, service(DARE_RUN_LOG=folder) as served:
+        limited(served, resource.RLIMIT_FSIZE, lambda _: 256)
         seen = bench.step(served.url, lambda: None)
         while (missing := not_logged(served.url)) < GROUPS:
             time.sleep(0.5)
@@ -347,23 +293,22 @@ def disk(bench: Bench) -> str:
 
 
 def not_logged(url: str) -> int:
-    info = get(f"{url}/info")
-    return int(info["run_log"]["failed"] + info["run_log"]["dropped"])
+    log = get(f"{url}/info")["run_log"]
+    return int(log["failed"] + log["dropped"])
 
 
-def run(rows: Rows, doc: str, who: str, given: Callable[[], Any] = contextlib.nullcontext) -> int:
-    """Print the rows that the command names, each as it ends; 1 if one failed. Each gets what `given` enters."""
+def run(rows: Rows, doc: str, who: str, given: Callable[[], Any] = lambda: None) -> int:
+    """Print the rows that the command names, each as it ends; 1 if one failed. Each gets what `given` returns."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="*", choices=[*rows, []], help="all, if you name none")
-    wanted, failed = parser.parse_args().rows, 0
+    wanted, failed, bench = parser.parse_args().rows, 0, given()
     print(f"| fault | what {who} saw | row |\n|---|---|---|", flush=True)
-    with given() as bench:
-        for name, (function, fault) in ((name, rows[name]) for name in wanted or rows):
-            try:
-                seen = function(*filter(None, [bench]))
-            except Exception as error:
-                seen, failed = f"FAILED: {type(error).__name__}: {error}", 1
-            print(f"| {fault} | {seen} | `{name}` |", flush=True)
+    for name, (function, fault) in ((name, rows[name]) for name in wanted or rows):
+        try:
+            seen = function(*filter(None, [bench]))
+        except Exception as error:
+            seen, failed = f"FAILED: {type(error).__name__}: {error}", 1
+        print(f"| {fault} | {seen} | `{name}` |", flush=True)
     return failed
 
 

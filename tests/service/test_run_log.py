@@ -123,27 +123,6 @@ def test_openrlhf_s_step(logged):
     assert line["reply"]["answers"] == ["4", "4", "5"]
 
 
-def test_a_group_whose_rewards_were_not_given_is_not_logged(logged):
-    """It closes with half of its rollouts, which get equal rewards."""
-    service, lines = logged(join_hold=0.05, join_deadline=0.1)
-    rows = [{"query": [f"{PROMPT}\\boxed{{{a}}}"], "prompts": [PROMPT], "labels": [""]} for a in (4, 4)]
-    service.post({"groups": GROUPS[1:]})
-
-    async def run():
-        transport = httpx.ASGITransport(told(service.app))
-        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=60) as client:
-            for _ in range(200):
-                url = "/get_reward?group_size=4&run=r"
-                replies = await asyncio.gather(*(client.post(url, json=row) for row in rows))
-                if {r.status_code for r in replies} == {200}:
-                    return [r.json() for r in replies]
-        raise AssertionError
-
-    service.state.openrlhf.join.began = float("-inf")
-    assert {r["rewards"][0] for r in asyncio.run(run())} == {0.0}
-    assert [line["group_id"] for line in lines()] == ["b"]
-
-
 @pytest.mark.parametrize("asking", [1, 2])
 def test_what_asks_to_stay_out_is_scored_and_not_logged(logged, asking):
     """A group of several requests stays out by the word of one of them."""

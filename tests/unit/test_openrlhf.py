@@ -2,11 +2,13 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rows import each
 
 from dare_reward import estimate
 from dare_reward.errors import ConfigError
@@ -70,15 +72,20 @@ def test_equal_rewards_give_no_advantage():
         assert max(abs(advantages(rounded([v] * size))).max() for v in values) == 0
 
 
-def test_one_unit_is_rounding_and_two_are_a_difference():
-    assert rounded([0.5, 0.5 + GRID, 0.5]) == [0.5] * 3
-    assert rounded([0.5, 0.5 + 2 * GRID]) == [0.5, 0.5 + 2 * GRID]
-    assert rounded([0.5, 0.5 + GRID, 0.5 + 2 * GRID]) == [0.5, 0.5 + GRID, 0.5 + 2 * GRID]
-    assert rounded([]) == []
-
-
-def test_noise_below_the_grid_is_no_difference():
-    assert len(set(rounded([0.5 + 2.0**-17, 0.5 + 2.0**-17 - 1e-12, 0.5 + 2.0**-17 + 1e-12]))) == 1
+@each(
+    "rewards, spread",
+    [
+        ([], 0),
+        ([0.5, 0.5 + GRID, 0.5], 0),  # one unit is rounding, and two are a difference
+        ([0.5, 0.5 + 2 * GRID], 2),
+        ([0.5, 0.5 + GRID, 0.5 + 2 * GRID], 2),
+        ([0.5 + GRID / 2, 0.5 + GRID / 2 - 1e-12, 0.5 + GRID / 2 + 1e-12], 0),
+    ],
+)
+def test_what_is_a_difference(rewards, spread):
+    found = rounded(rewards)
+    assert max(found, default=0) - min(found, default=0) == spread * GRID
+    assert found == (rewards if spread else found[:1] * len(found))
 
 
 def test_pruned_zero_is_the_equation():
@@ -100,65 +107,59 @@ def test_pruned_neutral_has_no_advantage(mode):
     own = advantages([found[i].reward for i in kept])
     ratio = math.sqrt(8 / 7)  # the survivors' own advantages, scaled by sqrt((n - 1) / (|S| - 1))
     assert a[kept] == pytest.approx(own * ratio, abs=1e-3)
+    trained = settle(mode, [0, 1, 5, 7])
+    assert abs(advantages([o.reward for o in trained])[3]) < 1e-3, "the mean is over the trained"
 
 
-def test_neutral_is_over_the_trained():
-    trained = [0, 1, 5, 7]
-    found = settle("neutral", trained)
-    assert len(found) == 4
-    assert abs(advantages([o.reward for o in found])[3]) < 1e-3
-
-
-def test_scores_agree_with_the_pseudo_label():
-    assert [o.score for o in settle()] == [1.0] * 5 + [0.0] * 4
-
-
-def scores(answers, entropies, method):
+@each(
+    "answers, entropies, method, wanted",
+    [
+        (ANSWERS, ENTROPIES, "dare", [1] * 5 + [0] * 4),
+        ("1122", [0.9, 0.9, 0.1, 0.1], "dare", [0, 0, 1, 1]),  # a tie is decided as the method decides it
+        ("1122", [0.1, 0.1, 0.9, 0.9], "dare", [1, 1, 0, 0]),
+        ("1122", [0.9, 0.9, 0.1, 0.1], "ttrl", [1, 1, 0, 0]),
+        ("11122", [0.9] * 3 + [0.1] * 2, "dare", [0, 0, 0, 1, 1]),  # the method's label may have fewer votes
+        # Where a method names no label, the most voted answer counts: else dynamic filtering would drop every prompt.
+        ("21122", [0.9, 0.8, 0.7, 0.6, 0.5], "rent", [1, 0, 0, 1, 1]),
+        # It drops those whose scores are all 0 or all 1: equal rewards that no agreement shows are 0.
+        ("12", [0.3, 0.3], "rent", [0, 0]),
+        ("11", [0.3, 0.3], "rent", [1, 1]),
+        ("12", [0.3, 0.4], "rent", [1, 0]),
+        # Those of gt are its rewards.
+        *((answers, [0.1] * len(answers), "gt", [a in "56" for a in answers]) for answers in ("567", "56", "77")),
+    ],
+)
+def test_scores_are_what_dynamic_filtering_reads_as_accuracy(answers, entropies, method, wanted):
     rollouts = [{"answer": a, "mean_entropy": h, "num_tokens": 3} for a, h in zip(answers, entropies, strict=True)]
-    return [o.score for o in outcomes(estimate([{"rollouts": rollouts}], method=method).groups[0], route="url")]
-
-
-@pytest.mark.parametrize("answers", ["567", "56", "77"])
-def test_the_scores_of_gt_are_its_rewards(answers):
-    (scored,) = estimate([{"label": ["5", "6"], "rollouts": [{"answer": a} for a in answers]}], method="gt").groups
+    (scored,) = estimate([{"label": ["5", "6"], "rollouts": rollouts}], method=method).groups
+    assert method != "rent" or scored.pseudo_label is None
     found = outcomes(scored, route="url")
-    assert [o.score for o in found] == [o.reward for o in found] == [float(a in "56") for a in answers]
+    assert [o.score for o in found] == wanted
+    assert method != "gt" or [o.reward for o in found] == wanted
 
 
-def test_a_tie_is_decided_as_the_method_decides_it():
-    assert scores("1122", [0.9, 0.9, 0.1, 0.1], "dare") == [0.0, 0.0, 1.0, 1.0]
-    assert scores("1122", [0.1, 0.1, 0.9, 0.9], "dare") == [1.0, 1.0, 0.0, 0.0]
-    assert scores("1122", [0.9, 0.9, 0.1, 0.1], "ttrl") == [1.0, 1.0, 0.0, 0.0]
+SHADOW = ("ttrl", "gt", "evol_rl")
 
 
-def test_the_methods_label_may_have_fewer_votes():
-    assert scores("11122", [0.9] * 3 + [0.1] * 2, "dare") == [0.0] * 3 + [1.0] * 2
-
-
-def test_where_a_method_names_no_label_the_most_voted_answer_counts():
-    """Otherwise every score would be 0, and dynamic filtering would drop every prompt."""
-    assert (
-        estimate([{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}], method="rent").groups[0].pseudo_label is None
-    )
-    assert scores("21122", [0.9, 0.8, 0.7, 0.6, 0.5], "rent") == [1.0, 0.0, 0.0, 1.0, 1.0]
-
-
+@pytest.mark.parametrize("shadow", [(), SHADOW])
 @pytest.mark.parametrize("route", ["url", "actor"])
-def test_logs_are_always_the_same_finite_numbers(route):
+def test_logs_are_always_the_same_finite_numbers(route, shadow):
+    asked = {"route": route, "shadow": shadow}
     rollouts = [{"answer": "7", "mean_entropy": 0.1}, {"answer": None}]
     every = [
-        *outcomes(reply(), route=route, entropies=ENTROPIES),
-        *outcomes(short(3), route=route),
-        *outcomes(estimate([{"rollouts": rollouts}]).groups[0], route=route, known={"wait_seconds": [1, 2]}),
-        *neutral(3, votes=6, route=route),
-        graded(route=route),
-        graded("no answer", route=route, entropy=0.3),
+        *outcomes(reply(shadow=shadow), entropies=ENTROPIES, **asked),
+        *outcomes(reply(), entropies=ENTROPIES, **asked),
+        *outcomes(short(3), **asked),
+        *outcomes(estimate([{"rollouts": rollouts}]).groups[0], known={"wait_seconds": [1, 2]}, **asked),
+        *neutral(3, votes=6, **asked),
+        graded(**asked),
+        graded("no answer", entropy=0.3, **asked),
     ]
     for o in every:
-        assert tuple(o.logs) == keys_of(route)
+        assert tuple(o.logs) == keys_of(route, shadow)
         assert all(type(v) is float and math.isfinite(v) for v in (*o.logs.values(), o.reward, o.score))
     reserved = {"reward", "score", "kl", "return", "logprobs_diff", "group_reward_std", "response_clip_ratio"}
-    assert not reserved & LOGS.keys()
+    assert not reserved & {*keys_of(route, shadow)}
 
 
 @pytest.mark.parametrize("route", ["url", "actor"])
@@ -175,37 +176,28 @@ def test_what_differs_among_siblings_is_declared_for_one_that_comes_late(route):
     assert last.reward == pytest.approx(sum(o.reward for o in siblings) / 9, abs=GRID)
 
 
-def test_logs_of_shadow_methods_are_always_the_same_finite_numbers():
-    asked = ("ttrl", "gt", "evol_rl")
-    told = reply(shadow=asked)
-    scored = outcomes(told, route="actor", entropies=ENTROPIES, shadow=asked)
-    bare = outcomes(reply(), route="actor", entropies=ENTROPIES, shadow=asked)
-    every = [*scored, *bare, *neutral(3, votes=6, route="actor", shadow=asked), graded(shadow=asked)]
-    keys = keys_of("actor", asked)
-    for o in every:
-        assert tuple(o.logs) == keys
-        assert all(type(v) is float and math.isfinite(v) for v in o.logs.values())
-    assert [(o.reward, o.score) for o in scored] == [(o.reward, o.score) for o in settle()]
-    found = told.diagnostics["shadow"]
-    assert scored[0].logs["shadow_ttrl_cosine"] == found["ttrl"]["cosine"]
-    assert scored[0].logs["shadow_ttrl_cosine_known"] == 1.0
-    assert scored[0].logs["shadow_gt_flipped"] == found["gt"]["flipped"]
-    for o, name in ((scored[0], "evol_rl"), (bare[0], "ttrl"), (every[-1], "ttrl")):
-        told_of = {k: v for k, v in o.logs.items() if k.startswith(f"shadow_{name}_")}
+def test_logs_of_shadow_methods_change_no_reward_and_are_unknown_where_they_say_nothing():
+    told, bare = (reply(shadow=asked) for asked in (SHADOW, ()))
+    scored, plain = (outcomes(r, route="actor", entropies=ENTROPIES, shadow=SHADOW) for r in (told, bare))
+    assert [(o.reward, o.score) for o in scored] == [(o.reward, o.score) for o in plain]
+    found, logs = told.diagnostics["shadow"], scored[0].logs
+    assert logs["shadow_ttrl_cosine"] == found["ttrl"]["cosine"]
+    assert logs["shadow_ttrl_cosine_known"] == 1.0
+    assert logs["shadow_gt_flipped"] == found["gt"]["flipped"]
+    evaluated = graded(shadow=SHADOW).logs
+    for of, name in ((logs, "evol_rl"), (plain[0].logs, "ttrl"), (evaluated, "ttrl")):
+        told_of = {k: v for k, v in of.items() if k.startswith(f"shadow_{name}_")}
         assert told_of.pop(f"shadow_{name}_cosine_known") == 0.0
         assert set(told_of.values()) == {-1.0}
 
 
 def test_logs_say_what_happened():
     logs = settle()[0].logs
-    assert logs["majority_ratio"] == pytest.approx(5 / 9)
-    assert logs["label_accuracy"] == 1.0
-    assert logs["ground_truth_ratio"] == pytest.approx(5 / 9)
-    assert logs["pruned"] == pytest.approx(1 / 9)
-    assert logs["invalid"] == pytest.approx(1 / 9)
-    assert logs["entropy"] == pytest.approx(np.mean(ENTROPIES[:8]))  # the ninth has no answer
-    assert logs["entropy_source"] == 1.0
-    assert logs["votes"] == 9.0
+    wanted = {
+        "majority_ratio": 5 / 9, "label_accuracy": 1.0, "ground_truth_ratio": 5 / 9, "pruned": 1 / 9, "invalid": 1 / 9,
+        "entropy": np.mean(ENTROPIES[:8]), "entropy_source": 1.0, "votes": 9.0,  # the ninth has no answer
+    }  # fmt: skip
+    assert {name: logs[name] for name in wanted} == pytest.approx(wanted)
 
 
 def short(size):
@@ -232,17 +224,12 @@ def test_the_route_tells_what_only_it_knows():
     assert outcomes(reply(), route="actor", known=known)[0].logs["reward_fallback"] == 1.0
 
 
-def test_without_label_nothing_is_claimed():
-    rollouts = [{"answer": "7", "mean_entropy": 0.1}] * 2
-    found = outcomes(estimate([{"rollouts": rollouts}]).groups[0], route="actor")
+def test_of_what_is_not_there_nothing_is_claimed():
+    found = outcomes(short(2), route="actor")
     names = ("label_accuracy", "reward_accuracy", "ground_truth_ratio", "entropy")
     assert {found[0].logs[k] for k in names} == {-1.0}
-
-
-def test_a_group_without_an_answer_is_scored():
-    rollouts = [{"answer": None, "mean_entropy": 0.1}] * 3
-    found = outcomes(estimate([{"rollouts": rollouts}]).groups[0], route="actor", pruned="neutral")
-    assert [(o.reward, o.score) for o in found] == [(0.0, 0.0)] * 3
+    silent = estimate([{"rollouts": [{"answer": None, "mean_entropy": 0.1}] * 3}]).groups[0]
+    assert {(o.reward, o.score) for o in outcomes(silent, route="actor", pruned="neutral")} == {(0.0, 0.0)}
 
 
 def test_a_group_that_was_not_scored_has_no_outcomes():
@@ -310,8 +297,8 @@ def test_a_runs_own_options():
 # --- labels ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("value", "wanted"),
+@each(
+    "value, wanted",
     [
         ("", Label()),
         ("  ", Label()),
@@ -335,14 +322,10 @@ def test_a_runs_own_options():
     ],
 )
 def test_labels(value, wanted):
+    """An object says what it marks; what a plain answer marks, the policy says."""
     assert read_label(value) == wanted
-
-
-@pytest.mark.parametrize("value", ["204", 204, "{x | x > 0}"])
-def test_what_a_plain_answer_marks(value):
-    assert read_label(value, policy="eval").split == "eval"
-    assert read_label("", policy="eval").split == "train"
-    assert read_label({"answer": "204"}, policy="eval").split == "train"
+    plain = wanted.answer is not None and not (isinstance(value, dict) or '"answer"' in str(value))
+    assert read_label(value, policy="eval") == (replace(wanted, split="eval") if plain else wanted)
 
 
 @pytest.mark.parametrize(
@@ -393,10 +376,3 @@ def test_labels_are_written_as_they_are_read():
         assert read_label(write_label(label)) == label
     with pytest.raises(ConfigError, match="means nothing: options must be a count"):
         write_label(Label("A", "train", "choice", 99))
-
-
-def test_a_group_that_carries_nothing_is_left_out_by_dynamic_filtering():
-    """OpenRLHF's filter drops a prompt whose scores are all 0 or all 1; equal rewards that no agreement shows are 0."""
-    assert scores("12", [0.3, 0.3], "rent") == [0.0, 0.0]
-    assert scores("11", [0.3, 0.3], "rent") == [1.0, 1.0]
-    assert scores("12", [0.3, 0.4], "rent") == [1.0, 0.0]

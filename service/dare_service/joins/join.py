@@ -120,8 +120,7 @@ class Join:
     async def reply(
         self, key: Hashable, size: int, content: bytes, rollout: Any, *, weight: int, client: Exchange
     ) -> bytes:
-        """The member's reply. Raises Held; Disconnected where the client has gone; RefusalError 503 where nobody can
-        wait."""
+        """The member's reply. Raises Held, Disconnected (the client has gone), RefusalError (503: nobody can wait)."""
         await asyncio.sleep(0)  # connections whose end came with their request are read to their end
         if self._stopped:
             raise stopping()

