@@ -12,31 +12,23 @@ import json
 import sys
 import types
 
-from fakes import Engine, Tokenizer
+import fakes
+from parity import flat
 
-PROMPTS, SAMPLES = 8, 64
-
-
-class Torchlike(Tokenizer):
-    """Releases ask with and without tensors."""
-
-
-def say(number):
-    return ["so \\boxed{7}", "so \\boxed{7}", "so \\boxed{5}", "hm"][number % 4]
+SAMPLES = 64
 
 
 def actor(executor, engine):
-    """What `generate_responses` needs of the Ray actor's class, without Ray."""
+    """`generate_responses` of the Ray actor's class, without Ray, which hands each call objects of its own."""
     from openrlhf.trainer.ray import vllm_engine
 
     kind = getattr(vllm_engine, "RolloutRayActor", None) or vllm_engine.LLMRayActor
     kind = getattr(kind, "__ray_metadata__", None).modified_class if hasattr(kind, "__ray_metadata__") else kind
     self = types.SimpleNamespace(executor=executor, generate=engine.generate, llm=engine.llm)
 
-    def call(**arguments):
-        # Ray hands each call objects of its own.
-        arguments["sampling_params"] = copy.deepcopy(arguments["sampling_params"])
-        return kind.generate_responses(self, **arguments)
+    def call(prompt, params, *, label="7", samples=SAMPLES):
+        more = {"max_length": 256, "hf_tokenizer": fakes.Tokenizer(), "num_samples": samples}
+        return kind.generate_responses(self, prompt, label, copy.deepcopy(params), **more)
 
     return call
 
@@ -56,56 +48,34 @@ async def main(url):
     async def collective_rpc(method, args=()):
         asked.append([method is plugin.switch_on, *args])
 
-    def engine_of(text):
-        engine = Engine(text)
-        engine.llm.collective_rpc = collective_rpc
-        return engine
-
-    engine = engine_of(say)
-    call = actor(executor, engine)
-    shared = SamplingParams(temperature=1.0, max_tokens=64)
-    common = {"max_length": 256, "hf_tokenizer": Torchlike(), "num_samples": SAMPLES}
-    prompts = [f"prompt {max(i, 1)}" for i in range(PROMPTS)]  # the first two are the same
-    groups = await asyncio.gather(*[call(prompt=p, label="7", sampling_params=shared, **common) for p in prompts])
-    evaluation = await call(
-        prompt="eval", label='{"answer": "7", "split": "eval"}', sampling_params=shared, **{**common, "num_samples": 4}
-    )
-
-    def broken(number):
-        if number == 5:
-            raise RuntimeError("lost")
-        return "\\boxed{7}"
-
-    dying = engine_of(broken)
+    engine, dying = fakes.Engine(fakes.say), fakes.Engine(fakes.boxed(7, dies=5))
+    engine.llm.collective_rpc = dying.llm.collective_rpc = collective_rpc
+    call, shared = actor(executor, engine), SamplingParams(temperature=1.0, max_tokens=64)
+    prompts = ["prompt 1", *(f"prompt {i}" for i in range(1, 8))]  # the first two are the same
+    groups = await asyncio.gather(*(call(prompt, shared) for prompt in prompts))
+    evaluation = await call("eval", shared, label='{"answer": "7", "split": "eval"}', samples=4)
     try:
-        await actor(executor, dying)(prompt="lost", label="7", sampling_params=shared, **common)
+        await actor(executor, dying)("lost", shared)
         lost = "survived"
     except RuntimeError as error:
         lost = str(error)
     await asyncio.sleep(0.1)
-    route = vars(executor)[patch.ROUTE]
+    rollouts = [flat(r) for group in groups for r in group]
     out = {
         "asked": asked,
         "logprobs": sorted({p.logprobs for p in engine.asked}),
         "shared": shared.logprobs,
-        "sizes": [len(g) for g in groups],
-        "votes": sorted({number(r["extra_logs"]["votes"]) for g in groups for r in g}),
-        "rewards": [[number(r["reward"]) for r in g] for g in groups],
-        "fallbacks": sum(number(r["extra_logs"]["reward_fallback"]) for g in groups for r in g),
-        "evaluation": [number(r["reward"]) for r in evaluation],
+        "votes": sorted({r["votes"] for r in rollouts}),
+        "rewards": [[flat(r)["reward"] for r in group] for group in groups],
+        "fallbacks": sum(r["reward_fallback"] for r in rollouts),
+        "evaluation": [flat(r)["reward"] for r in evaluation],
         "lost": lost,
-        "left": len(route.siblings.open),
+        "left": len(fakes.route(executor).siblings.open),
         "running": dying.running,
-        "experience": experience([r for g in groups for r in g]),
+        "experience": experience([r for group in groups for r in group]),
     }
-    for client in route._scorer._clients:
-        await client.close()
+    await fakes.close(executor)
     return {**out, "tasks": len(asyncio.all_tasks()) - 1}
-
-
-def number(value):
-    """Some releases keep the lists of a reply."""
-    return value[0] if isinstance(value, list) else value
 
 
 def experience(responses):
@@ -126,8 +96,6 @@ def experience(responses):
         "keys": sorted(made[0].info),
         "same_keys": all(m.info.keys() == made[0].info.keys() for m in made),
         "finite": bool(torch.isfinite(advantages).all()),
-        "dtype": str(rewards.dtype),
-        "actions": [int(m.action_mask.sum()) for m in made[:4]],
     }
 
 
