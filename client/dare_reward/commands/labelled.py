@@ -162,8 +162,8 @@ def _control(group: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _is_run(placed: Sequence[Placed]) -> bool:
     """Whether every group has a run and a step."""
-    places = [group.get("meta") or {} for _, group in placed]
-    return all(place.get("run") is not None and place.get("step") is not None for place in places)
+    places = [group.get("meta") for _, group in placed]
+    return all(isinstance(p, Mapping) and p.get("run") is not None and p.get("step") is not None for p in places)
 
 
 def _last_steps(

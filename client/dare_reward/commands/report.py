@@ -128,7 +128,7 @@ def book_of(arguments: argparse.Namespace, ledger: Ledger, reader: Reader | None
     book, failed, count, notes = RunBook(loose=not is_log), list[Problem](), 0, _Notes()
     lines = _run_lines(arguments.file, ledger) if reader is None else _scored(arguments, ledger, reader)
     for one in watched(lines, arguments.file):
-        if arguments.only in {None, one.get("run") or ""}:
+        if arguments.only in (None, one.get("run") or ""):  # a `meta` may hold anything there
             book.add(one)
             notes.add(one)
             count += 1

@@ -288,6 +288,7 @@ def _group(value: JSON, notes: Notes) -> dict[str, Any]:
     beside = LOGGED if is_logged(value) else ()
     _note(notes, used, [n for n in unknown if n not in {*columns, *used, *PLACE, *PROMPTS, *beside}])
     group["rollouts"] = [_rollout(m, notes) for m in members]
+    place_of(value)  # names or numbers
     _keep_place(group, value)
     return _finished(group, prompt_texts(value), notes)
 
@@ -413,6 +414,8 @@ def _ungrouped(value: JSON, notes: Notes) -> UngroupedRollout:
     label, size = finished.get("label"), finished.get("group_size")
     if label is not None and not all(isinstance(text, str) for text in (label if isinstance(label, list) else [label])):
         raise RequestError("must be a text, a number or a list of them", loc=("label",), code="type")
+    if (kind := finished.get("kind")) is not None and not isinstance(kind, str):
+        raise RequestError(f"must be {GROUP_FIELDS['kind'].rule}", loc=("kind",), code="value")
     if size is not None and type(size) is not int:
         raise RequestError("must be an integer", loc=("group_size",), code="type")
     return UngroupedRollout(key, asked, place_of(value), finished, _rollout(rollout, Notes()))
