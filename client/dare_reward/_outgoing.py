@@ -17,7 +17,7 @@ from .answers.classes import listed
 from .answers.extraction.final_answer import EMPTY
 from .answers.extraction.frame import ASKED
 from .answers.labels import is_unicode
-from .answers.rollouts import READING, asked_of, read_answers, text_of
+from .answers.rollouts import READING, asked_of, read_answers, spoken, text_of
 from .errors import RequestError
 from .estimators.method import OVER, last_tokens
 from .groups import Ragged
@@ -243,7 +243,7 @@ def _put_answers(
     rollouts = group["rollouts"]
     if sending.text or reading.get("unmarked") == "number":
         for target, rollout in zip(out, rollouts, strict=True):
-            target.update({k: _portable(text_of(rollout[k])) for k in ("answer", "text") if k in rollout})
+            target.update({k: _portable(text_of(spoken(rollout[k]))) for k in ("answer", "text") if k in rollout})
         return Counter()
     raws = read_answers(rollouts, [False] * len(rollouts), **asked_of(group), **reading)
     for target, extraction in zip(out, raws, strict=True):

@@ -114,6 +114,12 @@ def test_a_mask_of_anything_else_is_refused(mask):
         read_rollout({"logprobs": [-0.1] * 2, "token_mask": mask})
 
 
+@pytest.mark.parametrize("name", ["answer_tokens", "token_offsets", "step_ends"])
+def test_places_that_are_no_list_are_refused(name):
+    with pytest.raises(RequestError, match=f"{name} of a rollout must be a list"):
+        read_rollout({"logprobs": [-0.1] * 2, name: 1})
+
+
 def test_reading_again_changes_nothing():
     given = {
         "text": "a", "logprobs": [-0.1, NAN, -0.3, -9.0], "token_mask": [1, 1, 1, 0], "token_ids": [1, 2, 3, 4], "answer_tokens": [2, 3],

@@ -148,6 +148,15 @@ def test_local_equals_remote_bit_for_bit_in_every_form(options):
     assert json.dumps(sent) == before, "groups are not changed"
 
 
+@pytest.mark.parametrize(("options", "params"), [({}, {}), ({"send_text": True}, {}), ({}, {"unmarked": "number"})])
+def test_a_reply_in_parts_travels_as_its_text(options, params):
+    parts = [{"type": "thinking", "thinking": "\\boxed{5}"}, {"type": "text", "text": "so \\boxed{4}"}]
+    sent = [{"rollouts": [{"text": parts}, {"text": "\\boxed{5}"}]}]
+    (found,) = client(**options).reward(sent, method="ttrl", **params).groups
+    assert found.answers == ("4", "5")
+    assert found.rewards == estimate(sent, method="ttrl", **params).groups[0].rewards
+
+
 def test_a_prompt_that_no_request_may_hold_costs_no_group():
     """Texts take along as much of it as they are read by."""
     asked = "What is the capital of Lithuania?"

@@ -42,6 +42,7 @@ BAD = {
     "duplicate group_id": ([group(group_id="a"), group(group_id="a")], ("groups", 1, "group_id"), "duplicate_id"),
     "an id that is another's index": ([group(group_id="1"), group()], ("groups", 1, "group_id"), "duplicate_id"),
     "kind": ([group(kind="maths")], ("groups", 0, "kind"), "value"),
+    "kinds": ([group(kind=np.array(["math", "text"]))], ("groups", 0, "kind"), "value"),
     "label a number": ([group(label=4)], ("groups", 0, "label"), "type"),
     "duplicate rollout id": (
         [group(rollout(id="a"), rollout(id="b"), rollout(id="a"))],

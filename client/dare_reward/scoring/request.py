@@ -335,7 +335,7 @@ def _fits(field: Field, value: Any) -> bool:
     """The value has the type that is declared, and is in its range."""
     match field.type:
         case "choice":
-            return value in field.choices
+            return isinstance(value, str) and value in field.choices
         case "text":
             return isinstance(value, str)
         case "texts":

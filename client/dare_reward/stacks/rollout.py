@@ -173,6 +173,8 @@ class _Tokens:
         ids, mask = _joined(given.get("token_ids"), np.int64), _mask(given.get("token_mask"))
         ids = np.zeros(0, np.int64) if ids is None else ids
         places = {k: given[k] for k in PLACES if given.get(k) is not None}
+        if wrong := [k for k, v in places.items() if not hasattr(v, "__len__")]:
+            raise RequestError(f"{wrong[0]} of a rollout must be a list: {FIELDS[wrong[0]].doc}", code="type")
         counts = {} if mask is None else {"token_mask": len(mask)}
         counts |= {name: len(column) for name, column in columns.items()}
         counts |= {name: len(value) for name, value in places.items() if name == "token_offsets"}
