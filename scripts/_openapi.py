@@ -353,7 +353,7 @@ OPENRLHF = _post(
     parameters=[BESIDE, *_options(s for s in RunSettings.specs().values() if s.name != "method")],
 )
 MINTED = _operation(
-    "Single rollouts", {"text/plain": {"schema": {"type": "string"}}}, "The URL for OpenRLHF's flag", (401, 422)
+    "Single rollouts", {"text/plain": {"schema": {"type": "string"}}}, "The URL for OpenRLHF's flag", (401, 422, 503)
 )
 HEALTH = _operation("Service", _json("Health", {"status": "ok"}), "The process runs")
 READY = _operation("Service", _json("Readiness", {"status": "ready"}), "The service takes requests", [503])

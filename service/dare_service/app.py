@@ -278,6 +278,7 @@ async def openrlhf_url(request: Request) -> Response:
     """The checked URL for OpenRLHF's flag where the nodes lack this package, with a name that no other job has."""
     state: State = request.app.state.dare
     authorise(request, state.settings)
+    state.openrlhf.connection(request)  # else a run would end of what can be told now
     url = minted(query_string(request), address(request), state.settings)
     return Response(url + "\n", media_type="text/plain; charset=utf-8")
 

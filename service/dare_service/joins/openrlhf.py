@@ -43,9 +43,8 @@ from .response_start import response_start
 from .url_options import run_of, size_of_group
 
 OFF: Final = (
-    "this service joins no single rollouts (DARE_JOIN=off, or it is run by another server than `dare-reward serve`): a "
-    "group that is spread over several processes never fills. Post whole groups to /reward, or single rollouts to a "
-    "service that is one process"
+    "this service joins no single rollouts (DARE_JOIN=off, or it is run by another server than `dare-reward serve`): "
+    "groups spread over several processes never fill. Post whole groups, or single rollouts to a service of one process"
 )
 KEYS: Final = frozenset({"query", "prompts", "labels"})
 ONE_ROLLOUT: Final = 256 << 10  # what is longer is read in the threads of whole steps
@@ -152,8 +151,7 @@ class OpenRLHF:
         start, found = response_start(query, prompt)
         text = query[max(start, len(query) - self._settings.max_text) :]  # the answer stands at the end
         entry = {"answer": asked.rules.read({"text": text, "prompt": prompt}, label)}
-        if "texts" in logged:
-            entry["text"] = text
+        entry |= {"text": text} if "texts" in logged else {}
         name, content = (blake2b(t.encode("utf-8", "surrogatepass"), digest_size=16) for t in (prompt, query))
         kept = prompt if "prompt" in logged else None
         return PostedRollout(name.hexdigest(), content.digest(), label, entry, found, kept)
@@ -177,11 +175,15 @@ class OpenRLHF:
 
     # --- one rollout -------------------------------------------------------------------------------------------------
 
+    def connection(self, request: Request) -> Any:
+        """What tells of its end, to a rollout that comes alone; RefusalError 503 where none is joined."""
+        if (found := request.scope.get("extensions", {}).get(EXCHANGE)) is None or self._settings.join == "off":
+            raise RefusalError(503, OFF, code="workers")
+        return found
+
     async def _joined(self, request: Request, question: Question, rollout: PostedRollout) -> bytes:
         """The reply to a rollout that comes alone, when its siblings are there."""
-        client = request.scope.get("extensions", {}).get(EXCHANGE)
-        if client is None or self._settings.join == "off":
-            raise RefusalError(503, OFF, code="workers")
+        client = self.connection(request)
         size = size_of_group(question.run, self._settings, partial(address, request))
         request.scope["state"]["notes"]["joined"] = True
         kept = (rollout.entry["answer"], rollout.entry.get("text"), rollout.asked, rollout.label.answer)
@@ -228,9 +230,8 @@ class OpenRLHF:
 
     def _outcomes(self, question: Question, effort: Effort, known: Mapping[str, Any] = NOTHING) -> list[RolloutOutcome]:
         """What each rollout gets: accuracy in an evaluation, else its share of a group, whose members are those with
-        the same prompt, wherever they stand. A group that is refused gets equal rewards: no run ends over it.
-
-        known   values of the log that the join knows
+        the same prompt, wherever they stand. A group that is refused gets equal rewards: no run ends over it. `known`
+        is what the join knows for the log.
         """
         asked, rollouts, limits = question.run, question.rollouts, self._settings.limits
         out, members = dict[int, RolloutOutcome](), []
@@ -286,10 +287,9 @@ def _rows(body: bytearray, settings: Settings) -> tuple[list[tuple[str, str, Any
 
 def _body(group: FormedGroup[int], own: Sequence[PostedRollout], place: int) -> dict[str, Any]:
     """A group of `POST /reward`."""
-    name, asked = own[0].prompt, own[0].asked
-    prompt = {} if asked is None else {"prompt": asked}
-    named = {"group_id": f"{name}-{place}" if group.repeated else name, **prompt, **group.fields()}
-    return {**named, "rollouts": [rollout.entry for rollout in own]}
+    name, entries = own[0].prompt, [rollout.entry for rollout in own]
+    named = {"group_id": f"{name}-{place}" if group.repeated else name, "prompt": own[0].asked}
+    return {**named, **group.fields(), "rollouts": entries}
 
 
 def _rewarded(

@@ -318,14 +318,15 @@ async def test_the_log_says_once_per_run_what_the_reply_has_no_place_for(asgi, c
 
 
 @pytest.mark.parametrize(("settings", "server"), [({"join": "off"}, told), ({}, lambda app: app)])
-async def test_who_must_not_join_still_scores_whole_steps(settings, server):
+async def test_who_must_not_join_still_scores_whole_steps_and_mints_no_url(settings, server):
     """A replica that is told so, and a process that may be one of several and hears of no connection's end."""
     app = server(create_app(Settings(page="off", **settings)))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
         single = await client.post("/reward?group_size=2", json=one(1))
+        minted = await client.get("/openrlhf?group_size=2")
         whole = await client.post("/reward", json=step([("p", 1, "")] * 2))
-    assert [single.status_code, whole.status_code] == [503, 200]
-    assert "DARE_JOIN=off" in single.json()["detail"]
+    assert [single.status_code, minted.status_code, whole.status_code] == [503, 503, 200]
+    assert "DARE_JOIN=off" in single.json()["detail"] == minted.json()["detail"]
 
 
 @pytest.mark.parametrize(
