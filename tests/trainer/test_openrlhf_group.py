@@ -165,7 +165,8 @@ def test_votes_that_do_not_add_up_end_the_run_at_its_first_group_only(make, capl
         go(make("votes_per_prompt=10"))
     executor = make("votes_per_prompt=8")
     go(executor)
-    assert logs(go(executor, n=3), "votes", "reward_fallback") == [{6.0}, {0.0}]
+    for n, votes in ((3, 6.0), (9, 9.0)):
+        assert logs(go(executor, n=n), "votes", "reward_fallback") == [{votes}, {0.0}]
     assert "votes_per_prompt=8 is not a multiple of the 3 rollouts" in caplog.text
 
 
@@ -523,8 +524,7 @@ def test_a_run_without_a_name_has_one_of_its_own(monkeypatch, stand_in):
         stand_in("ray", get_runtime_context=lambda: context)
         return group_module.job_name()
 
-    assert name(*jobs[0]) == name(*jobs[0])
-    assert len({name(*job) for job in jobs}) == 3
+    assert len({name(*job) for job in jobs * 2}) == 3
     monkeypatch.setitem(sys.modules, "ray", None)
     assert group_module.job_name() != group_module.job_name()
 
@@ -532,11 +532,18 @@ def test_a_run_without_a_name_has_one_of_its_own(monkeypatch, stand_in):
 # --- a service that is away ------------------------------------------------------------------------------------------
 
 
-def test_the_next_url_scores_where_one_is_away(live, make, monkeypatch):
-    monkeypatch.setattr(group_module, "RETRIES", 0)
+def test_services_take_turns_and_the_next_one_scores_where_one_is_away(live, make):
+    asked = []
+
+    def seen(request):
+        asked.append((request.method, str(request.url)))
+        return forwarded(request)
+
     with Live() as service:
-        executor = make("", service.url, live)
-        go(executor)
+        executor = answering(make("", service.url, live), seen)
+        for _ in range(4):
+            go(executor)
+        assert [asked.count(("POST", f"{url}/v1/reward")) for url in (service.url, live)] == [2, 2]
         service.kill()
         for _ in range(4):
             assert logs(go(executor), "reward_fallback") == [{0.0}]
