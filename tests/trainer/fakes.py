@@ -63,23 +63,23 @@ class Tokenizer:
         return "".join(chr(i - 10) if i != END else "" if skip_special_tokens else "<|im_end|>" for i in ids)
 
 
-def completion(text, entropy, *, asked=0, finish="stop", plugin=True):
-    """A CompletionOutput: text, its tokens with an end token, and log-probabilities whose ranks carry `entropy`."""
+def completion(text, entropy, *, asked=0, finish="stop", plugin=True, first=-0.5, others=-6.0):
+    """A CompletionOutput: text, its tokens with an end token, and for each as many log-probabilities as were asked for,
+    one at least; the ranks of the sampled tokens, which are the `first`, carry `entropy`."""
     ids = [ord(c) + 10 for c in text] + [END] * (finish == "stop")
     ranks = encode([entropy] * len(ids)).tolist() if plugin else [1] * len(ids)
-    rows = (
-        None if asked is None else [{t: SimpleNamespace(logprob=-0.5, rank=r)} for t, r in zip(ids, ranks, strict=True)]
-    )
+    low = {1000 + i: SimpleNamespace(logprob=others, rank=i) for i in range(2, 1 + (asked or 0))}
+    rows = [{t: SimpleNamespace(logprob=first, rank=r), **low} for t, r in zip(ids, ranks, strict=True)]
     full = text + "<|im_end|>" * (finish == "stop")
-    return SimpleNamespace(token_ids=ids, text=full, logprobs=rows, finish_reason=finish)
+    return SimpleNamespace(token_ids=ids, text=full, logprobs=None if asked is None else rows, finish_reason=finish)
 
 
 class Engine:
     """The rollout actor. `say(n)` gives the n-th request's text, or raises; requests finish in a random order, those in
     `hangs` never. `beside` says how many others ran as each was asked."""
 
-    def __init__(self, say, *, entropy=lambda n: 0.25, cut=lambda n: False, plugin=True, seed=0, delay=0.003, hangs=()):
-        self.say, self.entropy, self.cut, self.plugin, self.delay, self.hangs = say, entropy, cut, plugin, delay, hangs
+    def __init__(self, say, *, entropy=lambda n: 0.25, cut=lambda n: False, seed=0, delay=0.003, hangs=(), **more):
+        self.say, self.entropy, self.cut, self.delay, self.hangs, self.more = say, entropy, cut, delay, hangs, more
         self.rng = random.Random(seed)
         self.asked, self.beside = [], []
         self.running = 0
@@ -93,9 +93,8 @@ class Engine:
         try:
             await asyncio.sleep(1e9 if number in self.hangs else self.rng.random() * self.delay)
             text = self.say(number)
-            finish, logprobs = "length" if self.cut(number) else "stop", sampling_params.logprobs
-            done = completion(text, self.entropy(number), asked=logprobs, finish=finish, plugin=self.plugin)
-            return SimpleNamespace(outputs=[done])
+            told = {"asked": sampling_params.logprobs, "finish": "length" if self.cut(number) else "stop", **self.more}
+            return SimpleNamespace(outputs=[completion(text, self.entropy(number), **told)])
         finally:
             self.running -= 1
 

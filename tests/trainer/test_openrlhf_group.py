@@ -291,41 +291,24 @@ def test_a_rollout_that_cannot_be_read_is_no_vote_and_ends_no_run(make, monkeypa
     assert "a rollout cannot be read" in caplog.text
 
 
-class TopK(Engine):
-    """An engine without the plugin that returns 20 log-probabilities, which may be told."""
-
-    def __init__(self, *, first=None, others=None):
-        super().__init__(say)
-        self.first, self.others = first, others
-
-    async def generate(self, prompt_token_ids, sampling_params, **more):
-        assert sampling_params.logprobs == 20
-        out = await super().generate(prompt_token_ids, sampling_params, **more)
-        for row in out.outputs[0].logprobs:
-            (entry,) = row.values()
-            entry.logprob = entry.logprob if self.first is None else self.first
-            low = [-2.5 - 0.3 * i if self.others is None else self.others for i in range(19)]
-            row.update({1000 + i: type(entry)(logprob=low[i], rank=i + 2) for i in range(19)})
-        return out
-
-
 @pytest.mark.parametrize(
-    ("query", "first", "engine", "lost"),
+    ("query", "told", "lost"),
     [
-        ("plugin", Engine(say), Engine(say, plugin=False), "plugin is not active"),
-        ("topk", TopK(), TopK(), None),
-        ("topk", TopK(), TopK(first=1e-6, others=-30.0), None),  # float32 puts that of a certain token above 0
-        ("topk", TopK(), TopK(first=math.nan, others=math.nan), "an entropy is no number"),
+        ("plugin", {"plugin": False}, "plugin is not active"),
+        ("topk", {"plugin": False}, None),
+        ("topk", {"first": 1e-6, "others": -30.0}, None),  # float32 puts that of a certain token above 0
+        ("topk", {"first": math.nan, "others": math.nan}, "an entropy is no number"),
     ],
 )
-def test_without_entropies_a_run_ends_at_its_start_and_goes_by_votes_later(make, query, first, engine, lost):
-    executor = make(f"entropy={query}")
+def test_without_entropies_a_run_ends_at_its_start_and_goes_by_votes_later(make, query, told, lost):
+    executor, engine = make(f"entropy={query}"), Engine(say, **told)
     if lost:
         with pytest.raises(EntropyError, match=f"at the start of the run.*{lost}"):
             go(make(f"entropy={query}"), engine, n=2)
-    go(executor, first, n=2)
+    go(executor, n=2)
     out = go(executor, engine)
     assert logs(out, "entropy_source", "reward_fallback") == [{0.0 if lost else 2.0}, {float(lost is not None)}]
+    assert {p.logprobs for p in engine.asked} == {20 if query == "topk" else 0}
     assert out[0]["reward"] > 0
 
 
@@ -381,28 +364,17 @@ def test_vllm_finds_openrlhfs_executor_in_its_actor_and_leaves_another_shape_alo
     assert known[0] is known[1] is not known[2] is known[3] is kind.execute
 
 
-@pytest.fixture
-def info(monkeypatch):
-    """`info(*answers)`: what GET /info comes to, one after another; an error is raised."""
-
-    def script(*answers):
-        def get(request):
-            if isinstance(answer := next(left), Exception):
-                raise answer
-            return answer
-
-        left = iter(answers)
-        monkeypatch.setattr(group_module, "Client", partial(Client, transport=httpx.MockTransport(get)))
-
-    return script
+def info(monkeypatch, handle):
+    """What GET /info comes to."""
+    monkeypatch.setattr(group_module, "Client", partial(Client, transport=httpx.MockTransport(handle)))
 
 
 @pytest.mark.parametrize("content", [b"<html>hello</html>", b"{}", b"[1]", b'{"settings": {}}', b"[" * 200_000, None])
 @pytest.mark.parametrize("urls", [["/score?key=1"], ["/score?key=a&start_timeout=soon", "/score?key=b"]])
-def test_another_servers_urls_are_left_alone_bodies_included_whatever_it_answers(info, content, urls):
+def test_another_servers_urls_are_left_alone_bodies_included_whatever_it_answers(monkeypatch, content, urls):
     """Its queries may differ, and a training run does not die of what it makes of GET /info."""
     zipped = httpx.Response(200, headers={"content-encoding": "gzip"}, stream=httpx.ByteStream(b"no gzip"))
-    info(zipped if content is None else httpx.Response(200, content=content))
+    info(monkeypatch, lambda request: zipped if content is None else httpx.Response(200, content=content))
     executor, engine = patched(*(f"http://other:8000{path}" for path in urls)), Engine(say, delay=0)
     assert rewards(go(executor, engine)) == [0.25] * 4
     assert len(executor.posts) == 4
@@ -436,10 +408,11 @@ def test_a_service_is_where_the_url_says_behind_a_gateways_prefix_too():
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504, None])
-def test_who_starts_is_asked_again_and_who_does_not_answer_in_time_is_left_to_openrlhf(info, monkeypatch, status):
+def test_who_starts_is_asked_again_and_who_does_not_answer_in_time_is_left_to_openrlhf(monkeypatch, status):
     """A gateway may answer for a service that is not there yet."""
     here = {"settings": {"max_groups": 1, "max_json_bytes": 1, "max_body_bytes": 1}}
-    info(httpx.Response(status or 503, text="Bad Gateway"), httpx.Response(200, json=here) if status else OSError())
+    answers = iter([httpx.Response(status or 503, text="Bad Gateway"), httpx.Response(200, json=here)])
+    info(monkeypatch, (lambda request: next(answers)) if status else away)
     clock = iter([0.0, 60.0, 200.0])
     monkeypatch.setattr(group_module, "time", types.SimpleNamespace(monotonic=clock.__next__, sleep=lambda _: None))
     with nullcontext() if status else pytest.raises(UnavailableError, match="http://soon:8 does not answer"):
