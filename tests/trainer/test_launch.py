@@ -103,7 +103,7 @@ def test_the_doctor_refuses_labels_that_mean_nothing(live, tmp_path, ran):
     command = ["doctor", "--reward-url", live, "--waiters", "10", "--data"]
     assert "good.jsonl: 2 labels " in ran([*command, str(good)], 0).out
     choice = ["doctor", "--reward-url", f"{live}?kind=choice&options=4", "--data", str(good)]
-    assert "row 1: the label means nothing: no answer of kind choice equals '7'" in ran(choice, 2).out
+    assert "row 1: the label '7' means nothing: no answer of kind choice equals it" in ran(choice, 2).out
     assert "row 4: " in ran([*command, str(good), str(bad)], 2).out
     bad.write_text(json.dumps({"input": "?", "label": {"answer": "E", "kind": "choice", "options": 4}}))
     assert "row 1: " in ran([*command, str(bad)], 2).out

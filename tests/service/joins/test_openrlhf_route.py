@@ -281,7 +281,7 @@ async def test_nothing_of_the_caller_is_in_the_log(asgi, caplog):
         await together(
             client, f"/reward?group_size=2&run=r&token={secret}", [one(secret, prompt=secret, label=secret)] * 2
         )
-        await client.post(f"/reward?token={secret}", json=one(secret))
+        await client.post(f"/reward?token={secret}", json=one(secret, label={"answer": secret, "kind": "choice"}))
         await client.post("/reward?group_size=2&token=wrong", json=one(secret))
     lines = [json.dumps([r.message, getattr(r, "fields", {})]) for r in caplog.records if r.name == "dare_service"]
     assert len(lines) >= 5

@@ -81,5 +81,5 @@ def check_labels(source: Path, key: str, rules: AnswerRules) -> int:
     labels = [row.get(key) for row in rows]
     for number, label in enumerate(labels, 1):
         if problem := rules.label(label).problem:
-            raise ConfigError(f"{source}: row {number}: the label means nothing: {problem}")
+            raise ConfigError(f"{source}: row {number}: the label {ascii(label)[:80]} means nothing: {problem}")
     return sum(read_label(label).answer is not None for label in labels)
