@@ -584,14 +584,15 @@ def test_groups_that_were_scored_here_reach_the_services_run_log_with_the_next_p
             seen.append(json.loads(request.content))
         return answer(request)
 
-    executor = answering(make("run=r"), sometimes)
+    executor = answering(make("run=r&votes_per_prompt=8"), sometimes)
     for prompt in ("one", "two"):
         go(executor, prompt=prompt)
     for answers[:], left in (([forwarded, away], 2), ([forwarded, nonsense(413), forwarded], 0)):
         assert logged(executor, "three") == [[{0.0}]]
         assert len(route(executor)._scorer._unlogged) == left
-    names = [group["group_id"] for body in seen for group in body["groups"]]
-    assert (len(seen), len(names), len(set(names))) == (4, 4, 3)
+    groups = [group for body in seen for group in body["groups"]]
+    assert (len(seen), len(groups), len({group["group_id"] for group in groups})) == (4, 4, 3)
+    assert {tuple(r["trained"] for r in group["rollouts"]) for group in groups} == {(True,) * 4 + (False,) * 4}
     assert {body["run"] for body in seen} == {"r"}
     assert caplog.text.count("will be missing in the service's run log") == 1
 

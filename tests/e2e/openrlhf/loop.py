@@ -12,6 +12,7 @@ import threading
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from serving import free_port, service
@@ -45,23 +46,6 @@ class Run:
     @property
     def scored(self):
         return [x for x in self.exchanges if x.status == 200 and "handshake" not in json.dumps(x.body)]
-
-
-class Service:
-    """`dare-reward serve` that can be killed and started again on its port."""
-
-    def __init__(self, **environment):
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.environment = environment
-        self.running = ExitStack()
-
-    def start(self):
-        self.running.enter_context(service(port=self.port, end=signal.SIGKILL, **self.environment))
-        return self
-
-    def kill(self):
-        self.running.close()
 
 
 @contextmanager
@@ -128,12 +112,37 @@ def flags(model, folder, *, prompts=24, samples=4, batch=8, lr=1e-3):
     }
 
 
-def arguments(flags):
-    """As a command line has them: a true flag stands alone, a false one is left out."""
-    words = []
-    for name, value in flags.items():
-        words += [f"--{name}"] * value if isinstance(value, bool) else [f"--{name}", str(value)]
-    return words
+def train(model, folder, query, *, more=(), environment=None, killed_after=None, **sizes):
+    """The run of released OpenRLHF against a service by this query of the reward URL; `more` flags, and `sizes` of
+    `flags`. After so many posts the service is killed, and a second later another one binds its port."""
+    record, port, gone = folder / "exchanges.jsonl", free_port(), []
+    with ExitStack() as running, recording(f"http://127.0.0.1:{port}", record) as url:
+        serve = partial(service, port=port, end=signal.SIGKILL)
+        killed = running.enter_context(ExitStack())
+        killed.enter_context(serve())
+
+        def kill(done):
+            while not done.wait(0.02):
+                if record.exists() and len(record.read_bytes().splitlines()) > killed_after:
+                    killed.close()
+                    gone.append(port)
+                    time.sleep(1.0)
+                    running.enter_context(serve())
+                    return
+
+        named = flags(model, folder, **sizes) | dict(more) | {"reward.remote_url": f"{url}/reward?{query}"}
+        # As a command line has them: a true flag stands alone, a false one is left out.
+        words = [
+            word
+            for name, value in named.items()
+            for word in ([f"--{name}"] * value if isinstance(value, bool) else [f"--{name}", str(value)])
+        ]
+        meanwhile = None if killed_after is None else kill
+        run = run_loop(words, folder, record, environment=environment, meanwhile=meanwhile)
+    assert run.code == 0, run.log[-6000:]
+    assert (killed_after is None) == (not gone), "the service was not killed: the test has lost its point"
+    print(f"\n{query}: {len(run.steps)} steps in {run.seconds:.0f} s")
+    return run
 
 
 def run_loop(words, folder, record, *, environment=None, meanwhile=None, limit=900):
