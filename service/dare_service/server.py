@@ -58,6 +58,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Say where once the port takes connections, not before; what may be amiss comes after that."""
+        self.state.openrlhf.join.began = time.monotonic()  # who waited for the port has tries behind it
         await super().startup(sockets)
         for listener in sockets or []:
             print(f"dare-reward listens on {address(listener)}", flush=True)

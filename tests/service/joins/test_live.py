@@ -152,6 +152,15 @@ async def test_small_storms_across_the_filling_of_groups(live, monkeypatch):
         assert {r["extra_logs"]["votes"][0] for r in replies} == {8.0}
 
 
+async def test_who_waited_for_a_process_that_was_slow_to_start_is_due_at_the_end_of_its_first_hold():
+    """A supervisor holds the socket, and the machine is busy: its client may have no other try."""
+    slow = "import dare_service.server as s\ncreate = s.create_app\ndef long_ago(settings):\n app = create(settings)\n"
+    slow += " app.state.dare.openrlhf.join.began = float('-inf')\n return app\ns.create_app = long_ago"
+    with serving.service(wrapper=slow, DARE_JOIN_HOLD=0.5) as process:
+        status, reply = await post(f"{process.url}/reward?group_size=2&run=r-000000001", body(1))
+    assert (status, reply["extra_logs"]["neutral"]) == (200, [1.0])
+
+
 async def test_sigterm_sends_held_requests_away_at_once_and_the_exit_is_clean():
     with serving.service(DARE_DRAIN=0.5) as process:
         url = process.url
