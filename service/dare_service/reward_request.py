@@ -169,7 +169,8 @@ def _configuration(settings: Settings, content: Mapping[str, Any], query: Mappin
         named |= {name: spec.parse(query[name], loc=("query",)) for name, spec in QUERY.items() if name in query}
     method, shadow, seed = named.pop("method", settings.method), named.pop("shadow", ()), named.pop("seed", None)
     labelled = named.pop("labelled", "method")
-    params = dict(settings.default_params) if find(method) is find(settings.method) else {}
+    own = method == settings.method or find(method) is find(settings.method)
+    params = dict(settings.default_params) if own else {}
     params.update(content.get("params", {}))
     written = {name: text for name, text in query.items() if name not in URL_KEYS}
     known = {s.name: s for s in specs(find(method), shadow=shadow)} if written or shadow else {}
