@@ -103,11 +103,8 @@ def _means(rollouts: Sequence[dict[str, Any]], how: EntropyEstimate) -> dict[int
     highest = max(max(entry) if isinstance(entry, list) else entry for column in columns.values() for entry in column)
     if highest > ROUNDING:
         raise RequestError(f"{COLUMNS[how.source]}: {highest:g} is above 0, and so no log-probability", code="range")
-    masks = (rollouts[place].get("token_mask") for place in columns)
-    rows = [
-        {"token_entropies": [max(x, 0.0) for x in how.tokens(column)], **({"token_mask": mask} if mask else {})}
-        for column, mask in zip(columns.values(), masks, strict=True)
-    ]
+    masks = {place: {"token_mask": mask} for place in columns if (mask := rollouts[place].get("token_mask"))}
+    rows = [{"token_entropies": [max(x, 0.0) for x in how.tokens(c)], **masks.get(p, {})} for p, c in columns.items()]
     read: Any = read_columns(Table.of(rows), {}, lambda i: ("rollouts", [*columns][i]))
     means = [None if math.isnan(mean) else mean for mean in read["mean_entropy"].tolist()]
     return dict(zip(columns, zip(means, read["num_tokens"].astype(int).tolist(), strict=True), strict=True))
