@@ -17,7 +17,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from functools import partial
 from itertools import cycle
 from typing import Any, Final
@@ -393,9 +392,10 @@ class Member:
         reward, tokenizer = self.reward, self.arguments["hf_tokenizer"]
         self.label = reward.label(self.arguments["label"])
         self.sampling = sampled_with(sampling_params, self.engine)
+        params = reward.reader.asked(sampling_params)  # a copy of this call's own
 
         async def one() -> Continuation:
-            output = await self.engine.generate(list(ids), reward.reader.asked(deepcopy(sampling_params)), **more)
+            output = await self.engine.generate(list(ids), params, **more)
             return output, reward.reader.read(output.outputs[0], self.prompt, self.label, tokenizer, self.engine)
 
         self.one = one
