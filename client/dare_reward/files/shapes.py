@@ -354,7 +354,8 @@ def _typed(out: dict[str, Any]) -> dict[str, Any]:
     if isinstance(column, list) and -9999 in column and isinstance(mask, list | None):  # an engine's unknown number
         known = [x != -9999 for x in column]
         out["token_logprobs"] = [x if own else 0.0 for x, own in zip(column, known, strict=True)]
-        out["token_mask"] = [own and m for own, m in zip(known, known if mask is None else mask, strict=False)]
+        if mask is None or len(mask) == len(known):  # another length is refused where masks are read
+            out["token_mask"] = [own and m for own, m in zip(known, known if mask is None else mask, strict=True)]
     return out
 
 

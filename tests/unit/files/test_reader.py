@@ -360,6 +360,13 @@ def test_a_token_without_a_number_counts_for_nothing(tmp_path):
         assert read.column("num_tokens").tolist() == [2, 2]
 
 
+def test_a_mask_of_another_length_is_refused_beside_a_token_without_a_number(tmp_path):
+    rollout = {"answer": "1", "token_logprobs": [-0.1, -9999, -0.2], "token_mask": [1, 1, 1, 1]}
+    ((_, group),) = reader_of(tmp_path, {"prompt": "?", "rollouts": [rollout] * 2})
+    with pytest.raises(RequestError, match="4 entries for 3 tokens"):
+        prepare_file([group])
+
+
 def test_a_way_to_entropies_that_was_asked_for_is_not_offered_again(tmp_path, ran):
     rollouts = [
         {"answer": "1", "token_logprobs": [-0.1]},
