@@ -99,7 +99,9 @@ class AnsweredRollout(TypedDict, total=False):
             also="completion response output generation output_text generated_text content message",
         ),
     ]
-    finish_reason: Annotated[Text, Input("length: cut off, see the parameter truncated", also="stop_reason finish")]
+    finish_reason: Annotated[
+        Text, Input("length: cut off, see the parameter truncated", also="stop_reason finish finish_reasons")
+    ]
     meta: Annotated[Mapping[str, Any] | None, _META]
 
 

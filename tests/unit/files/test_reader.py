@@ -546,6 +546,14 @@ def test_a_text_that_did_not_end_by_itself_is_cut_off(tmp_path, name, end, votes
     assert sum(reply.valid) == votes
 
 
+def test_ends_beside_a_list_of_texts_are_read_in_the_plural_too(tmp_path):
+    """Without them, texts that were cut off vote by their last sentences."""
+    row = {"prompt": "p", "responses": ["The answer is 7."] * 2, "finish_reasons": ["length", "stop"]}
+    ((_, group),) = reader_of(tmp_path, row)
+    (reply,) = estimate([group], method="ttrl").groups
+    assert reply.valid == (False, True)
+
+
 def test_an_engines_file_keeps_candidates_of_its_own(tmp_path):
     outputs = [{"text": "\\boxed{1}", "topk_logprobs": [[-0.1, -2.0]]}] * 2
     ((_, group),) = reader_of(tmp_path, {"prompt": "p", "outputs": outputs})
