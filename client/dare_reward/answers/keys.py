@@ -35,7 +35,7 @@ _NUMBER = pattern(r"[-+]?\d{1,40}(?:\.\d{1,40})?", re.ASCII)
 _RATIO = pattern(r"([-+]?\d{1,30})/(\d{1,30})|([-+]?)\\[dt]?frac\{(\d{1,30})\}\{(\d{1,30})\}", re.ASCII)
 _LISTED = pattern(r"(?<=[^\W\d_]),(?=[^\W\d_])|;(?=[^\s\\])")  # b,e is b, e
 _ARTICLE = pattern(r"\AA (?=[a-z]{2})")
-_BLANK = pattern(r"[\s.…?·•*_$\\{},;:!~\"'`—–-]*+")
+_BLANK = pattern(r"[Nn]a[Nn]|[\s.…?·•*_$\\{},;:!~\"'`—–-]*+")  # NaN: pandas has nothing there
 _WORDS = pattern(r"[A-Za-z]++(?:[ '-]++[A-Za-z]++)*+")
 _OPTION = pattern(r"(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\s*+\(?([A-J])\)?")
 _MERIDIEM = pattern(r"(?<=\d)\s*+([AaPp])\.\s?[Mm]\.?$")
