@@ -156,7 +156,7 @@ def parts(
     # Answers that are read here are read by the service's own parameters too.
     reading = {k: v for k, v in {**limits.defaults(head["method"]), **head["params"]}.items() if k in READING}
     ready = [_slim(g, p, sending, wanted, reading) for p, g in enumerate(groups)]
-    if not sending.text and (inputs is None or "path" in inputs):
+    if inputs is None or "path" in inputs:
         for group in ready:
             _put_paths(group.body["rollouts"], group.given["rollouts"])
     limit = limits.frame_bytes if any(g.arrays for g in ready) else limits.json_bytes
@@ -215,7 +215,7 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
     )
     for i, (target, rollout) in enumerate(zip(out, rollouts, strict=True)):
         target |= token_sums(rollout, i, columns, wanted)  # noqa: PLW2901
-    arrays = {name: column for name in wanted if isinstance(column := columns.get(name), Ragged)}
+    arrays = _with_tokens({name: column for name in wanted if isinstance(column := columns.get(name), Ragged)})
     body = {
         "group_id": group.get("group_id", str(index)),
         **{k: group[k] for k in GROUP_COPIED if group.get(k) is not None},
@@ -233,6 +233,15 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
     # Eight bytes an element, and 300 for the frame's bookkeeping, bound what the arrays add.
     size = len(json.dumps(body, default=_plain)) + sum(8 * a.values.size for a in arrays.values()) + 300
     return _Group(group, body, arrays, size, unread)
+
+
+def _with_tokens(arrays: Mapping[str, Ragged]) -> dict[str, Ragged]:
+    """The arrays that travel: what goes beside tokens only for rollouts of which tokens travel too."""
+    tokens = [column.lengths > 0 for name, column in arrays.items() if FIELDS[name].per_token and name not in BESIDE]
+    if not tokens:
+        return {name: column for name, column in arrays.items() if name not in BESIDE}
+    sent_R = np.logical_or.reduce(tokens)
+    return {name: column.only(sent_R) if name in BESIDE else column for name, column in arrays.items()}
 
 
 def _put_answers(

@@ -25,6 +25,10 @@ class Ragged:
     values: NDArray[Any]
     lengths: Ints
 
+    def only(self, where_N: Bools) -> Ragged:
+        """These segments; the others are empty."""
+        return Ragged(self.values[np.repeat(where_N, self.lengths)], np.where(where_N, self.lengths, 0))
+
     def at_tokens_of(self, other: Ragged) -> NDArray[Any]:
         """The values at the tokens of another input, which some rollouts may lack."""
         whole = len(self.values) == len(other.values)

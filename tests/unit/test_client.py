@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import pickle
+import random
 import re
 import socket
 import subprocess
@@ -25,14 +26,14 @@ from serving import Live, answering
 import dare_reward
 import dare_reward.client
 from dare_reward import AsyncClient, Client, ConfigError, RefusedError, ReplyError, RequestError, UnavailableError
-from dare_reward._outgoing import parts
+from dare_reward._outgoing import Sending, parts
 from dare_reward.client import environment_token
 from dare_reward.errors import DareError
 from dare_reward.methods import methods
 from dare_reward.runs.log import run_log_of
 from dare_reward.runs.reader import read_run
-from dare_reward.scoring.score import estimate
-from dare_reward.wire import unpack
+from dare_reward.scoring.score import estimate, score
+from dare_reward.wire import MEDIA_TYPES, Frame, unpack
 from dare_service.app import create_app
 from dare_service.settings import Settings
 
@@ -506,15 +507,38 @@ def test_every_method_over_the_wire_is_what_it_is_in_process(method, tokens, ful
         assert one.diagnostics["shadow"] == two.diagnostics["shadow"]
 
 
-def test_an_array_input_with_gaps_travels(full_groups):
-    sent = full_groups(count=2)
-    sent[0]["rollouts"][1] |= {"answer": None, "embedding": None}
-    sent[1]["rollouts"][0] |= {"answer": None, "topk_logprobs": None, "token_entropies": None}
-    wire = Wire()
-    with Client(transport=wire) as client:
-        for method in ("evol_rl", "deepconf"):
-            found, local = client.reward(sent, method=method), estimate(sent, method=method)
-            assert [g.rewards for g in found.groups] == [g.rewards for g in local.groups]
+@pytest.mark.parametrize("method", list(methods()))
+def test_what_travels_of_rollouts_that_lack_something_scores_as_they_do(method, full_groups, needed_params):
+    """Whatever is missing, null or masked: groups without what they need have the error that they have here."""
+    draw, sent, params = random.Random(7), full_groups(count=4), needed_params(method)
+    for rollout in (r for g in sent for r in g["rollouts"]):
+        rollout["token_mask"] = [draw.random() < 0.7 for _ in rollout["token_entropies"]]
+        lacks = draw.sample([name for name in rollout if name != "answer"], draw.choice((0, 0, 3, 8)))
+        for name in lacks:
+            rollout[name] = None
+        for name in {*lacks[::2], "trained"} & {*lacks}:
+            del rollout[name]
+        if draw.random() < 0.3:
+            rollout["answer"] = None
+    local = score(sent, params, method=method).reply.groups
+    for sending in (Sending(), Sending(tokens=True), Sending(text=True)):
+        (part,) = parts(sent, {"method": method, "params": params}, sending)
+        frame = unpack(part.content) if part.media_type in MEDIA_TYPES else Frame(part.content, {})
+        body = json.loads(frame.request)
+        found = score(body["groups"], params, method=method, columns=frame.columns).reply.groups
+        for name in ("error", "rewards", "second_rewards", "token_mask", "support", "pseudo_label", "flags"):
+            assert [getattr(g, name) for g in found] == [getattr(g, name) for g in local], (sending, name)
+
+
+@pytest.mark.parametrize("options", [{}, {"send_tokens": True}, {"send_text": True}], ids=str)
+def test_a_path_is_that_of_its_tokens_however_it_travels(options):
+    """Two paths to one text are two, and count twice."""
+    rows = [("4", [1, 2]), ("4", [3]), ("5", [7]), ("5", [7])]
+    rollouts = [{"text": f"\\boxed{{{a}}}", "token_ids": ids, "token_logprobs": [-0.7] * len(ids)} for a, ids in rows]
+    sent, method = [{"rollouts": rollouts}], "perplexity_consistency"
+    found, local = (of(sent, method=method, reward="share").groups for of in (client(**options).reward, estimate))
+    assert found == local
+    assert found[0].rewards[0] > found[0].rewards[2]
 
 
 def test_a_method_that_returns_advantages_has_no_rewards(full_groups):
