@@ -69,6 +69,9 @@ def paid(texts=TEXTS, entropy=0.25, **options):
 GRADED = {"label": EVALUATED, "n": 3}, 3, [1.0, 1.0, 0.0], {"evaluation": 1.0, "reward_fallback": 0.0}
 WAVES = "method=ttrl&votes_per_prompt=16&adaptive="
 READ = [boxed(7)(0), AGAIN, boxed(7)(0)].__getitem__
+SURE, WAVE = "56565555", Waves(votes=16, wave=4)
+RISK = votes_suffice({"rollouts": [{"answer": a} for a in SURE]}, {}, method="ttrl", waves=WAVE).risk
+assert 0 < RISK <= WAVE.delta
 
 
 @pytest.mark.parametrize(
@@ -94,19 +97,22 @@ READ = [boxed(7)(0), AGAIN, boxed(7)(0)].__getitem__
         # A prompt with a label gets the rewards of gt where the URL says so, one without the method's.
         ("labelled=gt&method=ttrl", say, {"label": "5"}, 4, [0, 0, 1, 0], {}),
         ("labelled=gt&method=ttrl", say, {"label": ""}, 4, [1, 1, 0, 0], {}),
-        # Votes in waves: as many as it takes, and the rewards are those of all that were cast.
+        # Votes in waves: as many as the rule asks for, and the rewards are those of all that were cast.
         (f"{WAVES}auto", boxed(7), {"n": 8}, 8, [1] * 8, {"votes": 8.0, "votes_saved": 8.0, "settle_risk": 0.0}),
         (f"{WAVES}wave%3D4", boxed(5, 6), {}, 16, [1, 0, 1, 0], {"votes_saved": 0.0, "settle_risk": 0.0}),
         (f"{WAVES}wave%3D4", boxed(*"555", *"6" * 13), {}, 12, [0, 0, 0, 1], {"votes": 12.0, "votes_saved": 4.0}),
+        (f"{WAVES}wave%3D4", boxed(*SURE), {}, 8, [1, 0, 1, 0], {"votes_saved": 8.0, "settle_risk": RISK}),
     ],
 )  # fmt: skip
 def test_what_a_group_gets_from_the_service_and_in_process(make, query, text, given, asked, rewarded, told):
     """The same, while the service is away: reward, score and log."""
     seen = []
     for executor, fallback in ((make(query), 0.0), (answering(make(query), away), 1.0)):
-        engine = Engine(text, delay=0)
+        engine = Engine(text)
         out = go(executor, engine, **given)
         assert (len(engine.asked), engine.running) == (asked, 0)
+        if "adaptive" in query:  # whoever is long is counted like whoever is short
+            assert {*engine.beside[len(out) :: 4]} <= {0}
         assert sorted(rewards(out)) == near(sorted(rewarded))
         values = {"reward_fallback": fallback, **told}
         assert logs(out, *values) == [{value} for value in values.values()]
@@ -246,21 +252,6 @@ def test_the_answers_tokens_are_no_actions(make, monkeypatch, told):
 
 
 # --- votes in waves --------------------------------------------------------------------------------------------------
-
-
-def test_waves_end_where_the_rule_says(make):
-    """The engine gets as many requests as the rule asks for, wave by wave; none before the trained rollouts have ended:
-    whoever is long is counted like whoever is short."""
-    texts = [boxed(5, 6)(n) for n in range(8)] + [boxed(5)(0)] * 24
-    rollouts = [{"answer": t[7:-1], "trained": i < 8} for i, t in enumerate(texts)]
-    votes, waves = 8, Waves(votes=32, wave=4)
-    while more := votes_suffice({"rollouts": rollouts[:votes]}, {}, method="ttrl", waves=waves).more:
-        votes += more
-    assert 8 < votes < 32
-    out = go(make("method=ttrl&votes_per_prompt=32&adaptive=wave%3D4"), engine := Engine(texts.__getitem__), n=8)
-    assert (len(engine.asked), engine.beside[8]) == (votes, 0)
-    assert logs(out, "votes", "votes_saved") == [{float(votes)}, {32.0 - votes}]
-    assert 0 < out[0]["extra_logs"]["settle_risk"] <= 0.05
 
 
 def test_a_rule_that_fails_costs_votes_and_no_reward(make, monkeypatch):
@@ -405,6 +396,16 @@ def test_a_service_is_where_the_url_says_behind_a_gateways_prefix_too():
         "http://other/score": "http://other/score",
     }
     assert group_module.RewardUrls.of(list(places)).services == tuple(places.values())
+
+
+def test_a_post_after_the_group_is_openrlhfs_own(make):
+    executor = make()
+
+    async def twice():
+        await executor.execute("p", "", SamplingParams(), 200, fakes.Tokenizer(), Engine(say))
+        return await executor._fetch_rewards_via_http(["q"], ["p"], [""])
+
+    assert fakes.at_once(executor, twice()) == [[{"rewards": [0.25], "scores": [0.0]}]]
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504, None])

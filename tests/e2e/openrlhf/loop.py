@@ -1,7 +1,6 @@
 """Run the released OpenRLHF on this machine against a service, and read what both wrote."""
 
 import ast
-import base64
 import json
 import os
 import re
@@ -15,7 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from serving import free_port, service
+import httpx
+from serving import answering, free_port, service
 
 from dare_reward.wire import unpack
 
@@ -49,16 +49,31 @@ class Run:
 
 
 @contextmanager
-def recording(upstream, file):
-    process = subprocess.Popen(
-        [sys.executable, str(HERE / "recorder.py"), upstream, str(file)], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-    finally:
-        process.kill()
-        process.wait(30)
-        process.stdout.close()
+def recording(upstream, exchanges):
+    """The address of a reverse proxy, which puts every reward request with its reply into `exchanges`. While the
+    upstream is away it answers 502, which clients take as a reason to come back."""
+    client = httpx.Client(base_url=upstream, timeout=180, limits=httpx.Limits(max_connections=None))
+
+    def forward(handler, content):
+        headers = {
+            k: v for k, v in handler.headers.items() if k.lower() not in {"content-length", "connection", "host"}
+        }
+        try:
+            reply = client.request(handler.command, handler.path, content=content, headers=headers)
+            status, told = reply.status_code, reply.content
+        except httpx.TransportError as error:
+            status, told = 502, str(error).encode()
+        if handler.command == "POST":
+            body, columns = content, {}
+            if handler.headers["content-type"] != "application/json":
+                frame = unpack(bytearray(content))
+                body, columns = bytes(frame.request), frame.columns
+            reply = json.loads(told) if status == 200 else None
+            exchanges.append(Exchange(handler.path, status, json.loads(body), reply, columns))
+        return status, told
+
+    with client, answering(forward) as url:
+        yield url
 
 
 def write_prompts(path, split, count):
@@ -115,15 +130,15 @@ def flags(model, folder, *, prompts=24, samples=4, batch=8, lr=1e-3):
 def train(model, folder, query, *, more=(), environment=None, killed_after=None, **sizes):
     """The run of released OpenRLHF against a service by this query of the reward URL; `more` flags, and `sizes` of
     `flags`. After so many posts the service is killed, and a second later another one binds its port."""
-    record, port, gone = folder / "exchanges.jsonl", free_port(), []
-    with ExitStack() as running, recording(f"http://127.0.0.1:{port}", record) as url:
+    exchanges, port, gone = [], free_port(), []
+    with ExitStack() as running, recording(f"http://127.0.0.1:{port}", exchanges) as url:
         serve = partial(service, port=port, end=signal.SIGKILL)
         killed = running.enter_context(ExitStack())
         killed.enter_context(serve())
 
         def kill(done):
             while not done.wait(0.02):
-                if record.exists() and len(record.read_bytes().splitlines()) > killed_after:
+                if len(exchanges) > killed_after:
                     killed.close()
                     gone.append(port)
                     time.sleep(1.0)
@@ -138,14 +153,14 @@ def train(model, folder, query, *, more=(), environment=None, killed_after=None,
             for word in ([f"--{name}"] * value if isinstance(value, bool) else [f"--{name}", str(value)])
         ]
         meanwhile = None if killed_after is None else kill
-        run = run_loop(words, folder, record, environment=environment, meanwhile=meanwhile)
+        run = run_loop(words, folder, exchanges, environment=environment, meanwhile=meanwhile)
     assert run.code == 0, run.log[-6000:]
     assert (killed_after is None) == (not gone), "the service was not killed: the test has lost its point"
     print(f"\n{query}: {len(run.steps)} steps in {run.seconds:.0f} s")
     return run
 
 
-def run_loop(words, folder, record, *, environment=None, meanwhile=None, limit=900):
+def run_loop(words, folder, exchanges, *, environment=None, meanwhile=None, limit=900):
     """`words` are OpenRLHF's arguments; `meanwhile(done)` runs beside it until the event `done` is set."""
     ray = Path(os.environ.get("DARE_TEST_RAY_ROOT", "/tmp")) / f"dray{os.getpid()}"  # Ray's socket paths must be short
     settings = {
@@ -192,26 +207,10 @@ def run_loop(words, folder, record, *, environment=None, meanwhile=None, limit=9
         text,
         _dicts(text, r"Global step \d+: "),
         _dicts(text, r"eval_metrics: "),
-        read_exchanges(record),
+        exchanges,
         time.perf_counter() - begun,
     )
 
 
 def _dicts(text, before):
     return [ast.literal_eval(m.group(1)) for m in re.finditer(before + r"(\{.*\})", text)]
-
-
-def read_exchanges(file):
-    out = []
-    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
-        row = json.loads(line)
-        raw = base64.b64decode(row["body"])
-        columns = {}
-        if row["type"] == "application/json":
-            body = json.loads(raw) if raw else {}
-        else:
-            frame = unpack(bytearray(raw))
-            body, columns = json.loads(bytes(frame.request)), frame.columns
-        reply = json.loads(row["reply"]) if row["status"] == 200 else None
-        out.append(Exchange(row["path"], row["status"], body, reply, columns))
-    return out
