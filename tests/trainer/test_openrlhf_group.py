@@ -15,21 +15,7 @@ from unittest.mock import Mock
 import fakes
 import httpx
 import pytest
-from fakes import (
-    TEXTS,
-    Engine,
-    SamplingParams,
-    answering,
-    away,
-    boxed,
-    forwarded,
-    go,
-    logs,
-    patched,
-    rewards,
-    route,
-    say,
-)
+from fakes import TEXTS, Engine, answering, away, boxed, forwarded, go, logs, patched, rewards, route, say
 from serving import Live, wait_for
 from serving import answering as answering_server
 
@@ -155,13 +141,13 @@ def test_a_group_is_named_after_its_prompt_so_that_a_report_knows_it_again(make,
 
 
 def test_the_shared_parameters_are_left_alone(make):
-    shared = SamplingParams(max_tokens=None)
+    shared = fakes.SamplingParams(max_tokens=None)
     engine = Engine(say)
     out = go(make(), engine, params=shared)
     assert (shared.logprobs, shared.max_tokens) == (None, None)
     assert all(p is not shared and p.logprobs == 0 and p.max_tokens == 200 - 14 for p in engine.asked)
     assert all(r["rollout_log_probs"] is None for r in out)
-    out = go(make(), n=2, params=SamplingParams(logprobs=1))
+    out = go(make(), n=2, params=fakes.SamplingParams(logprobs=1))
     assert all(len(r["rollout_log_probs"]) == len(r["observation_tokens"]) for r in out)
 
 
@@ -402,7 +388,7 @@ def test_a_post_after_the_group_is_openrlhfs_own(make):
     executor = make()
 
     async def twice():
-        await executor.execute("p", "", SamplingParams(), 200, fakes.Tokenizer(), Engine(say))
+        await executor.execute("p", "", fakes.SamplingParams(), 200, fakes.Tokenizer(), Engine(say))
         return await executor._fetch_rewards_via_http(["q"], ["p"], [""])
 
     assert fakes.at_once(executor, twice()) == [[{"rewards": [0.25], "scores": [0.0]}]]
