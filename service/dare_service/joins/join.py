@@ -108,14 +108,13 @@ class Join:
     """The groups of one process. `hold` and `deadline` in seconds, `memory` in bytes."""
 
     def __init__(self, score: Score, *, hold: float, deadline: float, memory: int) -> None:
-        self._score = score
+        self._score, self._stopped = score, False
         self.began = time.monotonic()
         self.hold, self.deadline, self.memory = hold, deadline, memory
         self.open: dict[Hashable, JoiningGroup] = {}
         self.scoring: dict[Hashable, JoiningGroup] = {}
         self.closed: OrderedDict[Hashable, JoiningGroup] = OrderedDict()  # the last of each key
         self.waiting = self.bytes = 0
-        self._stopped = False
 
     async def reply(
         self, key: Hashable, size: int, content: bytes, rollout: Any, *, weight: int, client: Exchange
@@ -156,7 +155,7 @@ class Join:
         if self.bytes + new.weight > self.memory:
             why = "the memory for waiting rollouts is full; try again"
             raise RefusalError(503, why, code="memory", headers={"Retry-After": "1"})
-        new.group = self.open.setdefault(key, JoiningGroup(key, size))
+        new.group = self.open.get(key) or self.open.setdefault(key, JoiningGroup(key, size))
         new.group.members.append(new)
         self.bytes += new.weight
         return new
@@ -179,13 +178,14 @@ class Join:
         self.waiting += 1
         try:
             await asyncio.wait((reply,), timeout=until - now)
-            if not reply.done() and member.tries >= TRIES - 3:
-                self._repeat(group, LATE * self.hold)
-            if not (reply.done() or group.closed):
-                if until < due and member.tries < TRIES - 1:
-                    raise Held(f"{len(group.members)} of {group.size} rollouts have come after {self.hold:g} s")
-                self._close(group)
-            await asyncio.wait((reply,))
+            if not reply.done():
+                if member.tries >= TRIES - 3:
+                    self._repeat(group, LATE * self.hold)
+                if not group.closed:
+                    if until < due and member.tries < TRIES - 1:
+                        raise Held(f"{len(group.members)} of {group.size} rollouts have come after {self.hold:g} s")
+                    self._close(group)
+                await asyncio.wait((reply,))
         finally:
             self.waiting -= 1
             client.watch(None)

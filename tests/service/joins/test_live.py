@@ -10,6 +10,7 @@ import signal
 import socket
 import struct
 import threading
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -23,11 +24,12 @@ from dare_reward.openrlhf import rounded as on_grid
 from dare_service.problems import STOPPING
 
 pytestmark = pytest.mark.anyio
+PATH = "/reward?group_size=2&run=r"
 HELD = re.compile(r"^dare_join_waiting 1\.0$", re.MULTILINE)
 
 
-def body(answer: object, prompt: str = "p\n", label: str = "") -> str:
-    return json.dumps({"query": [f"{prompt}\\boxed{{{answer}}}<|im_end|>"], "prompts": [prompt], "labels": [label]})
+def body(answer: object, prompt: str = "p\n") -> str:
+    return json.dumps({"query": [f"{prompt}\\boxed{{{answer}}}<|im_end|>"], "prompts": [prompt], "labels": [""]})
 
 
 def request(path: str, text: str) -> bytes:
@@ -48,34 +50,43 @@ def service(live):
     return live()
 
 
+async def waiting(service: Any, count: int) -> None:
+    await until(lambda: service.state.openrlhf.join.waiting == count)
+
+
+async def have_read(service: Any) -> None:
+    """The service has read what was sent before."""
+    await asyncio.to_thread(get, f"{service.url}/health")
+
+
 @pytest.mark.parametrize("waits", [True, False])
 async def test_an_end_is_known_before_the_work_on_what_is_read_with_it(service, waits):
     """A proxy cuts a client off and sends its next try over a connection that it kept: a busy loop reads both at once,
     and the try that ended too, where it has not read that before."""
-    join, sent = service.state.openrlhf.join, request("/reward?group_size=2&run=r", body(1))
+    sent = request(PATH, body(1))
     with connect(service.url) as kept, connect(service.url) as cut:
         kept.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await asyncio.to_thread(kept.recv, 1 << 16)
         if waits:
             cut.sendall(sent)
-            await until(lambda: join.waiting == 1)
+            await waiting(service, 1)
         free = stopped(service)
         if not waits:
             cut.sendall(sent)
         kept.sendall(sent)
         cut.close()
         free.set()
-        await asyncio.to_thread(get, f"{service.url}/health")
-        await until(lambda: join.waiting == 1)
-        (group,) = join.open.values()
+        await have_read(service)
+        await waiting(service, 1)
+        (group,) = service.state.openrlhf.join.open.values()
         assert len(group.members) == 1, "the try took its own place"
         kept.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    await until(lambda: join.waiting == 0)  # a reset is an end too
+    await waiting(service, 0)  # a reset is an end too
 
 
 async def test_an_end_is_known_behind_a_body_that_uvicorn_reads_in_parts(service):
     """Its last part is more than 64 KiB: the service has all of it, and reads on."""
-    join, sent = service.state.openrlhf.join, request("/reward?group_size=2&run=r", body("x" * 100_000))
+    sent = request(PATH, body("x" * 100_000))
     service.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
     with connect(service.url) as cut:
         cut.sendall(sent[:1000])
@@ -83,38 +94,27 @@ async def test_an_end_is_known_behind_a_body_that_uvicorn_reads_in_parts(service
         free = stopped(service)
         cut.sendall(sent[1000:])
         free.set()
-        await until(lambda: join.waiting == 1)
-    await until(lambda: join.waiting == 0)
+        await waiting(service, 1)
+    await waiting(service, 0)
 
 
-@pytest.mark.parametrize("packets", [1, 2])
-async def test_an_end_is_known_behind_a_request_that_did_not_wait_for_the_reply(service, caplog, packets):
-    """uvicorn reads no more behind it, and its last request alone would learn of the end: the log would have an error."""
-    join, sent = service.state.openrlhf.join, request("/reward?group_size=2&run=r", body(1))
+@pytest.mark.parametrize(("ahead", "at_once"), [(1, 2), (1, 1), (12, 1)])
+async def test_an_end_is_known_behind_requests_that_did_not_wait_for_their_replies(service, caplog, ahead, at_once):
+    """uvicorn reads no more behind one, and the last one alone would learn of the end: the log would have an error. A
+    client that is always ahead is not remembered for longer than its replies."""
+    texts = [body(1, prompt=f"p{i}\n") for i in range(ahead + 1)]
     with connect(service.url) as cut:
-        for _ in range(packets):
-            cut.sendall(sent * (2 // packets))
-            await until(lambda: join.waiting == 1)
-        await asyncio.to_thread(get, f"{service.url}/health")  # by now both were read
-    await until(lambda: join.waiting == 0)
-    await asyncio.to_thread(get, f"{service.url}/health")
+        cut.sendall(b"".join(request(PATH, text) for text in texts[:at_once]))
+        await waiting(service, 1)
+        for number, (sibling, text) in enumerate(pairwise(texts[at_once - 1 :]), 1):
+            cut.sendall(request(PATH, text))
+            if number < ahead:
+                assert (await post(service.url + PATH, sibling))[0] == 200
+                await waiting(service, 1)
+        await have_read(service)
+    await waiting(service, 0)
+    await have_read(service)
     assert "ASGI" not in caplog.text
-
-
-async def test_a_client_that_is_always_ahead_is_remembered_no_longer_than_its_replies(service):
-    """Else the end of its connection would go unread after some requests, and each would be kept."""
-    join, path = service.state.openrlhf.join, "/reward?group_size=2&run=r"
-    texts = [body(1, prompt=f"p{i}\n") for i in range(12)]
-    with connect(service.url) as cut:
-        cut.sendall(request(path, texts[0]))
-        for ahead, sibling in zip(texts[1:], texts, strict=False):
-            await until(lambda: join.waiting == 1)
-            cut.sendall(request(path, ahead))
-            assert (await post(service.url + path, sibling))[0] == 200
-        await until(lambda: join.waiting == 1)
-        cut.sendall(request(path, body(1)))
-        await asyncio.to_thread(get, f"{service.url}/health")  # by now it was read
-    await until(lambda: join.waiting == 0)
 
 
 async def test_a_client_that_half_closes_is_gone(live):

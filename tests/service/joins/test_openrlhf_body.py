@@ -47,11 +47,6 @@ def test_without_its_prompt_the_last_turn_counts():
     assert response(CHAT + "Again: " + CHAT + "R", CHAT) == ("Again: " + CHAT + "R", True)
 
 
-@given(st.text(max_size=60), st.text(max_size=60))
-def test_what_was_generated_comes_back_exactly(prompt, generated):
-    assert response(prompt + generated, prompt) == (generated, True)
-
-
 HOLDS = {
     "spaces between marks": ("a " * 20_000 + "c", "a" * 63 + "c"),
     "never the last mark": (("a" + " " * 400) * 63 + "b", "a" * 63 + "c"),
@@ -59,7 +54,8 @@ HOLDS = {
 }
 
 
-@given(st.text("ab c\n", max_size=40), st.text("ab c", min_size=1, max_size=6), st.integers(1, 9))
+@given(st.text("ab c\n", max_size=40), st.text("ab c", max_size=6), st.integers(1, 9))
+@example("ab", "", 1)
 @example(*HOLDS["spaces between marks"], PIECE)
 @example(*HOLDS["never the last mark"], PIECE)
 @example(*HOLDS["almost"], PIECE)
