@@ -52,7 +52,7 @@ class Reader:
         self._records: FileRecords = open_records(file)
         self._missing = missing
         self._joins = [given for given in (prompts, labels) if given is not None]  # a label knows its prompt
-        self._resumed = 0
+        self._resumed = self._conflicts = 0
         self._filled = 0  # groups whose entropies are estimates
         self._ended = False
         self._kept: list[Item] | None = [] if twice else None
@@ -125,6 +125,7 @@ class Reader:
             self.ledger.count("dropped", "samples that stood here before, as under another filter", self.notes.filtered)
         for formed in gather(members):
             self._resumed += formed.repeated
+            self._conflicts += formed.label_conflict
             if formed.merged:
                 self.ledger.count("dropped", "rollouts that stand twice, with one id and one content", formed.merged)
             number, records = formed.items[0][0], len(formed.members)
@@ -170,6 +171,9 @@ class Reader:
             tell(f"{counted(self._resumed, 'prompt')} came again at a step, as after a restart: each time is a group")
         if notes.unlabelled:
             tell(f"read {counted(notes.unlabelled, 'empty label')} as no label")
+        if self._conflicts:
+            why = "their rollouts' labels contradict each other. Is it `correct`, of each rollout?"
+            tell(f"read {counted(self._conflicts, 'group')} without a label: {why}")
         if self._filled and self._missing is not None:
             how = self._missing.source
             tell(f"estimated the entropies of {counted(self._filled, 'group')} by {WORDS[how]} ({how})")

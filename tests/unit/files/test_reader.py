@@ -560,6 +560,15 @@ def test_an_engines_file_keeps_candidates_of_its_own(tmp_path):
     assert [r["topk_logprobs"] for r in group["rollouts"]] == [[[-0.1, -2.0]]] * 2
 
 
+def test_labels_that_contradict_each_other_are_told(tmp_path):
+    """A flag of each rollout under the name of the right answer left 58 of 60 prompts without a label, and no word."""
+    rows = [{"prompt": p, "response": box, "label": int(box == BOXES[0])} for p in "ab" for box in BOXES]
+    reader, told = reader_of(tmp_path, *rows), []
+    assert ["label" in group for _, group in reader] == [False, False]
+    reader.say(told.append)
+    assert any(line.startswith("read 2 groups without a label: their rollouts' labels contradict") for line in told)
+
+
 # --- membership: which rows are one group (`tests/unit/test_membership.py` has the rule) ------------------------------
 
 
