@@ -77,6 +77,8 @@ def fill(group: dict[str, Any], how: EntropyEstimate) -> bool:
         rollout = rollouts[place]
         rollout["mean_entropy"] = mean
         rollout.setdefault("num_tokens", count)
+        if how.source == "logprob" and mean is not None:  # what a path's probability is made of
+            rollout.setdefault("sum_logprob", -mean * count)
         rollout.pop(COLUMNS[how.source], None)
         if rollout.keys().isdisjoint(PER_TOKEN):
             rollout.pop("token_mask", None)

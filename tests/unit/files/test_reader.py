@@ -367,6 +367,15 @@ def test_a_mask_of_another_length_is_refused_beside_a_token_without_a_number(tmp
         prepare_file([group])
 
 
+def test_a_path_keeps_its_probability_where_its_tokens_stand_for_entropies(tmp_path):
+    """`calibrate` judges each certainty that the file holds, whatever its entropies are made of."""
+    rollouts = [{"text": "\\boxed{1}", "token_logprobs": [-0.1, -9.0, -0.3], "token_mask": [1, 0, 1]}]
+    for way in (None, estimate_of("logprob")):
+        ((_, group),) = reader_of(tmp_path, {"rollouts": rollouts}, missing=way)
+        read = prepare_file([group]).groups
+        assert [read.column(name).tolist() for name in ("sum_logprob", "num_tokens")] == [[pytest.approx(-0.4)], [2]]
+
+
 def test_a_way_to_entropies_that_was_asked_for_is_not_offered_again(tmp_path, ran):
     rollouts = [
         {"answer": "1", "token_logprobs": [-0.1]},
