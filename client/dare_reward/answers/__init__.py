@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from .choices import option_letters
 from .classes import Classes, classify, grade
-from .extraction.announced_letters import choice_letter
 from .extraction.final_answer import Extraction, Unmarked, extract
+from .extraction.letters import choice_letter
 from .keys import ANSWERS_VERSION, Key, canonical
 from .kinds import KeyKind, Kind
 from .labels import read_label

@@ -14,7 +14,7 @@ from .algebra.numbers import BUDGET, start_budget, work
 from .algebra.tokens import CALLED, Token, spell, tokenise
 from .cleanup import MAX_CHARS, clean, fold, peel, raised
 from .derivations import conclusion, is_derivation
-from .extraction.announced_letters import choice_letter
+from .extraction.letters import choice_letter
 from .forms.prose import is_prose, opaque_value, text_value, unwrapped
 from .forms.reading import Reading, ruled, tagged
 from .forms.structures import read

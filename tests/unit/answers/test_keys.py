@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from rows import each
 
 from dare_reward.answers import Key, canonical, classify, grade
-from dare_reward.answers.algebra.fingerprint import constant_key
+from dare_reward.answers.algebra.fingerprint import WHOLE, constant_key, point, step_points
 from dare_reward.answers.algebra.numbers import BUDGET, charge, digits, number, rational, real, start_budget
 from dare_reward.answers.algebra.parse import Number, Op, parse
-from dare_reward.answers.algebra.points import WHOLE, point, step_points
 from dare_reward.answers.algebra.tokens import tokenise
 from dare_reward.answers.algebra.tree import evaluate
 from dare_reward.answers.cleanup import MAX_CHARS, clean

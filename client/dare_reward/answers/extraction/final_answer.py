@@ -20,12 +20,11 @@ from ..cleanup import peel
 from ..kinds import Kind
 from ..markup import without_html
 from .announced_content import exact_phrase, math_phrase, text_phrase
-from .announced_letters import announced_letter, choice_letter, last_letter
 from .announcements import NEAR, announcements, box_is_taken_back, holding, lowered
 from .boxes import boxes, last_mark, listed, plain_box
 from .fields import Mark, is_undecided
 from .frame import before_explanation, final_turn, is_plain, parts
-from .letters import bare_letter
+from .letters import announced_letter, bare_letter, choice_letter, last_letter
 from .program_output import literal_phrase, lone_literal, marked_literal
 from .prose_values import UNREAD, WORDS
 from .statements import concluding_value, verdict
@@ -121,8 +120,6 @@ def extract(
 def read(text: str, asked: Asked) -> Extraction:
     """`extract` with its arguments gathered."""
     kind, plain = asked.kind, is_plain(text)
-    if plain and kind == "math" and (box := plain_box(text)) is not None:
-        return Extraction(box, "box")
     letters = option_letters(asked.options) if kind == "choice" else ()
     turn = text if plain else final_turn(text, open_think=asked.open_think)
     if not turn:

@@ -1,25 +1,29 @@
-"""The one reader of a letter: of what stands at a place of a text, and of all that a box, a tag or a given answer says.
+"""Choice letters: the one reader of a letter, and what announces one: "the answer is (C)", "Antwort: C", "故选C".
 
-A letter must stand by itself: "Based on" is not B, "A good fit" is not A, "F = ma" not F, "E. coli" not E. Guessing by
-"last capital letter in the text" was right for 15 of 40 MMLU-Pro outputs read by hand, so nothing here guesses.
+A letter must stand by itself: "Based on" is not B, "A good fit" is not A, "F = ma" not F, "E. coli" not E. The last
+announcement wins; two different letters in one, or in two next to each other with nothing that takes the first back,
+are no choice. Guessing by "last capital letter in the text" was right for 15 of 40 MMLU-Pro outputs read by hand, so
+nothing here guesses.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from ..._pattern import pattern
-from ..languages import alternatives, english, every
+from ..choices import option_letters
+from ..languages import PHRASES, alternatives, english, every
 from ..markup import without_html
 from ..tables import listed
-from .announcements import Announcement
+from .announcements import NEAR, Announcement, announcements, descending, holding, lowered
 
-READ = 300  # characters after an announcement in which its letter may stand
+_READ = 300  # characters after an announcement in which its letter may stand
 # A choice with its option's text is short; past this nothing is read, so cost and memory stay bounded.
-LONGEST = 4_000
+_LONGEST = 4_000
 _FILL = (
     rf"(?:(?:{english('fills')}|{alternatives('adverb', 'so', 'answer', 'option', 'choose')}"
     rf"|{'|'.join(word for word in every('article') if len(word) > 1)}"
@@ -53,9 +57,9 @@ _BESIDE = pattern(
 _QUESTION = pattern(r"[)\]}*_.\"'\s]{0,6}+[?？]")
 _LIST = pattern(r"[^\n]*+\n[\s*(-]*+B(?:[).:]|[^\S\n]*+(?:\n|\Z))")
 # "statement b)", "statement I" and "b), i.e. option A": a label inside the question, no option.
-LABELS = pattern(english("labels"), re.IGNORECASE)
+_LABELS = pattern(english("labels"), re.IGNORECASE)
 _CAPITAL = pattern(r"(?:i\.e\.|[^.\n]){0,12}?(?:[Oo]ption|[Cc]hoice|[Aa]nswer)(?: is)?\s\(?[A-Z](?![A-Za-z])")
-ARTICLE = pattern(rf"\s++(?!{english('goes on')})[a-zà-ÿ]")
+_ARTICLE = pattern(rf"\s++(?!{english('goes on')})[a-zà-ÿ]")
 # "option B remains": of any other letter a word behind it makes a name, "B cells".
 _CALLED = pattern(rf"(?:{alternatives('option', 'answer')})[\s*_(]*+\Z", re.IGNORECASE)
 _AT_END = pattern(r"(?<=[\s,;=])\((?P<letter>[A-Z])\)\s*+(?=[.!]?\s*+(?:\n|\Z)|\.\s)")
@@ -72,7 +76,7 @@ _JUNK = " \t\r\n\f\v.,:;!?、。)]>】"
 _CORRECT = pattern(rf"(?:{alternatives('correct')})\s*+[:：]\s*+", re.IGNORECASE)
 _OF_OTHERS = pattern(r"[).:\]]\s++(?:[Bb]oth\s)?\(?[A-Z]\)?,?\s(?:and|or)\s")  # the text of "D) A and B"
 _OTHERS = pattern(r"(?:(?<=\s)(?=[A-Za-z]\))|\A[\s.,;:)]*+(?=[A-Z][\s.)]*\Z))([A-Za-z])")
-LONE = pattern(r"(?<![\w'’])[A-Z](?![\w'’])")
+_LONE = pattern(r"(?<![\w'’])[A-Z](?![\w'’])")
 _MARKED = pattern(r"(?:[:\"*(]|\boption|\bchoice|\bletter)\s*+\Z", re.IGNORECASE)
 _SMALL_END = pattern(r"[*_\"'`$)}\]]{0,4}+(?:\.?+[*_\"'`$)}\]]{0,4}+[^\S\n]*+(?:\n|\Z)|[.)]\s++(?=\w))")
 _SMALL_LABEL = pattern(r"(?<![\w.'’])\(?([a-h])[).](?=\s)")
@@ -80,13 +84,94 @@ _SMALL_LABEL = pattern(r"(?<![\w.'’])\(?([a-h])[).](?=\s)")
 # What questions of biology and medicine abbreviate. Options are written in small letters too ("B. increases",
 # "C. lupus"), so that nothing but the name itself tells the two apart: no word that says something else is among them.
 _EPITHET = pattern(rf"[*_]{{0,3}}+\.[*_]{{0,3}}+\s++(?:{'|'.join(listed('epithets'))})(?![\w-])")
+APART = 120  # two announcements farther apart than this do not contradict each other
+EVENTS = 24  # announcements looked at, from the end
+
+# Words that announce a letter, with what must follow them and what must stand before them.
+_IS = (
+    r"(?:[^.\n:;!?()]{0,60}?\s(?:is|are)(?=[\s*_\"'$(]++[a-z](?![a-z]))"
+    r"|[^.\n:;!?()]{0,60}?\s(?:is|are|would be|must be|should be|will be|ist|est)(?![a-z'’])"
+    r"|(?<!s)[\"'*_]*+\s*+[*_]*+[:：])"
+)
+_ES = rf"(?:\s(?:{alternatives('correct')}))?\s*+(?:{alternatives('is')}|[:：—–-])"
+_NOUNS, _VERBS, _LEFT = (PHRASES[name] for name in ("nouns", "verbs", "leaves"))
+_SUBJECT = pattern(
+    r"(?:(?<![a-z])(?:i|we)(?:['’](?:ll|d|m|re)|\swould|\swill|\sam|\sare)?+\s|(?:\A|\n|[.!]\s)[\s*_]*+"
+    r"(?:(?:so|thus|hence|therefore),?\s)?)\Z"
+)
+# "Eliminating A, C and D leaves B": what is left over, where the text says that the others went.
+_WENT = pattern(english("excludes"))
+_DENIES = pattern(rf"(?:{alternatives('not')})\s?\Z")
+_GOOD = pattern(rf"(?<![a-z])(?:{english('good')})\s\Z")
+_TAILS: dict[str, re.Pattern[str]] = (
+    {noun: pattern(_ES) for noun in every("option")}
+    | {noun: pattern(r"s?+(?![a-z])" + _IS) for noun in _NOUNS}
+    | {verb: pattern(r"(?:ed)?(?![a-z])") for verb in _VERBS}
+    | {word: pattern(r"(?:\s(?:only|us|just|behind|with|me))*+(?![a-z])") for word in _LEFT}
+    | {
+        "closest": pattern(_IS),
+        "response": pattern(r"[*_\"']*+[:：]|\s(?:is|would be)(?![a-z'’])"),
+        "one ": pattern(r"(?:is|would be)(?![a-z'’])"),
+    }
+    | {word: pattern(rf"{_ES}|\s++" if word[0].islower() else rf"{_ES}|\s*+[:：]?") for word in every("choose")}
+)
+_STEMS = tuple(_TAILS)
+_MENTION = pattern(r"\s*+(?=[*_`\"'$\\({\[]*+[a-zA-Z](?![a-zA-Z]))")
+_BRACKETED = ("matches", "corresponds to")
+_MENTIONED = (*_NOUNS, *every("option", "answer"), *_BRACKETED)
+# With any other noun: "The most likely diagnosis is (D) Aortic dissection.", "The uncertainty is **B. 3 m**." What
+# begins with letters is searched fast.
+_STATED = pattern(
+    r"(?:is(?<!\w..)|are(?<!\w...)|be(?<!\w..)|give(?<!\w....)s?|yield(?<!\w.....)s?|form(?<!\w....)s?)"
+    r"(?:\s(?:likely|probably|therefore|thus|approximately|most likely)){0,2}"
+    r"(?:\sto be)?\s*+(?::\s*+\**+\s*+|\*\*\s?|(?=\([A-J]\)(?:\s\w|\.?\s*+\Z)))"
+    r"(?=(?:\([A-Z]\)|[A-Z]\.)\s?\**+\s?+(?:[^\s*]|\Z))"
+)
+_OPTION_LINE = pattern(r"\n[\s*(]*+[A-J][.)]")
+_LIKELY = pattern(rf"\b(?:{english('likely')})|\bthe\b[^.\n]{{0,120}}\Z", re.IGNORECASE)
+_DOUBT = pattern(rf"\b(?:{english('doubts')})", re.IGNORECASE)
+_DENIED_AFTER = pattern(rf"[*_\"'`$)}}\s]*+(?:\([^()\n]{{0,80}}\)\s*+)?(?:,\s)?(?:{english('denies after')})")
+_DENIED_BEFORE = pattern(rf"(?:{english('denies before')})\s++\Z", re.IGNORECASE)
+_INSTEAD = pattern(
+    rf"[*_\"'`$)}}\]\s.,;:—–-]{{0,8}}+(?:(?:{alternatives('but')}|it is|it's|it must be|es ist)(?![a-z])[,\s]*+)"
+    r"{1,3}+",
+    re.IGNORECASE,
+)
+_TAKEN_BACK = pattern(
+    rf"\b(?:{english('takes back')})|最终|{alternatives('but')}"
+    rf"|{'|'.join(word for word in every('so') if not word.isascii())}"
+)
+_UNLISTED = pattern(
+    rf"\A[\s*_:.\"']*(?:none of|cannot be|can't be|{alternatives('undecided')}|(?:{english('lists')}))"
+    rf"|\bnot (?:{english('lists')}|in\b|one of\b)[^.\n]{{0,24}}\b(?:options|choices|answers)\b",
+    re.IGNORECASE,
+)
+# Options that a text calls right, letter first: "(C) is the correct answer". They answer where nothing else does.
+_ENDORSED = pattern(
+    r"(?P<named>\b(?:[Oo]ption|[Cc]hoice)\s)?+(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z]|(?<=ption \()[a-z](?=\)))"
+    r"(?P<close>\))?[*_]*+[.:]?+(?:\s\([^()\n]{1,80}\),?+)?+"
+    r"\s(?:is|are|must be|should be|would be|seems|appears to be)\s"
+    r"(?:(?:therefore|thus|clearly|the|my|our|final|indeed|also|hence|a|to be|single|only|most)\s)*+"
+    rf"(?:{english('endorses')}|(?:(?<=the )closest|closest(?! to))\b|(?<=most )(?:{english('endorses with most')}))"
+    r"(?![ -](?:if|when|except)\b)(?(named)|(?![ -](?:approach|way|method|side|hand|angle|formula|direction)\b))"
+)
+_NOT_ALONE = pattern(
+    r"(?:\b(?:[Bb]oth|[Nn]either|[Ee]ither)\b|(?<![A-Za-z])[A-Z]\)?(?:,? (?:and|or|nor)|,)) *\(?\Z"
+    r"|(?:\b[Ii]f|\b[Ww]hether|\b[Ss]uppose|\b[Aa]ssum(?:e|ing)|\b[Uu]nless|\b[Ww]hy|\bthat)\s++(?:that\s++)?+"
+    r"(?:[Oo]ption\s|[Cc]hoice\s|[Aa]nswer\s)?\(?\Z"
+)
+# "Vitamin C is the answer" endorses no option: of words only some lead over to one.
+_NOUN = pattern(
+    rf"(?<![\w'’])(?!(?:{english('leads to a letter')}|{alternatives('option', 'answer')}))[\w'’]+[ *_]+\Z",
+    re.IGNORECASE,
+)
 
 
 def letter_at(text: str, start: int, end: int, letters: Sequence[str], *, whole: bool = False) -> Announcement | None:
     """The letter right behind an announcement from `start` to `end`, or, of a `whole` content, all that it says."""
-    match = _AT.match(text, end, end + READ)
+    match = _AT.match(text, end, end + _READ)
     if match is None:
-        return at_end(text, letters) if whole and text.endswith(")") else None
+        return _at_end(text, letters) if whole and text.endswith(")") else None
     said, after = unicodedata.normalize("NFKC", match["letter"]), match.end()
     letter, near = said.upper(), (text, after, after + 80)
     joined = _JOINED.match(*near) or _BESIDE.match(*near) if after < len(text) else None
@@ -105,7 +190,7 @@ def bare_letter(content: str, letters: Sequence[str]) -> Announcement | None:
     C, c, (C), C., **C**, $C$, \\boxed{C}, \\text{(C)}, Option C, "C) text", "C: Newton", "12 m (C)" are C. A small
     letter needs to stand alone or in brackets: "a good fit" is not A. "A, B", "A or B" are several.
     """
-    said = content[:LONGEST]
+    said = content[:_LONGEST]
     text = without_html(said if said.isascii() else unicodedata.normalize("NFKC", said))
     text = _MARKUP.sub("", _SPACE.sub(" ", text)).strip()
     if len(text) > 1 and set(text) <= set(letters):
@@ -124,7 +209,7 @@ def named(content: str, letters: Sequence[str]) -> str | None:
     return None if said is None or said.negated else said.content
 
 
-def at_end(text: str, letters: Sequence[str]) -> Announcement | None:
+def _at_end(text: str, letters: Sequence[str]) -> Announcement | None:
     """The letter in the only brackets of `text`, at its end: "12 m (B)"."""
     closing = _AT_END.search(text)
     if closing is None or text.count("(") != 1:
@@ -146,18 +231,18 @@ def _stands(text: str, start: int, match: re.Match[str], letter: str) -> bool:
     """Whether a letter in prose is a choice: no word, article, symbol, question, label or first line of a list."""
     at, after, small = match.start("letter"), match.end(), letter.islower()
     following = text[after : after + 80]
-    labelled = (small or letter == "I") and LABELS.search(text, max(0, start - 2), at)
+    labelled = (small or letter == "I") and _LABELS.search(text, max(0, start - 2), at)
     if labelled or (small and _CAPITAL.match(text, after)):
         return False
     if not match["close"]:
         if small:
             return _stands_alone(text, at, after)
         called = letter not in {"A", "I"} and _CALLED.search(text, max(0, at - 24), at)
-        if (not called and ARTICLE.match(following)) or names_species(following):
+        if (not called and _ARTICLE.match(following)) or names_species(following):
             return False
         if (following[:1] == "-" and following[1:2].isalnum()) or _FORMULA.match(following):
             return False
-    return not (_QUESTION.match(following) or (letter == "A" and _LIST.match(text, after, after + READ)))
+    return not (_QUESTION.match(following) or (letter == "A" and _LIST.match(text, after, after + _READ)))
 
 
 def _stands_alone(text: str, at: int, after: int) -> bool:
@@ -173,3 +258,143 @@ def _stands_alone(text: str, at: int, after: int) -> bool:
 def names_species(following: str) -> bool:
     """Whether a capital letter is the genus of what follows it."""
     return _EPITHET.match(following) is not None
+
+
+def choice_letter(raw: str, options: Sequence[str] | None = None) -> str | None:
+    """The letter that a box, a tag or a given answer names, bare or in words; None if it names none or several."""
+    letters = option_letters(options)
+    bare = bare_letter(raw, letters)
+    if bare is None:
+        return announced_letter(without_html(raw[:_LONGEST]), letters)
+    return None if bare.negated else bare.content
+
+
+def announced_letter(text: str, letters: Sequence[str]) -> str | None:
+    """The letter that the last announcement names; else the only option mentioned by name; else None."""
+    near = max(0, len(text) - NEAR)
+    said = _said(text, letters, near)
+    if near and ((last := holding(text, said)) is None or last.start < near + APART):
+        said = _said(text, letters, 0, None if said else near)
+    said = said or _endorsed(text, letters)[::-1]
+    if not said:
+        return _only_mention(text, letters)
+    last = holding(text, said)
+    return None if last is None or _contradicted(text, said, last) else last.content
+
+
+def last_letter(text: str, letters: Sequence[str]) -> str | None:
+    """The last capital letter of the options that stands alone: a fallback of published harnesses, on request only."""
+    lone = (m for m in _LONE.finditer(text) if m[0] in letters)
+    found = [m[0] for m in lone if not (m[0] in "AI" and _ARTICLE.match(text, m.end()))]
+    return found[-1] if found else None
+
+
+def _said(text: str, letters: Sequence[str], start: int, end: int | None = None) -> list[Announcement]:
+    """Announcements whose words stand from `start` on and before `end`, from the last to the first."""
+    low = lowered(text)
+    found: dict[int, Announcement] = {}
+    for announcement in islice(announcements(text, low, start, end), EVENTS):
+        place = (announcement.start, announcement.end)
+        said = letter_at(text, *place, letters) or _letter_in_line(text, *place, letters)
+        if said is not None:
+            denied = said.negated or announcement.negated
+            said = replace(said, negated=denied, conditional=announcement.conditional)
+            found |= _with_instead(text, said, letters)
+    for at, stem in descending(low, _STEMS, EVENTS, start, end):
+        match = _TAILS[stem].match(low, at + len(stem))
+        if match is None or not _introduced(low, at, stem):
+            continue
+        said = letter_at(text, at, match.end(), letters)
+        if said is not None:
+            found.setdefault(said.end, said)
+    for said in _stated(text, letters, start, len(text) if end is None else end):
+        found.setdefault(said.end, said)
+    return sorted(found.values(), key=lambda s: (s.end, s.start), reverse=True)
+
+
+def _stated(text: str, letters: Sequence[str], start: int, end: int) -> Iterator[Announcement]:
+    """The letters of options that a sentence states under another noun: "The most likely diagnosis is (D) ..."."""
+    for match in islice(_STATED.finditer(text, start, end), EVENTS):
+        said = letter_at(text, *match.span(), letters)
+        before = text[max(0, text.rfind("\n", 0, match.start()), match.start() - 160) : match.start()]
+        shown = "\n" in match[0] and _OPTION_LINE.search(text, match.end()) is None  # "is:", and the option below
+        if said and said.content and _LIKELY.search(before) and (shown or not _DOUBT.search(before)):
+            yield said
+
+
+def _endorsed(text: str, letters: Sequence[str]) -> list[Announcement]:
+    """The letters of options that a text calls right, first to last."""
+    found = []
+    for match in islice(_ENDORSED.finditer(text), 64):
+        opened, letter = match["open"], match["letter"].upper()
+        before, noun = text[max(0, match.start() - 30) : match.start()], not (match["named"] or opened)
+        labelled = letter == "I" and _LABELS.search(before[-12:])
+        if labelled or _NOT_ALONE.search(before) or (noun and _NOUN.search(before)) or (opened and not match["close"]):
+            continue
+        said = letter if letter in letters else None
+        found.append(Announcement(match.start(), match.end("letter"), content=said))
+    return found
+
+
+def _introduced(low: str, at: int, stem: str) -> bool:
+    """Whether what must stand before `stem` does: "I choose", "the best one is"."""
+    if stem in _VERBS:
+        return _SUBJECT.search(low, max(0, at - 12), at) is not None
+    if stem == "one ":
+        return _GOOD.search(low, max(0, at - 16), at) is not None
+    if stem in _LEFT:
+        return _WENT.search(low, max(0, at - 160), at) is not None
+    return not (_DENIES.search(low, max(0, at - 12), at) or (stem.isascii() and at and low[at - 1].isalpha()))
+
+
+def _with_instead(text: str, said: Announcement, letters: Sequence[str]) -> dict[int, Announcement]:
+    """`said`, and where it denies a letter the one that holds instead: "The answer is not B but C"."""
+    match = _INSTEAD.match(text, said.end, said.end + _READ) if said.negated else None
+    instead = None if match is None else letter_at(text, match.end(), match.end(), letters)
+    return {said.end: said} if instead is None else {instead.end: instead, said.end: said}
+
+
+def _letter_in_line(text: str, start: int, end: int, letters: Sequence[str]) -> Announcement | None:
+    """ "The answer is 5 m (C)." and "... 5 m, which is option C"; no option in "not listed" and "either A or D"."""
+    window = text[end : end + _READ].partition("\n")[0]
+    if _UNLISTED.search(window):
+        return Announcement(start, end)
+    if (closing := _at_end(window, letters)) is not None:
+        return replace(closing, start=start, end=end + closing.end)
+    mentions = _mentions(window, lowered(window), letters)
+    if len({m.content for m in mentions}) == 1 and not mentions[0].negated:
+        return replace(mentions[0], start=start, end=end + mentions[0].end)
+    return None
+
+
+def _contradicted(text: str, said: list[Announcement], last: Announcement) -> bool:
+    """Whether the announcement next to it names another letter, and nothing says which one holds."""
+    earlier = said[said.index(last) + 1 :]
+    before = next((s for s in earlier if not (s.negated or s.conditional) and s.end <= last.start), None)
+    if before is None or before.content == last.content:
+        return False
+    between = text[before.end : last.end].lower()
+    return len(between) <= APART and _TAKEN_BACK.search(between) is None
+
+
+def _only_mention(text: str, letters: Sequence[str]) -> str | None:
+    """The option that is mentioned by name ("option (E)") if it is the only one, and nothing is said against it."""
+    seen: set[str | None] = set()
+    for said in _mentions(text, lowered(text), letters):
+        against = _DENIED_BEFORE.search(text, max(0, said.start - 24), said.start) or _DENIED_AFTER.match(
+            text, said.end
+        )
+        seen.add(None if said.negated or against else said.content)
+    return seen.pop() if len(seen) == 1 else None
+
+
+def _mentions(text: str, low: str, letters: Sequence[str]) -> list[Announcement]:
+    """ "option (E)", "вариант B": options called by name, last first."""
+    found = []
+    for at, stem in descending(low, _MENTIONED, EVENTS):
+        match = _MENTION.match(text, at + len(stem))
+        if match is None or (stem in _BRACKETED and text[match.end()] != "("):
+            continue
+        if (said := letter_at(text, at, match.end(), letters)) is not None:
+            found.append(said)
+    return found

@@ -7,10 +7,9 @@ from fractions import Fraction
 from itertools import pairwise
 from types import MappingProxyType
 
-from ..algebra.fingerprint import constant_key, expression_key, values_at, values_key
+from ..algebra.fingerprint import POINTS, constant_key, expression_key, point, values_at, values_key
 from ..algebra.numbers import Value, as_fraction, charge, digits, real
 from ..algebra.parse import parse
-from ..algebra.points import POINTS, point
 from ..algebra.tokens import Token, spell, split
 from ..algebra.tree import Node, Number, Op, Variable, evaluate, tried, variables
 from ..hashes import short

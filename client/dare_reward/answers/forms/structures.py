@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
+import re
+from fractions import Fraction
+from functools import partial, reduce
 from itertools import product
 
+from ..._pattern import pattern
 from ..algebra.fingerprint import expression_key
 from ..algebra.numbers import charge
 from ..algebra.parse import parse
@@ -12,16 +15,28 @@ from ..algebra.tokens import Token, closes_at_end, split
 from ..algebra.tree import Number, Op, evaluate, variables
 from ..hashes import short
 from ..kinds import Unreadable
+from ..number_words import cardinal
 from ..rules import Rules
-from .intervals import INFINITE, Endpoint, RealInterval, endpoint, infinity, interval, union, without
-from .lists import MAX_ITEMS, items_of, read_list
+from .intervals import (
+    INFINITE,
+    PLUS_INFINITY,
+    REALS,
+    Endpoint,
+    RealInterval,
+    endpoint,
+    infinity,
+    intersect,
+    interval,
+    union,
+    without,
+)
 from .names import name_of
 from .prose import text_value
-from .quantities import read_base, read_fixed, read_ratio
 from .reading import Reader, Reading, encoded, interval_reading, listing, tagged
-from .relations import RELATIONS, read_relation
+from .relations import RELATIONS, assignments, read_relation
 from .units import split_unit
 
+MAX_ITEMS = 500
 MAX_CELLS = 400
 MAX_SIGNS = 4
 MAX_DEPTH = 12
@@ -29,6 +44,15 @@ _CONNECTIVES = (",", ";", "and", "or", "iff", "row", "land", "lor")
 _MATRICES = frozenset({"pmatrix", "bmatrix", "matrix", "Bmatrix", "smallmatrix", "array", "vmatrix", "Vmatrix"})
 _IF = frozenset({"if", "for", "when", "where"})
 _ROWS = frozenset({"cases", "aligned", "align", "align*", "gathered", "gather*"})
+_NUMERAL = r"-?\d{1,64}|\d[\dA-Za-z]{1,64}"
+_BASED = pattern(rf"(?:({_NUMERAL})|\(({_NUMERAL})\))(?:_[{{(]*|(?=base))(?:base)? *(?P<base>\w+)[)}}]*", re.ASCII)
+_TIME = pattern(r"(?P<hour>[01]?\d|2[0-4])(?P<rest>(?::[0-5]\d){1,2})", re.ASCII)
+# Sets of numbers (their names are marked "set "), the empty set, infinity, an ellipsis.
+_FIXED = {end: Reading("structured", end.lstrip("+")) for end in ("oo", "+oo", "-oo", "...")}
+_FIXED |= {f"set {name}": Reading("structured", f"set {name}") for name in "ZNQC"}
+_FIXED |= {"empty": interval_reading([]), "set R": interval_reading([REALS])}
+_POSITIVE = interval_reading([interval(Endpoint(Fraction(0), "0"), PLUS_INFINITY)])
+_FIXED |= dict.fromkeys(("set R^+", "set R^{+}", "set R_+", "set R_{+}"), _POSITIVE)
 
 
 def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
@@ -45,10 +69,10 @@ def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
     tokens = _minus_set(_rounded(tokens))
     parts, connectives = split(tokens, _CONNECTIVES)
     if connectives:
-        return read_list(parts, connectives, rules, inner)
+        return _read_list(parts, connectives, rules, inner)
     if any(t.text in {"+-", "-+"} for t in tokens) and not (tokens[0].text == "\\{" and closes_at_end(tokens)):
         return _signs(tokens, inner)
-    for reader in (_related, _set_algebra, _bracketed, read_fixed, read_base, read_ratio):
+    for reader in (_related, _set_algebra, _bracketed, _fixed, _based, _ratio):
         if (found := reader(tokens, rules, inner)) is not None:
             return found
     return _quantity(tokens, rules, inner)
@@ -80,7 +104,7 @@ def _related(tokens: list[Token], rules: Rules, read: Reader) -> Reading | None:
         return None
     parts, cups = split(tokens, ("cup",))
     if cups and all(split(p, RELATIONS)[1] for p in parts):
-        return read_list(parts, ["or"] * len(cups), rules, read)
+        return _read_list(parts, ["or"] * len(cups), rules, read)
     return read_relation(tokens, rules, read)
 
 
@@ -114,7 +138,7 @@ def _environment(tokens: list[Token], at: int, rules: Rules, read: Reader) -> Re
         return Reading("structured", short("cases[" + ";".join(sorted(said)) + "]"))
     lines = [[t for cell in row for t in cell] for row in rows]
     lines = [line[:-1] if line[-1].text == "," else line for line in lines]
-    return read_list(lines, ["and"] * (len(lines) - 1), rules, read)
+    return _read_list(lines, ["and"] * (len(lines) - 1), rules, read)
 
 
 def _piecewise(rows: list[list[list[Token]]]) -> list[tuple[list[Token], list[Token]]] | None:
@@ -248,7 +272,7 @@ def _set(body: list[Token], rules: Rules, read: Reader) -> Reading:
     if len(split(body, ["|", ":"])[1]) == 1:
         return _set_builder(body, rules, read)
     parts = _items(body)
-    items = [r for p in parts for r in items_of(p, read(p))]
+    items = [r for p in parts for r in _items_of(p, read(p))]
     ends = [_end(p, rules) for p in parts]
     points = [e for e in ends if e is not None]
     pieces = tuple(union([interval(e, e, closed="[]") for e in points])) if len(points) == len(ends) else None
@@ -288,3 +312,150 @@ def _quantity(tokens: list[Token], rules: Rules, read: Reader) -> Reading:
     if unit == "%" and rules.percent == "fraction":
         return Reading(*expression_key(Op("div", (node, Number(100))), rules.significant))
     return Reading(*expression_key(node, rules.significant), frozenset({"unit=" + unit} if unit else ()))
+
+
+def _read_list(parts: list[list[Token]], connectives: list[str], rules: Rules, read: Reader) -> Reading:
+    if groups := _alternatives(parts, connectives):
+        return _bare_list([_read_list(g, [","] * (len(g) - 1), rules, read) for g in groups], rules)
+    empty = sum(not p for p in parts)  # "2, and 3" has an empty part, "2," a last one
+    parts = [p for p in parts if p]
+    if empty > 2:
+        raise Unreadable("separators without items")
+    if len(parts) == 1:
+        return read(parts[0])
+    if not 0 < len(parts) <= MAX_ITEMS:
+        raise Unreadable("too many items")
+    if _are_excluded(parts, connectives):
+        return read_relation([*parts[0], *(t for p in parts[1:] for t in (Token("op", ","), *p))], rules, read)
+    sides = [_named_side(p) for p in parts]
+    if any(sides) and (named := _named_list(parts, sides, rules, read)) is not None:
+        different = "or" in connectives and any(t.startswith("name=(") for t in named.tags)
+        return Reading(named.kind, "or" + named.value, named.tags) if different else named
+    readings = [r for p in parts for r in _items_of(p, read(p))]
+    return _joined(readings, parts, connectives, rules)
+
+
+def _joined(readings: list[Reading], parts: list[list[Token]], connectives: list[str], rules: Rules) -> Reading:
+    """What the readings of the parts are together: one value said twice, solutions, a sequence or a list."""
+    if set(connectives) == {"or"} and len({encoded(r) for r in readings}) == 1:
+        return readings[0]  # 1/2 or 0.5
+    words = {w.removeprefix("l") for w in connectives} - {",", ";", "row"}
+    if len(words) <= 1 and all(r.pieces is not None and r.items is None for r in readings):
+        joined = _joined_solutions(readings, words.pop() if words else ",")
+        if joined is not None:
+            return joined
+    if {"land", "lor", "iff"} & set(connectives):
+        raise Unreadable("a formula of logic")
+    if any(t.text == "..." for p in parts for t in p):
+        return Reading("structured", listing(readings, ordered=True))
+    listed = _bare_list(readings, rules)
+    names = {t for r in readings for t in r.tags if t.startswith("name=")}
+    if "or" in connectives and (len(names) > 1 or all(len(p) == 1 and p[0].kind == "let" for p in parts)):
+        return Reading(listed.kind, "or" + listed.value)  # x > 0 or y > 0, p or q: not both
+    return listed
+
+
+def _are_excluded(parts: list[list[Token]], connectives: list[str]) -> bool:
+    """Whether it is `x \\ne 1, 2`: one inequality with several values."""
+    relations = [split(p, RELATIONS)[1] for p in parts]
+    return relations[0] == ["!="] and not any(relations[1:]) and set(connectives) <= {",", "and", "or"}
+
+
+def _named_list(
+    parts: list[list[Token]], sides: list[tuple[str, list[Token]] | None], rules: Rules, read: Reader
+) -> Reading | None:
+    """`x = 1, y = 2`, `x = 1, x = 2` and `x = 1, 2`."""
+    names = [s[0] for s in sides if s is not None]
+    if len(names) == len(parts):
+        values = [read(s[1]) for s in sides if s is not None]
+        if len(set(names)) == len(names):
+            return assignments(names, values)
+        return tagged(_bare_list(values, rules), "name=" + names[0]) if len(set(names)) == 1 else None
+    at = next(n for n, s in enumerate(sides) if s is not None)
+    if len(names) == 1 and all(split(p, RELATIONS)[1] for p in parts[:at]):  # "x > 0, y = 1" is "y = 1, x > 0"
+        bare = [s[1] if s is not None else p for s, p in zip(sides, parts, strict=True)]
+        rest = [r for p in bare for r in _items_of(p, read(p))]
+        return tagged(_bare_list(rest, rules), "name=" + names[0])
+    return None
+
+
+def _alternatives(parts: list[list[Token]], connectives: list[str]) -> list[list[list[Token]]]:
+    """`x=1, y=2 or x=3, y=4`: the alternatives, where each is a list of its own."""
+    if "or" not in connectives:
+        return []
+    groups: list[list[list[Token]]] = [[parts[0]]]
+    for word, part in zip(connectives, parts[1:], strict=True):
+        if word == "or":
+            groups.append([part])
+        elif part:
+            groups[-1].append(part)
+    return groups if all(len(g) > 1 and all(_named_side(p) is not None for p in g) for g in groups) else []
+
+
+def _named_side(part: list[Token]) -> tuple[str, list[Token]] | None:
+    sides, ops = split(part, RELATIONS)
+    if ops not in (["="], ["~"]):
+        return None
+    name = name_of(sides[0])
+    return None if name is None or not sides[1] else (name, sides[1])
+
+
+def _bare_list(items: list[Reading], rules: Rules) -> Reading:
+    return Reading("structured", listing(items, ordered=rules.list_order == "keep"))
+
+
+def _items_of(part: list[Token], r: Reading) -> tuple[Reading, ...]:
+    """Both values of a `\\pm 1` in a list."""
+    return r.items if r.items is not None and any(t.text in {"+-", "-+"} for t in part) else (r,)
+
+
+def _joined_solutions(readings: list[Reading], word: str) -> Reading | None:
+    """`x < 1 or x > 2`, `x > 1 and x < 2`; a comma means what leaves more than nothing and less than everything."""
+    names = frozenset(t for r in readings for t in r.tags if t.startswith("name="))
+    if len(names) > 1 or (word == "," and not all(r.tags & names for r in readings)):
+        return None
+    sets = [list(r.pieces or ()) for r in readings]
+    both = reduce(intersect, sets)
+    if word == "and" or (word == "," and both):
+        return interval_reading(both, names)
+    return interval_reading(union([piece for pieces in sets for piece in pieces]), names)
+
+
+def _fixed(tokens: list[Token], rules: Rules, read: Reader) -> Reading | None:
+    """What a few signs name as a whole."""
+    if len(tokens) > 5:
+        return None
+    return _FIXED.get("".join([f"set {t.text}" if t.kind == "set" else t.text for t in tokens]))
+
+
+def _based(tokens: list[Token], rules: Rules, read: Reader) -> Reading | None:
+    """`204_5`: the digits, with the base as their tag."""
+    m = _BASED.fullmatch("".join([t.text for t in tokens]))
+    said = m["base"].lower() if m else ""
+    base = int(said[:4]) if said.isdigit() else cardinal(said, "en") or 0
+    if m is None or not 1 < base < 37:
+        return None
+    digits, tags = m[1] or m[2], frozenset({f"unit=base {base}"})
+    if digits.lstrip("-").isdigit():
+        return Reading("exact", str(int(digits)), tags)
+    return Reading("structured", digits.upper().lstrip("0"), tags)
+
+
+def _ratio(tokens: list[Token], rules: Rules, read: Reader) -> Reading | None:
+    """`3:4` is a ratio, `3:45` may be a time and is left as it is."""
+    half = tokens[-1].text.lower().replace(".", "")
+    if half in {"am", "pm"}:
+        tokens = tokens[:-1]
+    else:
+        half = ""
+    parts, colons = split(tokens, [":"])
+    if not colons:
+        return None
+    if m := _TIME.fullmatch("".join([t.text for t in tokens])):
+        return Reading("structured", f"{int(m['hour'])}{m['rest']}", frozenset({"unit=" + half} if half else ()))
+    terms = [evaluate(parse(p), {}) for p in parts]
+    if half or not all(isinstance(t, int | Fraction) and t > 0 for t in terms):
+        raise Unreadable("no ratio")
+    if len(terms) == 2:
+        return Reading(*expression_key(Number(Fraction(terms[0]) / terms[1])), frozenset({"unit=ratio"}))
+    return Reading("structured", short(":".join(str(Fraction(t) / terms[0]) for t in terms)))
