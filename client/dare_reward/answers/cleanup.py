@@ -46,12 +46,10 @@ def clean(raw: str) -> str | None:
     s = raw
     if s.startswith(("{{", "${", "#{")) and "*" in s:
         return None  # a template, not mathematics
-    if not s.isascii():
-        if _UNSAFE.search(s):
-            return None
-        s = _ascii(s)
-    elif _UNSAFE.search(s):
+    if _UNSAFE.search(s):
         return None
+    if not s.isascii():
+        s = _ascii(s)
     if "\\\\" in s and "\\begin" not in s:
         s = _DOUBLED.sub("\\\\", s)
     s = _unit_vectors(_plain_braces(peel(without_html(s))))

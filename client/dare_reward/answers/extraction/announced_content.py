@@ -28,8 +28,7 @@ _FILLER = pattern(
     re.IGNORECASE,
 )
 _NOT = pattern(rf"(?:definitely |certainly |simply )?(?:no longer\b|{alternatives('not')})\s*+", re.IGNORECASE)
-_NOT_SO = pattern(r"(?:defined|possible|real|a real|enough|determin|finite|solvable)", re.IGNORECASE)
-_UNABLE = pattern(r"(?:determin|calculat|comput|found|given)", re.IGNORECASE)
+_NOT_SO = pattern(r"(?:defined|possible|real|a real|enough|finite|solvable)", re.IGNORECASE)
 _INSTEAD = pattern(
     rf"(?:[\s,;](?:but rather|{alternatives('but')})|[,;.:—–]\s*(?:it is|it's|rather|instead))\s+(?=[-−($\\\d*])",
     re.IGNORECASE,
@@ -51,8 +50,6 @@ _REPEATING = pattern(r"[-−]?\d*+\.\d{2,}+(?:\.\.\.|…)(?!\w)")
 _ABOUT = pattern(r"\b(?:form|(?:in terms|a multiple|a function|independent) of|divisible by|depend(?:s|ent) on)\Z")
 # "Final answer. The area is" before a displayed formula.
 _LEADS = pattern(r"\b(?:is|are|equals|equal to)(?:\s(?:therefore|thus|then|given by))?\s*+:?[\s*]*+\Z")
-_OF_FORM = pattern(r"(?:of|in) the form\b")
-_LEAD_CHARS = 120
 _MODAL = pattern(r"(?:should|must|has to|would|will) be", re.IGNORECASE)
 _CONSTRAINT = pattern(
     rf"(?:an?\s)?(?:non-?\w+|{english('kinds of value')})\b(?!\s[-\d$\\])|{english('bounds')}", re.IGNORECASE
@@ -119,10 +116,7 @@ def _from_sentence(
     if announcement.link == "is" and (no := _NOT.match(said, start)) and _VALUE.match(said, no.end()):
         denied, start = True, no.end()
     if denied and _NOT_SO.match(said, start):
-        can = "can" in text[announcement.start : announcement.end].lower()
-        if can and _UNABLE.match(said, start):
-            return None
-        word = "cannot be " if can else "not "
+        word = "cannot be " if "can" in text[announcement.start : announcement.end].lower() else "not "
         # "is not defined" denies nothing
         return replace(announcement, content=word + said[start:].strip(), negated=False)
     content = _span_content(said, start, found)
@@ -155,15 +149,13 @@ def _plain(said: str, announcement: Announcement, *, fresh: bool, alone: bool) -
 
 def _shown_below(line: str, after: str) -> str | None:
     """The displayed formula that a line such as "The area is" leads to."""
-    if len(line) > _LEAD_CHARS or not after.startswith(("\\[", "$$")) or _LEADS.search(line) is None:
+    if not after.startswith(("\\[", "$$")) or _LEADS.search(line) is None:
         return None
     return display(after)
 
 
 def _is_constraint(text: str, announcement: Announcement, said: str, start: int) -> bool:
-    """Whether "the answer must be even" says only what it is like, or "is of the form" what it looks like."""
-    if _OF_FORM.match(said, start):
-        return True
+    """Whether "the answer must be even" says only what it is like."""
     modal = announcement.link == "is" and _MODAL.search(text[announcement.start : announcement.end])
     return bool(modal and _CONSTRAINT.match(said, start))
 

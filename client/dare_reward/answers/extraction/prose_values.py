@@ -159,8 +159,6 @@ def _trim(chunk: str, *, led: bool = False) -> str:
         value = undecorated(value.rstrip(TAIL_JUNK)).rstrip()
         value = re.sub(rf"(?:\s+|(?<=[,;]))(?:{links}|\\text\{{?|\\mathrm\{{?)\Z", "", value)
         for opening, closing in ("()", "[]"):
-            if value.endswith(opening):
-                value = value[:-1]
             at = value.rfind(opening)
             # "(3, 5]" is an interval; "42 (in" is not one
             if at > 0 and closing not in value[at:] and not (set("()[]") - {opening}) & set(value[at + 1 :]):
