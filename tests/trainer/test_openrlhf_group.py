@@ -571,7 +571,7 @@ def test_groups_that_were_scored_here_reach_the_services_run_log_with_the_next_p
             seen.append(json.loads(request.content))
         return answer(request)
 
-    executor = answering(make("run=r&votes_per_prompt=8"), sometimes)
+    executor = answering(make("run=r&votes_per_prompt=8&unmarked=number"), sometimes)
     for prompt in ("one", "two"):
         go(executor, prompt=prompt)
     for answers[:], left in (([forwarded, away], 2), ([forwarded, nonsense(413), forwarded], 0)):
@@ -581,6 +581,7 @@ def test_groups_that_were_scored_here_reach_the_services_run_log_with_the_next_p
     assert (len(seen), len(groups), len({group["group_id"] for group in groups})) == (4, 4, 3)
     assert {tuple(r["trained"] for r in group["rollouts"]) for group in groups} == {(True,) * 4 + (False,) * 4}
     assert {body["run"] for body in seen} == {"r"}
+    assert all("text" in r for group in groups for r in group["rollouts"]), "where answers may be guesses"
     assert caplog.text.count("will be missing in the service's run log") == 1
 
 
