@@ -1,13 +1,13 @@
 """Run the released OpenRLHF on this machine against a service, and read what both wrote."""
 
 import ast
+import itertools
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -36,12 +36,9 @@ class Exchange:
 
 @dataclass
 class Run:
-    code: int
-    log: str
     steps: list[dict]
     evaluations: list[dict]
     exchanges: list[Exchange]
-    seconds: float
 
     @property
     def scored(self):
@@ -49,15 +46,14 @@ class Run:
 
 
 @contextmanager
-def recording(upstream, exchanges):
-    """The address of a reverse proxy, which puts every reward request with its reply into `exchanges`. While the
-    upstream is away it answers 502, which clients take as a reason to come back."""
+def recording(upstream, exchanges, seen):
+    """The address of a reverse proxy, which puts every reward request with its reply into `exchanges`, and then calls
+    `seen`. While the upstream is away it answers 502, which clients take as a reason to come back."""
     client = httpx.Client(base_url=upstream, timeout=180, limits=httpx.Limits(max_connections=None))
+    hop = {"content-length", "connection", "host"}
 
     def forward(handler, content):
-        headers = {
-            k: v for k, v in handler.headers.items() if k.lower() not in {"content-length", "connection", "host"}
-        }
+        headers = {name: value for name, value in handler.headers.items() if name.lower() not in hop}
         try:
             reply = client.request(handler.command, handler.path, content=content, headers=headers)
             status, told = reply.status_code, reply.content
@@ -68,8 +64,9 @@ def recording(upstream, exchanges):
             if handler.headers["content-type"] != "application/json":
                 frame = unpack(bytearray(content))
                 body, columns = bytes(frame.request), frame.columns
-            reply = json.loads(told) if status == 200 else None
-            exchanges.append(Exchange(handler.path, status, json.loads(body), reply, columns))
+            said = json.loads(told) if status == 200 else None
+            exchanges.append(Exchange(handler.path, status, json.loads(body), said, columns))
+            seen()
         return status, told
 
     with client, answering(forward) as url:
@@ -127,41 +124,47 @@ def flags(model, folder, *, prompts=24, samples=4, batch=8, lr=1e-3):
     }
 
 
-def train(model, folder, query, *, more=(), environment=None, killed_after=None, **sizes):
+def train(model, folder, query, *, more=(), environment=(), killed_after=0, **sizes):
     """The run of released OpenRLHF against a service by this query of the reward URL; `more` flags, and `sizes` of
     `flags`. After so many posts the service is killed, and a second later another one binds its port."""
-    exchanges, port, gone = [], free_port(), []
-    with ExitStack() as running, recording(f"http://127.0.0.1:{port}", exchanges) as url:
+    exchanges, posts, port, log = [], itertools.count(1), free_port(), folder / "train.log"
+    with ExitStack() as running:
         serve = partial(service, port=port, end=signal.SIGKILL)
-        killed = running.enter_context(ExitStack())
-        killed.enter_context(serve())
+        first = running.enter_context(ExitStack())
+        first.enter_context(serve())
 
-        def kill(done):
-            while not done.wait(0.02):
-                if len(exchanges) > killed_after:
-                    killed.close()
-                    gone.append(port)
-                    time.sleep(1.0)
-                    running.enter_context(serve())
-                    return
+        def seen():
+            if next(posts) == killed_after:
+                first.close()
+                time.sleep(1.0)
+                running.enter_context(serve())
 
+        url = running.enter_context(recording(f"http://127.0.0.1:{port}", exchanges, seen))
         named = flags(model, folder, **sizes) | dict(more) | {"reward.remote_url": f"{url}/reward?{query}"}
-        # As a command line has them: a true flag stands alone, a false one is left out.
-        words = [
-            word
-            for name, value in named.items()
-            for word in ([f"--{name}"] * value if isinstance(value, bool) else [f"--{name}", str(value)])
-        ]
-        meanwhile = None if killed_after is None else kill
-        run = run_loop(words, folder, exchanges, environment=environment, meanwhile=meanwhile)
-    assert run.code == 0, run.log[-6000:]
-    assert (killed_after is None) == (not gone), "the service was not killed: the test has lost its point"
-    print(f"\n{query}: {len(run.steps)} steps in {run.seconds:.0f} s")
+        words = [sys.executable, str(HERE / "driver.py")]
+        for name, value in named.items():  # a true flag stands alone, a false one is left out
+            words += [f"--{name}"] * value if isinstance(value, bool) else [f"--{name}", str(value)]
+        begun = time.perf_counter()
+        with log.open("w", encoding="utf-8") as out:
+            process = subprocess.Popen(
+                words, stdout=out, stderr=subprocess.STDOUT, env=_environment(environment), start_new_session=True
+            )
+            try:
+                code = process.wait(900)
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait(30)
+        seconds = time.perf_counter() - begun
+    text = ANSI.sub("", log.read_text(encoding="utf-8", errors="replace"))
+    assert code == 0, text[-6000:]
+    assert len(exchanges) > killed_after, "the service was not killed: the test has lost its point"
+    run = Run(_dicts(text, r"Global step \d+: "), _dicts(text, r"eval_metrics: "), exchanges)
+    print(f"\n{query}: {len(run.steps)} steps in {seconds:.0f} s")
     return run
 
 
-def run_loop(words, folder, exchanges, *, environment=None, meanwhile=None, limit=900):
-    """`words` are OpenRLHF's arguments; `meanwhile(done)` runs beside it until the event `done` is set."""
+def _environment(more):
     ray = Path(os.environ.get("DARE_TEST_RAY_ROOT", "/tmp")) / f"dray{os.getpid()}"  # Ray's socket paths must be short
     settings = {
         "DARE_TEST_CPU_SHIM": "1",
@@ -176,40 +179,9 @@ def run_loop(words, folder, exchanges, *, environment=None, meanwhile=None, limi
         "GLOO_SOCKET_IFNAME": "lo",
         "WANDB_MODE": "disabled",
         "VLLM_LOGGING_LEVEL": "WARNING",
-        **(environment or {}),
+        **dict(more),
     }
-    env = {k: v for k, v in os.environ.items() if not k.startswith("VLLM_TOKEN")} | settings
-    begun, done = time.perf_counter(), threading.Event()
-    log = folder / "train.log"
-    helper = threading.Thread(target=meanwhile, args=(done,), daemon=True) if meanwhile else None
-    with log.open("w", encoding="utf-8") as out:
-        process = subprocess.Popen(
-            [sys.executable, str(HERE / "driver.py"), *words],
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            env=env,
-            start_new_session=True,
-        )
-        if helper:
-            helper.start()
-        try:
-            code = process.wait(limit)
-        finally:
-            done.set()
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait(30)
-    if helper:
-        helper.join(60)
-    text = ANSI.sub("", log.read_text(encoding="utf-8", errors="replace"))
-    return Run(
-        code,
-        text,
-        _dicts(text, r"Global step \d+: "),
-        _dicts(text, r"eval_metrics: "),
-        exchanges,
-        time.perf_counter() - begun,
-    )
+    return {k: v for k, v in os.environ.items() if not k.startswith("VLLM_TOKEN")} | settings
 
 
 def _dicts(text, before):
