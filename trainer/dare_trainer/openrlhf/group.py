@@ -371,7 +371,7 @@ class GroupReward:
 class Member:
     """One call of OpenRLHF's executor, by its arguments; made before that call waits for anything.
 
-    rollouts   the first of them trains, the others vote; `one` makes another
+    rollouts   the first of them trains, the others vote
     """
 
     label = Label()
@@ -389,20 +389,23 @@ class Member:
 
     async def generate(self, ids: Any, sampling_params: Any, **more: Any) -> Any:
         """The continuation that trains, for OpenRLHF's executor; those that only vote are generated beside it."""
-        reward, tokenizer = self.reward, self.arguments["hf_tokenizer"]
-        self.label = reward.label(self.arguments["label"])
+        self.label = self.reward.label(self.arguments["label"])
         self.sampling = sampled_with(sampling_params, self.engine)
-        params = reward.reader.asked(sampling_params)  # a copy of this call's own
+        self.request = ids, self.reward.reader.asked(sampling_params), more  # the parameters are this call's own
 
-        async def one() -> Continuation:
-            output = await self.engine.generate(list(ids), params, **more)
-            return output, reward.reader.read(output.outputs[0], self.prompt, self.label, tokenizer, self.engine)
+        async def all_of_them() -> list[Continuation]:
+            votes = self.reward.votes_each(self.group.members, self.label)
+            return await together([self.one] * votes, needed=1)
 
-        self.one = one
-        votes = partial(reward.votes_each, label=self.label)
-        found = await self.group.run(lambda: together([one] * votes(self.group.members), needed=1))
+        found = await self.group.run(all_of_them)
         self.rollouts = [rollout for _, rollout in found]
         return found[0][0]
+
+    async def one(self) -> Continuation:
+        """One more continuation of the prompt."""
+        (ids, params, more), tokenizer = self.request, self.arguments["hf_tokenizer"]
+        output = await self.engine.generate(list(ids), params, **more)
+        return output, self.reward.reader.read(output.outputs[0], self.prompt, self.label, tokenizer, self.engine)
 
     async def rewarded(self) -> RolloutOutcome:
         """What the rollout that trains gets, once its siblings are there; neutral where one of them failed."""

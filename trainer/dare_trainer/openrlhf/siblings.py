@@ -98,6 +98,7 @@ class Siblings(Generic[D, R]):
                 found = await group.run(lambda: self._score(deliveries))
                 if not group.results.done():
                     group.results.set_result(found)
+                group.delivered.clear()
         results = await asyncio.shield(group.results)
         return None if results is None else results[index]
 
