@@ -39,7 +39,7 @@ def step(release) -> Callable[..., Any]:
     """`await step(url, said)`: what the release's `generate_responses` returns for each prompt, whose rollouts give the
     answers that are `said`, and end in any order."""
 
-    async def run(url: str, said: Mapping[str, Sequence[object]], *, label: object = "") -> list[list[dict]]:
+    async def run(url: str, said: Mapping[str, Sequence[object]]) -> list[list[dict]]:
         executor = release.agent.SingleTurnAgentExecutor([url])
         module = vars(release.module("trainer.ray.vllm_engine"))  # the actor's name differs between releases
         named = "generate_responses"
@@ -49,7 +49,7 @@ def step(release) -> Callable[..., Any]:
             engine = fakes.Engine(lambda n, said=answers: f"It is \\boxed{{{said[n]}}}.", delay=0.1)
             actor = types.SimpleNamespace(executor=executor, generate=engine.generate)
             shared, count = fakes.SamplingParams(), len(answers)
-            calls.append(responses(actor, prompt, label, shared, 4096, fakes.Tokenizer(), num_samples=count))
+            calls.append(responses(actor, prompt, "", shared, 4096, fakes.Tokenizer(), num_samples=count))
         return list(await asyncio.gather(*calls))
 
     return run

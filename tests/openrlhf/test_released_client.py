@@ -74,32 +74,6 @@ async def test_the_training_log_says_what_is_wrong(live, release, monkeypatch):
     assert [sum(sentence in line for line in tries) for sentence in MISTAKES.values()] == [5] * len(MISTAKES), lines
 
 
-async def test_an_evaluation_pass_is_accuracy_through_the_releases_own_metrics(live, step, release):
-    torch = pytest.importorskip("torch")
-    service = live()
-    said, label = (
-        {f"q{i}\n": random.Random(i).choices([1, 1, 2, 3], k=4) for i in range(5)},
-        {"answer": "1", "split": "eval"},
-    )
-    found = await step(f"{service}?group_size=64&run=r", said, label=label)
-    samples = [
-        types.SimpleNamespace(
-            prompts=[r["prompt"]], rewards=torch.tensor([r["reward"]]), response_length=None, truncated=None
-        )
-        for responses in found
-        for r in responses
-    ]
-    trainer = release.module("trainer.ppo_trainer")
-    if not hasattr(trainer, "compute_eval_metrics"):
-        pytest.skip("this release computes its metrics inside the trainer")
-    images = ([None],) if "images" in found[0][0] else ()  # since 0.10.0
-    loader = [(["aime"], [p], [label], *images) for p in said]
-    logs = trainer.compute_eval_metrics(loader, samples, 4)
-    right = [[float(a == "1") for a in answers(responses)] for responses in found]
-    assert logs["eval_aime_pass1"] == pytest.approx(sum(map(sum, right)) / 20)
-    assert logs["eval_aime_pass4"] == pytest.approx(sum(map(max, right)) / 5)
-
-
 async def test_advantages_of_a_group_with_equal_rewards_are_exactly_zero(live, step, release):
     """float32 group normalisation through the release's own experience maker, where unrounded rewards fall into a trap."""
     torch = pytest.importorskip("torch")
