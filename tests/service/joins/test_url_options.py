@@ -14,10 +14,7 @@ from dare_service.joins.url_options import minted, run_of, size_of_group
 from dare_service.settings import Settings, SettingsError, from_environment
 
 pytestmark = pytest.mark.usefixtures("plugins")
-
 SETTINGS = Settings()
-
-
 ALL = (
     "group_size=32&run=aime%2F1&method=dare_sqrt&alpha=0.2&tau=0&pruned=neutral&missing_entropy=error&kind=choice"
     "&options=ABCDE&extra_logs=off&label_policy=eval&token=x"
@@ -164,8 +161,8 @@ def test_the_minted_url_is_checked_and_holds_a_name_that_no_other_job_has():
     assert run_of(said, SETTINGS).run == "a+b,c-123456789"
 
 
-@pytest.mark.parametrize(
-    ("query", "host", "words"),
+@each(
+    "query, host, words",
     [
         ("alhpa=1&group_size=8", "h", "Did you mean alpha"),
         ("alpha=1", "h", "add group_size"),
