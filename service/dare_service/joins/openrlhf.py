@@ -107,7 +107,7 @@ class OpenRLHF:
             asked = run_of(query_string(request), self._settings)
             short = _rows(body, self._settings) if len(body) <= INLINE_BYTES else None
             if short is not None and len(short[0]) == 1:
-                rollouts, unknown = work(lambda: None)
+                rollouts, unknown = [self._rollout(asked, 0, *short[0][0])], short[1]
             else:
                 workers = self._workers.joins if len(body) <= ONE_ROLLOUT else self._workers.groups
                 rollouts, unknown = await unless_gone(workers, work, request)
