@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
 from .answers import Kind
-from .inputs import Mode, Source
 from .params import Param, Spec, parameters
 from .scoring.update import Labelled, update_specs
 
@@ -34,9 +33,6 @@ def _settings(
         tuple[str, ...], Param("methods to compare with, as ttrl+scrl; they change no reward, and are logged")
     ] = (),
     kind: Annotated[Kind, Param("how answers are compared")] = "math",
-    options: Annotated[str | None, Param("kind=choice: the letters (ABCD) or their number")] = None,
-    entropy_source: Annotated[Source, Param("how entropies were made")] = "exact",
-    entropy_mode: Annotated[Mode, Param("the distribution whose entropies these are")] = "unknown",
     on_error: Annotated[
         OnError,
         Param(

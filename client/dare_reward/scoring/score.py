@@ -147,12 +147,12 @@ def _defaults(name: str, seed: int | None) -> dict[str, Any]:
     return method.resolve(drawn)
 
 
-def count_steps(configured: Configured, groups: Groups, effort: Effort, *, times: int = 1) -> None:
-    """LimitError before a method begins that would take more than the request may, if it is run so many times."""
+def count_steps(configured: Configured, groups: Groups, effort: Effort) -> None:
+    """LimitError before a method begins that would take more than the request may."""
     count = configured.method.steps
     if count is not None:
         for place, steps in enumerate(count(groups, configured.values)):
-            effort.spend(steps * times, ("groups", place))
+            effort.spend(steps, ("groups", place))
 
 
 def _judge(configured: Configured, prepared: Prepared, correct_R: Floats) -> Judged:
