@@ -126,9 +126,10 @@ class Join:
         if client.gone:
             raise Disconnected
         tries = TRIES - 1 if time.monotonic() < self.began + YOUNG else 0
-        new = WaitingMember(content, rollout, self.clock(), tries, weight + MEMBER)
+        now = asyncio.get_running_loop().time()  # of the clock that times what waits
+        new = WaitingMember(content, rollout, now, tries, weight + MEMBER)
         member = self._place(key, size, new)
-        found = await self._wait(new.came, member, client)
+        found = await self._wait(now, member, client)
         await asyncio.sleep(0)  # the connections that ended meanwhile are read
         if client.gone:
             member.group.members.append(member)  # it is owed the reply
@@ -242,7 +243,7 @@ class Join:
             return
         if all(m.content in before.replies and m.came <= before.at + seconds for m in group.members):
             self._pay(group, before)
-            before.at = self.clock()
+            before.at = asyncio.get_running_loop().time()
 
     def _pay(self, group: JoiningGroup, before: JoiningGroup) -> None:
         """Each member gets what its content had in the group before."""
@@ -257,7 +258,8 @@ class Join:
         else:
             members, group.members = group.members, []
             group.replies = {m.content: r for m, r in zip(members, replies, strict=True)}
-            group.middle, group.at, group.weight = middle, self.clock(), sum(map(len, replies)) + MEMBER
+            group.middle, group.at = middle, asyncio.get_running_loop().time()
+            group.weight = sum(map(len, replies)) + MEMBER
             if (before := self.closed.pop(group.key, None)) is not None:
                 self.bytes -= before.weight
             self.closed[group.key] = group
@@ -281,12 +283,6 @@ class Join:
         for member in group.members:
             if member.reply is not None:
                 member.reply.set_exception(error)
-
-    # --- time and memory ---------------------------------------------------------------------------------------------
-
-    def clock(self) -> float:
-        """The event loop's: what waits is timed by it too."""
-        return asyncio.get_running_loop().time()
 
     def _forget(self, now: float, weight: int) -> None:
         """Rewards that were kept for their time, and the oldest where there is no room for `weight` more bytes."""

@@ -9,6 +9,7 @@ with one line in the log: the body is OpenRLHF's to extend. What the reply means
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
@@ -199,7 +200,7 @@ class OpenRLHF:
     async def _score(self, group: JoiningGroup) -> tuple[list[bytes], bytes]:
         """A reply for each member of a group that closed, and what comes too late."""
         posted: list[Question] = [member.rollout for member in group.members]
-        count, now, name = len(posted), self.join.clock(), posted[0].name
+        count, now, name = len(posted), asyncio.get_running_loop().time(), posted[0].name
         end = "full" if count == group.size else "partial" if 2 * count > group.size else "neutral"
         waits = [now - member.came for member in group.members]
         if group.repeated:
