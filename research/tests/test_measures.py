@@ -186,6 +186,8 @@ def test_majority_at_k():
     assert three == pytest.approx(0.5 + 0.5 / 3, abs=0.02)
     alone, known = labelled([["a", "b", "b", "a"]], ["a"])
     assert majority_at_k(alone, known, 2)[0] == majority_at_k(groups, truth, 2)[1]
+    # of two answers each is the label by half: the mean over all pairs is the share that is right
+    assert majority_at_k(groups, truth, 2)[:2].tolist() == [0.5, 0.5]
 
 
 def test_powers():

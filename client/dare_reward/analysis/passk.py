@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import comb
+from math import ceil, comb
 from zlib import crc32
 
 import numpy as np
@@ -14,7 +14,7 @@ from ..segments import Floats, Ints, offsets
 from .bootstrap import Interval, mean_interval
 from .truth import known_groups, right_answers
 
-DRAWS = 200
+DRAWS = 800
 
 
 @lru_cache(maxsize=1 << 14)
@@ -35,8 +35,8 @@ def pass_at_k_interval(n_P: Sequence[int] | Ints, c_P: Sequence[int] | Ints, k: 
 def majority_at_k(groups: Groups, correct_R: Floats, k: int, *, draws: int = DRAWS) -> Floats:
     """maj@k of each group: chance that the most voted answer of k of its rollouts is right.
 
-    Equally many votes share the chance. k = 1 and k = M are exact; between, the mean over `draws` random subsets
-    without replacement. A subset without an answer is wrong. NaN where truth is unknown or M < k.
+    Equally many votes share the chance. The mean over some `draws` subsets, into which random orders are cut: k = 1
+    and k = M are exact. A subset without an answer is wrong. NaN where truth is unknown or M < k.
     """
     right_A = right_answers(groups, correct_R)
     starts, answers = offsets(groups.sizes_P), offsets(groups.support_P)
@@ -57,12 +57,10 @@ def _majority(local: Ints, right: Floats, k: int, draws: int, rng: np.random.Gen
     width = len(right) + 1
     if not len(right):
         return 0.0
-    if k == 1:
-        return float(np.append(right, 0.0)[local].mean())
-    if k == len(local):
-        subsets = local[None, :]
-    else:
-        subsets = rng.permuted(np.broadcast_to(local, (draws, len(local))), axis=1)[:, :k]
+    orders, cuts = local[None, :], len(local) // k
+    if k < len(local):
+        orders = rng.permuted(np.broadcast_to(local, (ceil(draws / cuts), len(local))), axis=1)
+    subsets = orders[:, : cuts * k].reshape(-1, k)
     rows = np.arange(len(subsets))[:, None] * width
     votes = np.bincount((rows + subsets).ravel(), minlength=width * len(subsets)).reshape(-1, width)[:, :-1]
     top = votes.max(axis=1, keepdims=True)
