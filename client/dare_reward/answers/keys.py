@@ -15,8 +15,7 @@ from .algebra.tokens import CALLED, Token, spell, tokenise
 from .cleanup import MAX_CHARS, clean, fold, peel, raised
 from .derivations import conclusion, is_derivation
 from .extraction.letters import choice_letter
-from .forms.prose import is_prose, opaque_value, text_value, unwrapped
-from .forms.reading import Reading, ruled, tagged
+from .forms.reading import Reading, is_prose, opaque_value, ruled, tagged, text_value, unwrapped
 from .forms.structures import read
 from .forms.units import is_unit, unit_of
 from .forms.written import read_date, read_duration, read_formula, read_ordinal, read_species

@@ -10,7 +10,7 @@ from dare_reward.answers import ANSWERS_VERSION, canonical, choice_letter, extra
 from dare_reward.answers.algebra.tokens import tokenise
 from dare_reward.answers.cleanup import fold, peel
 from dare_reward.answers.extraction.prose_values import unit_after
-from dare_reward.answers.forms.names import name_of
+from dare_reward.answers.forms.relations import name_of
 from dare_reward.answers.forms.written import read_formula
 from dare_reward.answers.labels import read_label
 from dare_reward.answers.markup import undecorated, without_html

@@ -11,10 +11,9 @@ from ..markup import undecorated
 from ..number_words import told
 from .announcements import Announcement
 from .fields import is_placeholder
-from .lines import ABBREVIATION, Span, display, sentence, spans
 from .prose_values import COPULA, UNREAD, last_side, plain_content, tail_link, unit_after
 from .statements import conclusion_of, items, of_several, said_in_words
-from .values import PLAIN
+from .values import ABBREVIATION, PLAIN, Span, display, sentence, spans
 
 WINDOW = 2_000  # characters of content that are read
 _DRESS = pattern(

@@ -81,9 +81,9 @@ _HEAD = pattern(
     rf"|(?:my|short|exact|numerical|{alternatives('article', 'correct', 'so')})[\s,_]*+|【|「)*+"
 )
 # `e.g., "answer": "C"` and "The output should be "The answer is (A)"" say how to answer.
+SHOWN = r"\be\.g\.,?|\bfor example,?|\bsuch as|\b(?:format|form|output|response|reply)\s(?:should|must) be"
 _QUOTED = pattern(
-    r"(?:\be\.g\.,?|\bfor example,?|\bsuch as|\b(?:format|form|output|response|reply)\s(?:should|must) be"
-    r"|\b(?:end|finish|reply|respond|conclude)\s(?:(?:your|my|the|this)\s)?(?:\w+\s)?with)[:\s]*[\"“'`]{1,2}"
+    rf"(?:{SHOWN}|\b(?:end|finish|reply|respond|conclude)\s(?:(?:your|my|the|this)\s)?(?:\w+\s)?with)[:\s]*[\"“'`]{{1,2}}"
     r"(?:(?:the|my|final|correct)\s)*\Z"
 )
 # What holds under a condition, "if x were 2", or of a part, in brackets.

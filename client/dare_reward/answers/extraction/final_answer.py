@@ -21,8 +21,7 @@ from ..kinds import Kind
 from ..markup import without_html
 from .announced_content import exact_phrase, math_phrase, text_phrase
 from .announcements import NEAR, announcements, box_is_taken_back, holding, lowered
-from .boxes import boxes, last_mark, listed, plain_box
-from .fields import Mark, is_undecided
+from .fields import Mark, boxes, is_undecided, last_mark, listed, plain_box
 from .frame import before_explanation, final_turn, is_plain, parts
 from .letters import announced_letter, bare_letter, choice_letter, last_letter
 from .program_output import literal_phrase, lone_literal, marked_literal
@@ -147,11 +146,13 @@ def _said(part: str, asked: Asked, letters: tuple[str, ...], *, follows: bool = 
 
 
 def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool) -> Extraction:
-    if kind == "choice":
-        return _choice(text, letters, closed_only=closed_only)
     if kind == "math" and (box := plain_box(text)) is not None:
         return Extraction(box, "box")
     mark = last_mark(text)
+    if mark is not None and mark.source == "box" and mark.content and box_is_taken_back(text, mark.end):
+        return _UNCLEAR
+    if kind == "choice":
+        return _choice(text, mark, letters, closed_only=closed_only)
     if mark is not None:
         return _field(text, mark, kind, closed_only=closed_only)
     if closed_only:
@@ -166,8 +167,6 @@ def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool)
 
 def _field(text: str, mark: Mark, kind: Kind, *, closed_only: bool) -> Extraction:
     """The answer in a box, a tag or another field."""
-    if mark.source == "box" and mark.content is not None and box_is_taken_back(text, mark.end):
-        return _UNCLEAR
     if mark.source == "box" and mark.content is not None and kind == "math":
         said = listed(text, mark)
         return _UNCLEAR if is_undecided(said) else Extraction(said, "box")
@@ -195,14 +194,11 @@ def _marked(mark: Mark, kind: Kind) -> str | None:
     return _items(mark.content) if mark.source == "value" else mark.content
 
 
-def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extraction:
-    mark = last_mark(text)
+def _choice(text: str, mark: Mark | None, letters: tuple[str, ...], *, closed_only: bool) -> Extraction:
     if mark is not None:
         if mark.content is None:
             return _CUT_OFF
         source: Source = "box" if mark.source == "box" else "tag"
-        if source == "box" and box_is_taken_back(text, mark.end):
-            return _UNCLEAR
         if (letter := choice_letter(mark.content, letters)) is not None:
             both = bare_letter(listed(text, mark), letters) if source == "box" else None
             return _UNCLEAR if both is not None and both.content is None else Extraction(letter, source)

@@ -19,9 +19,8 @@ from ..._pattern import pattern
 from ..languages import english
 from ..markup import undecorated
 from ..number_words import spoken_number
-from .lines import spans
 from .prose_values import COPULA, TAIL_JUNK, UNREAD, WORDS, last_side, plain_content, unit_after
-from .values import Value, readable, values
+from .values import Value, readable, spans, values
 
 LONGEST = 600  # characters of a sentence that is read
 MOST = 12  # values in it

@@ -1,14 +1,17 @@
-"""What an answer was read as: its value, its tags and, where it has them, its intervals or items."""
+"""What an answer was read as: its value, its tags and, where it has them, its intervals or items; words are text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ..._pattern import pattern
 from ..algebra.tokens import Token
+from ..cleanup import fold, peel
 from ..hashes import short
 from ..kinds import KeyKind
 from ..rules import Rules
+from ..tables import rows
 from .intervals import RealInterval, spelled
 
 
@@ -67,3 +70,38 @@ def _call(tag: str, rules: Rules) -> str:
     if tag == "open":
         return rules.intervals
     return rules.names if tag.startswith("name=") else rules.units
+
+
+_WRAPPED = pattern(r"\\(?:text|textbf|textit|textrm|textsf|mathrm|mathbf|mbox|emph)\s*+\{([^{}]*+)\}")
+_PLAIN = pattern(r"[^\W\d_]{2,}")
+_MARKUP = pattern(r"[\\^_{}=<>|$]")
+_SPACING = pattern(r"\\[,;:! ]|~|\\quad|\\qquad")
+
+
+def unwrapped(s: str) -> str:
+    """`s` without text commands and spacing."""
+    return _SPACING.sub(" ", _WRAPPED.sub(r"\1", s)) if "\\" in s or "~" in s else s
+
+
+# One verdict in the spellings that models use for it. Different verdicts stay apart: "undefined" is not "no solution".
+_VERDICTS = {
+    spelling.strip(): verdict
+    for verdict, _, spellings in (row.partition(":") for row in rows("verdicts"))
+    for spelling in spellings.split(",")
+}
+
+
+def text_value(s: str) -> str:
+    """The value of a text key."""
+    said = fold(peel(unwrapped(s)))
+    return "t:" + short(_VERDICTS.get(said.replace("’", "'"), said))
+
+
+def is_prose(s: str) -> bool:
+    """Words without mathematics around them: "Lima, Peru"."""
+    s = unwrapped(s)
+    return _PLAIN.search(s) is not None and _MARKUP.search(s) is None
+
+
+def opaque_value(s: str) -> str:
+    return "o:" + short("".join(s.split()))

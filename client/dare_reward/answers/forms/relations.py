@@ -1,4 +1,7 @@
-"""Equations and inequalities: solved where they are linear or quadratic, else compared up to a factor."""
+"""Equations and inequalities: solved where they are linear or quadratic, else compared up to a factor.
+
+A name on one side of an equals sign is x, x_1, f(x), AB, P(X > 2); the group rule may leave it out.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from fractions import Fraction
 from itertools import pairwise
 from types import MappingProxyType
 
+from ..._pattern import pattern
 from ..algebra.fingerprint import POINTS, constant_key, expression_key, point, values_at, values_key
 from ..algebra.numbers import Value, as_fraction, charge, digits, real
 from ..algebra.parse import parse
@@ -27,7 +31,6 @@ from .intervals import (
     union,
     without,
 )
-from .names import name_of
 from .reading import Reader, Reading, encoded, interval_reading, listing, tagged
 from .units import split_unit
 
@@ -38,6 +41,17 @@ Zeros = tuple[list[Value], bool]
 _CONSTANTS = frozenset({"pi", "e", "i"})
 _PROBES = (Fraction(0), Fraction(1), Fraction(-1), Fraction(7, 3), Fraction(-19, 5))
 _NOISE = 40  # digits below the largest value at which a coefficient is rounding error
+_DERIVATIVE = pattern(r"frac\{(d[\^0-9]*+[A-Za-z]*+)\}\{(d[A-Za-z][\^0-9]*+)\}")
+_QUOTIENT = pattern(r"frac\{([a-w]|[A-Z]{1,2})\}\{([a-w]|[A-Z]{1,2})\}")  # of two names, not of coordinates
+_SEGMENTS = frozenset(
+    {"\\angle", "\\triangle", "\\vec", "\\hat", "\\bar", "\\overrightarrow", "\\Pr", "overline", "|", "["}
+)
+_NAME_OPS = frozenset({"_", "'", "(", ")", "{", "}", ",", "|", "[", "]", "overline"})
+# What a letter may be followed by, one character a token: marks, the sign of an inverse, arguments or an event.
+_KINDS = {"let": "a", "num": "0", "text": "t", "word": "w", "fn": "f", "cmd": "c", "set": "s"}
+_LETTER = pattern(
+    r"a(?:'|_(?:\{(?:[^{}]|\{[^{}]*+\})*+\}|[^{]))*+(?:\^\{-1\}(?=.))?(?:\((?:[a0t1,]*+|(?P<event>[a0t1,=<>|]*+))\))?"
+)
 
 
 def read_relation(tokens: list[Token], rules: Rules, read: Reader) -> Reading:
@@ -318,3 +332,32 @@ def _curved(left: Node, op: str, right: Node, names: Sequence[str]) -> str:
     if op[0] == "<":
         left, right, op = right, left, _FLIPPED[op]
     return op + _ratios(_values(_minus(left, right), names), signed=True)
+
+
+def name_of(tokens: Sequence[Token]) -> str | None:
+    """The name on one side of `=`: a letter with its marks, f(x), a word, a segment; None for an expression."""
+    if not tokens:
+        return None
+    first = tokens[0]
+    texts = "".join(t.text for t in tokens)
+    if first.kind == "let":
+        return _letter_name(tokens, texts)
+    if all(t.kind in {"word", "text", "let"} for t in tokens):
+        if len(tokens) == 1 and first.kind == "word" and len(first.text) < 4 and first.text.islower():
+            return None
+        return " ".join(t.text for t in tokens) if texts.isupper() else " ".join(t.text for t in tokens).lower()
+    if first.text == "|" and not (texts[1:3].isupper() or "vec." in texts or "overrightarrow." in texts):
+        return None  # |x| = 3 has two solutions, |AB| = 3 is a length
+    if first.text in _SEGMENTS and all(t.kind in {"let", "word", "cmd"} or t.text in _NAME_OPS for t in tokens):
+        return texts
+    m = _DERIVATIVE.fullmatch(texts) or _QUOTIENT.fullmatch(texts)
+    return f"{m[1]}/{m[2]}" if m else None
+
+
+def _letter_name(tokens: Sequence[Token], texts: str) -> str | None:
+    """`x`, `x_1`, `f'(x)`, `f^{-1}(x)`, `P(X > 2)`, `AB`."""
+    shape = "".join(["1" if t.text == "1" else _KINDS.get(t.kind) or t.text[0] for t in tokens])
+    m = _LETTER.fullmatch(shape)
+    if m and (m["event"] is None or texts[0].isupper()):
+        return texts.replace("{", "").replace("}", "")
+    return texts if all(t.kind == "let" and t.text.isupper() for t in tokens) else None

@@ -30,10 +30,8 @@ from .intervals import (
     union,
     without,
 )
-from .names import name_of
-from .prose import text_value
-from .reading import Reader, Reading, encoded, interval_reading, listing, tagged
-from .relations import RELATIONS, assignments, read_relation
+from .reading import Reader, Reading, encoded, interval_reading, listing, tagged, text_value
+from .relations import RELATIONS, assignments, name_of, read_relation
 from .units import split_unit
 
 MAX_ITEMS = 500
