@@ -19,8 +19,8 @@ from .truth import right_answers
 Labeller = Callable[[Groups], Bools]  # the answers that are the label: at most one a group
 SMALLEST = 4
 TENTH = 0.1
-DEALS = 16  # one deal of 164 prompts moves a figure by a point, as much as a weight gains
-DEALT = 1 << 16  # rollouts of these prompts in all deals, about
+DEALS = 64  # one deal of 164 prompts moves a figure by a point, as much as a weight gains, and 16 by half a point
+DEALT = 1 << 17  # rollouts of these prompts in all deals, about
 
 
 @dataclass(frozen=True, slots=True)
