@@ -6,7 +6,7 @@ entropies are there on request alone; without its text a rollout has the answer 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -24,7 +24,7 @@ from ..groups import Groups, Ragged
 from ..inputs import FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS
 from ..reply import NOTHING, GroupReply, group_json
 from ..scoring.array_inputs import Table, read_columns
-from ..scoring.request import Effort, flat_spans, rules_of
+from ..scoring.request import Effort, flat_spans, paths, rules_of
 from ..scoring.score import ScoredGroups
 from ..segments import Floats, offsets
 
@@ -47,7 +47,9 @@ DIGITS: Final = 7  # of a token's entropy: their mean is the rollout's to within
 OF_GROUP: Final = frozenset(GROUP_FIELDS) - {"rollouts", "second_group", "teacher_group", "prompt", "meta"}
 OF_ROLLOUT: Final = frozenset(f.name for f in ROLLOUT_FIELDS.values() if f.shape == "scalar") - {"text", "meta"}
 NUMBERS: Final = tuple(f.name for f in FIELDS.values() if f.shape == "scalar")
-READ: Final = {*NUMBERS, "answer_tokens"} | {f.name for f in FIELDS.values() if f.per_token}
+PATH: Final = "path"
+FOLLOWS: Final = {*NUMBERS, PATH, "correct"}  # from what else a rollout says, where it does not say them
+READ: Final = {*NUMBERS, "answer_tokens", "token_ids"} | {f.name for f in FIELDS.values() if f.per_token}
 
 
 def asked_for(text: str) -> frozenset[str]:
@@ -67,7 +69,8 @@ class RunRecord:
 
     groups      as they were sent, at least what a line holds of them
     replies     of these groups
-    columns     numbers of rollouts: as they were sent, in arrays, or as they follow from token arrays
+    columns     numbers of rollouts: as they were sent, in arrays, or as they follow from token arrays; and which path
+                of its group each has taken, where its probability is known
     answers_R   what was read of each rollout's text; None: the replies have it; empty where all were sent with answers
     correct_R   1 right, 0 wrong, NaN unknown; None: nobody has graded them yet
     tokens      entropies of the generated tokens, if asked for
@@ -128,7 +131,7 @@ def of_scored(
         asked,
         _tokens(arrays.sizes_P.tolist(), arrays.columns, asked) if "token_entropies" in asked else None,
         None if any(g.token_mask is not None for g in replies) else encoded,
-        keys if light else keys & _names(asked),
+        keys - {"correct"} if light else _told((r for g in groups for r in g["rollouts"]), keys & _names(asked)),
     )
 
 
@@ -148,6 +151,9 @@ def of_groups(
     rollouts = [{k: r[k] for k in r.keys() & READ} for g in groups for r in g["rollouts"]]
     spans = partial(flat_spans, groups, Effort(), params)
     arrays = read_columns(Table.of(rollouts), {}, lambda i: ("rollouts", i), spans)
+    if "sum_logprob" in arrays:
+        said = [{PATH: r.get(PATH), "text": spoken(r.get("text"))} for g in groups for r in g["rollouts"]]
+        arrays[PATH] = paths(Table.of(said), arrays.get("token_ids"), np.array(sizes, np.int64))
     kept = [_stripped(g, asked) for g in groups]
     return RunRecord(
         run, step, seconds, kept, replies, _numbers(arrays), asked=asked, tokens=_tokens(sizes, arrays, asked),
@@ -245,7 +251,7 @@ def _filled(
 
     `told`: what each of them says; if it is not known, they are looked at.
     """
-    told = told or frozenset(rollouts[0]).intersection(*rollouts[1:])
+    told = told or _told(rollouts, frozenset(rollouts[0]).intersection(*rollouts[1:]))
     missing = [name for name, column in columns.items() if name not in told and column.count(None) < len(column)]
     silent = told.isdisjoint({"answer", "text"})
     if not missing and not silent:
@@ -260,6 +266,11 @@ def _filled(
             if "text" not in rollout:
                 rollout.setdefault("answer", answer)
     return filled
+
+
+def _told(rollouts: Iterable[JSON], keys: frozenset[str]) -> frozenset[str]:
+    """What each of the rollouts says of these keys, which all of them have: a number that is null is not said."""
+    return keys - {name for rollout in rollouts for name in keys & FOLLOWS if rollout[name] is None}
 
 
 def _names(asked: frozenset[str]) -> frozenset[str]:
@@ -300,12 +311,14 @@ def _graded(group: JSON, reply: GroupReply, rules: Rules) -> Sequence[bool | Non
 
 
 def _numbers(arrays: Mapping[str, Any]) -> dict[str, Floats]:
-    """The numbers that a rollout has one of."""
-    return {name: arrays[name] for name in NUMBERS if isinstance(arrays.get(name), np.ndarray)}
+    """The numbers that a rollout has one of, and its path."""
+    return {name: arrays[name] for name in (*NUMBERS, PATH) if isinstance(arrays.get(name), np.ndarray)}
 
 
 def _values(name: str, column: Floats) -> list[Any]:
     """The entries of a column as JSON has them; None where it has none."""
+    if name == PATH:
+        return [None if np.isnan(x) else f"#{x:.0f}" for x in column.tolist()]
     kind = bool if name == "correct" else int if FIELDS[name].type == "int" else float
     absent = np.isnan(column)
     if absent.all():

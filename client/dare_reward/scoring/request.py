@@ -176,7 +176,7 @@ def prepare(
     count = arrays.get("num_tokens")
     silent_R = count == 0 if isinstance(count, np.ndarray) else np.zeros(table.size, bool)  # no token: no answer
     if "sum_logprob" in arrays and ("token_ids" in arrays or table.columns.keys() & {"path", "text"}):
-        arrays["path"] = _paths(table, arrays.get("token_ids"), sizes_P)
+        arrays["path"] = paths(table, arrays.get("token_ids"), sizes_P)
     reading = _Reading.of(params, options, effort, readings or Readings())
     read = reading.classes(groups, table, silent_R)
     trained, correct = table.columns.get("trained"), table.columns.get("correct")
@@ -433,16 +433,16 @@ def _options(group: JSON, p: int) -> tuple[str, ...] | None:
         raise RequestError(error.message, loc=("groups", p, "options"), code=error.code) from None
 
 
-def _paths(table: Table, ids: Any, sizes_P: Ints) -> Floats:
+def paths(table: Table, ids: Any, sizes_P: Ints) -> Floats:
     """The place of each rollout's path among the different ones of its group; NaN where nothing tells it. Shape [R]."""
     ends = offsets(ids.lengths).tolist() if isinstance(ids, Ragged) else None
     nothing = [None] * table.size
-    paths, texts = table.columns.get("path", nothing), table.columns.get("text", nothing)
+    named, texts = table.columns.get("path", nothing), table.columns.get("text", nothing)
     out = np.full(table.size, np.nan)
     for low, high in pairwise(offsets(sizes_P).tolist()):
         places: dict[str | bytes, int] = {}
         for i in range(low, high):
-            path = paths[i]
+            path = named[i]
             if path is None and ends is not None and ends[i] < ends[i + 1]:
                 path = ids.values[ends[i] : ends[i + 1]].tobytes()
             path = path or texts[i]

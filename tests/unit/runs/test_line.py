@@ -100,6 +100,35 @@ def test_a_client_writes_of_the_answers_tokens_what_the_service_writes():
     assert lines[1][0]["rollouts"][0]["answer_entropy"] == pytest.approx(0.2)
 
 
+@pytest.mark.parametrize(
+    ("rollout", "known"),
+    [
+        ({"answer": "4", "correct": None}, {"correct": True}),
+        ({"answer": "4", "mean_entropy": None, "token_entropies": [0.5, 0.1]}, {"mean_entropy": 0.3, "num_tokens": 2}),
+        ({"text": "\\boxed{4}", "sum_logprob": -1.0, "num_tokens": 3, "path": None}, {"path": "#0", "answer": "4"}),
+    ],
+)
+def test_a_null_is_filled_as_what_is_missing_is(rollout, known):
+    sent = [{"group_id": "g", "label": "4", "rollouts": [rollout, dict(rollout)]}]
+    found = score(sent, {}, method="ttrl")
+    for record in (of_scored(found, sent), of_groups(sent, found.reply.groups)):
+        for row in read(record)[0]["rollouts"]:
+            assert {name: row.get(name) for name in known} == known
+
+
+def test_a_line_without_texts_tells_its_paths_apart():
+    """So that a log is judged by as many certainties as the file whose groups it holds."""
+    rows = [("so \\boxed{4}", [1]), ("so \\boxed{4}", [2, 3]), ("\\boxed{5}", [7]), ("\\boxed{5}", [7])]
+    rollouts = [{"text": t, "token_ids": i, "token_logprobs": [-0.7] * len(i)} for t, i in rows]
+    sent, how = [{"group_id": "g", "rollouts": rollouts}], {"reward": "share"}
+    found = score(sent, how, method="perplexity_consistency")
+    for record in (of_scored(found, sent), of_groups(sent, found.reply.groups)):
+        (line,) = read(record)
+        assert not {"text", "token_ids"} & set().union(*line["rollouts"])
+        again = dare_reward.estimate([{"rollouts": line["rollouts"]}], method="perplexity_consistency", **how)
+        assert again.groups[0].rewards == found.reply.groups[0].rewards
+
+
 def test_a_client_grades_where_lines_are_made(monkeypatch):
     """Reading a label costs a training step nothing: a thread of the run log makes the lines."""
     asked = []
