@@ -178,16 +178,18 @@ class Live:
         self.url = f"http://127.0.0.1:{self.port}"
         config = uvicorn.Config(self.app, http=Connection, log_config=None, access_log=False, lifespan="off")
         self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+        runner = asyncio.Runner(loop_factory=config.get_loop_factory())  # uvloop, as `dare-reward serve` has it
+        self.thread = threading.Thread(target=self._serve, args=(runner,))
         self.thread.start()
         while not self.server.started:
             assert self.thread.is_alive()
             time.sleep(0.005)
         return self
 
-    async def _serve(self) -> None:
-        self.loop = asyncio.get_running_loop()
-        await self.server.serve(sockets=[self.listener])
+    def _serve(self, runner: asyncio.Runner) -> None:
+        with runner:
+            self.loop = runner.get_loop()
+            runner.run(self.server.serve(sockets=[self.listener]))
 
     def __exit__(self, *_: object) -> None:
         self.server.should_exit = True
