@@ -18,6 +18,7 @@ from dare_reward.scoring.request import prepare
 
 SCHEMA = TypeAdapter(description.group_model())  # of openapi.json
 ROLLOUT = {"answer": "1", "mean_entropy": 0.1}
+HEAD = {"method": "dare", "params": {}}
 PER_GROUP = [f for f in GROUP_FIELDS.values() if not f.required]
 
 
@@ -51,6 +52,16 @@ def test_null_is_the_same_in_process_and_over_http(field):
         except (RequestError, ValidationError):
             refused.append(read)
     assert len(refused) == (0 if field.nullable else 2)
+
+
+@pytest.mark.parametrize("given", [{}, {"token_entropies": [0.1, 0.3], "mean_entropy": None}])
+def test_nulls_of_rollouts_are_as_good_as_no_keys(given):
+    """All at once, as a model's dump writes them."""
+    nulls = {f.name: None for f in ROLLOUT_FIELDS.values() if f.nullable and f.name not in {"answer", "text"}}
+    sent = [{"rollouts": [{**nulls, **ROLLOUT, **given}, {**nulls, **ROLLOUT, **given}]}]
+    bare = [{"rollouts": [{k: v for k, v in (ROLLOUT | given).items() if v is not None}] * 2}]
+    assert dare_reward.estimate(sent).groups == dare_reward.estimate(bare).groups
+    assert [part.content for part in parts(sent, HEAD)] == [part.content for part in parts(bare, HEAD)]
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, int, float])

@@ -137,7 +137,10 @@ def _ragged(field: Field, column: Sequence[Any], where: Where) -> Ragged:
         raise RequestError(
             f"{field.name} has rows of {widths[0]} and of {widths[-1]}: send the same k everywhere", code="shape"
         )
-    return Ragged(np.concatenate(parts) if parts else np.zeros((0, 0) if field.shape == "matrix" else 0), lengths)
+    none: NDArray[Any] = np.zeros(
+        (0, 0) if field.shape == "matrix" else 0, np.bool_ if field.type == "bool" else np.float64
+    )
+    return Ragged(np.concatenate(parts) if parts else none, lengths)
 
 
 def _vector(field: Field, column: Sequence[Any], where: Where) -> Ragged:
