@@ -171,6 +171,15 @@ async def test_a_demand_for_entropies_that_do_not_come_names_the_remedy(asgi):
     assert all("install dare-reward on the rollout nodes" in r.json()["detail"] for r in replies)
 
 
+async def test_two_runs_do_not_meet(asgi):
+    async with asgi() as (client, state):
+        first = asyncio.ensure_future(client.post("/reward?group_size=2&run=a", json=one(1)))
+        await until(lambda: state.openrlhf.join.waiting == 1)
+        both = await together(client, "/reward?group_size=2&run=b", [one(2), one(2)])
+        assert (both[0]["extra_logs"]["majority_ratio"], state.openrlhf.join.waiting) == ([1.0], 1)
+        first.cancel()
+
+
 @pytest.mark.parametrize(("there", "neutral"), [(1, 1.0), (2, 1.0), (3, 0.0)])
 async def test_a_group_that_does_not_fill_is_explained_and_scored_above_half_only_joined_and_in_a_step(
     asgi, caplog, monkeypatch, there, neutral
