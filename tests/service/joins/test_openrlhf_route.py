@@ -172,7 +172,7 @@ async def test_a_demand_for_entropies_that_do_not_come_names_the_remedy(asgi):
 
 
 async def test_two_runs_do_not_meet(asgi):
-    async with asgi() as (client, state):
+    async with asgi(join_hold=9.0) as (client, state):
         first = asyncio.ensure_future(client.post("/reward?group_size=2&run=a", json=one(1)))
         await until(lambda: state.openrlhf.join.waiting == 1)
         both = await together(client, "/reward?group_size=2&run=b", [one(2), one(2)])
