@@ -16,7 +16,7 @@ import numpy as np
 from dare_reward.analysis.calibrate import DEFAULTS, Options
 from dare_reward.analysis.learnt import Learnt, learnt, visit
 from dare_reward.analysis.shown import Shown
-from dare_reward.analysis.truth import LABELS, is_labelled, known_groups
+from dare_reward.analysis.truth import LABELS, is_known, known_groups
 from dare_reward.analysis.verdict import Verdict, judge
 from dare_reward.answers.classes import listed
 from dare_reward.answers.labels import read_label
@@ -176,9 +176,9 @@ def _last_steps(
         raise RequestError(f"{file} holds several runs ({names}). Name the folder of one.", code="file")
     steps = LastSteps[Placed]()
     for number_, group in placed:
-        labelled = is_labelled(group)
+        labelled = is_known(group)
         name, size = _name({**group, "meta": None}, reader), len(group["rollouts"]) * labelled
-        steps.add(group["meta"]["step"], name, (number_, group), labelled=labelled, rollouts=size)
+        steps.add(group["meta"]["step"], (name, labelled), (number_, group), labelled=labelled, rollouts=size)
     last = steps.groups()
     if left := len(placed) - len(last):
         why = f"only the last group of each prompt counts, in the last steps that hold {LABELS} labelled groups"

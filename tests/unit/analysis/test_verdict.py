@@ -10,14 +10,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from by_path import load
+from jsonl import write_lines
 
 from dare_reward import estimate
+from dare_reward.analysis.verdict import judge
 from dare_reward.cli import main
 from dare_reward.commands.label_page import LabelServer
+from dare_reward.commands.labelled import read_labelled
 from dare_reward.files import reader as file_reader
 from dare_reward.report.book import RunBook
+from dare_reward.report.last_steps import verdict_of
 from dare_reward.report.view import BookView
-from dare_reward.runs.line import of_groups
+from dare_reward.runs.line import objects, of_groups
 from dare_reward.runs.log import RunLog
 from dare_service.page.live import LivePage
 
@@ -168,6 +172,33 @@ def test_terminal_report_and_live_page_show_one_verdict_of_a_run(tmp_path, ran, 
         assert drawn(page.read_text())["calibration"] == json.loads(live.json())["runs"][0]["calibration"] == shown
         for text in (shown["headline"], shown["why"], *shown["notes"], *map(" ".join, shown["rows"])):
             assert squeezed(text) in terminal
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        {"rollouts": [{"answer": "7", "correct": True}, {"answer": "8"}]},
+        {"rollouts": [{"answer": "7"}, {"answer": "8"}]},
+        {"label": "$$", "rollouts": [{"answer": "7"}, {"answer": "8"}]},
+    ],
+    ids=["half known", "unknown", "a label that means nothing"],
+)
+def test_a_group_whose_truth_is_not_whole_is_no_label_of_a_run(tmp_path, later):
+    """Neither to terminal nor to page: it makes no earlier step needless, and takes no place of its prompt's group."""
+    known = [
+        {"answer": "7", "mean_entropy": 0.1, "correct": True},
+        {"answer": "8", "mean_entropy": 0.2, "correct": False},
+    ]
+    book, lines = RunBook(), []
+    for step, group in ((1, {"rollouts": known}), (2, later)):
+        groups = [{"group_id": f"g{n}", **group} for n in range(40)]
+        lines += objects(of_groups(groups, estimate(groups, method="ttrl").groups, run="r", step=step), 0.0)
+    for one in lines:
+        book.add(one)
+    (run,) = book.runs.values()
+    page = verdict_of(run.labelled.groups())
+    data = read_labelled(str(write_lines(tmp_path / "log.jsonl", lines)), tell=lambda *_: None)
+    assert (page.calibration.prompts, judge(data.groups, data.correct_R).calibration.prompts) == (40, 40)
 
 
 def test_a_live_verdict_is_made_anew_at_each_step_and_whole_where_a_page_is_opened():
