@@ -20,9 +20,7 @@ from .extraction.statements import stated_value
 from .markup import INSIDE
 
 _IMPLIES = pattern(r"\\(?:implies|Rightarrow|Longrightarrow|therefore)(?![A-Za-z])|⇒|⟹|∴")
-_ROWS = pattern(
-    r"\\begin\{(?P<name>aligned|align\*?|gathered|gather\*?|array)\}(?P<rows>.*)\\end\{(?P=name)\}", re.DOTALL
-)
+_ROWS = pattern(r"(?s)\\begin\{(?P<name>aligned|align\*?|gathered|gather\*?|array)\}(?P<rows>.*)\\end\{(?P=name)\}")
 _ROW = pattern(r"\\\\(?:\[[^\]]{0,12}\])?")
 _COMMAND = r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*+"
 _TEXT, _TEXTS = pattern(_COMMAND + r"(?=\{)"), pattern(_COMMAND + rf"\{{({INSIDE})\}}", re.DOTALL)

@@ -16,10 +16,9 @@ LONGEST = 20_000  # characters
 DEEPEST = 60  # brackets in brackets
 UNPARSED = object()
 _TOKEN = pattern(
-    r"(?P<string>[bB]?(?:'(?:[^'\\\n]|\\.)*+'|\"(?:[^\"\\\n]|\\.)*+\"))|(?P<open>[\[({])|(?P<close>[\])}])"
+    r"(?s)(?P<string>[bB]?(?:'(?:[^'\\\n]|\\.)*+'|\"(?:[^\"\\\n]|\\.)*+\"))|(?P<open>[\[({])|(?P<close>[\])}])"
     r"|(?P<plain>(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?j?(?![\w.])|set\(\)|(?:True|False|None)(?!\w)|[,:\s]++)"
-    r"|(?P<sign>[-+](?=\s?[\d.]))|(?P<json>(?:true|false|null)(?!\w))",
-    re.DOTALL,
+    r"|(?P<sign>[-+](?=\s?[\d.]))|(?P<json>(?:true|false|null)(?!\w))"
 )
 _JSON = {"true": "True", "false": "False", "null": "None"}
 _ESCAPE = pattern(r"\\(.)", re.DOTALL)

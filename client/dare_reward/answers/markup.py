@@ -8,10 +8,9 @@ import sys
 from .._pattern import pattern
 
 _TAG = pattern(
-    r"</?(?:(?P<line>p|div|li|tr|td|th|h[1-6]|br|section|pre|blockquote)"
+    r"(?i)</?(?:(?P<line>p|div|li|tr|td|th|h[1-6]|br|section|pre|blockquote)"
     r"|b|strong|i|em|u|s|span|code|mark|font|center|big|small|tt|kbd|var|a|html|body|ul|ol|table|tbody)"
-    r"(?:\s[^<>]{0,200})?+/?>",
-    re.IGNORECASE,
+    r"(?:\s[^<>]{0,200})?+/?>"
 )
 _HTML = pattern(r"<(?:/|br)")
 _RAISED = pattern(r"<(?P<tag>su[bp])>(?P<inner>[^<>]{1,40})</(?P=tag)>", re.IGNORECASE)

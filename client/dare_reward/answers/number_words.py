@@ -164,8 +164,7 @@ _WORD = "|".join(sorted(_words("en"), key=len, reverse=True))
 _PART = "|".join(sorted([*_PLURALS, *_DENOMINATORS], key=len, reverse=True))
 NUMBER_WORD = rf"(?:{_WORD}|{_PART})(?![^\W\d_])"  # of English, as a part of a pattern
 _RUN = pattern(
-    rf"(?<![\w-])(?:a[ -](?={_LARGE}))?+(?:{_WORD})(?:[ -](?:and )?(?:{_WORD}))*+(?:[ -](?:{_PART}))?+(?![\w-])",
-    re.IGNORECASE,
+    rf"(?i)(?<![\w-])(?:a[ -](?={_LARGE}))?+(?:{_WORD})(?:[ -](?:and )?(?:{_WORD}))*+(?:[ -](?:{_PART}))?+(?![\w-])"
 )
 _SOME = pattern(f"(?:{_WORD})")
 _COUNTED = pattern(
@@ -219,10 +218,9 @@ _NUMERALS = _HAN_DIGITS | _HANGUL_DIGITS | _UNITS
 DIGITS = frozenset({"十", "십"} | _HAN_DIGITS.keys() | _HANGUL_DIGITS.keys())
 NUMERALS = frozenset(_NUMERALS)
 _SCALED = pattern(
-    rf"(?<![\d.,])(?P<number>\d[\d.,]*+)(?:\s|\\ )?(?=[^\W\d_])(?:"
+    rf"(?i)(?<![\d.,])(?P<number>\d[\d.,]*+)(?:\s|\\ )?(?=[^\W\d_])(?:"
     rf"(?P<word>{'|'.join(sorted(POWERS, key=len, reverse=True))})(?![^\W\d_])"
-    rf"|(?P<chain>[{''.join(_UNITS)}]++)(?!\s?[\d{''.join(NUMERALS)}]))",
-    re.IGNORECASE,
+    rf"|(?P<chain>[{''.join(_UNITS)}]++)(?!\s?[\d{''.join(NUMERALS)}]))"
 )
 _PLAIN = pattern(r"\d++(?:[.,](?:\d{1,2}|\d{4,12}))?")  # of 1.234 nobody knows whether it has thousands or decimals
 

@@ -9,23 +9,11 @@ from functools import reduce
 
 from ..kinds import Unreadable
 from ..tables import words
-from .numbers import (
-    MAX_BITS,
-    Value,
-    bounded,
-    charge,
-    check_angle,
-    check_log,
-    computed,
-    context,
-    digits,
-    is_exact,
-    rational,
-    work,
-)
+from .numbers import MAX_BITS, MAX_LOG, Value, bounded, charge, computed, context, digits, is_exact, rational, work
 
 MAX_FACTORIAL = 2_100
 MAX_BINOMIAL = 5_000
+MAX_ANGLE = 10**12
 _UNSEEN = 40  # bits of what is left that have to be seen before it is called zero
 _ROOTS = 1_000  # the largest power of a square root that is not taken by its logarithm
 _FAINT = 100  # bits below one and below the other summand, where the digits of a key end
@@ -148,6 +136,16 @@ def _iroot(n: int, q: int) -> int | None:
 
 def sqrt(a: Value) -> Value:
     return power(a, Fraction(1, 2))
+
+
+def check_log(size: Value) -> None:
+    if size > MAX_LOG:
+        raise Unreadable("too large")
+
+
+def check_angle(x: Value) -> None:
+    if abs(x) > MAX_ANGLE:
+        raise Unreadable("too large an angle")
 
 
 def exp(a: Value) -> Value:

@@ -24,7 +24,6 @@ MAX_BITS = 20_400  # 2,100! has 20,166
 MAX_LOG = 2_000
 MAX_DIGITS = 4_000  # Python refuses int() past 4,300
 MAX_ZEROS = 40
-MAX_ANGLE = 10**12
 MAX_MAG = int(MAX_LOG / math.log(2))
 _DECIMAL_BITS = 8_000
 NOISE = 45  # digits below the larger operand at which a difference is rounding error
@@ -155,16 +154,6 @@ def computed(value: Value) -> Any:
     if isinstance(value, int) and value.bit_length() > MAX_MAG:
         raise Unreadable("too large")
     return ctx.convert(value)
-
-
-def check_log(size: Value) -> None:
-    if size > MAX_LOG:
-        raise Unreadable("too large")
-
-
-def check_angle(x: Value) -> None:
-    if abs(x) > MAX_ANGLE:
-        raise Unreadable("too large an angle")
 
 
 def number(text: str) -> int | Fraction:

@@ -21,16 +21,14 @@ _DRESS = pattern(
 )
 _BULLET = pattern(r"(?:[-*•>]|1\.)[^\S\n]++")
 _FILLER = pattern(
-    rf"(?:(?:{alternatives('adverb', 'so', 'option')})\.?|(?:{alternatives('is')})(?=\s*+[-−$\\(\d*])"
+    rf"(?i)(?:(?:{alternatives('adverb', 'so', 'option')})\.?|(?:{alternatives('is')})(?=\s*+[-−$\\(\d*])"
     r"|given by|equal to|equals|that|≈|~|=|:|：|,|an?(?=\s\d)"
-    r"|a total of|the (?:number|value|integer|fraction)(?=\s[-\d$\\]))(?![^\W\d_])\s*+",
-    re.IGNORECASE,
+    r"|a total of|the (?:number|value|integer|fraction)(?=\s[-\d$\\]))(?![^\W\d_])\s*+"
 )
 _NOT = pattern(rf"(?:definitely |certainly |simply )?(?:no longer\b|{alternatives('not')})\s*+", re.IGNORECASE)
 _NOT_SO = pattern(r"(?:defined|possible|real|a real|enough|finite|solvable)", re.IGNORECASE)
 _INSTEAD = pattern(
-    rf"(?:[\s,;](?:but rather|{alternatives('but')})|[,;.:—–]\s*(?:it is|it's|rather|instead))\s+(?=[-−($\\\d*])",
-    re.IGNORECASE,
+    rf"(?i)(?:[\s,;](?:but rather|{alternatives('but')})|[,;.:—–]\s*(?:it is|it's|rather|instead))\s+(?=[-−($\\\d*])"
 )
 # "The answer is **Lima**, the capital of Peru": the dress before it is off already.
 _BOLD_FIRST = pattern(r"([^*\n]++)\*\*(?:\s?[,(]|\s[–—-]\s|\s(?:because|since|which|who|as|for|due)\b)")
@@ -50,20 +48,15 @@ _ABOUT = pattern(r"\b(?:form|(?:in terms|a multiple|a function|independent) of|d
 # "Final answer. The area is" before a displayed formula.
 _LEADS = pattern(r"\b(?:is|are|equals|equal to)(?:\s(?:therefore|thus|then|given by))?\s*+:?[\s*]*+\Z")
 _MODAL = pattern(r"(?:should|must|has to|would|will) be", re.IGNORECASE)
-_CONSTRAINT = pattern(
-    rf"(?:an?\s)?(?:non-?\w+|{english('kinds of value')})\b(?!\s[-\d$\\])|{english('bounds')}", re.IGNORECASE
-)
+_CONSTRAINT = pattern(rf"(?i)(?:an?\s)?(?:non-?\w+|{english('kinds of value')})\b(?!\s[-\d$\\])|{english('bounds')}")
 _WORDED = pattern(r"(?<!\\)[A-Za-z]{2}")
 _SAYS = pattern(r"[^\W_]|[∅∞√]")
 
 
 def math_phrase(text: str, announcement: Announcement) -> Announcement | None:
     """A `$…$` or `\\(…\\)` span, else an expression or number, else few words to the end of the sentence."""
-    if (
-        announcement.link in {"is", "colon"}
-        and not announcement.negated
-        and (number := _NUMBER.match(text, announcement.end))
-    ):
+    plain = announcement.link in {"is", "colon"} and not announcement.negated
+    if plain and (number := _NUMBER.match(text, announcement.end)):
         return replace(announcement, content=number[1])
     said = _math_words(text, announcement)
     if said is None or said.content is None:
@@ -92,11 +85,9 @@ def _math_words(text: str, announcement: Announcement) -> Announcement | None:
     if not found and announcement.link != "cell" and (shown := _shown_below(line, body[len(line) :].lstrip())):
         return replace(announcement, content=last_side(shown), negated=False)
     start = _fillers(said)
-    return (
-        None
-        if _is_constraint(text, announcement, said, start)
-        else _from_sentence(text, announcement, line, start, fresh=fresh, alone=not _SAYS.search(body, len(said)))
-    )
+    if _is_constraint(text, announcement, said, start):
+        return None
+    return _from_sentence(text, announcement, line, start, fresh=fresh, alone=not _SAYS.search(body, len(said)))
 
 
 def _items(text: str, announcement: Announcement) -> str | None:
@@ -124,12 +115,9 @@ def _from_sentence(
         content = content or _plain(said[start:], announcement, fresh=fresh, alone=alone)
         if content == UNREAD:
             return replace(announcement, content=UNREAD, negated=denied)
-    if (
-        not content
-        or _is_empty(content)
-        or _FIELD.match(content)
-        or (announcement.link == "hash" and not _is_result(text, announcement, line, content))
-    ):
+    if not content or _is_empty(content) or _FIELD.match(content):
+        return None
+    if announcement.link == "hash" and not _is_result(text, announcement, line, content):
         return None
     if denied and (instead := _INSTEAD.search(line, start, start + 80)) is not None:
         said = sentence(line[instead.end() :], [])[0]
@@ -197,9 +185,8 @@ def exact_phrase(text: str, announcement: Announcement) -> str | None:
 
 def _line(body: str, announcement: Announcement) -> str:
     line = body.partition("\n")[0]
-    if line.rstrip().endswith(("\\]", "\\)")) and line.count("\\[") + line.count("\\(") < line.count(
-        "\\]"
-    ) + line.count("\\)"):
+    unopened = line.count("\\[") + line.count("\\(") < line.count("\\]") + line.count("\\)")
+    if unopened and line.rstrip().endswith(("\\]", "\\)")):
         line = line.rstrip()[:-2]  # \[Answer: 68\]
     return line.partition("|")[0] if announcement.link == "cell" else line
 
@@ -276,9 +263,8 @@ def _is_empty(content: str) -> bool:
 
 def _is_result(text: str, announcement: Announcement, line: str, content: str) -> bool:
     """Whether `#### …` is GSM8K's last line and no heading: all of the line is the result, or it closes the text."""
-    return (len(content) >= len(line.strip(" .*$")) - 8 and re.match(r"\d+\.\s+\S", line) is None) or _is_last(
-        text, announcement
-    )
+    result = len(content) >= len(line.strip(" .*$")) - 8 and re.match(r"\d+\.\s+\S", line) is None
+    return result or _is_last(text, announcement)
 
 
 def _is_last(text: str, announcement: Announcement) -> bool:

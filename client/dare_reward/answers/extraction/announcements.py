@@ -183,11 +183,9 @@ def descending(
 def announcements(text: str, low: str, start: int = 0, end: int | None = None) -> Iterator[Announcement]:
     """The announcements of `text` that begin from `start` on and before `end`, last first; `low` is `lowered(text)`."""
     for at, stem in descending(low, _ALL_STEMS, TRIES, start, end):
-        announcement = (
-            _hash(low, at) if stem == "####" else _line(low, at + 1) if stem[0] == "\n" else _word(low, at, stem)
-        )
-        if announcement is not None:
-            yield announcement
+        one = _hash(low, at) if stem == "####" else _line(low, at + 1) if stem[0] == "\n" else _word(low, at, stem)
+        if one is not None:
+            yield one
     if not start and (first := _line(low, 0)) is not None:
         yield first
 

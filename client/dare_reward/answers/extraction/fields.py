@@ -40,13 +40,12 @@ _TAG_ENDS = {
     "]": pattern(r"\](?<=(?:nswer|NSWER)\])"),
 }
 _TAG = pattern(
-    r"[<\[](?P<close>/|end |)(?:(?:final[_-]?)?answer|solution|final|result|ans)[>\]]|<\|(?P<box>begin|end)_of_box\|>",
-    re.IGNORECASE,
+    r"(?i)[<\[](?P<close>/|end |)(?:(?:final[_-]?)?answer|solution|final|result|ans)[>\]]"
+    r"|<\|(?P<box>begin|end)_of_box\|>"
 )
 # What a template of some model ends a part with: <eoa>, <|close|>, </response>.
 _HEADING = pattern(
-    r"【[^\S\n]*+(?:最终|正确|参考|标准)?(?:答案|解答|答え|정답|answer)[^\S\n]*+】(?P<content>[^\n【]{0,200})",
-    re.IGNORECASE,
+    r"(?i)【[^\S\n]*+(?:最终|正确|参考|标准)?(?:答案|解答|答え|정답|answer)[^\S\n]*+】(?P<content>[^\n【]{0,200})"
 )
 _TAGS = frozenset({"answer", "final_answer", "solution", "final", "result", "ans", "begin_of_box", "end_of_box"})
 _STRING = pattern(r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'", re.DOTALL)
@@ -66,9 +65,8 @@ SKIPPED = 16
 _OPEN = pattern(r"\s*+\{")
 # A box, and what stands behind it: all that closes its formula and its sentence, else prose in which no field ends.
 _PLAIN = pattern(
-    rf"\\boxed\s*+\{{(?P<said>{INSIDE})\}}"
-    rf"(?:[\s$.\\\])*]*+(?:(?P<closed>\Z)|(?P<prose>[^\]>}}\"'】]*+\Z)))?+",
-    re.DOTALL,
+    rf"(?s)\\boxed\s*+\{{(?P<said>{INSIDE})\}}"
+    rf"(?:[\s$.\\\])*]*+(?:(?P<closed>\Z)|(?P<prose>[^\]>}}\"'】]*+\Z)))?+"
 )
 # `\boxed 5`, `\boxed\frac12`: without braces TeX boxes one token; models mean all up to a blank or a dollar.
 _BARE_BOX = pattern(r"(?:[ \t]++|(?=[\\\d]))(?P<content>(?:[-+−]?\d|[-+−]?\\(?![()\[\]])|[A-Za-z](?![A-Za-z]))[^\s$]*)")

@@ -119,6 +119,8 @@ def extract(
 def read(text: str, asked: Asked) -> Extraction:
     """`extract` with its arguments gathered."""
     kind, plain = asked.kind, is_plain(text)
+    if plain and kind == "math" and (box := plain_box(text)) is not None:
+        return Extraction(box, "box")
     letters = option_letters(asked.options) if kind == "choice" else ()
     turn = text if plain else final_turn(text, open_think=asked.open_think)
     if not turn:

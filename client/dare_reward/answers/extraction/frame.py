@@ -76,9 +76,7 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
     None if a thinking block is open, unless `open_think` allows its text. Of a plain text it is all.
     """
     if "\b" in text:
-        text = text.replace(
-            "\boxed", "\\boxed"
-        )  # written by something that took the first two characters for a backspace
+        text = text.replace("\boxed", "\\boxed")  # written by what took the first two characters for a backspace
     turn = _unwrapped(text, open_think=open_think)
     if turn and ">" in turn and turn.rfind("nswer>") >= 0 and not _OPENED.search(turn):
         near = min(at for word in ("nswer>", "NSWER>") if (at := turn.find(word)) >= 0)

@@ -133,18 +133,16 @@ _DOUBT = pattern(rf"\b(?:{english('doubts')})", re.IGNORECASE)
 _DENIED_AFTER = pattern(rf"[*_\"'`$)}}\s]*+(?:\([^()\n]{{0,80}}\)\s*+)?(?:,\s)?(?:{english('denies after')})")
 _DENIED_BEFORE = pattern(rf"(?:{english('denies before')})\s++\Z", re.IGNORECASE)
 _INSTEAD = pattern(
-    rf"[*_\"'`$)}}\]\s.,;:—–-]{{0,8}}+(?:(?:{alternatives('but')}|it is|it's|it must be|es ist)(?![a-z])[,\s]*+)"
-    r"{1,3}+",
-    re.IGNORECASE,
+    rf"(?i)[*_\"'`$)}}\]\s.,;:—–-]{{0,8}}+(?:(?:{alternatives('but')}|it is|it's|it must be|es ist)(?![a-z])[,\s]*+)"
+    r"{1,3}+"
 )
 _TAKEN_BACK = pattern(
     rf"\b(?:{english('takes back')})|最终|{alternatives('but')}"
     rf"|{'|'.join(word for word in every('so') if not word.isascii())}"
 )
 _UNLISTED = pattern(
-    rf"\A[\s*_:.\"']*(?:none of|cannot be|can't be|{alternatives('undecided')}|(?:{english('lists')}))"
-    rf"|\bnot (?:{english('lists')}|in\b|one of\b)[^.\n]{{0,24}}\b(?:options|choices|answers)\b",
-    re.IGNORECASE,
+    rf"(?i)\A[\s*_:.\"']*(?:none of|cannot be|can't be|{alternatives('undecided')}|(?:{english('lists')}))"
+    rf"|\bnot (?:{english('lists')}|in\b|one of\b)[^.\n]{{0,24}}\b(?:options|choices|answers)\b"
 )
 # Options that a text calls right, letter first: "(C) is the correct answer". They answer where nothing else does.
 _ENDORSED = pattern(
@@ -162,8 +160,7 @@ _NOT_ALONE = pattern(
 )
 # "Vitamin C is the answer" endorses no option: of words only some lead over to one.
 _NOUN = pattern(
-    rf"(?<![\w'’])(?!(?:{english('leads to a letter')}|{alternatives('option', 'answer')}))[\w'’]+[ *_]+\Z",
-    re.IGNORECASE,
+    rf"(?i)(?<![\w'’])(?!(?:{english('leads to a letter')}|{alternatives('option', 'answer')}))[\w'’]+[ *_]+\Z"
 )
 
 
@@ -381,10 +378,8 @@ def _only_mention(text: str, letters: Sequence[str]) -> str | None:
     """The option that is mentioned by name ("option (E)") if it is the only one, and nothing is said against it."""
     seen: set[str | None] = set()
     for said in _mentions(text, lowered(text), letters):
-        against = _DENIED_BEFORE.search(text, max(0, said.start - 24), said.start) or _DENIED_AFTER.match(
-            text, said.end
-        )
-        seen.add(None if said.negated or against else said.content)
+        no = _DENIED_BEFORE.search(text, max(0, said.start - 24), said.start) or _DENIED_AFTER.match(text, said.end)
+        seen.add(None if said.negated or no else said.content)
     return seen.pop() if len(seen) == 1 else None
 
 

@@ -20,9 +20,7 @@ _WORD = pattern(r"\s*+(?P<word>[^\W\d_²³]++)(?:\s?\^\s?\d|[²³])?(?:/[a-zA-Z]
 _AND_MORE = pattern(r"\s*+(?:and\s++)?\d[\d.]*+(?=\s?[^\W\d_])")
 _SHAPES = frozenset({"square", "cubic", "sq"})
 TAIL_JUNK = " \t\r\n,;:.!-–—+*/=<>_`\"'“”~（✅✔∎■□🎉\ufe0f"
-_LAST_LINK = pattern(
-    r"(?:\bis\b|\bare\b|\bequals\b|=|\bgives\b|\bof\b)\s*+(?:approximately |about |exactly )?", re.IGNORECASE
-)
+_LAST_LINK = pattern(r"(?i)(?:\bis\b|\bare\b|\bequals\b|=|\bgives\b|\bof\b)\s*+(?:approximately |about |exactly )?")
 _AGAIN = pattern(r",\s+(?:or|i\.e\.?|that is|that's|meaning|namely|which equals),?\s")
 _LIST = pattern(
     rf"(?<=[\d)])\s?(?:{'|'.join(word for code in JOINED for word in LANGUAGES[code]['or'])}|、)\s?(?=[-−(]?\d)"
@@ -39,6 +37,7 @@ _AND_OTHERS = pattern(r"[^\W\d_]+(?:\s[^\W\d_]+)?,?\s+and\s+\d")
 _MIXED = pattern(r"\d++\sand\s\d++/\d++\b")  # 2 and 3/4: one number or two
 _THOUSANDS = pattern(r"\d[\d.,]*+k")  # 3k: thousands, or three times k
 _GROUPED = pattern(r"(?<=\d),(?=\d{3}(?!\d))")
+_SEVERAL = pattern(r"[,;<>≤≥]|\band\b|\bor\b|\\(?:text|begin|le|ge|ne|quad|pm)(?![a-z])")
 UNREAD = ""  # a value that is there and that nobody can read
 
 
@@ -66,9 +65,8 @@ def plain_content(sentence: str, *, strict: bool = True) -> str | None:
         return None
     chunk = "" if prose is None else sentence[: prose.start()].rstrip()
     ends = (len(chunk), sentence.find(value) + len(value)) if prose is not None and value else ()
-    if _THOUSANDS.fullmatch(value) or (
-        chunk.count("(") == chunk.count(")") and any(is_operand(sentence, end) for end in ends)
-    ):
+    whole = chunk.count("(") == chunk.count(")")
+    if _THOUSANDS.fullmatch(value) or (whole and any(is_operand(sentence, end) for end in ends)):
         return UNREAD
     return _with_unit(value, sentence, prose, strict=strict)
 
@@ -120,13 +118,8 @@ def tail_link(sentence: str, start: int = 0) -> int:
 
 def last_side(value: str) -> str:
     """12 + 3 = 15 is 15, and so is x = 12 + 3 = 15; x = 15 stays, an equation is for the keys to judge."""
-    bare = _GROUPED.sub("", value)
     sides = value.replace("**", "").split("=")
-    if (
-        len(sides) < 2
-        or any(c in bare for c in ",;<>≤≥")
-        or re.search(r"\band\b|\bor\b|\\(?:text|begin|le|ge|ne|quad|pm)(?![a-z])", value)
-    ):
+    if len(sides) < 2 or _SEVERAL.search(_GROUPED.sub("", value)):
         return value
     if sides[0].strip().replace(",", "").isdigit() and not sides[-1].strip().isdigit():
         return sides[0].strip()  # 12 = 3 * 4

@@ -26,10 +26,9 @@ LONGEST = 600  # characters of a sentence that is read
 MOST = 12  # values in it
 NEAR = 48  # characters before a value that say what it is to the sentence
 _EXPLAINS = pattern(
-    rf"(?:{english('explains')}|an? (?:integer|number|whole|fraction|multiple|positive|negative|single|real|rational"
-    r"|decimal|prime|list)\b|at (?!least|most)"
-    r"|(?:[a-z]{2,}ed|hidden|shown|given|known|taken|chosen|drawn) (?:by|in|from|with|using|through|via|on|if)\b)",
-    re.IGNORECASE,
+    rf"(?i)(?:{english('explains')}|an? (?:integer|number|whole|fraction|multiple|positive|negative|single|real"
+    r"|rational|decimal|prime|list)\b|at (?!least|most)"
+    r"|(?:[a-z]{2,}ed|hidden|shown|given|known|taken|chosen|drawn) (?:by|in|from|with|using|through|via|on|if)\b)"
 )
 _REAL = pattern(english("is none"), re.IGNORECASE)
 _CLAUSES = pattern(
@@ -38,14 +37,10 @@ _CLAUSES = pattern(
     r"|,\s(?:so|not|and so|but|it|they|that)\b"
 )
 _VERDICT = pattern(r"(?:yes|no|true|false)(?=[,:;])", re.IGNORECASE)
-_SUBJECT = pattern(
-    r"(?:she|he|it|they|there|this|each)\b(?!.*\bto (?:find|get|solve|determine|compute)\b)", re.IGNORECASE
-)
+_SUBJECT = pattern(r"(?i)(?:she|he|it|they|there|this|each)\b(?!.*\bto (?:find|get|solve|determine|compute)\b)")
 _CUT_OFF = pattern(r"[\s*_]*+(?:\\[(\[a-z]|\$(?![\d.]))")  # a formula that never closes
 _WHO = pattern(r",\s(?:it|they)\Z")  # "Together, they found 665"
-_REMARK = pattern(
-    rf"(?:\W|(?:user|assistant|human|teacher|student)\s?:\s)*(?:{english('remarks')})|\W*\Z", re.IGNORECASE
-)
+_REMARK = pattern(rf"(?i)(?:\W|(?:user|assistant|human|teacher|student)\s?:\s)*(?:{english('remarks')})|\W*\Z")
 _LISTED = pattern(r"[ \t]*+(?:[-*•]|\(?[1-9a-h][.)])[ \t]+(?P<said>[^\n]{1,80})")
 _LABEL = pattern(r"[\s*_#]*+(?:result|solution|response)[*_]*+\s?:[\s*_]*+", re.IGNORECASE)
 _LONE = 200  # characters of a line that is a value
@@ -58,6 +53,7 @@ _ENDS = (".", "!", "**", "$", "\\)", "∎")
 _SENTENCES = pattern(r"(?<=[.!?])\s+(?=[A-Z$\\*])")
 _HEDGES = pattern(rf"\b(?:{english('hedges')})|:$", re.IGNORECASE)
 _LEADS_ON = pattern(rf"\b(?:{english('leads on')})\Z", re.IGNORECASE)
+_NOTHING = pattern(r"\([^)]*|TBD|TBA|N/A")
 _NUMBERED = pattern(r"[\W_]*step\s\d", re.IGNORECASE)
 _STEP = pattern(r"(?:[-*•]\s+|\(?\d{1,2}[.)]\s+|step\s\d{1,2}\s*[:.]\s*)+", re.IGNORECASE)
 _DENIES = pattern(rf"[?？]|n['’]t\b|\b(?:{english('denies')})", re.IGNORECASE)
@@ -66,24 +62,19 @@ _BRACKETS = pattern(r"\s\([^()]{0,80}\)")
 _BOLD = pattern(r"\*\*\s*(?:\$|\\\()?\s*\Z")
 _BOLD_END = pattern(r"[^*\d]{0,40}(?:\*\*|\Z)")
 _SO = pattern(
-    r"(?:\A|[\s,;.])(?:(?:so|thus|hence|therefore|then)\b(?!\sthat),?"
-    r"|which (?:is|equals|gives|(?:simplifies|reduces) to|means(?: that)?))\s",
-    re.IGNORECASE,
+    r"(?i)(?:\A|[\s,;.])(?:(?:so|thus|hence|therefore|then)\b(?!\sthat),?"
+    r"|which (?:is|equals|gives|(?:simplifies|reduces) to|means(?: that)?))\s"
 )
 _ASIDE = pattern(  # "-20, which occurs at x = 3", "12, which is 3 more than Jane"
-    r",\s(?:which\sis\s[^,]*\d[^,]*(?:(?:more|less|fewer|[a-z]{2,}er)\sthan|\stimes\sas)\b"
+    r"(?s),\s(?:which\sis\s[^,]*\d[^,]*(?:(?:more|less|fewer|[a-z]{2,}er)\sthan|\stimes\sas)\b"
     r"|(?:which|who)\s(?!is\b|equals|gives)"
-    r"|(?:which\sis\s)?(?:attained|reached|achieved)\s(?:at|by|for|if|when)\b).*\Z",
-    re.DOTALL,
+    r"|(?:which\sis\s)?(?:attained|reached|achieved)\s(?:at|by|for|if|when)\b).*\Z"
 )
 _WHEN = pattern(r",?\s(?:when|where|if|at|for)\s[$\\(]*[A-Za-z]\s?=[^=]*\Z")  # "5, when x = 2"
 _LINK = pattern(
-    rf"\b(?:is|are|was|were|be|been|equals)\b[\s*]*+(?:(?:{english('links on')})\s)*+(?:US)?[-\\$€£¥*\s(]*\Z",
-    re.IGNORECASE,
+    rf"(?i)\b(?:is|are|was|were|be|been|equals)\b[\s*]*+(?:(?:{english('links on')})\s)*+(?:US)?[-\\$€£¥*\s(]*\Z"
 )
-_BESIDE = pattern(
-    rf"\b(?:{english('beside')})\s(?:(?:\w+ing|{english('beside too')})\s){{0,3}}+[-\\$€£¥*(]*\Z", re.IGNORECASE
-)
+_BESIDE = pattern(rf"(?i)\b(?:{english('beside')})\s(?:(?:\w+ing|{english('beside too')})\s){{0,3}}+[-\\$€£¥*(]*\Z")
 _AFTER = pattern(r"\bapart (?:after|in|at)\s\Z")
 _GIVEN = pattern(r"\b(?:given|with|since|where|let|if|as|because|from|when)\s\W*\Z", re.IGNORECASE)
 _BY_DOING = pattern(rf"\b(?:{english('by doing')})\s\w+ing\s(?:\w+\s){{0,2}}+[-\\$€£¥*(]*\Z", re.IGNORECASE)
@@ -119,14 +110,8 @@ def said_in_words(sentence: str, *, fresh: bool, alone: bool) -> str | None:
         if value is not None:
             return value
     content = COPULA.sub("", sentence.strip(TAIL_JUNK)).rstrip("}")
-    if (
-        explains
-        or (content.startswith("(") and ")" not in content)
-        or len(content.split()) > WORDS
-        or (fresh and sentence.rstrip("* ").endswith(":"))
-        or _LEADS_ON.search(content)
-        or content in {"TBD", "TBA", "N/A"}
-    ):
+    leads = (fresh and sentence.rstrip("* ").endswith(":")) or _LEADS_ON.search(content)
+    if explains or leads or len(content.split()) > WORDS or _NOTHING.fullmatch(content):
         return None
     first = next(iter(values(content)), None)
     if first is not None and not first.start and first.content is None:
@@ -220,9 +205,7 @@ def _is_open(line: str) -> bool:
     for start, end, _ in spans(line):
         left[start:end] = " " * (end - start)
     rest = "".join(left)
-    return (
-        _DOLLARS.search(rest) is not None or rest.count("\\(") != rest.count("\\)") or _ITEM.fullmatch(line) is not None
-    )
+    return bool(_DOLLARS.search(rest) or _ITEM.fullmatch(line)) or rest.count("\\(") != rest.count("\\)")
 
 
 def stated_value(sentence: str) -> str | None:
@@ -282,12 +265,7 @@ def _chosen(said: str, values: list[Value]) -> Value | None:
         apart = any(_AFTER.search(said, 0, v.start) for v in values)  # "will be 60 miles apart after 6 hours"
         return linked[0] if same and not apart and not _several(said, values, linked[-1]) else None
     left = [v for v in values if not _beside(said, values, v)]
-    if (
-        not left
-        and len(values) == 1
-        and (values[0].content or "")[-1:].isdigit()
-        and not _BY_DOING.search(said, 0, values[0].start)
-    ):
+    if not left and (values[0].content or "")[-1:].isdigit() and not _BY_DOING.search(said, 0, values[0].start):
         left = values  # "The bread will last for 4 days": the only number
     return left[0] if len(left) == 1 else None
 

@@ -21,16 +21,12 @@ _TALKS = pattern(rf"\b(?:{english('talks')})|n['’]t\b|[?？…:：,]\s*+\Z", r
 # "(B) No" is an option with its text, "(B) is wrong" none.
 _HIGHLIGHTED = pattern(r"\*\*([^*\n]{1,80})\*\*")
 _AMOUNT = pattern(r"[-−]?[$€£]?\d[\d,]*+(?:\.\d++)?(?=\s(?!(?:hundred|[a-z]*(?:thousand|illion))\b)[a-z(]\D*\Z)")
-_DENIES = pattern(
-    r"\b(?:is|are|was|were|does|do|did|can|have|has)\s(?:not|never|no)\b|\b(?:cannot|none)\b", re.IGNORECASE
-)
+_DENIES = pattern(r"(?i)\b(?:is|are|was|were|does|do|did|can|have|has)\s(?:not|never|no)\b|\b(?:cannot|none)\b")
 _SUBJECT = r"(?:The|An?|My|Our|His|Her|Its|Their)\s(?:[^\s.:;?!'\"“‘]++\s){1,20}?"
 _WHAT = r"(?!an?\b|in\b|at\b|to\b)(?P<what>[^,;:.!?\n]{1,60}(?:\.[^\s.]+)?)(?:,\s[^.]*)?+\.?"
 _NAMES = pattern(rf"{_SUBJECT}(?:is|are|was|were)(?:\s{_WHAT}|:\s(?P<listed>[^.;:!?\n]{{1,120}})\.?)")
 _CITES = pattern(r".{4,}?\b(?:is|was|are|named|called|titled|as):?\s['\"“‘*](?P<what>[^'\"“”*\n]{1,80})\.?['\"”’*]\.?")
-_BRACKETED = pattern(
-    r"\([A-Z]\)\s(?!(?:is|are|was|cannot|wrong|incorrect|excluded|eliminated)\b)\w+(?:\s\w+)?\.?", re.IGNORECASE
-)
+_BRACKETED = pattern(r"(?i)\([A-Z]\)\s(?!(?:is|are|was|cannot|wrong|incorrect|excluded|eliminated)\b)\w+(?:\s\w+)?\.?")
 _DRESSED = pattern(r"(?:\*\*|__|[(\[（【$`]|\\[(\[]|\\(?:text|mathrm|mathbf|textbf)\{)")
 _SAYS_MORE = pattern(rf"\b(?:{english('says more')})|n['’]t\b|[?？…]|[:：,]\s*\Z|\.\.", re.IGNORECASE)
 _LETTER_FIRST = pattern(

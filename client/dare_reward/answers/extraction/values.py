@@ -48,16 +48,15 @@ _MINUS = pattern(r"(?<!plus or )\b(?:minus|negative)\s\Z", re.IGNORECASE)
 _LEADS = pattern(r"(?:\b(?:is|are|was|be|equals|of|to)\s|[=:(]\s?|\A)\Z", re.IGNORECASE)
 _BEFORE = pattern(rf"\b(?:{english('operates before')})\s?[*(]*\Z|[√^±<>≤≥≠]\s?\Z|\d[.,]\Z", re.IGNORECASE)
 _AFTER = pattern(
-    rf"[\s*-]{{0,2}}(?:{english('operates after')})|\s?[{_FRACTION}√^<>≤≥≠²³]|π|[.,'’]\d|\s?%\s?of\b"
+    rf"(?i)[\s*-]{{0,2}}(?:{english('operates after')})|\s?[{_FRACTION}√^<>≤≥≠²³]|π|[.,'’]\d|\s?%\s?of\b"
     r"|(?<=(?<!\d)[123])\squarters\b|\s(?:hundred|thousand|million)\sand\s"
-    r"|(?:\s?(?:degrees?|°)(?:\s?[CF]\b|\s(?:celsius|fahrenheit))?)?\sbelow\s(?:zero|freezing)|k\b",
-    re.IGNORECASE,
+    r"|(?:\s?(?:degrees?|°)(?:\s?[CF]\b|\s(?:celsius|fahrenheit))?)?\sbelow\s(?:zero|freezing)|k\b"
 )
 _JOINTS = rf"[\s*-]*(?:{english('operates between')})[\s*(-]*"
 _SHARE = r"\s(?:(?:in|of|by)\s\d++(?:[,.]\d++)*+(?!\s?[a-z])|out of\s\d)"  # 3 in 4, but not 120 in 2 weeks
 _BETWEEN = pattern(rf"{_JOINTS}\$?", re.IGNORECASE)
 _THEN_VALUE = pattern(
-    rf"{_SHARE}|{_JOINTS}(?:the\s)?(?:[\d$√π\\]|[b-z](?![a-z'’])|root\b|square root\b|{NUMBER_WORD})", re.IGNORECASE
+    rf"(?i){_SHARE}|{_JOINTS}(?:the\s)?(?:[\d$√π\\]|[b-z](?![a-z'’])|root\b|square root\b|{NUMBER_WORD})"
 )
 _SHARED = pattern(r"\d\s(?:in|of|by|out of)\s\Z", re.IGNORECASE)
 _SCALES = pattern(r"\d\s(?:hundred|thousand|million|billion|trillion)\Z", re.IGNORECASE)  # a unit: 1.2 million
@@ -187,8 +186,7 @@ def spans(line: str) -> list[Span]:
 
 _STOP = pattern(r"[.!?](?=[\s\"'*_)\]}”]|$)|[。！？؟।]|\.(?=[一-鿿])")
 ABBREVIATION = pattern(
-    r"(?:^|[\s(])(?:e\.g|i\.e|approx|vs|etc|a\.m|p\.m|cf|no|dr|mr|mrs|ms|st|prof|jr|sr|sra|dra|rs|[a-z]|[a-z]\.[a-z])\Z",
-    re.IGNORECASE,
+    r"(?i)(?:^|[\s(])(?:e\.g|i\.e|approx|vs|etc|a\.m|p\.m|cf|no|dr|mr|mrs|ms|st|prof|jr|sr|sra|dra|rs|[a-z]|[a-z]\.[a-z])\Z"
 )
 
 
@@ -200,10 +198,9 @@ def sentence(line: str, spans: list[Span]) -> tuple[str, bool]:
             continue
         if stop[0] == "!" and re.match(r"\s*[=+*/^<>)-]|\.(?=\s|\Z)", line[at + 1 :]):
             continue  # a factorial
-        if stop[0] == "." and ABBREVIATION.search(line[max(0, at - 8) : at]) and line[at + 1 :].strip(" *_\"'$)"):
-            if re.match(r"\s+[A-Z]", line[at + 1 :]) and re.search(
-                r"\d\s*[a-z]\Z|=\s*[a-z]\Z", line[max(0, at - 8) : at]
-            ):
+        near, after = line[max(0, at - 8) : at], line[at + 1 :]
+        if stop[0] == "." and ABBREVIATION.search(near) and after.strip(" *_\"'$)"):
+            if re.match(r"\s+[A-Z]", after) and re.search(r"\d\s*[a-z]\Z|=\s*[a-z]\Z", near):
                 return line[:at], False
             continue
         return line[:at], stop[0] in "?？؟"

@@ -19,18 +19,7 @@ from ..algebra.tree import Node, Number, Op, Variable, evaluate, tried, variable
 from ..hashes import short
 from ..kinds import Unreadable
 from ..rules import Rules
-from .intervals import (
-    MINUS_INFINITY,
-    PLUS_INFINITY,
-    REALS,
-    RealInterval,
-    endpoint,
-    infinity,
-    intersect,
-    interval,
-    union,
-    without,
-)
+from .intervals import REALS, RealInterval, endpoint, infinity, intersect, interval, union, without
 from .reading import Reader, Reading, encoded, interval_reading, listing, tagged
 from .units import split_unit
 
@@ -115,9 +104,8 @@ def _is_value(tokens: list[Token]) -> bool:
     """Whether a side holds a number, a unit at most, and no variable."""
     found = split_unit(tokens)
     head = tokens if found is None else found[0]
-    return all(t.kind in {"num", "fn"} or t.text in _CONSTANTS or t.kind == "op" for t in head) and any(
-        t.kind == "num" or t.text in _CONSTANTS for t in head
-    )
+    numbers = [t.kind == "num" or t.text in _CONSTANTS for t in head]
+    return any(numbers) and all(n or t.kind in {"fn", "op"} for n, t in zip(numbers, head, strict=True))
 
 
 def _names(parts: list[list[Token]]) -> list[str] | None:
@@ -322,7 +310,7 @@ def _solutions(left: Node, op: str, right: Node, name: str, rules: Rules) -> lis
     zeros = [endpoint(zero, rules.significant) for zero in found[0] if not hasattr(zero, "_mpc_")]
     closed = "[]" if op.endswith("=") else ""
     # From the right, the function changes its sign at each zero.
-    between = [*pairwise([MINUS_INFINITY, *zeros, PLUS_INFINITY])][::-1]
+    between = [*pairwise([REALS.start.at, *zeros, REALS.end.at])][::-1]
     wanted = between[0 if found[1] == (op[0] == ">") else 1 :: 2]
     pieces = [interval(*ends, closed=closed) for ends in wanted]
     return union([*pieces, *(interval(at, at, closed=closed) for at in zeros)])

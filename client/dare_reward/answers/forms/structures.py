@@ -17,19 +17,7 @@ from ..hashes import short
 from ..kinds import Unreadable
 from ..number_words import cardinal
 from ..rules import Rules
-from .intervals import (
-    INFINITE,
-    PLUS_INFINITY,
-    REALS,
-    Endpoint,
-    RealInterval,
-    endpoint,
-    infinity,
-    intersect,
-    interval,
-    union,
-    without,
-)
+from .intervals import INFINITE, REALS, Endpoint, RealInterval, endpoint, infinity, intersect, interval, union, without
 from .reading import Reader, Reading, encoded, interval_reading, listing, tagged, text_value
 from .relations import RELATIONS, assignments, name_of, read_relation
 from .units import split_unit
@@ -49,7 +37,7 @@ _TIME = pattern(r"(?P<hour>[01]?\d|2[0-4])(?P<rest>(?::[0-5]\d){1,2})", re.ASCII
 _FIXED = {end: Reading("structured", end.lstrip("+")) for end in ("oo", "+oo", "-oo", "...")}
 _FIXED |= {f"set {name}": Reading("structured", f"set {name}") for name in "ZNQC"}
 _FIXED |= {"empty": interval_reading([]), "set R": interval_reading([REALS])}
-_POSITIVE = interval_reading([interval(Endpoint(Fraction(0), "0"), PLUS_INFINITY)])
+_POSITIVE = interval_reading([interval(Endpoint(Fraction(0), "0"), REALS.end.at)])
 _FIXED |= dict.fromkeys(("set R^+", "set R^{+}", "set R_+", "set R_{+}"), _POSITIVE)
 
 
@@ -224,9 +212,7 @@ def _bracketed(tokens: list[Token], rules: Rules, read: Reader) -> Reading | Non
             if inner.kind == "exact" and not inner.tags:
                 return tagged(inner, "name=[]")  # the only item of a list: 11 in [11]
             return Reading("structured", short(f"[{encoded(inner)}]"))
-        if opener == "(" and any(
-            t.text in RELATIONS or t.text in {"cup", "setminus", "text"} or t.kind == "text" for t in body
-        ):
+        if opener == "(" and any(t.kind == "text" or t.text in {*RELATIONS, "cup", "setminus", "text"} for t in body):
             return read(body)
         return None
     return _tuple(opener, closer, parts, rules, read)

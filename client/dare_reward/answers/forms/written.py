@@ -17,8 +17,7 @@ LONGEST = 120  # characters of a formula
 _ELEMENTS = frozenset(listed("elements"))
 _DRESS = pattern(r"\\(?:mathrm|mathsf|mathbf|textbf|textrm|text|ce|rm|bf|,|;|!)(?![a-z])|[{}_\s]")
 _SPECIES = pattern(
-    r"(?P<many>\d{0,2}+)(?:(?:[A-Z][a-z]?+|\((?:[A-Z][a-z]?+\d{0,3}+)++\))\d{0,3}+)++(?:(?P<charge>\^\d?[+-])|(?P<bare>[+-]))?",
-    re.ASCII,
+    r"(?a)(?P<many>\d{0,2}+)(?:(?:[A-Z][a-z]?+|\((?:[A-Z][a-z]?+\d{0,3}+)++\))\d{0,3}+)++(?:(?P<charge>\^\d?[+-])|(?P<bare>[+-]))?"
 )
 _SYMBOL = pattern(r"[A-Z][a-z]?")
 _COUNT = pattern(r"(?<=[A-Za-z)])\d+")
@@ -42,9 +41,7 @@ _ORDINAL = pattern(
 _AMOUNT = r"(\d{1,9}(?:\.\d{1,9})?)\s?([a-z]{1,9})\.?"
 _DURATION = pattern(rf"{_AMOUNT}(?:(?:\s|,\s?(?:and\s)?|\sand\s){_AMOUNT}){{1,3}}")
 _PART = pattern(_AMOUNT)
-_FAMILIES = [
-    words(family) for family in ("year month week day h min s ms", "mi yd ft in", "lb oz", "km m cm mm", "kg g mg")
-]
+_FAMILIES = [*map(words, ("year month week day h min s ms", "mi yd ft in", "lb oz", "km m cm mm", "kg g mg"))]
 
 
 def read_formula(s: str) -> str | None:
