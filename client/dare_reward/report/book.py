@@ -165,10 +165,12 @@ class RunTotals:
 def _right_vote(line: Line) -> float:
     """The share of a group's most voted answers that are right; 0 where nobody answers."""
     answers, rollouts = line["reply"].get("answers") or (), line["rollouts"]
-    votes = Counter(answer for answer in answers if answer is not None)
-    most = max(votes.values(), default=0)
-    right = {a: bool(r.get("correct")) for a, r in zip(answers, rollouts, strict=False)}
-    leaders = [right[answer] for answer, count in votes.items() if count == most]
+    right: dict[str, list[bool]] = {}
+    for answer, rollout in zip(answers, rollouts, strict=False):
+        if answer is not None:
+            right.setdefault(answer, []).append(bool(rollout.get("correct")))
+    most = max(map(len, right.values()), default=0)
+    leaders = [sum(r) / most for r in right.values() if len(r) == most]
     return sum(leaders) / len(leaders) if leaders else 0.0
 
 

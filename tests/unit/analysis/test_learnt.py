@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from lines import as_line
 
-from dare_reward.analysis.learnt import Visit, learnt
+from dare_reward.analysis.learnt import Visit, learnt, visit
 from dare_reward.cli import main
 from dare_reward.report.book import RunBook
 from dare_reward.report.view import view
+from dare_reward.scoring.diagnostics import correctness
+from dare_reward.scoring.request import prepare_file
 
 # Right rollouts of four, before and after: sharpened, learnt, lost, never right.
 BEFORE, AFTER = {"a": 3, "b": 1, "c": 3, "d": 0}, {"a": 4, "b": 3, "c": 1, "d": 1}
@@ -62,6 +64,20 @@ def test_of_a_run_the_first_and_the_last_visit_count():
     assert [list(row) for row in run["learnt"]["rows"]] == ROWS
     assert "1 labelled prompt was seen once: not counted." in run["learnt"]["notes"]
     assert view(RunBook())["runs"] == []
+
+
+@pytest.mark.parametrize("wrong", range(3))
+def test_a_vote_whose_rollouts_a_checker_judges_both_ways_is_right_where_most_are_in_any_order(wrong):
+    """As where two files of `measure` are compared; the last of them said it alone."""
+    book, right = RunBook(), [place != wrong for place in range(3)]
+    for step, correct in enumerate([right, [True] * 3]):
+        own = {"valid": [True] * 3, "rewards": [0.0] * 3, "correct": correct, "pseudo_label": "7"}
+        book.add(as_line(run="r", step=step, group_id="a", label="7", answers=["7"] * 3, **own))
+    (run,) = book.runs.values()
+    groups = [{"rollouts": [{"answer": "7", "correct": flag} for flag in right]}]
+    prepared = prepare_file(groups)
+    assert visit(prepared.groups, correctness(prepared)).vote_P == pytest.approx([2 / 3])
+    assert run.visits.learnt.parts["sharpened"].prompts == 1
 
 
 def test_two_files_of_measure_say_it_with_the_decoding_control(tmp_path):
