@@ -260,7 +260,7 @@ def plain_box(text: str) -> str | None:
         behind != "closed" and (behind != "prose" or "]" in said or ">" in said) and ends_field(text, *box.span("said"))
     ):
         return None
-    if behind == "prose" and box_is_taken_back(text, box.end("said")):
+    if behind != "closed" and box_is_taken_back(text, box.end("said")):
         return None
     content = said.strip()
     if content[:1] not in DIGITS and (is_placeholder(content) or is_undecided(content) or _is_form(text, at, content)):
