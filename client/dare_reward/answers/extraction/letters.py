@@ -60,7 +60,7 @@ _LIST = pattern(r"[^\n]*+\n[\s*(-]*+B(?:[).:]|[^\S\n]*+(?:\n|\Z))")
 _LABELS = pattern(english("labels"), re.IGNORECASE)
 _CAPITAL = pattern(r"(?:i\.e\.|[^.\n]){0,12}?(?:[Oo]ption|[Cc]hoice|[Aa]nswer)(?: is)?\s\(?[A-Z](?![A-Za-z])")
 _ARTICLE = pattern(rf"\s++(?!{english('goes on')})[a-zà-ÿ]")
-# "option B remains": of any other letter a word behind it makes a name, "B cells".
+# "option B remains": of any other letter a word behind it on its line makes a name, "B cells".
 _CALLED = pattern(rf"(?:{alternatives('option', 'answer')})[\s*_(]*+\Z", re.IGNORECASE)
 _AT_END = pattern(r"(?<=[\s,;=])\((?P<letter>[A-Z])\)\s*+(?=[.!]?\s*+(?:\n|\Z)|\.\s)")
 _MARKUP = pattern(
@@ -234,8 +234,10 @@ def _stands(text: str, start: int, match: re.Match[str], letter: str) -> bool:
     if not match["close"]:
         if small:
             return _stands_alone(text, at, after)
-        called = letter not in {"A", "I"} and _CALLED.search(text, max(0, at - 24), at)
-        if (not called and _ARTICLE.match(following)) or names_species(following):
+        word = _ARTICLE.match(following)
+        if word and letter not in {"A", "I"} and ("\n" in word[0] or _CALLED.search(text, max(0, at - 24), at)):
+            word = None
+        if word or names_species(following):
             return False
         if (following[:1] == "-" and following[1:2].isalnum()) or _FORMULA.match(following):
             return False
