@@ -33,6 +33,6 @@ def test_what_is_relied_on_was_read(name):
 @pytest.mark.parametrize("pattern", ONE_MODULE)
 def test_one_module_reaches_in(pattern):
     shipped = [file for room in ("client", "service", "trainer") for file in (ROOT / room).rglob("*.py")]
-    assert len(shipped) > 200
+    assert len(shipped) > 150
     reaching = {str(file.relative_to(ROOT)) for file in shipped if re.search(pattern, file.read_text())}
     assert reaching == ONE_MODULE[pattern]

@@ -148,7 +148,7 @@ def test_imports_are_seen():
     """Of every kind one: on top, re-exported, in a function, by a string, by an entry point."""
     seen = imports()
     assert "dare_reward.answers.keys" in seen["dare_reward.answers.classes"]
-    assert "dare_reward.answers.extraction.final_answer" in seen["dare_trainer.launch.questions"]
+    assert "dare_reward.answers.choices" in seen["dare_trainer.launch.questions"]
     assert "dare_reward.client" in seen["dare_reward.commands.score"]
     assert "dare_trainer.vllm.entropy_torch" in seen["dare_trainer.vllm.plugin"]
     assert "dare_service.serve" in seen["dare_reward.cli"]

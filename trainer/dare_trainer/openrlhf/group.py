@@ -210,7 +210,7 @@ class GroupReward:
 
     def __init__(self, urls: Sequence[str]) -> None:
         self._reward_urls = urls
-        self.siblings: Siblings[Member, RolloutOutcome] = Siblings(self.score)
+        self.siblings: Siblings[ExecutorCall, RolloutOutcome] = Siblings(self.score)
         self._begun: asyncio.Future[bool] | None = None
         self._said: set[str] = set()
         self._votes_add_up = False
@@ -285,7 +285,7 @@ class GroupReward:
         first, last = (start + at for at in rollout.answer)
         return [part for part in ((start, min(first, end)), (min(last, end), end)) if part[0] < part[1]] or ranges
 
-    async def score(self, members: Sequence[Member]) -> list[RolloutOutcome]:
+    async def score(self, members: Sequence[ExecutorCall]) -> list[RolloutOutcome]:
         """One outcome per member. Whatever fails here costs a reward, never the run."""
         try:
             label = members[0].label
@@ -297,13 +297,13 @@ class GroupReward:
             logger.exception("a group of %d could not be scored; its rewards are equal", len(members))
             return self.neutral(members)
 
-    def neutral(self, members: Sequence[Member]) -> list[RolloutOutcome]:
+    def neutral(self, members: Sequence[ExecutorCall]) -> list[RolloutOutcome]:
         """Equal rewards, which move nothing."""
         votes = sum(len(m.rollouts) for m in members)
         known = {"reward_fallback": 2.0}
         return neutral(len(members), votes=votes, route="actor", shadow=self.settings.shadow, known=known)
 
-    async def _scored(self, members: Sequence[Member], label: Label) -> list[RolloutOutcome]:
+    async def _scored(self, members: Sequence[ExecutorCall], label: Label) -> list[RolloutOutcome]:
         settings, trained = self.settings, [m.rollouts[0] for m in members]
         if label.split == "eval":
             accuracy = partial(evaluation, settings.rules, label=label, route="actor", shadow=settings.shadow)
@@ -325,7 +325,7 @@ class GroupReward:
             pruned=pruned, shadow=settings.shadow, known=known,
         )  # fmt: skip
 
-    async def _add_votes(self, members: Sequence[Member], label: Label, votes: list[ReadRollout]) -> Known:
+    async def _add_votes(self, members: Sequence[ExecutorCall], label: Label, votes: list[ReadRollout]) -> Known:
         """Add votes in waves, only while those so far do not suffice (docs/stopping.md), and return what the log says
         of those that were not asked for.
 
@@ -348,7 +348,7 @@ class GroupReward:
             asked += more
         return NOTHING
 
-    def _group(self, members: Sequence[Member], label: Label, votes: Sequence[ReadRollout]) -> Group:
+    def _group(self, members: Sequence[ExecutorCall], label: Label, votes: Sequence[ReadRollout]) -> Group:
         """The group as `POST /reward` takes it, named after its prompt, so that the report knows a prompt again."""
         of, settings = members[0], self.settings
         asked = of.prompt if of.images is None else repr((of.prompt, of.images))
@@ -368,7 +368,7 @@ class GroupReward:
             logger.warning(words, *values)
 
 
-class Member:
+class ExecutorCall:
     """One call of OpenRLHF's executor, by its arguments; made before that call waits for anything.
 
     rollouts   the first of them trains, the others vote

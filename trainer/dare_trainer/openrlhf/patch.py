@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..vllm import plugin
 
 if TYPE_CHECKING:
-    from .group import Member
+    from .group import ExecutorCall
 
 logger = logging.getLogger("dare_trainer")
 
@@ -28,7 +28,7 @@ ARGUMENTS: Final = {
     "execute": ("self", "prompt", "label", "sampling_params", "max_length", "hf_tokenizer", "llm_engine"),
     "_fetch_rewards_via_http": ("self", "queries_list", "prompts_list", "labels_list"),
 }
-_member: ContextVar[Member | None] = ContextVar("dare_member", default=None)
+_member: ContextVar[ExecutorCall | None] = ContextVar("dare_member", default=None)
 
 
 def register() -> None:
@@ -58,17 +58,17 @@ def patch_class(executor: Any) -> bool:
     return True
 
 
-def _enter(executor: Any, call: dict[str, Any]) -> Member | None:
+def _enter(executor: Any, call: dict[str, Any]) -> ExecutorCall | None:
     """One more member of a prompt's group, by the arguments of its `execute`; None where the reward is no server's."""
     urls = executor.reward_endpoints
     if not urls or executor.reward_func is not None or not urls[0].startswith(("http://", "https://")):
         return None
     # Each vLLM process of the environment imports this file, and few of them ever get here.
-    from .group import GroupReward, Member  # noqa: PLC0415
+    from .group import ExecutorCall, GroupReward  # noqa: PLC0415
 
     if vars(executor).get(ROUTE) is None:
         setattr(executor, ROUTE, GroupReward(urls))
-    return Member(vars(executor)[ROUTE], call)
+    return ExecutorCall(vars(executor)[ROUTE], call)
 
 
 def _execute(original: Any) -> Any:
