@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,5 +16,6 @@ def write_lines(path: Path, rows: Iterable[Any]) -> Path:
 
 
 def read_lines(path: Path) -> list[Any]:
-    """What stands on each line of the file."""
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    """What stands on each line of the file, compressed or not."""
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return [json.loads(line) for line in data.decode().split("\n") if line]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonl import read_lines
 from rows import each
 
 import dare_reward
@@ -21,10 +22,7 @@ from dare_reward.errors import RequestError
 extract = partial(extract_all, unmarked="none")  # announcements, and nothing else
 
 DATA = Path(__file__).parents[2] / "data"
-ENDINGS, BLIND = (
-    [json.loads(line) for line in (DATA / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
-    for name in ("answer_endings", "answer_endings_blind")
-)
+ENDINGS, BLIND = (read_lines(DATA / name) for name in ("answer_endings.jsonl", "answer_endings_blind.jsonl.gz"))
 KINDS = ("math", "choice", "text", "exact")
 WORK = "First, note that $a+b=12$ and (A) is given. We compute 3*4 = 12, hence x = 12.\n"
 

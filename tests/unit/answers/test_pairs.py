@@ -1,18 +1,16 @@
 """The pairs of answers with a reason: every verdict, in both orders, alone and in a group."""
 
-import json
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
+
+from jsonl import read_lines
 
 from dare_reward.answers import canonical, classify, grade
 from dare_reward.answers.keys import is_answer
 
 DATA = Path(__file__).parents[2] / "data"
-SETS = {
-    name: [json.loads(line) for line in (DATA / f"{name}.jsonl").read_text().splitlines()]
-    for name in ("answer_pairs", "answer_pairs_blind")
-}
+SETS = {name: read_lines(DATA / name) for name in ("answer_pairs.jsonl", "answer_pairs_blind.jsonl.gz")}
 PAIRS = [pair for pairs in SETS.values() for pair in pairs]
 
 
