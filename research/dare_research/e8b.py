@@ -2,6 +2,7 @@
 `examples/real_model/train.py`.
 
     python -m dare_research.e8b RECORDS.jsonl.xz
+    python -m dare_research.e8b RECORDS.jsonl.xz FOLDER/runs    puts the runs back, so that `run.py` goes on after them
 
 Bars of seeds use all eight; controls were kept from seed 3 on. The plan says what a word means.
 """
@@ -172,11 +173,27 @@ def _points(found: Contrast) -> str:
     return " | ".join([f"{100 * found.estimate:+.1f}", *(f"{100 * e.low:.1f} to {100 * e.high:.1f}" for e in ends)])
 
 
+def put_back(records: Iterable[Record], folder: Path) -> None:
+    """Files of `examples/real_model/run.py`, those of the untrained model among them; none is written over."""
+    for record in records:
+        if record["seed"] >= FIRST and "controls" in record:
+            name = "-".join(str(record[key]) for key in ("form", "size", "arm", "seed"))
+            before = f"before-{record['form']}"
+            files = {name: record, before: record["before"], f"{before}-controls": record["controls"]["before"]}
+            for stem, content in files.items():
+                if not (path := folder / f"{stem}.json").exists():
+                    path.write_text(json.dumps(content), encoding="utf-8")
+
+
 def main(words: Sequence[str]) -> int:
-    if len(words) != 1:
+    if len(words) not in {1, 2}:
         print(__doc__, file=sys.stderr)  # noqa: T201
         return 2
-    print(table(map(json.loads, read(Path(words[0])).splitlines())))  # noqa: T201
+    records = list(map(json.loads, read(Path(words[0])).splitlines()))
+    if folder := words[1:]:
+        put_back(records, Path(*folder))
+    else:
+        print(table(records))  # noqa: T201
     return 0
 
 

@@ -102,3 +102,21 @@ def test_sentences_say_what_the_table_says():
     assert f"{100 * ends.low:.1f} to {100 * ends.high:.1f}" in line
     shown = " | ".join(f"{100 * found[f'bare unseen dare {how}'][0]:.1f}" for how in ("sampled", *e8b.CONTROLS))
     assert f"| bare, unseen | dare | {shown} |" in out
+
+
+def test_runs_that_were_packed_are_put_back_and_none_is_written_over(tmp_path):
+    """As examples/real_model/train.py writes them: a run, and what the untrained model did, once for a form."""
+    packed, folder = tmp_path / "runs.jsonl.gz", tmp_path / "runs"
+    folder.mkdir()
+    (folder / "bare-16-dare-4.json").write_text("{}")
+    records = made()
+    with gzip.open(packed, "wt") as file:
+        file.writelines(json.dumps(r) + "\n" for r in records)
+    assert e8b.main([str(packed), str(folder)]) == 0
+    names = {f"{f}-{e8b.SIZES[f]}-{a}-{s}.json" for f in e8b.SIZES for a in e8b.ARMS for s in range(3, 8)}
+    before = {f"before-{f}{what}.json" for f in e8b.SIZES for what in ("", "-controls")}
+    assert {p.name for p in folder.iterdir()} == names | before
+    assert (folder / "bare-16-dare-4.json").read_text() == "{}"
+    (run,) = (r for r in records if (r["form"], r["arm"], r["seed"]) == ("reasoned", "ttrl", 5))
+    assert json.loads((folder / "reasoned-8-ttrl-5.json").read_text()) == run
+    assert json.loads((folder / "before-bare-controls.json").read_text())["greedy"].keys() == set(NAMES)
