@@ -134,6 +134,8 @@ def read(text: str, asked: Asked) -> Extraction:
             found = _said(first, asked, letters)
         if found.answer is not None:
             return found
+        if found is _UNCLEAR:
+            break  # a further question's answer does not stand for it
     guesses = asked.unmarked == "number" and not asked.closed_only
     return (_guessed(turn, kind, letters) if guesses else None) or found
 
