@@ -1,6 +1,6 @@
 """Recomputes every figure of README, docs/evidence.md and the result pages from research/results, and prints it.
 
-    python3 research/rederive.py            a minute or two; exit code 1 where a page and the results differ
+    python3 research/rederive.py            some three minutes; exit code 1 where a page and the results differ
     python3 research/rederive.py --renew    takes the numbers that are not recomputed as they stand now
 
 Its environment needs dare-reward and SciPy: `pip install -e . scipy`. Numbers that nothing recomputes are listed by
