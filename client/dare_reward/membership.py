@@ -233,7 +233,7 @@ def label_text(value: str | float, kind: Kind | None = None, options: Any = None
         return text
     letters = _letters(options) or option_letters(None)
     if not isinstance(letters, tuple) or int(text) >= len(letters):
-        raise RequestError(f"{text} counts none of the options: the first is 0", loc=("label",), code="label")
+        raise RequestError(f"{text} is the index of no option: the first is 0", loc=("label",), code="label")
     return str(letters[int(text)])
 
 

@@ -154,7 +154,7 @@ def test_an_index_of_no_option_is_no_label(tmp_path):
     """As where a data set counts options from 1."""
     stack, whole, joined, question = labels_of(tmp_path, 12, "choice")
     assert (stack, whole, joined) == (None, "label", "label")
-    assert "12 counts none of the options" in question
+    assert "12 is the index of no option" in question
 
 
 def test_labels_that_mean_nothing_are_not_called_missing(tmp_path, ran):

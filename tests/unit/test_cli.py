@@ -66,9 +66,9 @@ def test_what_is_explained_of_a_log_by_another_method_is_said(tmp_path, ran):
     log = str(tmp_path / "log.jsonl")
     assert main(["score", write(tmp_path, GOOD, {**GOOD, "group_id": "h"}), "-m", "ttrl", "--out", log]) == 0
     for flags, count in ((["--group", "g"], "1 group"), (["--suspicious", "2"], "2 groups")):
-        words = f"the log has {count} scored by ttrl ("
-        assert words in ran(["explain", log, *flags], 0).err
-        assert words not in ran(["explain", log, "-m", "ttrl", *flags], 0).err
+        words = rf"ttrl \(\w+\) scored {count} of the log, and you explain dare \("
+        assert re.search(words, ran(["explain", log, *flags], 0).err)
+        assert "of the log" not in ran(["explain", log, "-m", "ttrl", *flags], 0).err
 
 
 def test_score_from_standard_input_to_a_file(tmp_path, monkeypatch):

@@ -159,7 +159,7 @@ def _say_otherwise(scored: Sequence[Scored]) -> None:
     if others := [(m, r) for m, r in logged if m.get("config_id") not in {None, r.config_id} and r.config_id]:
         (meta, reply), count = others[0], counted(len(others), "group")
         was, this = f"{meta.get('method')} ({meta['config_id']!s:.12})", f"{reply.method} ({reply.config_id!s:.12})"
-        warn(f"the log has {count} scored by {was}, and this is {this}: name the run's method by -m, parameters by -p")
+        warn(f"{was} scored {count} of the log, and you explain {this}: name the log's method with -m and -p")
 
 
 def _find(reader: Reader, path: str, group_id: str) -> tuple[int, JSON]:

@@ -36,7 +36,7 @@ def add_method(parser: argparse.ArgumentParser) -> None:
 
 
 def add_param(parser: argparse.ArgumentParser, words: str) -> None:
-    words += " Of a name given twice the last value counts."
+    words += " If you give a name twice, the last value counts."
     parser.add_argument("-p", "--param", action="append", default=[], metavar="NAME=VALUE", help=words)
 
 

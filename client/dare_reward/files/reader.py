@@ -172,7 +172,7 @@ class Reader:
         if notes.unlabelled:
             tell(f"read {counted(notes.unlabelled, 'empty label')} as no label")
         if self._conflicts:
-            why = "their rollouts' labels contradict each other. Is it `correct`, of each rollout?"
+            why = "their rollouts' labels contradict each other. Flags of right rollouts are `correct`."
             tell(f"read {counted(self._conflicts, 'group')} without a label: {why}")
         if self._filled and self._missing is not None:
             how = self._missing.source

@@ -306,7 +306,7 @@ def _is_column(name: str, value: Any, count: int) -> bool:
 def _truth(answer: Any, count: int) -> Any:
     """A data set's answer beside `count` rollouts. RequestError for a list that may be what each of them says."""
     if isinstance(answer, list) and len(answer) == count and any(entry != answer[0] for entry in answer):
-        why = "has other entries for other rollouts. Call it label if each is right, or put each into its rollout."
+        why = "holds a different entry for each rollout. Name it label if each is right, or put each into its rollout."
         raise RequestError(why, loc=("answer",), code="ambiguous")
     return answer
 

@@ -509,7 +509,7 @@ def test_a_list_of_answers_that_may_be_the_rollouts_own_is_no_truth(tmp_path):
     """As a list of accepted answers it would call every rollout right."""
     ((_, found),) = reader_of(tmp_path, ASKED | {"answer": ["3", "3", "2"], "responses": BOXES})
     assert isinstance(found, RequestError)
-    assert str(found).startswith("answer: has other entries for other rollouts")
+    assert str(found).startswith("answer: holds a different entry for each rollout")
 
 
 def test_names_are_said_once_and_unknown_ones_are_one_warning(tmp_path, ran):

@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     flags = {spec.name: getattr(arguments, spec.name) for spec in FLAGS}
     if arguments.url and (arguments.engine or arguments.tokens):
         raise ConfigError(
-            "--url: an endpoint tells no token, and takes no argument of vLLM. Leave out --tokens, --engine"
+            "--url: an endpoint reports no tokens, and takes no arguments of vLLM. Leave out --tokens and --engine"
         )
     plan = MeasurePlan(
         model=arguments.model,
