@@ -67,9 +67,9 @@ def methods() -> Mapping[str, Method]:
 def find(name: str, *, loc: tuple[str | int, ...] = ("method",)) -> Method:
     try:
         return methods()[OTHER_NAMES.get(name, name)]
-    except KeyError:
+    except (KeyError, TypeError):
         raise RequestError(
-            unknown_value("method", name.lower(), [*methods(), *OTHER_NAMES]), loc=loc, code="method"
+            unknown_value("method", str(name).lower(), [*methods(), *OTHER_NAMES]), loc=loc, code="method"
         ) from None
 
 
@@ -105,7 +105,7 @@ def settle(
     method: str, params: Mapping[str, Any], *, shadow: Sequence[str] = (), seed: int | None = None
 ) -> Configured:
     """The method of that name with the value of each of its parameters, or RequestError."""
-    if isinstance(shadow, str) or len(set(shadow)) < len(shadow):
+    if not isinstance(shadow, list | tuple) or len(set(shadow)) < len(shadow):
         find(method)
         raise RequestError("is a list of different names", loc=("shadow",), code="shadow")
     key = tuple((name, type(value), value) for name, value in params.items())

@@ -5,6 +5,7 @@ The base environment drops groups of equal scores by default.
 Read only: written against 296a0bc, never run in that stack.
 """
 
+from dare_reward.messages import last_reply
 from dare_reward.stacks.adapter import Scorer, require_complete
 
 scorer = Scorer.of("http://127.0.0.1:8000?method=dare")
@@ -14,7 +15,9 @@ async def score(self, rollout_group_data):
     rollouts = []
     for item in rollout_group_data:
         sampled = [m != -100 for m in item["masks"]]
-        rollouts.append({"text": item["messages"][-1]["content"], "logprobs": item["logprobs"], "token_mask": sampled})
+        rollouts.append(
+            {"text": last_reply(item["messages"]) or "", "logprobs": item["logprobs"], "token_mask": sampled}
+        )
     (rewards,), _ = await scorer.score_async([scorer.group("0", rollouts)])
     return {
         "tokens": [item["tokens"] for item in rollout_group_data],

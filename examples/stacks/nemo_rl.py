@@ -9,6 +9,7 @@ import ray
 import torch
 from nemo_rl.environments.interfaces import EnvironmentInterface, EnvironmentReturn
 
+from dare_reward.messages import last_reply
 from dare_reward.stacks.adapter import Scorer, require_complete
 
 
@@ -18,8 +19,7 @@ class DareEnvironment(EnvironmentInterface):
         self.size, self.scorer = cfg["num_generations_per_prompt"], Scorer.of(cfg["url"])
 
     def step(self, message_log_batch, metadata):
-        said = [[m["content"] for m in log if m["role"] == "assistant"] for log in message_log_batch]
-        texts = [turns[-1] if turns else "" for turns in said]
+        texts = [last_reply(log) or "" for log in message_log_batch]
         if len(texts) % self.size:
             raise ValueError(f"{len(texts)} rollouts are not whole groups of {self.size}")
         parts = [texts[i : i + self.size] for i in range(0, len(texts), self.size)]

@@ -172,3 +172,12 @@ def test_a_file_may_hold_both_kinds(tmp_path, capsys):
     assert main(["score", str(file), "--local", "--labelled", "gt"]) == 2
     said = capsys.readouterr()
     assert (said.out, said.err.count("rewards by shares")) == ("", 1)
+
+
+@pytest.mark.parametrize(
+    ("setting", "place"),
+    [({"labelled": "GT"}, "labelled: must"), ({"shadow": 1}, "shadow: is"), ({"method": 3}, "method: unknown")],
+)
+def test_a_setting_of_no_such_value_is_refused_in_process_as_by_the_service(full_groups, setting, place):
+    with pytest.raises(RequestError, match=place):
+        dare_reward.estimate(mixed(full_groups), **{"method": "ttrl", **setting})

@@ -91,9 +91,9 @@ def run(arguments: argparse.Namespace) -> int:
         why = (UNMEASURED, "missing_entropy") if found.calibration.left_out else (UNKNOWN, "label")
         raise RequestError(why[0], code=why[1])
     if arguments.json:
-        print(_json(found, methods=methods and asdict(methods), accuracy=accuracy(data)))
+        print(_json(found, methods=methods and asdict(methods), accuracy=accuracy(data, arguments.seed)))
     else:
-        print(report(found, screen_of(arguments), methods=methods, accuracy=accuracy(data)))
+        print(report(found, screen_of(arguments), methods=methods, accuracy=accuracy(data, arguments.seed)))
     data.summary.say()
     if found.calibration.left_out:
         data.summary.move("refused", f"{found.calibration.certainty} is missing", found.calibration.left_out)
@@ -131,16 +131,16 @@ def _by_method(data: Labelled, chosen: Sequence[Method], weight: Mapping[str, An
     return by_size(data.groups, data.correct_R, {m.name: labeller(m) for m in chosen}, usable_P=usable_P, seed=seed)
 
 
-def accuracy(data: Labelled) -> dict[str, dict[int, Any]]:
+def accuracy(data: Labelled, seed: int) -> dict[str, dict[int, Any]]:
     """pass@k and maj@k of the file's labelled prompts, for k = 1, 2, 4, ... rollouts."""
     known_P = known_groups(data.groups, data.correct_R)
     n_P = data.groups.sizes_P[known_P]
     c_P = data.groups.sum_rollouts(np.nan_to_num(data.correct_R))[known_P].astype(np.int64)
     ks = powers(int(n_P.min()))
     each = bar(ks, total=len(ks), unit="size", after=2.0)
-    majority = {k: mean_interval(majority_at_k(data.groups, data.correct_R, k)) for k in each}
+    majority = {k: mean_interval(majority_at_k(data.groups, data.correct_R, k), seed=seed) for k in each}
     return {
-        "pass@k": {k: asdict(pass_at_k_interval(n_P, c_P, k)) for k in ks},
+        "pass@k": {k: asdict(pass_at_k_interval(n_P, c_P, k, seed=seed)) for k in ks},
         "maj@k, ties by chance": {k: asdict(v) for k, v in majority.items()},
     }
 

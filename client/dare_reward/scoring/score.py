@@ -122,6 +122,8 @@ def score(
     if update is not AS_THEY_ARE:
         count = len(groups) if isinstance(groups, Sequence) else 0  # what is no list is refused when it is read
         update.check(base.method, base.values, groups=count)
+    if labelled not in {"method", "gt"}:
+        raise RequestError("must be one of method, gt", loc=("labelled",), code="parameter")
     if labelled == "gt" and (words := other_scale(base.method, base.values)):
         raise RequestError(words, loc=("labelled",), code="scale")
     prepared = prepare(groups, columns=columns, limits=limits, params=base.reading, effort=effort, readings=readings)

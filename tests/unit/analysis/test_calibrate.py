@@ -96,6 +96,14 @@ def test_just_above_a_bar_the_others_need_not_pass_it_again(tmp_path, ran):
     assert own["gain"]["estimate"] == pytest.approx(3 / 164)
 
 
+def test_every_interval_is_of_the_seed(ran):
+    first, second = (json.loads(ran(["calibrate", EXAMPLE, "--json", "--seed", seed]).out) for seed in "01")
+    for name in ("pass@k", "maj@k, ties by chance"):
+        (one, other) = (found["accuracy"][name]["2"] for found in (first, second))
+        assert one["estimate"] == other["estimate"]
+        assert one["low"] != other["low"]
+
+
 def shares_right(groups):
     """By exponent of GRID."""
     arrays_of = arrays(groups)

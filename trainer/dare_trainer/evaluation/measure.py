@@ -119,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
     data = read_labelled(str(arguments.out), only={p.id for p in chosen})
     refuse_repeats(data)
     if arguments.greedy:
-        print(control([file.group(p.id) for p in chosen]), end="\n\n")  # noqa: T201
+        print(control([file.group(p.id) for p in chosen], plan.seed), end="\n\n")  # noqa: T201
     return _report(data, plan, len(chosen))
 
 
@@ -127,7 +127,7 @@ def _report(data: Labelled, plan: MeasurePlan, prompts: int) -> int:
     """What `calibrate` says; of an endpoint's rollouts the accuracies. Prints it, and returns the exit code."""
     data.summary.say()
     if plan.url:
-        print(of_k(accuracy(data), PAPER))  # noqa: T201
+        print(of_k(accuracy(data, plan.seed), PAPER))  # noqa: T201
         return data.summary.exit_code(1, refused=3)
     found = judge(data.groups, data.correct_R, seed=plan.seed)
     c = found.calibration
@@ -138,7 +138,7 @@ def _report(data: Labelled, plan: MeasurePlan, prompts: int) -> int:
         print(f"The tables hold {shown} of {counted(prompts, 'prompt')}: in the others a rollout lacks a number.")  # noqa: T201
     if c.left_out:
         data.summary.ledger.count("refused", f"{c.certainty} is missing", c.left_out)
-    print(report(found, accuracy=accuracy(data)))  # noqa: T201
+    print(report(found, accuracy=accuracy(data, plan.seed)))  # noqa: T201
     return data.summary.exit_code(int(found.use != "line"), refused=3)
 
 
@@ -237,14 +237,14 @@ class Progress:
 # --- the control ------------------------------------------------------------------------------------------------------
 
 
-def control(groups: Sequence[JSON]) -> str:
+def control(groups: Sequence[JSON], seed: int = 0) -> str:
     """Greedy decoding beside the vote and the mean rollout, in per cent of right prompts, with their difference."""
     sampled = prepare_file(groups)
     alone = prepare_file({**group, "rollouts": [group["meta"]["greedy"]]} for group in groups)
     greedy_P, right_R = correctness(alone), correctness(sampled)
     found = visit(sampled.groups, right_R)
     vote_P = found.vote_P
-    gap = mean_interval(greedy_P - vote_P)
+    gap = mean_interval(greedy_P - vote_P, seed=seed)
     if gap.high < 0:
         said = "The vote is right more often than greedy decoding: it has something to teach."
     elif gap.low > 0:
@@ -252,7 +252,7 @@ def control(groups: Sequence[JSON]) -> str:
     else:
         said = "Whether the vote is right more often than greedy decoding is open: more prompts would tell."
     cut = np.mean([group["meta"]["greedy"]["finish_reason"] == "length" for group in groups])
-    shown = [_percent(mean_interval(values_P)) for values_P in (greedy_P, vote_P, found.pass_P)]
+    shown = [_percent(mean_interval(values_P, seed=seed)) for values_P in (greedy_P, vote_P, found.pass_P)]
     return (
         f"right, in per cent of {counted(len(groups), 'prompt')}: greedy {shown[0]} ({cut:.0%} cut at the limit), "
         f"the vote of all rollouts {shown[1]}, one rollout {shown[2]}\n"
