@@ -12,7 +12,8 @@ import dare_reward
 from dare_reward.errors import ConfigError
 from dare_reward.stacks import adapter as common
 from dare_reward.stacks import trl, verl
-from dare_reward.stacks.collapse import RunWatch
+from dare_reward.stacks.adapter import Scorer
+from dare_reward.stacks.collapse import RunWatch, watch_of
 from dare_reward.stacks.trl import DareReward
 from dare_trainer.openrlhf.group import GroupScorer
 from dare_trainer.openrlhf.settings import RewardUrls
@@ -57,6 +58,15 @@ def test_flips_are_known_of_prompts_that_have_names():
         groups = [{"group_id": f"p{i}", **g} for i, g in enumerate(batch(step, collapsed=step == 2))]
         watch.see(dare_reward.estimate(groups, method="ttrl"), step)
     assert watch.columns["flips"].tolist() == [pytest.approx(math.nan, nan_ok=True), 0.0, 1.0]
+
+
+@pytest.mark.parametrize(("kind", "flips"), [("math", 0.0), ("exact", 1.0)])
+def test_flips_are_those_of_the_kind_of_the_answers(kind, flips):
+    watch = watch_of(Scorer.of("http://127.0.0.1:8000", kind=kind), None)
+    for step, answer in enumerate(("1/2", "0.5", "0.5")):
+        rollouts = [{"answer": answer, "mean_entropy": 0.1}] * 2
+        watch.see(dare_reward.estimate([{"group_id": "p", "kind": kind, "rollouts": rollouts}]), step)
+    assert watch.columns["flips"].tolist()[1:] == [flips, 0.0]
 
 
 @pytest.mark.parametrize("label", [None, "7", "100"])

@@ -26,8 +26,12 @@ STATES: Final[Mapping[str, int]] = MappingProxyType({"fine": 0, "sharpening": 1,
 
 @dataclass(slots=True, eq=False)
 class RunWatch:
-    """The state of one run: `see` each reply, `word` is that of the last whole step, `collapsing` once it was that."""
+    """The state of one run: `see` each reply, `word` is that of the last whole step, `collapsing` once it was that.
 
+    kind    of its answers
+    """
+
+    kind: str = "math"
     word: str = "too early"
     collapsing: bool = False
     _run: RunTotals = field(default_factory=lambda: RunTotals(""))
@@ -43,7 +47,7 @@ class RunWatch:
             self.word, self.collapsing, self._run, self._judged = "too early", False, RunTotals(""), None
         self._last = self._last if step is None else step
         for group in reply.groups if reply is not None else ():
-            self._run.add({"step": step, "reply": group_json(group)})
+            self._run.add({"step": step, "kind": self.kind, "reply": group_json(group)})
         places = self._run.steps.places
         whole = places[-2] if len(places) > 1 else None
         if whole is not None and whole != self._judged:
@@ -86,4 +90,4 @@ _watches: WeakKeyDictionary[Any, dict[Any, RunWatch]] = WeakKeyDictionary()
 def watch_of(scorer: Any, trainer: Any) -> RunWatch:
     """The watch of a trainer's run. Without a trainer, of what this process scores by these settings."""
     watches = _watches.setdefault(RunWatch if trainer is None else trainer, {})
-    return watches.setdefault((scorer, os.getpid()), RunWatch())
+    return watches.setdefault((scorer, os.getpid()), RunWatch(kind=scorer.kind))
