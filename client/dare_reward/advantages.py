@@ -25,7 +25,7 @@ from .segments import Bools, Floats, Ints, owners, positions
 LEAST_VARIANCE = 1e-8  # OpenRLHF's clamp in the normalisation over a batch
 
 
-def grpo_verl(rewards_R: Floats, sizes_P: Ints) -> Floats:
+def grpo(rewards_R: Floats, sizes_P: Ints) -> Floats:
     """(r - m)/(s + 1e-6); a group of one keeps r/(1 + 1e-6), as verl sets m = 0 and s = 1 there."""
     mean_R, deviation_R = moments(rewards_R, sizes_P, ddof=1)
     alone_R = np.repeat(sizes_P == 1, sizes_P)
@@ -131,8 +131,7 @@ ADVANTAGES: Mapping[str, Advantage] = MappingProxyType(
     {
         a.name: a
         for a in (
-            Advantage("grpo", grpo_verl, "(r - m)/(s + 1e-6)", verl="grpo", divides=True),
-            Advantage("grpo_verl", grpo_verl, "(r - m)/(s + 1e-6)", verl="grpo", divides=True),
+            Advantage("grpo", grpo, "(r - m)/(s + 1e-6)", verl="grpo", divides=True),
             Advantage("grpo_openrlhf", grpo_openrlhf, "(r - m)/(s + 1e-9)", openrlhf="group_norm", divides=True),
             Advantage("grpo_population", grpo_population, "(r - m)/(s + 1e-6), s with ddof 0", divides=True),
             Advantage("dr_grpo", dr_grpo, "r - m", openrlhf="dr_grpo", verl="grpo without std"),

@@ -23,7 +23,6 @@ def by_definition(name, group):
     s = statistics.stdev(group) if n > 1 else 0.0
     return {
         "grpo": [(r - (m if n > 1 else 0)) / ((s if n > 1 else 1) + 1e-6) for r in group],
-        "grpo_verl": [(r - (m if n > 1 else 0)) / ((s if n > 1 else 1) + 1e-6) for r in group],
         "grpo_openrlhf": [(r - m) / (s + 1e-9) for r in group],
         "grpo_population": [(r - m) / (statistics.pstdev(group) + 1e-6) for r in group],
         "dr_grpo": [r - m for r in group],
@@ -46,9 +45,7 @@ def test_by_definition(name, groups):
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in NAMES if n not in {"reinforce", "reinforce_pp", "rloo", "grpo", "grpo_verl"}]
-)
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in {"reinforce", "reinforce_pp", "rloo", "grpo"}])
 def test_equal_rewards_have_no_advantage(name):
     found = advantages(name, np.full(7, 0.1), np.array([3, 4]))
     assert not found.any()
