@@ -100,7 +100,7 @@ class AnsweredRollout(TypedDict, total=False):
         ),
     ]
     finish_reason: Annotated[
-        Text, Input("length: cut off, see the parameter truncated", also="stop_reason finish finish_reasons")
+        Text, Input("length, max_tokens, abort: cut off, see truncated", also="stop_reason finish finish_reasons")
     ]
     meta: Annotated[Mapping[str, Any] | None, _META]
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from .analysis.auroc import group_auroc
 from .analysis.passk import pass_at_k
+from .answers.rollouts import UNFINISHED
 from .segments import Bools, Floats, Ints
 
 Line = Mapping[str, Any]  # of a run log: a group, and its reply as JSON under `reply`
@@ -122,8 +123,8 @@ def _agreement(reply: Line) -> Sequence[bool | None]:
 
 
 def _cut_off(ends: Sequence[Any]) -> Sequence[bool]:
-    """Whether the length limit cut each off; nothing where no rollout of the group says how it ended."""
-    return () if ends.count(None) == len(ends) else [end == "length" for end in ends]
+    """Whether each was cut off; nothing where no rollout of the group says how it ended."""
+    return () if ends.count(None) == len(ends) else [str(end).casefold() in UNFINISHED for end in ends]
 
 
 # --- formulas --------------------------------------------------------------------------------------------------------

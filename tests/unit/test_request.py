@@ -162,6 +162,7 @@ MASKED = {"answer": "1", "token_entropies": [0.1, 0.2], "token_mask": [False, Fa
         ([rollout(), {"answer": "1", "num_tokens": 0}], ("1", None), {}),
         ([{"answer": "1", "token_entropies": [0.3]}, MASKED], ("1", None), {}),
         (CUTS, ("4", None, "4"), {"truncated": "boxed"}),
+        *(([{**c, "finish_reason": end} for c in CUTS], ("4", None, "4"), {}) for end in ("abort", "MAX_TOKENS")),
         (CUTS, ("4", "4", "4"), {"truncated": "as_is"}),
         (CUTS, (None, None, None), {"truncated": "invalid"}),
     ],

@@ -20,6 +20,8 @@ JSON = Mapping[str, Any]
 # Parts of a reply's content by their type, as OpenAI's two APIs and engines write them.
 SPOKEN: Final = frozenset({"text", "output_text"})
 UNSPOKEN: Final = frozenset({"reasoning", "thinking", "redacted_thinking", "refusal", "image"})
+# How engines and APIs say that a text did not end by itself.
+UNFINISHED: Final = frozenset({"length", "max_tokens", "max_new_tokens", "model_length", "abort", "content_filter"})
 MOST: Final = 32_000_000  # characters of texts
 NO_ANSWER: Final = Extraction(None, "none", EMPTY)
 
@@ -76,7 +78,7 @@ def read_answers(
     truncated: Annotated[
         Literal["boxed", "as_is", "invalid"],
         Param(
-            "a rollout with finish_reason=length votes by a closed box or given answer (boxed), by anything extracted "
+            "a rollout that was cut off votes by a closed box or given answer (boxed), by anything extracted "
             "(as_is), or not at all (invalid)",
             source="ours",
         ),
@@ -105,7 +107,7 @@ def read_answers(
     readers = (readings.reader(whole), readings.reader(cut_off))
     found: list[Extraction] = []
     for rollout, quiet in zip(rollouts, silent, strict=True):
-        cut = rollout.get("finish_reason") == "length"
+        cut = str(rollout.get("finish_reason")).casefold() in UNFINISHED
         if quiet or (cut and truncated == "invalid"):
             found.append(NO_ANSWER)
         elif "answer" in rollout:

@@ -54,8 +54,6 @@ def named(record: Mapping[str, Any], *, group: bool) -> tuple[dict[str, Any], di
 
 
 JSON = Mapping[str, Any]
-# How engines and APIs say that a text did not end by itself. `length` is our word for it.
-UNFINISHED: Final = frozenset({"length", "max_tokens", "max_new_tokens", "model_length", "abort", "content_filter"})
 GLANCE = 16  # tokens that tell whether an engine lists candidates
 SEEN = "candidates of an engine"  # no name of a field: a file's own topk_logprobs stay
 ENGINE = frozenset(  # what vLLM and OpenAI say of a request beside its completions
@@ -344,8 +342,6 @@ def _typed(out: dict[str, Any]) -> dict[str, Any]:
         out["answer"] = number_text(out["answer"])
     if isinstance(out.get("id"), int):
         out["id"] = str(out["id"])
-    if isinstance(end := out.get("finish_reason"), str) and end.casefold() in UNFINISHED:
-        out["finish_reason"] = "length"
     if isinstance(out.get("correct"), int | float) and out["correct"] in {0, 1}:
         out["correct"] = bool(out["correct"])
     if isinstance(mask := out.get("token_mask"), list) and all(m in (0, 1) for m in mask):
