@@ -184,7 +184,11 @@ def test_a_member_that_does_not_vote_needs_no_entropy_and_takes_none_away(number
 
 
 @pytest.mark.parametrize(
-    "numbers", [{"logprobs": ["a", "b"]}, {"topk_logprobs": [[-0.1, -2.0], [-0.1]]}, {"token_entropies": "high"}]
+    "numbers",
+    [
+        *({"logprobs": ["a", "b"]}, {"topk_logprobs": [[-0.1, -2.0], [-0.1]]}, {"token_entropies": "high"}),
+        *({"token_ids": [[]]}, {"topk_logprobs": [[], []]}, {"logprobs": [[], []], "token_mask": [[], []]}),
+    ],
 )
 def test_what_holds_no_numbers_at_all_is_left_out(numbers):
     rows = [{**row, **numbers} for row in told([None] * 4)]

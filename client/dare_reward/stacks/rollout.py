@@ -248,7 +248,7 @@ def _numbers(name: str, given: JSON) -> NDArray[Any] | None:
     except RequestError:
         say_once(f"{name} of a rollout is not one number for each token: it is left out")
         return None
-    return column if column is not None and len(column) else None
+    return column if column is not None and column.size else None
 
 
 def _joined(value: Any, dtype: Any, *, rows: bool = False, turns: bool = True) -> NDArray[Any] | None:
@@ -264,13 +264,13 @@ def _joined(value: Any, dtype: Any, *, rows: bool = False, turns: bool = True) -
         column = np.asarray(value, dtype)
     except (TypeError, ValueError, OverflowError):  # turns of different lengths, or no numbers
         column = np.zeros(())
-    if column.ndim == 1 + rows or (not column.size and column.ndim):
+    if column.ndim == 1 + rows or (not column.size and column.ndim == 1):
         return column
     if not turns or not isinstance(value, Sequence | np.ndarray) or isinstance(value, str):
         raise RequestError("must be one number for each token", code="type")
     read = (_joined(turn, dtype, rows=rows, turns=False) for turn in value)
     parts = [part for part in read if part is not None and len(part)]
-    return np.concatenate(parts) if parts else None
+    return np.concatenate(parts) if parts else np.zeros(0, dtype)
 
 
 def _mask(value: Any) -> NDArray[np.bool_] | None:
