@@ -110,6 +110,16 @@ def test_no_entropy_anywhere_is_votes_alone_unless_told(service):
         common.Scorer.of(URL, missing_entropy="error").score([group])
 
 
+def test_an_answer_whose_probability_cannot_be_told_ends_nothing(service):
+    """Its group is scored by votes alone, as where an entropy is missing; the run has one configuration."""
+    scorer = common.Scorer.of(f"{URL}?certainty=answer_probability")
+    whole = rollouts("112", logprobs=[[-0.1], [-0.2], [-5.0]], answer_tokens=[[0, 1]] * 3)
+    lacking = [whole[0], {**whole[1], "answer_tokens": None}, whole[2]]
+    replies = [scorer.score([rollout.group("g", rows)])[1] for rows in (whole, lacking)]
+    assert [r.groups[0].entropy_source for r in replies] == ["logprob", "none"]
+    assert len({r.config_id for r in replies}) == 1
+
+
 # --- failures --------------------------------------------------------------------------------------------------------
 
 

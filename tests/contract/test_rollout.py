@@ -138,7 +138,7 @@ def pay(url, rows, **params):
     """Rewards, and what is logged of them."""
     scorer = Scorer.of(f"{url}&fallback=local&retries=0", **params)
     one = scorer.group("g", rows)
-    reply = dare_reward.estimate([one], method=scorer.method, **scorer._params([one]))
+    reply = dare_reward.estimate([one], method=scorer.method, **scorer._params)
     (found,) = reply.groups
     assert found.error is None
     return list(found.rewards), found

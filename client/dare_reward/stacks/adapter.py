@@ -39,7 +39,7 @@ from ..scoring.update import Labelled, Update
 from ..votes import Wanted, Waves, votes_suffice
 from .collapse import RunWatch, watch_of
 from .report import logger, say_once, watch_answers
-from .rollout import group, has_entropy, label_of, may_vote
+from .rollout import group, label_of
 
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client
@@ -111,7 +111,7 @@ class Scorer:
     def score(self, groups: Sequence[Group], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
         """Rewards for each group, in order, and the reply that they come from; no reply, if the service is away."""
         try:
-            reply = _client(self).reward(self._sent(groups), step=step, **self._asked(groups))
+            reply = _client(self).reward(self._sent(groups), step=step, **self._asked)
         except UnavailableError as error:
             return self._without(groups, error), None
         return self._with(groups, reply), reply
@@ -119,7 +119,7 @@ class Scorer:
     async def score_async(self, groups: Sequence[Group], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
         """The same, on the running event loop."""
         try:
-            reply = await _async_client(self).reward(self._sent(groups), step=step, **self._asked(groups))
+            reply = await _async_client(self).reward(self._sent(groups), step=step, **self._asked)
         except UnavailableError as error:
             return self._without(groups, error), None
         return self._with(groups, reply), reply
@@ -137,9 +137,10 @@ class Scorer:
         """The groups, each with the kind of its answers."""
         return groups if self.kind == "math" else [cast("Group", {"kind": self.kind, **g}) for g in groups]
 
-    def _asked(self, groups: Sequence[JSON]) -> dict[str, Any]:
+    @property
+    def _asked(self) -> dict[str, Any]:
         """The method, its parameters and its seed, which decide rewards, and what the reply says beside them."""
-        asked = {"method": self.method, "seed": self.seed, **self._params(groups), **dict(self.update)}
+        asked = {"method": self.method, "seed": self.seed, **self._params, **dict(self.update)}
         return asked | {"shadow": self.shadow, "run": self.run, "labelled": self.labelled}
 
     @property
@@ -219,24 +220,11 @@ class Scorer:
         names = {s.name for s in find(self.method).specs}
         return ((k, v) for k, v in self.params if k in names)
 
-    def _params(self, groups: Sequence[JSON]) -> dict[str, Any]:
+    @property
+    def _params(self) -> dict[str, Any]:
         """The parameters; votes alone in groups that lack entropies, where the user did not decide otherwise."""
-        params = dict(self.params)
         takes = any(s.name == "missing_entropy" for s in specs(find(self.method)))
-        if takes and "missing_entropy" not in params:
-            votes = [has_entropy(r) for g in groups for r in g["rollouts"] if may_vote(r)]
-            if not any(votes):
-                say_once(
-                    "neither entropies nor log-probabilities came: scoring by votes alone (missing_entropy=frequency)"
-                )
-            elif not all(votes):
-                say_once(
-                    "rollouts have no entropy: their groups are scored by votes alone (missing_entropy=frequency), "
-                    "and dare/entropy_missing counts them"
-                )
-            if not all(votes) or not votes:
-                params["missing_entropy"] = "frequency"
-        return params
+        return {**({"missing_entropy": "frequency"} if takes else {}), **dict(self.params)}
 
     def _without(self, groups: Sequence[JSON], error: UnavailableError) -> Rewards:
         if self.on_error == "raise":
@@ -247,6 +235,12 @@ class Scorer:
 
     def _with(self, groups: Sequence[JSON], reply: Reply) -> Rewards:
         watch_answers(self, groups, reply, dict(self.params))
+        flagged = any("missing_entropy_frequency" in (g.flags or ()) for g in reply.groups)
+        if flagged and "missing_entropy" not in dict(self.params):
+            say_once(
+                "groups lack entropies, or log-probabilities of answers where these count: they are scored by votes "
+                "alone (missing_entropy=frequency)"
+            )
         for g in reply.groups:
             if g.error is not None:
                 if self.on_error == "raise":
