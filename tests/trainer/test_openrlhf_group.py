@@ -284,7 +284,7 @@ def test_without_entropies_a_run_ends_at_its_start_and_goes_by_votes_later(make,
             go(make(f"entropy={query}"), engine, n=2)
     go(executor, n=2)
     out = go(executor, engine)
-    assert logs(out, "entropy_source", "reward_fallback") == [{0.0 if lost else 2.0}, {float(lost is not None)}]
+    assert logs(out, "entropy_source", "reward_fallback") == [{0.0 if lost else 2.0}, {0.0}]
     assert {p.logprobs for p in engine.asked} == {20 if query == "topk" else 0}
     assert out[0]["reward"] > 0
 

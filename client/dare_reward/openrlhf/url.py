@@ -82,8 +82,7 @@ class RunSettings:
         known = {f"{chosen.name}.{s.name}" if s.name in declared else s.name: s for s in specs(chosen, shadow=shadow)}
         if unknown := sorted(texts.keys() - known.keys()):
             raise _unknown(unknown[0], ["token", *declared, *known])
-        votes_alone = cls.plain or own.get("entropy") == "none"
-        asked = {"missing_entropy": "frequency"} if votes_alone and "missing_entropy" in known else {}
+        asked = {"missing_entropy": "frequency"} if "missing_entropy" in known else {}
         asked |= params if chosen is find(method) else NOTHING
         asked |= {known[name].name: known[name].parse(text, loc=("query",)) for name, text in texts.items()}
         made = cls(**own, params=MappingProxyType(dict(settle(chosen.name, asked, shadow=shadow).values)))

@@ -154,12 +154,7 @@ class GroupScorer:
         return self._in_process(group), 1.0
 
     def _in_process(self, group: Group) -> GroupReply:
-        """A rollout whose entropy is missing costs the weights, and not the votes."""
-        options = {"limits": BOUNDLESS, **self._options}
-        reply = estimate([group], **options)
-        if reply.groups[0].error is not None and "missing_entropy" in options:
-            reply = estimate([group], **{**options, "missing_entropy": "frequency"})
-        return self._seen(reply)
+        return self._seen(estimate([group], limits=BOUNDLESS, **self._options))
 
     def _keep_for_log(self, group: Group, key: str) -> None:
         kept = self._unlogged
