@@ -174,23 +174,21 @@ def _risen(bar: float, prompts: float, first: float = LABELS) -> float:
     return sqrt(bar**2 + 2 * log(max(prompts / first, 1.0)))
 
 
-def calibrate(
-    groups: Groups,
-    correct_R: Floats,
-    *,
-    certainty: Certainty = ENTROPY,
-    tried: int = 1,
-    **options: Unpack[Options],
-) -> Calibration:
-    """Fit the exponent on groups whose truth is known; others, and groups that lack an entropy, are left out.
+def calibrate(groups: Groups, correct_R: Floats, **options: Unpack[Options]) -> Calibration:
+    """What entropy alone leads to. `correct_R`: 1 right, 0 wrong, NaN unknown, per rollout."""
+    found = tables(groups, ENTROPY, weight_of(options))
+    return fit(groups, correct_R, ENTROPY, evidence(groups, correct_R, found), **options)
 
-    correct_R   1 right, 0 wrong, NaN unknown, per rollout
-    tried       certainties among which this one is
+
+def fit(
+    groups: Groups, correct_R: Floats, certainty: Certainty, e: Evidence, *, tried: int = 1, **options: Unpack[Options]
+) -> Calibration:
+    """The exponent of a certainty by its evidence; groups of unknown truth, or without the certainty, are left out.
+
+    tried   certainties among which this one is
     """
     weight = weight_of(options)
     seed = options.get("seed", 0)
-    by_exponent = tables(groups, certainty, weight)
-    e = evidence(groups, correct_R, by_exponent)
     to_pass = bars(int(e.usable_P.sum()), e.mixed, tried=tried)
     total = e.totals()
     own = choose(e, total, to_pass)

@@ -26,11 +26,11 @@ from .calibrate import (
     MIXED,
     WORTH,
     Calibration,
+    Evidence,
     Options,
-    Tables,
-    calibrate,
     changed,
     evidence,
+    fit,
     tables,
     weight_of,
 )
@@ -110,16 +110,18 @@ def judge(groups: Groups, correct_R: Floats, **options: Unpack[Options]) -> Verd
     """The verdict of these labels; `correct_R` and the options are those of `calibrate`."""
     weight, seed = weight_of(options), options.get("seed", 0)
     certainties = available(groups, weight)
+    by_exponent = [tables(groups, c, weight) for c in certainties]
+    every = [evidence(groups, correct_R, found) for found in by_exponent]
     vote = ENTROPY.line(0.0, {**changed(ENTROPY, weight), **options.get("reading", {})})
     calibrations = tuple(
-        _of_use(calibrate(groups, correct_R, certainty=c, tried=len(certainties), **options), vote) for c in certainties
+        _of_use(fit(groups, correct_R, c, e, tried=len(certainties), **options), vote)
+        for c, e in zip(certainties, every, strict=True)
     )
-    common_P = _whole(groups, certainties, weight) & known_groups(groups, correct_R)
-    best = _best(calibrations, [_right(groups, correct_R, tables(groups, c, weight), common_P) for c in certainties])
+    # Certainties are compared on the prompts that lack none.
+    common_P = known_groups(groups, correct_R) & ~np.any([found.lacking_P for found in by_exponent], axis=0)
+    best = _best(calibrations, every, common_P)
     certainty, own = certainties[best], calibrations[best]
     use, why, more = decide(own)
-    by_exponent = tables(groups, certainty, weight)
-    e = evidence(groups, correct_R, by_exponent)
     labellers = _labellers(certainties, weight)
     if use == "line":
         groups = replace(groups, columns_P={**groups.columns_P, OWN: np.array(own.exponents_of_others)})
@@ -132,23 +134,8 @@ def judge(groups: Groups, correct_R: Floats, **options: Unpack[Options]) -> Verd
         own,
         calibrations,
         by_size(groups, correct_R, labellers, usable_P=common_P, seed=seed),
-        power(
-            groups,
-            certainty.of_R(groups),
-            by_exponent,
-            e,
-            tried=len(certainties),
-            seed=seed,
-        ),
+        power(groups, certainty.of_R(groups), by_exponent[best], every[best], tried=len(certainties), seed=seed),
     )
-
-
-def _whole(groups: Groups, certainties: Sequence[Certainty], weight: Mapping[str, Any]) -> Bools:
-    """Groups that lack no certainty."""
-    usable_P: Bools = groups.sizes_P > 0
-    for certainty in certainties:
-        usable_P = usable_P & ~certainty.values(groups, weight)[1]
-    return usable_P
 
 
 def _labellers(certainties: Sequence[Certainty], weight: Mapping[str, Any]) -> dict[str, Labeller]:
@@ -206,19 +193,15 @@ def decide(c: Calibration) -> tuple[Use, str, int]:
     return "open", f"These labels are too few to tell a small effect of {c.certainty} from none.", wanted
 
 
-def _best(calibrations: Sequence[Calibration], right_CB: Sequence[Floats]) -> int:
-    """Of those to use the one that names most right labels, by certainty and exponent of GRID; else the first that is
-    informative; else the first."""
+def _best(calibrations: Sequence[Calibration], every: Sequence[Evidence], common_P: Bools) -> int:
+    """Of those to use the one that names most right labels on these prompts; else the first that is informative; else
+    the first."""
+
+    def right(i: int) -> float:
+        return float(every[i].right_PB[common_P, GRID.index(calibrations[i].exponent)].sum())
+
     used = [i for i, c in enumerate(calibrations) if c.exponent]
-    if used:
-        return max(used, key=lambda i: right_CB[i][GRID.index(calibrations[i].exponent)])
-    return next((i for i, c in enumerate(calibrations) if c.informative), 0)
-
-
-def _right(groups: Groups, correct_R: Floats, found: Tables, common_P: Bools) -> Floats:
-    """The share of right labels by exponent of GRID, over the prompts that lack no certainty: the same for each."""
-    right_PB: Floats = evidence(groups, correct_R, found).right_PB[common_P]
-    return right_PB.mean(axis=0) if len(right_PB) else np.zeros(len(GRID))
+    return max(used, key=right) if used else next((i for i, c in enumerate(calibrations) if c.informative), 0)
 
 
 def _in_vain(c: Calibration) -> str:

@@ -11,7 +11,7 @@ from dare_reward.analysis.calibrate import bars, calibrate, evidence, tables
 from dare_reward.analysis.certainty import ENTROPY, GRID, KNOWN, available
 from dare_reward.analysis.group_size import by_size, dealt, sizes_of
 from dare_reward.analysis.power import power
-from dare_reward.analysis.verdict import LINE, _best, _right, judge
+from dare_reward.analysis.verdict import LINE, _best, judge
 from dare_reward.cli import main
 from dare_reward.groups import Groups
 from dare_reward.methods import find, read_line
@@ -204,15 +204,11 @@ def test_labels_that_equal_no_answer_are_warned_of_by_every_command(tmp_path, ra
 
 
 def test_certainties_are_compared_on_prompts_that_lack_none():
-    right_CB = np.zeros((2, len(GRID)))
-    right_CB[1, GRID.index(1.0)] = 0.6
-    assert _best([SimpleNamespace(exponent=1.0, informative=True)] * 2, list(right_CB)) == 1
-    groups, correct_R = drawn(prompts=40, gap=0.3)
-    found = tables(groups, ENTROPY)
-    half_P = np.arange(len(groups.sizes_P)) % 2 == 0
-    own = evidence(groups, correct_R, found).right_PB
-    assert _right(groups, correct_R, found, half_P) == pytest.approx(own[half_P].mean(axis=0))
-    assert not _right(groups, correct_R, found, np.zeros(len(half_P), bool)).any()
+    common_P, every = np.arange(4) < 1, [SimpleNamespace(right_PB=np.zeros((4, len(GRID)))) for _ in range(2)]
+    every[0].right_PB[1:] = every[1].right_PB[0] = 1
+    used = [SimpleNamespace(exponent=1.0, informative=True)] * 2
+    assert _best(used, every, common_P) == 1
+    assert _best(used, every, ~common_P) == 0
 
 
 def test_methods_stand_side_by_side_by_rollouts(tmp_path, ran):
