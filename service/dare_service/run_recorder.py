@@ -6,15 +6,15 @@ import os
 import shutil
 import tempfile
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from dare_reward.runs.line import RunRecord, of_scored
+from dare_reward.runs.line import of_scored
 from dare_reward.scoring.score import ScoredGroups
 
 from .log import Runs
@@ -36,7 +36,7 @@ class RunRecorder:
         self._runs = runs
         self._seen: OrderedDict[tuple[str | None, int | None, str], None] = OrderedDict()
         self._lock = threading.Lock()
-        self._counts = {"failed": 0, "repeated": 0}
+        self._repeated = 0  # groups of requests that came again
         self._private: tuple[int, Path] | None = None  # the process that made a folder for itself, and where
         self.log: RunLog | None = None
         self.page: LivePage | None = None
@@ -112,23 +112,17 @@ class RunRecorder:
         encoded   their replies, if they are JSON already
         key       what a repetition of the request has too
         """
-        if self.log is None:
-            return
-        try:
-            record = of_scored(scored, groups, asked=self.asked, run=run, step=step, encoded=encoded)
-            if key is None or self._is_new(record, key):
-                self.log.add(record, time.time())
-        except Exception as error:  # noqa: BLE001  (a log never ends what it is a log of)
-            self._counts["failed"] += len(groups)
-            self._warn("run_log_failed", f"groups could not be logged: {type(error).__name__}: {error}")
+        log = self.log  # another may take its place meanwhile
+        if log is not None and (key is None or self._is_new((run, step, key), len(groups))):
+            made = partial(of_scored, scored, groups, asked=self.asked, run=run, step=step, encoded=encoded)
+            log.add_made(made, len(groups))
 
-    def _is_new(self, record: RunRecord, key: str) -> bool:
+    def _is_new(self, request: tuple[str | None, int | None, str], groups: int) -> bool:
         """A request that a client repeats, because the reply was lost, is logged and shown once."""
-        request = (record.run, record.step, key)
         with self._lock:
             if request in self._seen:
                 self._seen.move_to_end(request)
-                self._counts["repeated"] += len(record.groups)
+                self._repeated += groups
                 return False
             self._seen[request] = None
             if len(self._seen) > REMEMBERED:
@@ -138,10 +132,7 @@ class RunRecorder:
     @property
     def status(self) -> dict[str, int] | None:
         """The counts of the run log for `GET /info`."""
-        if self.log is None:
-            return None
-        told = self.log.status
-        return {**told, **self._counts, "failed": told["failed"] + self._counts["failed"]}
+        return None if self.log is None else {**self.log.status, "repeated": self._repeated}
 
     def flush(self, seconds: float = 30.0) -> bool:
         """Wait until what was scored is written, or has failed; False if that takes longer."""

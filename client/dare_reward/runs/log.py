@@ -167,8 +167,8 @@ class RunLog:
     _latest: dict[str, _Segment] = field(default_factory=dict)  # by run
     _own: deque[_Segment] = field(default_factory=deque)
 
-    def add(self, record: RunRecord, when: float | None = None) -> None:
-        """Leave a request's groups, scored at `when`, to the thread; or count them as dropped if too much waits."""
+    def add(self, record: RunRecord) -> None:
+        """Leave a request's groups, scored just now, to the thread; or count them as dropped if too much waits."""
         if self._pid != os.getpid():
             with _starting:
                 self._begin()
@@ -178,7 +178,7 @@ class RunLog:
             if self._stopping or full:
                 self.counts["dropped"] += len(record.groups)
             else:
-                self._queue.append((self.clock() if when is None else when, weight, record))
+                self._queue.append((self.clock(), weight, record))
                 self._waiting += weight
                 self._idle = False
                 self._more.notify_all()
@@ -220,7 +220,8 @@ class RunLog:
         self._more = threading.Condition()
         with self._more:
             self._number, self._waiting, self._idle, self._stopping = 0, 0, True, False
-            self._queue, self._latest, self._own, self.counts = deque(), {}, deque(), NO_GROUPS.copy()
+            self._queue, self._latest, self._own = deque(), {}, deque()
+            self.counts = NO_GROUPS.copy() if self._pid else self.counts  # a child has none of its parent's
             now = datetime.fromtimestamp(self.clock(), UTC)
             self._name = f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1000:03d}Z-{os.getpid()}-{secrets.token_hex(4)}"
             self._thread = threading.Thread(target=self._work, name="run-log", daemon=True)

@@ -163,8 +163,8 @@ def test_a_record_that_cannot_be_made_or_encoded(make_log, tmp_path):
         raise TypeError("no")
 
     log, told = make_log(encode=broken)
-    add(log, record())
     log.add_made(lambda: 1 / 0, 3)
+    add(log, record())
     assert log.status["failed"] == 4
     assert len(told) == 1
     assert files(tmp_path) == []
