@@ -24,7 +24,7 @@ from dare_reward.analysis.bootstrap import mean_interval
 from dare_reward.analysis.learnt import PARTS, Learnt, Visit, learnt, visit
 from dare_reward.analysis.shown import percent, signed
 from dare_reward.scoring.diagnostics import correctness
-from dare_reward.scoring.request import UNLIMITED, prepare
+from dare_reward.scoring.request import prepare_file
 
 Record = Mapping[str, Any]
 
@@ -111,8 +111,7 @@ def changed(record: Record, sampled: Mapping[str, Record]) -> Learnt:
 def votes(groups: Sequence[Record], unmarked: str) -> np.ndarray[Any, Any]:
     """Of each group, the share of its most voted answers that are right."""
     kept = ("kind", "options", "label", "rollouts")
-    named = [{k: g[k] for k in kept if k in g} | {"group_id": str(i)} for i, g in enumerate(groups)]
-    prepared = prepare(named, params={"unmarked": unmarked}, limits=UNLIMITED)
+    prepared = prepare_file([{k: g[k] for k in kept if k in g} for g in groups], {"unmarked": unmarked})
     return visit(prepared.groups, correctness(prepared)).vote_P
 
 

@@ -38,7 +38,7 @@ from dare_reward.openrlhf import COMPARING
 from dare_reward.reply import GroupReply
 from dare_reward.report.picks import REASONS, reasons
 from dare_reward.runs.line import line
-from dare_reward.scoring.request import UNLIMITED
+from dare_reward.scoring.request import OF_FILE
 from dare_reward.scoring.score import ScoredGroups, score
 
 from .command import add_command, add_count
@@ -143,7 +143,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _suspicious(arguments, params, reader)
     place, group = _find(reader, arguments.file, arguments.group)
     configured = settle(arguments.method, params)
-    scored = score([group], params, method=arguments.method, limits=UNLIMITED)
+    scored = score([group], params, method=arguments.method, limits=OF_FILE)
     group_reply = scored.reply.groups[0]
     reader.ledger = Ledger()  # what stands before the group does not matter
     summary = ReadSummary(reader)

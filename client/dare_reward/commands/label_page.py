@@ -28,7 +28,7 @@ from dare_reward.answers.labels import read_labels
 from dare_reward.errors import RequestError
 from dare_reward.files.labels import DECISIONS, FileLabel, LabelFile
 from dare_reward.files.output import append_line, mend_end
-from dare_reward.report.document import document
+from dare_reward.report.document import ALONE, document
 from dare_reward.scoring.request import prepare_file
 
 KEYS: Final = 9  # answers that have a key; the others can be chosen too
@@ -136,14 +136,7 @@ class Session:
 
 ASSETS: Final = ("report.css", "label.css", "report.js", "label.js")
 LARGEST: Final = 1 << 16  # bytes of a decision
-HEADERS: Final = {
-    "Content-Security-Policy": "frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
+HEADERS: Final = {**ALONE, "Content-Security-Policy": "frame-ancestors 'none'", "X-Content-Type-Options": "nosniff"}
 NAMES: Final = frozenset({"127.0.0.1", "localhost"})
 
 

@@ -27,7 +27,7 @@ from dare_reward.files.reader import Reader
 from dare_reward.groups import Groups
 from dare_reward.report.last_steps import LastSteps
 from dare_reward.scoring.diagnostics import correctness
-from dare_reward.scoring.request import Prepared, fault_of, is_named, prepare_file
+from dare_reward.scoring.request import Prepared, fault_of, prepare_file
 from dare_reward.segments import Floats, offsets
 
 from .shared_arguments import warn, watched
@@ -89,7 +89,7 @@ def read_labelled(
         placed = _last_steps(file, placed, reader, summary, tell)
     placed, prepared = _read(placed, reading, summary, reader.readings)
     summary.say_read()
-    if prepared is None:
+    if not placed:
         raise RequestError(f"{file}: no groups", code="empty")
     groups = [group for _, group in placed]
     names = [(_name(group, reader), f"{reader.unit} {number_}") for number_, group in placed]
@@ -241,18 +241,17 @@ def refuse_repeats(data: Labelled) -> None:
 
 def _read(
     placed: list[Placed], reading: Mapping[str, Any], summary: ReadSummary, readings: Readings
-) -> tuple[list[Placed], Prepared | None]:
+) -> tuple[list[Placed], Prepared]:
     """All groups in one pass. If one of them is at fault, each is read by itself before, and these are refused."""
-
-    if placed and all(is_named(g) for _, g in placed):
-        with suppress(RequestError):
-            return placed, prepare_file((g for _, g in placed), reading, readings=readings)
-    each = [(number_, group, fault_of(group, readings, reading)) for number_, group in placed]
-    for number_, group, fault in each:
-        if fault is not None:
+    with suppress(RequestError):
+        return placed, prepare_file((g for _, g in placed), reading, readings=readings)
+    good: list[Placed] = []
+    for number_, group in placed:
+        if fault := fault_of(group, readings, reading):
             summary.refuse(number_, group, fault)
-    placed = [(number_, group) for number_, group, fault in each if fault is None]
-    return placed, prepare_file((g for _, g in placed), reading, readings=readings) if placed else None
+        else:
+            good.append((number_, group))
+    return good, prepare_file((g for _, g in good), reading, readings=readings)
 
 
 def interval(ends: Mapping[str, Any], digits: int = 3) -> str:

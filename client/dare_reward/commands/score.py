@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -19,7 +18,7 @@ from dare_reward.files.output import text_file
 from dare_reward.methods import find, other_scale
 from dare_reward.reply import GroupReply, Reply
 from dare_reward.runs.line import line
-from dare_reward.scoring.request import UNLIMITED, is_named
+from dare_reward.scoring.request import OF_FILE
 from dare_reward.scoring.score import score
 
 from .command import add_command
@@ -113,16 +112,8 @@ def scorer(arguments: argparse.Namespace, method: str, params: Mapping[str, Any]
 
 
 def in_process(method: str, params: Mapping[str, Any], **how: Any) -> Scorer:
-    """Scores here, as many rollouts as a file holds, whatever its groups are called: a prompt comes back in a later
-    step. `how` is that of `score`."""
-
-    def scored(groups: Sequence[Mapping[str, Any]]) -> Reply:
-        numbered = [{**g, "group_id": str(i)} if is_named(g) else g for i, g in enumerate(groups)]
-        reply = score(numbered, params, method=method, limits=UNLIMITED, **how).reply
-        named = zip(reply.groups, groups, strict=True)
-        return replace(reply, groups=tuple([replace(r, group_id=g.get("group_id", r.group_id)) for r, g in named]))
-
-    return scored
+    """Scores here, as many rollouts as a file holds. `how` is that of `score`."""
+    return lambda groups: score(groups, params, method=method, limits=OF_FILE, **how).reply
 
 
 def score_all(source: Iterable[tuple[int, Any]], scorer: Scorer) -> Iterator[Scored]:

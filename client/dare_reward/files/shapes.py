@@ -140,7 +140,7 @@ def _shape(value: Any, notes: Notes, *, top: bool) -> Shape | None:
             glances = [r.pop(SEEN, ()) for r in reply["rollouts"]]
             notes.candidates += all(rows and min(map(len, rows)) > 1 for rows in glances)
         if len(reply["rollouts"]) == 1 and ("custom_id" in reply or prompt_texts(reply)):
-            return _ungrouped(_alone(reply, notes), notes)
+            return _ungrouped(_alone(reply), notes)
     lists = [n for n in ("rollouts", *GROUP_NAMES["rollouts"]) if isinstance(reply.get(n), list)]
     return _group(reply, notes) if "rollouts" in reply or lists else _ungrouped(reply, notes)
 
@@ -171,12 +171,9 @@ def _engine(value: JSON, *, key: str, rows: int | None) -> JSON:
     return value
 
 
-def _alone(reply: JSON, notes: Notes) -> JSON:
+def _alone(reply: JSON) -> JSON:
     """A reply with one completion as a rollout: its siblings are in other requests of its prompt."""
     row = {k: v for k, v in reply.items() if k not in {"rollouts", "id", "request_id"}}
-    if "answer" in row:
-        row["label"] = row.get("label", row.pop("answer"))
-        notes.taken["answer", "label"] += 1
     if "custom_id" in row:
         row["prompt_id"] = row.pop("custom_id")
     return {**row, **reply["rollouts"][0]}

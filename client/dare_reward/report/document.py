@@ -20,6 +20,12 @@ ASSETS: Final = {
     "uplot.js": "text/javascript; charset=utf-8",
     "report.js": "text/javascript; charset=utf-8",
 }
+ALONE: Final = {  # headers of a page whose data no other site and no cache gets
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
 BARRED: Final = "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 

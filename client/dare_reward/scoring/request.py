@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import accumulate, chain, pairwise
 from types import MappingProxyType
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 import numpy as np
 
@@ -63,13 +63,14 @@ CONTENTS: Final[Mapping[str, set[type]]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one request may hold; more is a LimitError."""
+    """What one request may hold; more is a LimitError. `twice`: ids of groups may come again, as in a file."""
 
     groups: int = 1024
     rollouts: int = 1024
     text: int = 256 << 10
     steps: int = sys.maxsize  # of reading its answers
     total: int = sys.maxsize  # rollouts of all groups together
+    twice: bool = False
 
     def check(self, name: str, count: int, loc: Sequence[str | int]) -> None:
         """LimitError for more than the limit of that name."""
@@ -121,6 +122,7 @@ class Effort:
 
 LIMITS = Limits()
 UNLIMITED = Limits(sys.maxsize, sys.maxsize, sys.maxsize)
+OF_FILE = replace(UNLIMITED, twice=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,9 +218,8 @@ def prepare(
 def prepare_file(
     groups: Iterable[JSON], params: Mapping[str, Any] = MappingProxyType({}), *, readings: Readings | None = None
 ) -> Prepared:
-    """`prepare` of a file's groups: without limits, and whatever they are called, for ids may come twice there."""
-    numbered = [{**group, "group_id": str(p)} for p, group in enumerate(groups)]
-    return prepare(numbered, params=params, limits=UNLIMITED, readings=readings)
+    """`prepare` of a file's groups."""
+    return prepare([*groups], params=params, limits=OF_FILE, readings=readings)
 
 
 def rules_of(params: Mapping[str, Any]) -> Rules:
@@ -231,7 +232,7 @@ def fault_of(
 ) -> RequestError | None:
     """What is wrong with a group, if anything is; the arguments are those of `prepare`."""
     try:
-        prepare([group], params=params, limits=UNLIMITED, readings=readings)
+        prepare_file([group], params, readings=readings)
     except RequestError as error:
         return error
     return None
@@ -295,21 +296,16 @@ def _check_groups(groups: Any, limits: Limits) -> None:
         if not isinstance(rollouts, Sequence) or isinstance(rollouts, str | bytes) or not rollouts:
             raise RequestError("must be a list of at least one rollout", loc=(*loc, "rollouts"), code="empty_group")
         limits.check("rollouts", len(rollouts), (*loc, "rollouts"))
-        if "group_id" in group and not is_named(group):
+        name = group.get("group_id", str(p))
+        if not (isinstance(name, str) and 1 <= len(name) <= 256):
             raise RequestError(f"must be {GROUP_FIELDS['group_id'].rule}", loc=(*loc, "group_id"), code="value")
-        if (name := group.get("group_id", str(p))) in seen:
+        if name in seen and not limits.twice:
             raise RequestError(f"is the id of group {seen[name]} too", loc=(*loc, "group_id"), code="duplicate_id")
         seen[name] = p
         _check_inputs(group, limits, loc)
         if (planned := group.get("group_size")) is not None and planned < len(rollouts):
             message = f"{len(rollouts)} rollouts of a group of {planned}: one group has one size"
             raise RequestError(message, loc=(*loc, "group_size"), code="size_conflict")
-
-
-def is_named(group: Any) -> TypeGuard[dict[str, Any]]:
-    """Whether this is a group with an id, and with one that a group may have."""
-    name = group.get("group_id") if isinstance(group, Mapping) else None
-    return isinstance(name, str) and 1 <= len(name) <= 256
 
 
 @lru_cache(maxsize=256)  # the groups of a run have the same keys

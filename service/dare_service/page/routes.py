@@ -14,7 +14,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.responses import StreamingResponse
 
 from dare_reward import __version__
-from dare_reward.report.document import ASSETS, BARRED, asset, shell
+from dare_reward.report.document import ALONE, ASSETS, BARRED, asset, shell
 
 from ..auth import authorise
 from ..problems import RefusalError, stopping
@@ -27,13 +27,7 @@ POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src data:; frame-ancestors 'none'; " + BARRED
 )
-HEADERS: Final = {
-    "Content-Security-Policy": POLICY,
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
+HEADERS: Final = {**ALONE, "Content-Security-Policy": POLICY}
 PARTS: Final = {**ASSETS, "live.js": ASSETS["report.js"]}
 
 
