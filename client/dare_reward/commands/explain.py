@@ -316,7 +316,7 @@ def _table(columns: Mapping[str, Sequence[str]], screen: Screen) -> str:
 
 def _suspicious(arguments: argparse.Namespace, params: JSON, reader: Reader) -> int:
     screen, summary = screen_of(arguments), ReadSummary(reader)
-    seen = list(summary.scored(score_all(reader, in_process(arguments.method, params))))
+    seen = list(summary.scored(score_all(summary, in_process(arguments.method, params))))
     summary.say_read()
     if not seen:
         raise RequestError(f"{arguments.file}: no groups", code="empty")

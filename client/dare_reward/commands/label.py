@@ -126,11 +126,9 @@ def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], Rea
     reader = read_groups(arguments)
     summary, labelled, again = ReadSummary(reader, done="read"), 0, 0
     groups: dict[str, Mapping[str, Any]] = {}
-    for number, group in watched(reader, arguments.file):
-        if isinstance(group, RequestError):
-            summary.refuse(number, group, group)
-        elif fault := fault_of(group, reader.readings):
-            summary.refuse(number, group, fault)
+    for place, group in watched(summary, arguments.file):
+        if fault := fault_of(group, reader.readings):
+            summary.refuse(place, fault, group)
         elif is_labelled(group):
             labelled += 1
         elif str(group["group_id"]) in groups:
@@ -142,9 +140,9 @@ def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], Rea
         warn(f"{labelled} groups left out: they have labels")
     if again:
         warn(f"{again} groups left out: an earlier one has their group_id")
-    places = _drawn if arguments.use == "random" else _ranked
     every = list(groups.values())
-    if not (chosen := places(every, reader.readings)[: arguments.budget]):
+    places = _drawn(len(every)) if arguments.use == "random" else _ranked(every, reader.readings)
+    if not (chosen := places[: arguments.budget]):
         needs = "is worth a label: each needs two different answers"
         why = "without a label is left" if arguments.use == "random" else needs
         nothing = f"no prompt {why}" if every or labelled else "no groups"
@@ -152,9 +150,9 @@ def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], Rea
     return [every[at] for at in chosen], summary
 
 
-def _drawn(every: Sequence[Mapping[str, Any]], _: Readings) -> list[int]:
-    """All in one fixed random order."""
-    order: list[int] = np.random.default_rng(0).permutation(len(every)).tolist()
+def _drawn(count: int) -> list[int]:
+    """All of so many, in one fixed random order."""
+    order: list[int] = np.random.default_rng(0).permutation(count).tolist()
     return order
 
 

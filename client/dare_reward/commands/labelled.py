@@ -77,13 +77,9 @@ def read_labelled(
     """
     reader = Reader(source) if isinstance(source, str) else source
     file = reader.file
-    placed: list[Placed] = []
     summary = ReadSummary(reader, done="read", tell=tell)
-    for number_, item in watched(reader, file) if tell is warn else reader:
-        if isinstance(item, RequestError):
-            summary.refuse(number_, item, item)
-        elif only is None or item.get("group_id") in only:
-            placed.append((number_, item))
+    read = watched(summary, file) if tell is warn else summary
+    placed: list[Placed] = [item for item in read if only is None or item[1].get("group_id") in only]
     is_run = _is_run(placed)
     if is_run:
         placed = _last_steps(file, placed, reader, summary, tell)
@@ -248,7 +244,7 @@ def _read(
     good: list[Placed] = []
     for number_, group in placed:
         if fault := fault_of(group, readings, reading):
-            summary.refuse(number_, group, fault)
+            summary.refuse(number_, fault, group)
         else:
             good.append((number_, group))
     return good, prepare_file((g for _, g in good), reading, readings=readings)

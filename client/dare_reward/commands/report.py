@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from typing import Any
 from dare_reward._version import __version__
 from dare_reward.analysis.shown import Shown
 from dare_reward.answers.rollouts import Unanswered
-from dare_reward.errors import DareError, RequestError, counted
+from dare_reward.errors import RequestError, counted
 from dare_reward.files.content import open_records
 from dare_reward.files.output import text_file
 from dare_reward.files.reader import Reader
@@ -21,7 +21,6 @@ from dare_reward.files.shapes import is_logged
 from dare_reward.ledger import LOST, Fate, Ledger
 from dare_reward.methods import find
 from dare_reward.options import OPTIONS
-from dare_reward.reply import Problem
 from dare_reward.report.book import RunBook
 from dare_reward.report.document import document
 from dare_reward.report.view import VOTE, view
@@ -41,7 +40,7 @@ from .shared_arguments import (
     warn,
     watched,
 )
-from .summary import MISSING, MismatchedLabels, ReadSummary, unscored
+from .summary import MismatchedLabels, ReadSummary, unscored
 
 
 def register(subparsers: Any) -> None:
@@ -78,12 +77,20 @@ def run(arguments: argparse.Namespace) -> int:
     for name in OPTIONS["shadow"].parse(arguments.shadow):
         find(name, loc=("--shadow",))
     check_out(arguments)
-    ledger, learnt = Ledger(), evaluated(*arguments.evaluated) if arguments.evaluated else None
-    reader = (
-        None if _is_run(arguments.file) else read_groups(arguments, read_labels(arguments), beside=True, twice=True)
-    )
-    book = book_of(arguments, ledger, reader)
-    if book is None:
+    learnt = evaluated(*arguments.evaluated) if arguments.evaluated else None
+    if _is_run(arguments.file):
+        _check_unchanged(arguments)
+        reader, ledger = None, Ledger()
+        lines = _run_lines(arguments.file, ledger)
+    else:
+        reader = read_groups(arguments, read_labels(arguments), beside=True, twice=True)
+        ledger, lines = reader.ledger, _scored(arguments, reader)
+    book = _book_of(arguments, watched(lines, arguments.file), loose=reader is not None)
+    if not book.runs:
+        only = "" if arguments.only is None else f" of the run {arguments.only!r}"
+        lost = f" ({ledger.sentence})" if ledger.lost else ""
+        raise RequestError(f"{arguments.file}: no groups{only}{lost}", code="empty")
+    if reader and all(own.groups == own.errors for own in book.runs.values()):
         return 2
     verdict = reader and _calibration(arguments, book, reader)
     data = view(book)
@@ -113,37 +120,23 @@ def run(arguments: argparse.Namespace) -> int:
     return ledger.exit_code
 
 
-def book_of(arguments: argparse.Namespace, ledger: Ledger, reader: Reader | None) -> RunBook | None:
-    """The groups of the file; None, and why, where none was scored. RequestError if there are none.
-
-    `ledger` counts what was read; a group that could not be scored is refused. `reader`: None for a run log.
-    """
-    is_log = reader is None
+def _check_unchanged(arguments: argparse.Namespace) -> None:
+    """RequestError for an argument that would have groups of a run log read or scored otherwise."""
     given = {"--labels": arguments.labels, "--prompts": arguments.prompts, "--shadow": arguments.shadow}
     given |= {"--param": arguments.param, "--method": arguments.method != "dare"}
     given |= {"--entropy": arguments.entropy != "exact"}
-    if is_log and (named := [flag for flag, value in given.items() if value]):
+    if named := [flag for flag, value in given.items() if value]:
         why = f"{arguments.file} is a run log, which shows groups as they were sent and scored: leave out {named[0]}"
         raise RequestError(why, code="parameter")
-    book, failed, count, notes = RunBook(loose=not is_log), list[Problem](), 0, _Notes()
-    lines = _run_lines(arguments.file, ledger) if reader is None else _scored(arguments, ledger, reader)
-    for one in watched(lines, arguments.file):
+
+
+def _book_of(arguments: argparse.Namespace, lines: Iterable[Mapping[str, Any]], *, loose: bool) -> RunBook:
+    """The runs that are to be shown."""
+    book, notes = RunBook(loose), _Notes()
+    for one in lines:
         if arguments.only in (None, one.get("run") or ""):  # a `meta` may hold anything there
             book.add(one)
             notes.add(one)
-            count += 1
-            if error := one["reply"].get("error"):
-                failed.append(Problem(str(error.get("code")), str(error.get("message"))))
-    if not book.runs:
-        only = "" if arguments.only is None else f" of the run {arguments.only!r}"
-        lost = f" ({ledger.sentence})" if ledger.lost else ""
-        raise RequestError(f"{arguments.file}: no groups{only}{lost}", code="empty")
-    if failed:
-        warn(f"{len(failed):,} of {count:,} groups not scored: {unscored(failed[0])}")
-        ledger.count("read", records=-len(failed))
-        ledger.count("refused", f"not scored: {failed[0].code}", len(failed))
-        if len(failed) == count and not is_log:
-            return None
     warn(*notes.sentences)
     return book
 
@@ -167,25 +160,19 @@ class _Notes:
         return [said for said in (labels, silent) if said]
 
 
-def _scored(arguments: argparse.Namespace, ledger: Ledger, reader: Reader) -> Iterator[Mapping[str, Any]]:
+def _scored(arguments: argparse.Namespace, reader: Reader) -> Iterator[Mapping[str, Any]]:
     """The lines of a file whose groups are scored here."""
     params: Mapping[str, Any] = chosen_params(arguments)
     named = OPTIONS["shadow"].parse(arguments.shadow)
     shadow = named if arguments.method == VOTE or VOTE in named else (VOTE, *named)
     summary, ask = ReadSummary(reader), in_process(arguments.method, params, shadow=shadow, readings=reader.readings)
-    for number, group, reply in score_all(reader, ask):
-        if isinstance(reply, DareError):
-            summary.refuse(number, group, reply)
-            continue
-        if reply.error is not None and reply.error.code == MISSING:
-            summary.lacking.append(group)
+    for group, reply in summary.scored(score_all(summary, ask)):
         scored = line(group, reply, params, asked=frozenset(ASKED))
         if scored["step"] is not None:  # of a run there is no verdict
             reader.forget()
         yield scored
     summary.say_read()
     summary.say_remedy(arguments)
-    ledger.add(reader.ledger)
 
 
 def _calibration(arguments: argparse.Namespace, book: RunBook, reader: Reader) -> Shown | None:
@@ -210,13 +197,15 @@ def _is_run(path: str) -> bool:
 
 
 def _run_lines(path: str, ledger: Ledger) -> Iterator[Mapping[str, Any]]:
-    """The lines of a run log, counted."""
+    """The lines of a run log, counted. One of a group that was not scored is shown, and counts as refused."""
     with closing(open_records(path)) as records:
         for number, value in records.items:
-            why = str(value) if isinstance(value, RequestError) else fault(value)
-            fate: Fate = "refused" if why else "read"
+            fate: Fate = "refused"
             if isinstance(value, RequestError):
-                fate = next((f for f in LOST if f == value.code), "unreadable")
-            ledger.count(fate, why and f"{records.unit} {number}: {why}")
-            if not why:
+                fate, why = next((f for f in LOST if f == value.code), "unreadable"), str(value)
+            elif not (why := fault(value)):
                 yield value
+                error = value["reply"].get("error")
+                fate = "refused" if error else "read"
+                why = unscored(str(error.get("code")), str(error.get("message"))) if error else ""
+            ledger.count(fate, why and f"{records.unit} {number}: {why}")

@@ -38,7 +38,8 @@ BATCH = 64
 BLAMELESS = frozenset({401, 403, 404, 405})  # a refusal of the caller or of the address
 
 Scorer = Callable[[Sequence[Mapping[str, Any]]], Reply]
-Scored = tuple[int, Any, Any]  # place, group, its reply or error
+Placed = tuple[int, Mapping[str, Any]]  # a group with its place
+Scored = tuple[int, Mapping[str, Any], GroupReply | DareError]
 
 
 def register(subparsers: Any) -> None:
@@ -87,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
             out = stack.enter_context(text_file(arguments.out, force=arguments.force))
         reader = read_groups(arguments, read_labels(arguments))
         summary, done = ReadSummary(reader), 0
-        results = score_all(reader, ask)
+        results = score_all(summary, ask)
         for group, reply in summary.scored(results if tables and out.isatty() else watched(results, arguments.file)):
             done += 1
             if tables:
@@ -116,19 +117,16 @@ def in_process(method: str, params: Mapping[str, Any], **how: Any) -> Scorer:
     return lambda groups: score(groups, params, method=method, limits=OF_FILE, **how).reply
 
 
-def score_all(source: Iterable[tuple[int, Any]], scorer: Scorer) -> Iterator[Scored]:
-    """Each place with what stands there and its reply or error, in order."""
+def score_all(source: Iterable[Placed], scorer: Scorer) -> Iterator[Scored]:
+    """Each group with its place and its reply or error, in order."""
     items = iter(source)
     while batch := list(islice(items, BATCH)):
-        replies = iter(_score([g for _, g in batch if not isinstance(g, RequestError)], scorer))
-        for number, group in batch:
-            yield number, group, group if isinstance(group, RequestError) else next(replies)
+        replies = _score([group for _, group in batch], scorer)
+        yield from ((place, group, reply) for (place, group), reply in zip(batch, replies, strict=True))
 
 
 def _score(batch: Sequence[Mapping[str, Any]], scorer: Scorer) -> list[GroupReply | DareError]:
     """A bad group fails its whole request, hence only then one by one. What no group is to blame for is raised."""
-    if not batch:
-        return []
     try:
         return list(scorer(batch).groups)
     except (RequestError, RefusedError) as error:

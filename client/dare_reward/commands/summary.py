@@ -16,7 +16,7 @@ from ..errors import DareError, RequestError, counted
 from ..files.reader import Reader, fault_message
 from ..ledger import Fate
 from ..methods import find, specs
-from ..reply import GroupReply, Problem
+from ..reply import GroupReply
 from .shared_arguments import warn
 from .tables import short_answer
 
@@ -26,23 +26,33 @@ KINDS = 10  # of mistakes, after which a file is given up
 
 
 class ReadSummary:
-    """Counts groups while a command works, says at its end what was refused and how much was read, and how to end."""
+    """The groups of a reader, each with its place, for a command to work on; what is wrong with the others is counted.
+
+    At the end it says what was refused and how much was read, and how to end.
+    """
 
     def __init__(self, reader: Reader, *, done: str = "scored", tell: Callable[..., None] = warn) -> None:
         """done: what becomes of a group. tell: takes the lines on what is wrong with the file."""
         self._began = time.monotonic()
         self._reader, self.ledger, self._tell = reader, reader.ledger, tell
-        self._kinds: dict[str, tuple[str, int]] = {}  # of mistakes: the first with its place, and how many
+        self._kinds: dict[str, tuple[int, str, int]] = {}  # of mistakes: the first with its place, and how many
         self._seen, self._groups = Unanswered(), 0
         self._done = done
         self._missed = 0
         self.lacking: list[Mapping[str, Any]] = []  # groups that were not scored for want of entropies
 
+    def __iter__(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        for place, group in self._reader:
+            if isinstance(group, RequestError):
+                self.refuse(place, group)
+            else:
+                yield place, group
+
     def scored(self, results: Iterable[tuple[int, Any, Any]]) -> Iterator[tuple[Mapping[str, Any], GroupReply]]:
         """Each group with its reply, counted; of what has an error in place of a reply, only the count."""
         for place, group, reply in results:
             if isinstance(reply, DareError):
-                self.refuse(place, group, reply)
+                self.refuse(place, reply, group)
             else:
                 self.add_scored(place, group, reply)
                 yield group, reply
@@ -56,12 +66,12 @@ class ReadSummary:
         """Count a group with its reply, which may be that it cannot be scored."""
         if reply.error is not None:
             self.lacking += [group] if reply.error.code == MISSING else []
-            self.refuse(place, group, unscored(reply.error))
+            self.refuse(place, RequestError(unscored(reply.error.code, reply.error.message)), group)
         else:
             self.add(group, reply.no_answer)
 
-    def refuse(self, place: int, item: Any, error: Exception) -> None:
-        """Count what cannot be used at a place: of the last line's groups it is one only if it is a group.
+    def refuse(self, place: int, error: Exception, group: Mapping[str, Any] | None = None) -> None:
+        """Count what cannot be used at a place: a group, or what is none, which the reader has counted itself.
 
         RequestError after ten kinds of mistakes: such a file is no file of rollouts.
         """
@@ -70,9 +80,9 @@ class ReadSummary:
         if kind not in self._kinds and len(self._kinds) == KINDS:
             self._say_refused()
             raise RequestError(f"more than {KINDS} kinds of mistakes: is this a file of rollouts?", code="file")
-        first, count = self._kinds.get(kind, (f"{self._reader.unit} {place}: {text}", 0))
-        self._kinds[kind] = first, count + 1
-        if isinstance(item, Mapping):  # the reader has counted what it refused itself
+        first, said, count = self._kinds.get(kind, (place, f"{self._reader.unit} {place}: {text}", 0))
+        self._kinds[kind] = first, said, count + 1
+        if group is not None:
             self._missed += 1
             self.move("refused", str(error))
 
@@ -82,8 +92,8 @@ class ReadSummary:
         self.ledger.count(fate, why, groups)
 
     def _say_refused(self) -> None:
-        """Print a line for each kind of mistake, with its first place."""
-        for first, count in self._kinds.values():
+        """Print a line for each kind of mistake, by their first places."""
+        for _, first, count in sorted(self._kinds.values()):
             self._tell(first + (f" ({count - 1:,} more like this)" if count > 1 else ""))
 
     def say_read(self) -> None:
@@ -133,10 +143,9 @@ class ReadSummary:
         return refused if self.ledger.lost else decided
 
 
-def unscored(error: Problem) -> RequestError:
+def unscored(code: str, message: str) -> str:
     """Why a group was not scored, without the advice to somebody who writes requests."""
-    text = error.message.partition(" (index ")[0] if error.code == MISSING else error.message
-    return RequestError(text, code=error.code)
+    return message.partition(" (index ")[0] if code == MISSING else message
 
 
 LEAST = 8  # prompts with labels and answers of which none are equal

@@ -661,10 +661,10 @@ def test_a_file_without_entropies_gets_the_remedy_and_no_page(tmp_path, capsys, 
     assert main(["report", str(source), "-o", str(out)]) == 2
     assert not out.exists()
     said = capsys.readouterr().err
-    assert "2 of 2 groups not scored: " in said
+    assert "line 1: an answer without entropy in 2 of 2 rollouts (1 more like this)" in said
     assert "-p missing_entropy=frequency" in said
     source.write_text(json.dumps(bare) + "\n" + json.dumps(whole))
-    assert "1 of 2 groups not scored: " in ran(["report", str(source), "-o", str(out)], 1).err
+    assert "lines: 1 read, 1 refused" in ran(["report", str(source), "-o", str(out)], 1).err
     assert out.exists()
 
 
