@@ -77,14 +77,13 @@ def run(arguments: argparse.Namespace) -> int:
     for name in OPTIONS["shadow"].parse(arguments.shadow):
         find(name, loc=("--shadow",))
     check_out(arguments)
-    learnt = evaluated(*arguments.evaluated) if arguments.evaluated else None
+    ledger, learnt = Ledger(), evaluated(*arguments.evaluated) if arguments.evaluated else None
     if _is_run(arguments.file):
         _check_unchanged(arguments)
-        reader, ledger = None, Ledger()
-        lines = _run_lines(arguments.file, ledger)
+        reader, lines = None, _run_lines(arguments.file, ledger)
     else:
         reader = read_groups(arguments, read_labels(arguments), beside=True, twice=True)
-        ledger, lines = reader.ledger, _scored(arguments, reader)
+        lines = _scored(arguments, reader, ledger)
     book = _book_of(arguments, watched(lines, arguments.file), loose=reader is not None)
     if not book.runs:
         only = "" if arguments.only is None else f" of the run {arguments.only!r}"
@@ -160,8 +159,8 @@ class _Notes:
         return [said for said in (labels, silent) if said]
 
 
-def _scored(arguments: argparse.Namespace, reader: Reader) -> Iterator[Mapping[str, Any]]:
-    """The lines of a file whose groups are scored here."""
+def _scored(arguments: argparse.Namespace, reader: Reader, ledger: Ledger) -> Iterator[Mapping[str, Any]]:
+    """The lines of a file whose groups are scored here. The reader's ledger goes on where the file is judged too."""
     params: Mapping[str, Any] = chosen_params(arguments)
     named = OPTIONS["shadow"].parse(arguments.shadow)
     shadow = named if arguments.method == VOTE or VOTE in named else (VOTE, *named)
@@ -173,6 +172,7 @@ def _scored(arguments: argparse.Namespace, reader: Reader) -> Iterator[Mapping[s
         yield scored
     summary.say_read()
     summary.say_remedy(arguments)
+    ledger.add(reader.ledger)
 
 
 def _calibration(arguments: argparse.Namespace, book: RunBook, reader: Reader) -> Shown | None:
