@@ -14,10 +14,9 @@ scorer = Scorer.of("http://127.0.0.1:8000?method=dare")
 async def score(self, rollout_group_data):
     rollouts = []
     for item in rollout_group_data:
+        said = {"text": last_reply(item["messages"]) or "", "finish_reason": item.get("finish_reason")}
         sampled = [m != -100 for m in item["masks"]]
-        rollouts.append(
-            {"text": last_reply(item["messages"]) or "", "logprobs": item["logprobs"], "token_mask": sampled}
-        )
+        rollouts.append({**said, "logprobs": item["logprobs"], "token_mask": sampled})
     (rewards,), _ = await scorer.score_async([scorer.group("0", rollouts)])
     return {
         "tokens": [item["tokens"] for item in rollout_group_data],

@@ -12,13 +12,15 @@ from dare_reward.stacks.adapter import Scorer, require_complete
 scorer = Scorer.of("http://127.0.0.1:8000?method=dare")
 
 
+def rollout(step):
+    ended = getattr(step.model_output, "finish_reason", None)
+    return {"text": step.model_response, "logprobs": step.logprobs, "finish_reason": ended}
+
+
 def dare_grouping(episodes, transform_config, compact_filtering_config=None):
     found = _default_traj_grouping_hook(episodes, transform_config, compact_filtering_config)
     steps = [[t.steps[-1] for t in g.trajectories] for g in found]
-    asked = [
-        scorer.group(str(n), [{"text": s.model_response, "logprobs": s.logprobs} for s in of_group])
-        for n, of_group in enumerate(steps)
-    ]
+    asked = [scorer.group(str(n), list(map(rollout, of_group))) for n, of_group in enumerate(steps)]
     rewards, _ = scorer.score(asked)
     for one, values in zip(found, rewards, strict=True):
         for trajectory, reward in zip(one.trajectories, require_complete(values), strict=True):

@@ -20,6 +20,7 @@ def rewarded(generate, tokenizer):
         count = len(out["response_ids"])
         members = groups_by(t.instance_id for t in out.get("trajectory_ids") or input_batch["trajectory_ids"])
         names = {"response_ids": "token_ids", "loss_masks": "token_mask", "rollout_logprobs": "logprobs"}
+        names |= {"stop_reasons": "finish_reason"}
         columns = {name: out[column] for column, name in names.items() if out.get(column)}
         rollouts = [{name: column[i] for name, column in columns.items()} for i in range(count)]
         groups = [scorer.group(k, [rollouts[i] for i in at], tokenizer=tokenizer) for k, at in members.items()]

@@ -422,7 +422,7 @@ def test_skyrls_output_is_rewarded(service, monkeypatch, logprobs):
     class Generator:
         async def generate(self, input_batch, disable_tqdm=False):
             return GeneratorOutput(
-                prompt_token_ids=[[1]] * 3, response_ids=[ids for ids, _ in said], rewards=[0.0] * 3, stop_reasons=["stop"] * 3,
+                prompt_token_ids=[[1]] * 3, response_ids=[ids for ids, _ in said], rewards=[0.0] * 3, stop_reasons=["stop", "stop", "length"],
                 loss_masks=[mask for _, mask in said], rollout_logprobs=[[-0.1, 0.0, -0.2]] * 3 if logprobs else None,
                 trajectory_ids=None, rollout_metrics=None,
             )  # fmt: skip
@@ -440,7 +440,7 @@ def test_skyrls_output_is_rewarded(service, monkeypatch, logprobs):
     first, second, third = asyncio.run(generator.generate(batch))["rewards"]
     assert first == second > third
     sent = service.bodies[0]["groups"][0]
-    assert [r["answer"] for r in sent["rollouts"]] == ["4", "4", "5"]
+    assert [(r["answer"], r["finish_reason"]) for r in sent["rollouts"]] == [("4", "stop"), ("4", "stop"), ("5", "length")]
     assert sent.get("entropy_source") == ("logprob" if logprobs else None)
 
 
