@@ -10,7 +10,7 @@ It is for methods that pay the most voted answer, such as `ttrl`: of others the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
 from typing import Annotated, Any, Self
 
@@ -40,6 +40,9 @@ class Waves:
         Param("votes that each answer has before any is cast, one not seen yet included", gt=0, source="Jeffreys"),
     ] = 0.5
 
+    def __post_init__(self) -> None:
+        resolve(wave_specs(), asdict(self))
+
     @classmethod
     def read(cls, line: str, *, votes: int | None = None) -> Self:
         """The options that a line such as `delta=0.02&wave=4` writes; `auto` says nothing. `votes` wins over the line.
@@ -49,7 +52,7 @@ class Waves:
         text = line.strip()
         texts = {} if text in {"auto", "true"} else query_texts(text, loc=("adaptive",))
         options = parse(wave_specs(), texts, loc=("adaptive",))
-        return cls(**resolve(wave_specs(), options | ({} if votes is None else {"votes": votes})))
+        return cls(**options | ({} if votes is None else {"votes": votes}))
 
 
 @cache

@@ -126,6 +126,8 @@ def test_a_method_that_does_not_pay_the_most_voted_answer_is_refused_before_a_ru
 
 def test_a_line_says_what_the_options_say():
     assert Waves.read("auto") == Waves.read("") == Waves()
+    with pytest.raises(RequestError, match="wave: must be an integer >= 1"):
+        Waves(wave=0)  # which would ask for no vote, as if those so far sufficed
     assert Waves.read("delta=0.02&wave=4", votes=32) == Waves(votes=32, wave=4, delta=0.02)
     for line in ("wave=x", "wave=0", "votes=0", "delta=2", "wave=2&wave=4", "yes", "rule=predictive", "draws=30"):
         with pytest.raises(RequestError):
