@@ -17,6 +17,7 @@ from math import comb, sqrt
 from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .errors import RequestError, unknown_value
 from .groups import Groups
@@ -169,7 +170,7 @@ def find_advantage(name: str) -> Function:
     raise RequestError(unknown_value("advantage", name, known), loc=("advantage",), code="advantage")
 
 
-def advantages(name: str, rewards_R: Floats, sizes_P: Ints, *, trained_R: Bools | None = None) -> Floats:
+def advantages(name: str, rewards_R: ArrayLike, sizes_P: ArrayLike, *, trained_R: ArrayLike | None = None) -> Floats:
     """Advantages by name, as the training stacks compute them (docs/advantages.md has the formulas).
 
     Args:
@@ -181,12 +182,14 @@ def advantages(name: str, rewards_R: Floats, sizes_P: Ints, *, trained_R: Bools 
     Returns:
         One advantage per rollout, NaN where it is not trained.
     """
-    function = find_advantage(name)
-    if trained_R is None or trained_R.all():
-        return function(rewards_R, sizes_P)
-    counts_P = np.bincount(owners(sizes_P), trained_R, minlength=len(sizes_P)).astype(np.int64)
-    out = np.full(len(rewards_R), np.nan)
-    out[trained_R] = function(rewards_R[trained_R], counts_P)
+    function, rewards, sizes = find_advantage(name), np.asarray(rewards_R, np.float64), np.asarray(sizes_P, np.int64)
+    trained = np.ones(len(rewards), bool) if trained_R is None else np.asarray(trained_R, bool)
+    if not len(rewards) == len(trained) == sizes.sum():
+        raise RequestError(
+            f"{len(rewards)} rewards, and groups of {sizes.sum()} rollouts", loc=("sizes_P",), code="length"
+        )
+    out = np.full(len(rewards), np.nan)
+    out[trained] = function(rewards[trained], np.bincount(owners(sizes), trained, len(sizes)).astype(np.int64))
     return out
 
 

@@ -440,7 +440,11 @@ def test_skyrls_output_is_rewarded(service, monkeypatch, logprobs):
     first, second, third = asyncio.run(generator.generate(batch))["rewards"]
     assert first == second > third
     sent = service.bodies[0]["groups"][0]
-    assert [(r["answer"], r["finish_reason"]) for r in sent["rollouts"]] == [("4", "stop"), ("4", "stop"), ("5", "length")]
+    assert [(r["answer"], r["finish_reason"]) for r in sent["rollouts"]] == [
+        ("4", "stop"),
+        ("4", "stop"),
+        ("5", "length"),
+    ]
     assert sent.get("entropy_source") == ("logprob" if logprobs else None)
 
 

@@ -100,6 +100,7 @@ def test_in_the_reply(name):
     rewards = np.array([r for g in reply.groups for r in g.rewards])
     trained = np.array([True, False, True, True, True, True])
     expected = advantages(name, rewards, np.array([4, 2]), trained_R=trained)
+    assert repr(advantages(name, rewards.tolist(), [4, 2], trained_R=trained.tolist())) == repr(expected)
     assert [a for g in reply.groups for a in g.advantages] == [None if np.isnan(x) else x for x in expected]
     assert group.rewards == dare_reward.estimate(groups, method="ttrl").groups[0].rewards
 
@@ -112,6 +113,8 @@ def test_a_group_without_rewards_does_not_enter_the_batch():
 
 
 def test_what_is_refused():
+    with pytest.raises(RequestError, match="6 rewards, and groups of 5 rollouts"):
+        advantages("grpo", [1.0] * 6, [3, 2])
     with pytest.raises(RequestError, match="0 and 1"):
         dare_reward.estimate([{"rollouts": ROLLOUTS}], method="empo", advantage="pass@2")
     with pytest.raises(RequestError, match="normalise them again"):

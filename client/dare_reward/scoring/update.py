@@ -122,7 +122,7 @@ class Update:
             return method.whole_batch.remedy
         known = ADVANTAGES.get(self.advantage or "")
         if known is not None and known.over == "request":
-            return "ask for rewards, and use dare_reward.advantages on all of them"
+            return "ask for rewards, and use dare_reward.advantages.advantages on all of them"
         return ""
 
     def flags(self, method: Method) -> tuple[str, ...]:
