@@ -557,6 +557,7 @@ def test_a_column_of_another_length_is_one_error_that_names_it(service):
         ("text", "The answer is Paris.", '["Paris", "paris, France"]'), ("text", "Answer: 2", '["2"]'),
         ("choice", "The answer is B.", '["B"]'), ("choice", "The answer is C.", 2), ("choice", "The answer is A.", np.int64(0)),
         ("choice", "The answer is B.", '{"answer": "B"}'), ("choice", "The answer is B.", {"label": 1}),
+        ("math", "\\boxed{34}", [np.int64(33), np.float32(34)]), ("choice", "The answer is C.", [np.int64(2)]),
     ],
 )  # fmt: skip
 def test_labels_are_read_as_data_sets_write_them(service, monkeypatch, kind, text, truth):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Real
 from typing import Any, Final, cast
 
 import numpy as np
@@ -133,7 +134,7 @@ def label_of(value: Any, kind: Kind = "math") -> Labels | None:
     value = content_of_label(value) if isinstance(value, Mapping) else value
     value = value.tolist() if hasattr(value, "tolist") else value
     several = value if isinstance(value, list | tuple) else [value]
-    texts = [_label(v, kind) for v in several if isinstance(v, str | int | float) and v == v]  # noqa: PLR0124
+    texts = [_label(v, kind) for v in several if isinstance(v, str | Real) and v == v]  # noqa: PLR0124
     texts = [text for text in texts if text.strip()]
     if len(texts) > ACCEPTED:  # the request would be refused, and the run would end
         say_once(f"a prompt with {len(texts):,} labels has none: at most {ACCEPTED:,} are accepted. Shorten its list")
