@@ -37,6 +37,10 @@ class Readings:
         self._new: dict[Asked, dict[str, Extraction]] = {}
         self._old: dict[Asked, dict[str, Extraction]] = {}
 
+    def forget(self) -> None:
+        """Nothing of what was read is asked again."""
+        self._size, self._new, self._old = 0, {}, {}
+
     def reader(self, asked: Asked) -> Callable[[str], Extraction]:
         """What reads the texts of a group as they are to be read."""
         if self._size > self._half:

@@ -316,7 +316,8 @@ def _table(columns: Mapping[str, Sequence[str]], screen: Screen) -> str:
 
 def _suspicious(arguments: argparse.Namespace, params: JSON, reader: Reader) -> int:
     screen, summary = screen_of(arguments), ReadSummary(reader)
-    seen = list(summary.scored(score_all(summary, in_process(arguments.method, params))))
+    scored = summary.scored(score_all(summary, in_process(arguments.method, params)))
+    seen = [(group, reply) for _, group, reply in scored]
     summary.say_read()
     if not seen:
         raise RequestError(f"{arguments.file}: no groups", code="empty")

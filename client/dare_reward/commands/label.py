@@ -9,7 +9,7 @@ import sys
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from dare_reward.segments import Floats, positions
 
 from .command import add_command, add_count
 from .label_page import LabelServer, Session, question_of
-from .labelled import shown_verdict
+from .labelled import read_labelled, shown_verdict
 from .shared_arguments import add_file, read_groups, warn, watched
 from .summary import ReadSummary
 
@@ -93,7 +93,8 @@ def _verdict(arguments: argparse.Namespace, labels: str) -> Shown | None:
         found = LabelFile(labels, tell=lambda _: None)
     except RequestError as error:
         return Shown("These labels give no verdict", str(error))
-    return shown_verdict(arguments, read_groups(arguments, found, beside=True))
+    data = partial(read_labelled, read_groups(arguments, found, beside=True), tell=lambda *_: None)
+    return shown_verdict(arguments, data)
 
 
 def _serve(session: Session, port: int, advice: str, verdict: Callable[[], Shown | None]) -> None:
@@ -123,11 +124,10 @@ def _file(arguments: argparse.Namespace) -> Path:
 
 def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], ReadSummary]:
     """The groups that are most worth a label, best first, and what was refused of the file."""
-    reader = read_groups(arguments)
-    summary, labelled, again = ReadSummary(reader, done="read"), 0, 0
+    readings, summary, labelled, again = Readings(), ReadSummary(read_groups(arguments), done="read"), 0, 0
     groups: dict[str, Mapping[str, Any]] = {}
     for place, group in watched(summary, arguments.file):
-        if fault := fault_of(group, reader.readings):
+        if fault := fault_of(group, readings):
             summary.refuse(place, fault, group)
         elif is_labelled(group):
             labelled += 1
@@ -141,7 +141,7 @@ def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], Rea
     if again:
         warn(f"{again} groups left out: an earlier one has their group_id")
     every = list(groups.values())
-    places = _drawn(len(every)) if arguments.use == "random" else _ranked(every, reader.readings)
+    places = _drawn(len(every)) if arguments.use == "random" else _ranked(every, readings)
     if not (chosen := places[: arguments.budget]):
         needs = "is worth a label: each needs two different answers"
         why = "without a label is left" if arguments.use == "random" else needs

@@ -31,10 +31,8 @@ from dare_reward.scoring.request import Prepared, fault_of, prepare_file
 from dare_reward.segments import Floats, offsets
 
 from .shared_arguments import warn, watched
-from .summary import MismatchedLabels, ReadSummary
+from .summary import MismatchedLabels, Placed, ReadSummary
 from .tables import number, short_answer
-
-Placed = tuple[int, Mapping[str, Any]]  # a group with the number of its line
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +43,6 @@ class Labelled:
     names    what tells the prompt of each group from the others, and the place where the group stands
     """
 
-    file: str
     groups: Groups
     correct_R: Floats
     given: tuple[Mapping[str, Any], ...]
@@ -75,20 +72,26 @@ def read_labelled(
     only         the ids of the groups to read (default: all)
     tell         takes the lines on what is wrong with it
     """
-    reader = Reader(source) if isinstance(source, str) else source
-    file = reader.file
-    summary = ReadSummary(reader, done="read", tell=tell)
-    read = watched(summary, file) if tell is warn else summary
-    placed: list[Placed] = [item for item in read if only is None or item[1].get("group_id") in only]
-    is_run = _is_run(placed)
+    summary = ReadSummary(Reader(source) if isinstance(source, str) else source, done="read", tell=tell)
+    read = watched(summary, summary.reader.file) if tell is warn else summary
+    return labelled([item for item in read if only is None or item[1].get("group_id") in only], summary, reading)
+
+
+def labelled(
+    placed: list[Placed], summary: ReadSummary, reading: Mapping[str, Any], readings: Readings | None = None
+) -> Labelled:
+    """Those of the groups that were read of a file that are good. `readings`: what their texts say, if that is known.
+
+    RequestError if no group has a label.
+    """
+    file, is_run = summary.reader.file, _is_run(placed)
     if is_run:
-        placed = _last_steps(file, placed, reader, summary, tell)
-    placed, prepared = _read(placed, reading, summary, reader.readings)
+        placed = _last_steps(placed, summary)
+    placed, prepared = _read(placed, reading, summary, readings or Readings())
     summary.say_read()
     if not placed:
         raise RequestError(f"{file}: no groups", code="empty")
-    groups = [group for _, group in placed]
-    names = [(_name(group, reader), f"{reader.unit} {number_}") for number_, group in placed]
+    names = [(_name(group, summary.reader), f"{summary.reader.unit} {number_}") for number_, group in placed]
     correct_R = correctness(prepared)
     if np.isnan(correct_R).all():
         why, fix = "no group has a label or `correct` flags", f"Label {LABELS} prompts: dare-reward label {file}"
@@ -97,10 +100,11 @@ def read_labelled(
             fix = "Are `kind` and `options` right?"
         raise RequestError(f"{file}: {why}, so nothing is decided. {fix}", code="label")
     if not is_run:  # of one that collapsed, no answer is right any more
-        _check_labels(file, [place for _, place in names], prepared, correct_R, tell)
+        _check_labels([place for _, place in names], prepared, correct_R, summary)
+    groups = tuple(group for _, group in placed)
     for good, no_answer in zip(groups, prepared.unread, strict=True):
         summary.add(good, no_answer)
-    return Labelled(file, prepared.groups, correct_R, tuple(groups), tuple(names), summary)
+    return Labelled(prepared.groups, correct_R, groups, tuple(names), summary)
 
 
 def judged(data: Labelled, arguments: argparse.Namespace, **options: Unpack[Options]) -> Verdict:
@@ -122,10 +126,10 @@ def judged_by(params: Mapping[str, Any]) -> dict[str, Any]:
     return {"reading": reading, **{name: params[name] for name in DEFAULTS if name in params}}
 
 
-def shown_verdict(arguments: argparse.Namespace, reader: Reader, **options: Unpack[Options]) -> Shown:
-    """What `dare-reward calibrate` shows of the command's file, or why it has no verdict."""
+def shown_verdict(arguments: argparse.Namespace, read: Callable[[], Labelled], **options: Unpack[Options]) -> Shown:
+    """What `dare-reward calibrate` shows of what is read of the command's file, or why it has no verdict."""
     try:
-        data = read_labelled(reader, reading=options.get("reading", {}), tell=lambda *_: None)
+        data = read()
         refuse_repeats(data)
     except RequestError as error:
         return Shown("These labels give no verdict", str(error))
@@ -162,37 +166,35 @@ def _is_run(placed: Sequence[Placed]) -> bool:
     return all(isinstance(p, Mapping) and p.get("run") is not None and p.get("step") is not None for p in places)
 
 
-def _last_steps(
-    file: str, placed: Sequence[Placed], reader: Reader, summary: ReadSummary, tell: Callable[..., None]
-) -> list[Placed]:
+def _last_steps(placed: Sequence[Placed], summary: ReadSummary) -> list[Placed]:
     """Of a run, the groups that its labels judge (`LastSteps`). RequestError for two runs."""
     runs = {str(group["meta"]["run"]) for _, group in placed}
     if len(runs) > 1:
         names = " and ".join(map(short_answer, sorted(runs)[:2]))
-        raise RequestError(f"{file} holds several runs ({names}). Name the folder of one.", code="file")
+        why = f"{summary.reader.file} holds several runs ({names}). Name the folder of one."
+        raise RequestError(why, code="file")
     steps = LastSteps[Placed]()
     for number_, group in placed:
-        labelled = is_known(group)
-        name, size = _name({**group, "meta": None}, reader), len(group["rollouts"]) * labelled
-        steps.add(group["meta"]["step"], (name, labelled), (number_, group), labelled=labelled, rollouts=size)
+        known = is_known(group)
+        name, size = _name({**group, "meta": None}, summary.reader), len(group["rollouts"]) * known
+        steps.add(group["meta"]["step"], (name, known), (number_, group), labelled=known, rollouts=size)
     last = steps.groups()
     if left := len(placed) - len(last):
         why = f"only the last group of each prompt counts, in the last steps that hold {LABELS} labelled groups"
         summary.move("dropped", why, left)
-        tell(f"{left:,} groups left out: {why}")
+        summary.tell(f"{left:,} groups left out: {why}")
     return last
 
 
-def _check_labels(
-    file: str, places: Sequence[str], prepared: Prepared, correct_R: Floats, tell: Callable[..., None]
-) -> None:
+def _check_labels(places: Sequence[str], prepared: Prepared, correct_R: Floats, summary: ReadSummary) -> None:
     """How many labels hold more than their answer is said; RequestError if none of many equals any answer."""
+    file = summary.reader.file
     inside = sum(
         any(read_label(one, kind=prepared.kinds[p], options=prepared.options[p]) != one for one in listed(label))
         for p, label in enumerate(prepared.labels)
     )
     if inside:
-        tell(f'{file}: read the answer inside {inside} labels (after ####, in a box, behind "the answer is")')
+        summary.tell(f'{file}: read the answer inside {inside} labels (after ####, in a box, behind "the answer is")')
     groups, mismatch = prepared.groups, MismatchedLabels()
     right_P = groups.sum_rollouts(np.nan_to_num(correct_R)) > 0
     for p, low in enumerate(offsets(groups.support_P)[:-1]):
@@ -228,9 +230,10 @@ def refuse_repeats(data: Labelled) -> None:
     if again:
         place, earlier = again[0]
         raise RequestError(
-            f"{data.file}: {len(again)} of {len(data.names)} groups have the prompt of an earlier one ({place} that of "
-            f"{earlier}). Groups of one prompt are not independent evidence: keep one group of each prompt, or write "
-            "all rollouts of a prompt into one group. Give different prompts their `prompt` or different ids.",
+            f"{data.summary.reader.file}: {len(again)} of {len(data.names)} groups have the prompt of an earlier one "
+            f"({place} that of {earlier}). Groups of one prompt are not independent evidence: keep one group of each "
+            "prompt, or write all rollouts of a prompt into one group. Give different prompts their `prompt` or "
+            "different ids.",
             code="duplicate",
         )
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dare_reward._version import __version__
 from dare_reward.analysis.shown import Shown
-from dare_reward.answers.rollouts import Unanswered
+from dare_reward.answers.rollouts import Readings, Unanswered
 from dare_reward.errors import RequestError, counted
 from dare_reward.files.content import open_records
 from dare_reward.files.output import text_file
-from dare_reward.files.reader import Reader
 from dare_reward.files.shapes import is_logged
 from dare_reward.ledger import LOST, Fate, Ledger
 from dare_reward.methods import find
@@ -28,7 +29,7 @@ from dare_reward.runs.line import ASKED, fault, line
 from dare_reward.runs.reader import is_segment
 
 from .command import add_command
-from .labelled import evaluated, judged_by, shown_verdict
+from .labelled import evaluated, judged_by, labelled, shown_verdict
 from .score import in_process, score_all
 from .shared_arguments import (
     add_file,
@@ -40,7 +41,7 @@ from .shared_arguments import (
     warn,
     watched,
 )
-from .summary import MismatchedLabels, ReadSummary, unscored
+from .summary import MismatchedLabels, Placed, ReadSummary, unscored
 
 
 def register(subparsers: Any) -> None:
@@ -77,21 +78,23 @@ def run(arguments: argparse.Namespace) -> int:
     for name in OPTIONS["shadow"].parse(arguments.shadow):
         find(name, loc=("--shadow",))
     check_out(arguments)
-    ledger, learnt = Ledger(), evaluated(*arguments.evaluated) if arguments.evaluated else None
+    learnt = evaluated(*arguments.evaluated) if arguments.evaluated else None
+    file = None
     if _is_run(arguments.file):
         _check_unchanged(arguments)
-        reader, lines = None, _run_lines(arguments.file, ledger)
+        ledger = Ledger()
+        lines = _run_lines(arguments.file, ledger)
     else:
-        reader = read_groups(arguments, read_labels(arguments), beside=True, twice=True)
-        lines = _scored(arguments, reader, ledger)
-    book = _book_of(arguments, watched(lines, arguments.file), loose=reader is not None)
+        file = _ScoredFile(arguments)
+        ledger, lines = file.summary.ledger, file.lines()
+    book = _book_of(arguments, watched(lines, arguments.file), loose=file is not None)
     if not book.runs:
         only = "" if arguments.only is None else f" of the run {arguments.only!r}"
         lost = f" ({ledger.sentence})" if ledger.lost else ""
         raise RequestError(f"{arguments.file}: no groups{only}{lost}", code="empty")
-    if reader and all(own.groups == own.errors for own in book.runs.values()):
+    if file and all(own.groups == own.errors for own in book.runs.values()):
         return 2
-    verdict = reader and _calibration(arguments, book, reader)
+    verdict = file and file.verdict(book)
     data = view(book)
     if verdict:  # of labelled prompts it is the one thing to know
         said = {"text": verdict.headline, "word": verdict.headline, "tone": "quiet"}
@@ -114,7 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
         out.write(document({**head, **data}))
     what = f"{counted(groups, 'group')} of {counted(len(data['runs']), 'run')}"
     warn(f"wrote {arguments.out}: {what}; {shown:,} to read one by one")
-    if ledger.lost and reader is None:  # of other files the reader has said so
+    if ledger.lost and file is None:  # of other files the reader has said so
         warn(ledger.sentence)
     return ledger.exit_code
 
@@ -130,57 +133,55 @@ def _check_unchanged(arguments: argparse.Namespace) -> None:
 
 
 def _book_of(arguments: argparse.Namespace, lines: Iterable[Mapping[str, Any]], *, loose: bool) -> RunBook:
-    """The runs that are to be shown."""
-    book, notes = RunBook(loose), _Notes()
+    """The runs that are to be shown; it warns of labels of other prompts, and of rollouts without an answer."""
+    book, mismatch, seen = RunBook(loose), MismatchedLabels(), Unanswered()
     for one in lines:
-        if arguments.only in (None, one.get("run") or ""):  # a `meta` may hold anything there
-            book.add(one)
-            notes.add(one)
-    warn(*notes.sentences)
+        if arguments.only not in (None, one.get("run") or ""):  # a `meta` may hold anything there
+            continue
+        book.add(one)
+        reply, right = one["reply"], any(r.get("correct") for r in one["rollouts"])
+        mismatch.add(f"group {reply.get('group_id')}", one.get("label"), reply.get("answers") or (), right=right)
+        seen.add(len(reply.get("valid") or ()), (reply.get("diagnostics") or {}).get("no_answer"))
+    if mismatch.sentence:
+        warn(f"WARNING: {mismatch.sentence}")
+    if seen.most:
+        warn(f"WARNING: {seen}. Look at one of the texts.")
     return book
 
 
-class _Notes:
-    """What is said of the groups as a whole: labels of other prompts, rollouts without an answer."""
+class _ScoredFile:
+    """A file whose groups are scored here. Of those without a step, which are no run, labels make a verdict."""
 
-    def __init__(self) -> None:
-        self._mismatch, self._seen = MismatchedLabels(), Unanswered()
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments, self.params = arguments, chosen_params(arguments)
+        self.summary = ReadSummary(read_groups(arguments, read_labels(arguments), beside=True))
+        self._readings = Readings(sys.maxsize)  # of texts that are kept
+        self._kept: list[Placed] = []
 
-    def add(self, line: Mapping[str, Any]) -> None:
-        reply = line["reply"]
-        self._seen.add(len(reply.get("valid") or ()), (reply.get("diagnostics") or {}).get("no_answer"))
-        right = any(r.get("correct") for r in line["rollouts"])
-        self._mismatch.add(f"group {reply.get('group_id')}", line.get("label"), reply.get("answers") or (), right=right)
+    def lines(self) -> Iterator[Mapping[str, Any]]:
+        """A line of a run log for each group."""
+        named = OPTIONS["shadow"].parse(self.arguments.shadow)
+        shadow = named if VOTE in (self.arguments.method, *named) else (VOTE, *named)
+        ask = in_process(self.arguments.method, self.params, shadow=shadow, readings=self._readings)
+        for place, group, reply in self.summary.scored(score_all(self.summary, ask)):
+            scored = line(group, reply, self.params, asked=frozenset(ASKED))
+            if scored["step"] is None:
+                self._kept.append((place, group))
+            else:
+                self._readings.forget()
+            yield scored
+        self.summary.say_read()
+        self.summary.say_remedy(self.arguments)
 
-    @property
-    def sentences(self) -> list[str]:
-        labels = self._mismatch.sentence and f"WARNING: {self._mismatch.sentence}"
-        silent = f"WARNING: {self._seen}. Look at one of the texts." if self._seen.most else ""
-        return [said for said in (labels, silent) if said]
-
-
-def _scored(arguments: argparse.Namespace, reader: Reader, ledger: Ledger) -> Iterator[Mapping[str, Any]]:
-    """The lines of a file whose groups are scored here. The reader's ledger goes on where the file is judged too."""
-    params: Mapping[str, Any] = chosen_params(arguments)
-    named = OPTIONS["shadow"].parse(arguments.shadow)
-    shadow = named if arguments.method == VOTE or VOTE in named else (VOTE, *named)
-    summary, ask = ReadSummary(reader), in_process(arguments.method, params, shadow=shadow, readings=reader.readings)
-    for group, reply in summary.scored(score_all(summary, ask)):
-        scored = line(group, reply, params, asked=frozenset(ASKED))
-        if scored["step"] is not None:  # of a run there is no verdict
-            reader.forget()
-        yield scored
-    summary.say_read()
-    summary.say_remedy(arguments)
-    ledger.add(reader.ledger)
-
-
-def _calibration(arguments: argparse.Namespace, book: RunBook, reader: Reader) -> Shown | None:
-    """What `dare-reward calibrate` says of a labelled file of rollouts; None of anything else."""
-    run, *others = book.runs.values()
-    if others or not run.one_set or "pass@1" not in run.steps.totals():
-        return None
-    return shown_verdict(arguments, reader, **judged_by(chosen_params(arguments)))
+    def verdict(self, book: RunBook) -> Shown | None:
+        """What `dare-reward calibrate` says of a labelled set of rollouts; None of anything else."""
+        run, *others = book.runs.values()
+        if others or not run.one_set or "pass@1" not in run.steps.totals():
+            return None
+        options = judged_by(self.params)
+        summary = ReadSummary(self.summary.reader, tell=lambda *_: None)
+        read = partial(labelled, self._kept, summary, options["reading"], self._readings)
+        return shown_verdict(self.arguments, read, **options)
 
 
 # --- run logs: of a folder, of one of its files, or under another name ----------------------------------------------

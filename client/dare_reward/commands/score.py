@@ -32,13 +32,12 @@ from .shared_arguments import (
     warn,
     watched,
 )
-from .summary import ReadSummary
+from .summary import Placed, ReadSummary
 
 BATCH = 64
 BLAMELESS = frozenset({401, 403, 404, 405})  # a refusal of the caller or of the address
 
 Scorer = Callable[[Sequence[Mapping[str, Any]]], Reply]
-Placed = tuple[int, Mapping[str, Any]]  # a group with its place
 Scored = tuple[int, Mapping[str, Any], GroupReply | DareError]
 
 
@@ -89,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         reader = read_groups(arguments, read_labels(arguments))
         summary, done = ReadSummary(reader), 0
         results = score_all(summary, ask)
-        for group, reply in summary.scored(results if tables and out.isatty() else watched(results, arguments.file)):
+        for _, group, reply in summary.scored(results if tables and out.isatty() else watched(results, arguments.file)):
             done += 1
             if tables:
                 out.write(group_table(reply, top=10, on=screen) + "\n\n")

@@ -22,6 +22,8 @@ from .tables import short_answer
 
 MISSING = "missing_entropy"
 
+Placed = tuple[int, Mapping[str, Any]]  # a group with its place
+
 KINDS = 10  # of mistakes, after which a file is given up
 
 
@@ -34,28 +36,28 @@ class ReadSummary:
     def __init__(self, reader: Reader, *, done: str = "scored", tell: Callable[..., None] = warn) -> None:
         """done: what becomes of a group. tell: takes the lines on what is wrong with the file."""
         self._began = time.monotonic()
-        self._reader, self.ledger, self._tell = reader, reader.ledger, tell
+        self.reader, self.ledger, self.tell = reader, reader.ledger, tell
         self._kinds: dict[str, tuple[int, str, int]] = {}  # of mistakes: the first with its place, and how many
         self._seen, self._groups = Unanswered(), 0
         self._done = done
         self._missed = 0
         self.lacking: list[Mapping[str, Any]] = []  # groups that were not scored for want of entropies
 
-    def __iter__(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        for place, group in self._reader:
+    def __iter__(self) -> Iterator[Placed]:
+        for place, group in self.reader:
             if isinstance(group, RequestError):
                 self.refuse(place, group)
             else:
                 yield place, group
 
-    def scored(self, results: Iterable[tuple[int, Any, Any]]) -> Iterator[tuple[Mapping[str, Any], GroupReply]]:
-        """Each group with its reply, counted; of what has an error in place of a reply, only the count."""
+    def scored(self, results: Iterable[tuple[int, Any, Any]]) -> Iterator[tuple[int, Mapping[str, Any], GroupReply]]:
+        """Each group with its place and its reply, counted; of what has no reply, only the count."""
         for place, group, reply in results:
             if isinstance(reply, DareError):
                 self.refuse(place, reply, group)
             else:
                 self.add_scored(place, group, reply)
-                yield group, reply
+                yield place, group, reply
 
     def add(self, group: Mapping[str, Any], no_answer: Mapping[str, int] | None) -> None:
         """Count a group that was read, with the reasons of its rollouts without an answer."""
@@ -80,7 +82,7 @@ class ReadSummary:
         if kind not in self._kinds and len(self._kinds) == KINDS:
             self._say_refused()
             raise RequestError(f"more than {KINDS} kinds of mistakes: is this a file of rollouts?", code="file")
-        first, said, count = self._kinds.get(kind, (place, f"{self._reader.unit} {place}: {text}", 0))
+        first, said, count = self._kinds.get(kind, (place, f"{self.reader.unit} {place}: {text}", 0))
         self._kinds[kind] = first, said, count + 1
         if group is not None:
             self._missed += 1
@@ -94,12 +96,12 @@ class ReadSummary:
     def _say_refused(self) -> None:
         """Print a line for each kind of mistake, by their first places."""
         for _, first, count in sorted(self._kinds.values()):
-            self._tell(first + (f" ({count - 1:,} more like this)" if count > 1 else ""))
+            self.tell(first + (f" ({count - 1:,} more like this)" if count > 1 else ""))
 
     def say_read(self) -> None:
         """Print what is wrong with the file, and what its reader took for what."""
         self._say_refused()
-        self._reader.say(self._tell)
+        self.reader.say(self.tell)
 
     def say(self) -> None:
         """Print the last line; before it a warning, if more than half of the rollouts have no answer."""
@@ -123,7 +125,7 @@ class ReadSummary:
         ways = [("by votes alone", "-p missing_entropy=frequency")] if has_param else []
         if arguments.entropy != "logprob" and all(r.get("token_logprobs") for r in rollouts):
             ways.append(("with entropies estimated from the log-probabilities", "--entropy logprob"))
-        listed = self._reader.notes.candidates >= len(self.lacking) or all(r.get("topk_logprobs") for r in rollouts)
+        listed = self.reader.notes.candidates >= len(self.lacking) or all(r.get("topk_logprobs") for r in rollouts)
         if arguments.entropy != "topk" and listed:
             ways.append(("with entropies estimated from the k largest", "--entropy topk --vocab-size N"))
         for n, (how, flags) in enumerate(ways):

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..answers.rollouts import MOST, Readings
 from ..errors import RequestError, counted, placed
 from ..ledger import FATES, Fate, Ledger
 from ..membership import FormedGroup, Member, gather
@@ -34,8 +32,6 @@ class Reader:
     missing   how entropies are estimated where a group has none; its entropy_source then says so
     labels    of another file, joined by `group_id`
     prompts   of another file, joined in the same way
-    twice     it is iterated a second time, without another look at the file, unless its caller makes it `forget`
-    readings  what its texts say, for those who read them
     ledger    counts each group and each rollout that stands alone as one record
     """
 
@@ -46,7 +42,6 @@ class Reader:
         missing: EntropyEstimate | None = None,
         labels: LabelFile | None = None,
         prompts: PromptFile | None = None,
-        twice: bool = False,
     ) -> None:
         self.file = file
         self._records: FileRecords = open_records(file)
@@ -54,9 +49,6 @@ class Reader:
         self._joins = [given for given in (prompts, labels) if given is not None]  # a label knows its prompt
         self._resumed = self._conflicts = 0
         self._filled = 0  # groups whose entropies are estimates
-        self._ended = False
-        self._kept: list[Item] | None = [] if twice else None
-        self.readings = Readings(sys.maxsize if twice else MOST)  # which holds no text that is not kept anyway
         self.notes = Notes()
         self.ledger = Ledger()
 
@@ -67,25 +59,13 @@ class Reader:
 
     def __iter__(self) -> Iterator[Item]:
         """A group without an id gets that of its place. Single rollouts become groups at the end of the file."""
-        if self._ended and self._kept is not None:
-            yield from self._kept
-            return
         try:
             for number, group, records in self._groups():
-                item = number, self._counted(number, group, records)
-                if self._kept is not None:
-                    self._kept.append(item)
-                yield item
+                yield number, self._counted(number, group, records)
         finally:
             self._records.close()
-        self._ended = True
         for given in self._joins:
             given.check_joined()
-
-    def forget(self) -> None:
-        """No second iteration: what it has kept for one goes."""
-        if self._kept is not None:
-            self._kept, self.readings = None, Readings()
 
     def _counted(
         self, number: int, group: dict[str, Any] | RequestError, records: int
