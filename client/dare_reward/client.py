@@ -262,7 +262,7 @@ class _Base:
         except (UnavailableError, ReplyError) as error:
             self._check_fallback(error)
             asked = {k: v for k, v in labels.items() if k in {"seed", "shadow", "labelled"}}
-            whole = replace(LIMITS, groups=sys.maxsize)  # what would have travelled in several requests
+            whole = replace(LIMITS, groups=sys.maxsize, text=sys.maxsize)  # groups are split, texts stay here
             reply = score(groups, params, method=method, limits=whole, update=update, **asked).reply
             replies = [replace(reply, flags=(*reply.flags, "local_fallback"))]
         for reply in replies:

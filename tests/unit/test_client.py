@@ -365,6 +365,9 @@ def test_the_local_fallback_says_so_takes_what_would_be_split_and_refuses_what_t
     assert (reply.groups, reply.flags) == (estimate(sent).groups, ("local_fallback",))
     assert "scoring in process" in caplog.text
     assert len(c.reward([{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}] * 1100).groups) == 1100
+    long = [{"rollouts": [{"text": "so " * 100_000 + f"\\boxed{{{answer}}}"} for answer in "112"]}]
+    found = [one.rewards(long, method="ttrl") for one in (client(), c)]  # no text travels
+    assert found == [[[1.0, 1.0, 0.0]]] * 2
     for name in ("limits", "columns"):  # arguments of `estimate` are no parameters of a method
         with pytest.raises(RequestError, match=f"'{name}'"):
             c.reward(sent, **{name: {}})
