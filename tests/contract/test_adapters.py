@@ -459,6 +459,7 @@ def test_easyr1_validates_by_the_rules_of_the_training():
 @pytest.mark.parametrize(
     ("version", "url", "words"),
     [
+        *(("0.9.1", f"{URL} {n}", f"DARE_TRAINED={n} must be .* 1 or more") for n in ("0", "-1", "half")),
         ("0.8.0", URL, r"hooks verl 0\.9\.\*, not 0\.8\.0"),
         ("0.9.1", "nowhere", "like http://"),
         ("0.9.1", f"{URL}?on_error=abstain", "not abstain"),
@@ -467,7 +468,9 @@ def test_easyr1_validates_by_the_rules_of_the_training():
 def test_verl_ends_rather_than_train_without_rewards(monkeypatch, stand_in, version, url, words):
     """verl swallows what a plugin raises; a process that ends cannot be overlooked."""
     stand_in("verl", __version__=version)
+    url, _, trained = url.partition(" ")
     monkeypatch.setenv("DARE_URL", url)
+    monkeypatch.setenv("DARE_TRAINED", trained)
     with pytest.raises(SystemExit, match=words):
         importlib.reload(verl)
     monkeypatch.delenv("DARE_URL")

@@ -432,10 +432,10 @@ def _load() -> None:
     entry point and would train on without rewards, so a failure ends the process."""
     if os.environ.get("DARE_URL") and "verl" in sys.modules:
         try:
-            trained = os.environ.get("DARE_TRAINED")
-            install(
-                from_environment("verl").require_supported("verl", lacks={"gaps"}), int(trained) if trained else None
-            )
+            trained = os.environ.get("DARE_TRAINED") or None
+            if trained and not (trained.isdecimal() and int(trained)):
+                raise ConfigError(f"DARE_TRAINED={trained} must be the rollouts of each prompt that train, 1 or more")
+            install(from_environment("verl").require_supported("verl", lacks={"gaps"}), trained and int(trained))
         except (ConfigError, ValueError, ImportError, AttributeError) as error:
             raise SystemExit(f"dare-reward: {error}") from error
 
