@@ -163,15 +163,15 @@ def _formed(
     if all(isinstance(m.index, int) for m in unique):
         unique.sort(key=lambda m: int(m.index or 0))
     stated: dict[str, list[Any]] = {
-        "prompt": _stated(m.prompt for m in unique),
-        "kind": _stated(m.kind for m in unique),
-        "options": _stated(_letters(m.options) for m in unique),
-        "size": _stated(m.size for m in unique),
+        "prompt": _stated(m.prompt for m in members),
+        "kind": _stated(m.kind for m in members),
+        "options": _stated(_letters(m.options) for m in members),
+        "size": _stated(m.size for m in members),
     }
     first = {name: values[0] if values else None for name, values in stated.items()}
-    labels, kind, options = [m.label for m in unique], first["kind"], first["options"]
+    labels, kind, options = [m.label for m in members], first["kind"], first["options"]
     label, conflict = agreed_label(labels, kind, options, rules=rules, after_each=after_each)
-    first["options"] = next((m.options for m in unique if m.options is not None), None)  # as they were written
+    first["options"] = next((m.options for m in members if m.options is not None), None)  # as they were written
     return FormedGroup(
         tuple(unique), **first, label=label, label_conflict=conflict, merged=merged, repeated=repeated,
         refusal=_refusal(unique, stated),
