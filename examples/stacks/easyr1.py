@@ -3,9 +3,9 @@
     worker.reward.reward_function=examples/stacks/easyr1.py:reward
     worker.reward.reward_function_kwargs.url=http://127.0.0.1:8000
 
-EasyR1 reorders rows before it calls a reward function and does not tell it which row is whose, so the manager's call is
-wrapped to remember each row's uid. Validation rows have none: they are graded against their ground truth, and their
-answers are read as in training.
+EasyR1 reorders rows before it calls a reward function and tells it neither which row is whose nor which was cut off, so
+the manager's call is wrapped to remember each row's uid and the length limit. Validation rows have no uid: they are
+graded against their ground truth, and their answers are read as in training.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import cache, wraps
+from math import inf
 from typing import Any
 
 from dare_reward.errors import RequestError
@@ -22,6 +23,7 @@ from dare_reward.stacks.rollout import label_of
 
 REWARD_NAME, REWARD_TYPE = "dare", "batch"
 UIDS: ContextVar[list[str] | None] = ContextVar("uids", default=None)
+LIMIT: ContextVar[float] = ContextVar("limit", default=inf)  # tokens of a response; one that has them all was cut off
 
 
 def reward(inputs: Sequence[dict[str, Any]], *, url: str, **settings: Any) -> list[dict[str, float]]:
@@ -59,7 +61,8 @@ def _scorer(url: str, **settings: Any) -> Scorer:
 
 
 def _rollout(row: dict[str, Any]) -> dict[str, Any]:
-    return {"text": row["response"], "num_tokens": int(row["response_length"])}
+    ended = {"finish_reason": "length"} if row["response_length"] >= LIMIT.get() else {}
+    return {"text": row["response"], "num_tokens": int(row["response_length"]), **ended}
 
 
 def _remembering(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -67,10 +70,12 @@ def _remembering(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], An
     def compute_reward_batch(self: Any, data: Any) -> Any:
         uids = data.non_tensor_batch.get("uid")
         token = UIDS.set(None if uids is None else [str(u) for u in uids])
+        limit = LIMIT.set(data.batch["responses"].shape[-1])  # EasyR1 pads to the longest that it allows
         try:
             return original(self, data)
         finally:
             UIDS.reset(token)
+            LIMIT.reset(limit)
 
     return compute_reward_batch
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 import byte_level
+import numpy as np
 import pytest
 from rows import each
 from stack_samples import Sample, trl_trainer
@@ -807,16 +808,21 @@ def test_trl_selects_among_what_is_trained_alone(service):
         reward(["p"] * 8, texts_of("11231455"), vote_only=[[{"text": "\\boxed{1}"}]] * 8)
 
 
-def test_easyr1_wraps_the_copies_that_ray_makes(stand_in):
+def test_easyr1_wraps_the_copies_that_ray_makes_and_sees_who_was_cut_off(service, stand_in):
+    def rows(data):
+        given = [{"response": "The answer is 4.", "response_length": n, "ground_truth": "4"} for n in (8, 9, 9)]
+        return [one["overall"] for one in easyr1.reward(given, url=f"{URL}?method=ttrl")]
+
     class Manager:
         def compute_reward_batch(self, data):
-            return easyr1.UIDS.get()
+            return rows(data)
 
     class Actor(Manager):
         def compute_reward_batch(self, data):
-            return easyr1.UIDS.get()
+            return rows(data)
 
     stand_in("verl.workers.reward.function", BatchFunctionRewardManagerMixin=Manager)
     easyr1.install()
-    data = SimpleNamespace(non_tensor_batch={"uid": ["a"]})
-    assert Manager().compute_reward_batch(data) == Actor().compute_reward_batch(data) == ["a"]
+    for uids in ({"uid": ["a"] * 3}, {}):  # responses are padded to the length limit: a row that fills it was cut off
+        data = SimpleNamespace(non_tensor_batch=uids, batch={"responses": np.zeros((3, 9))})
+        assert Manager().compute_reward_batch(data) == Actor().compute_reward_batch(data) == [1.0, 0.0, 0.0]
