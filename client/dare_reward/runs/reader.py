@@ -16,6 +16,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -155,30 +156,24 @@ def count_lines(file: Path) -> int:
 
 
 def _in_order(parts: Sequence[Segment]) -> Iterator[Line]:
-    """All lines by time. A process is opened when it began, so that few files of a long run are open at once."""
-    streams: dict[tuple[str, Path], list[Segment]] = defaultdict(list)
+    """All lines by time."""
+    processes: dict[tuple[str, Path], list[Segment]] = defaultdict(list)
     for part in sorted(parts, key=lambda s: (s.file.name, str(s.file))):
         match = SEGMENT.fullmatch(part.file.name)
-        streams[match["process"] if match else "", part.file.parent].append(part)
-    waiting = [(_began(process), i, own) for i, ((process, _), own) in enumerate(streams.items())][::-1]
-    heap: list[tuple[str, int, Line, Iterator[Line]]] = []
+        processes[match["process"] if match else "", part.file.parent].append(part)
+    streams = (_timed(process, own) for (process, _), own in processes.items())
+    return (line for _, line in heapq.merge(*streams, key=itemgetter(0)) if line is not None)
 
-    def push(i: int, stream: Iterator[Line]) -> None:
-        if (line := next(stream, None)) is not None:
-            heapq.heappush(heap, (str(line.get("time") or ""), i, line, stream))
 
-    while heap or waiting:
-        while waiting and (not heap or waiting[-1][0] <= heap[0][0]):
-            _, i, own = waiting.pop()
-            push(i, chain.from_iterable(part.lines() for part in own))
-        if heap:
-            _, i, line, stream = heapq.heappop(heap)
-            yield line
-            push(i, stream)
+def _timed(process: str, parts: Sequence[Segment]) -> Iterator[tuple[str, Line | None]]:
+    """The lines of a process with their times; nothing is read before it began, so that few files are read at once."""
+    yield _began(process), None
+    for line in chain.from_iterable(part.lines() for part in parts):
+        yield str(line.get("time") or ""), line
 
 
 def _began(process: str) -> str:
-    """The stamp of a process as `time` is written; nothing of a file by another name, which is opened at once."""
+    """The stamp of a process as `time` is written; nothing of a file by another name, which is read at once."""
     d = process
     return d and f"{d[:4]}-{d[4:6]}-{d[6:8]}T{d[9:11]}:{d[11:13]}:{d[13:15]}.{d[15:18]}Z"
 
