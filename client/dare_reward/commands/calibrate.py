@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     own = [s for s in find(ENTROPY.method).specs if s.name in DEFAULTS]
     options = judged_by(parsed_params(arguments.param, [*own, *ANSWER_SPECS]))
     chosen = _label_makers(arguments.methods)
-    data = read_labelled(read_groups(arguments, read_labels(arguments), beside=True), reading=options["reading"])
+    data = read_labelled(read_groups(arguments, read_labels(arguments)), reading=options["reading"])
     methods = _by_method(data, chosen, options, arguments.seed)
     refuse_repeats(data)
     found = judged(data, arguments, seed=arguments.seed, **options)

@@ -93,7 +93,7 @@ def _verdict(arguments: argparse.Namespace, labels: str) -> Shown | None:
         found = LabelFile(labels, tell=lambda _: None)
     except RequestError as error:
         return Shown("These labels give no verdict", str(error))
-    data = partial(read_labelled, read_groups(arguments, found, beside=True), tell=lambda *_: None)
+    data = partial(read_labelled, read_groups(arguments, found), tell=lambda *_: None)
     return shown_verdict(arguments, data)
 
 

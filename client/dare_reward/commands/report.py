@@ -154,7 +154,7 @@ class _ScoredFile:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments, self.params = arguments, chosen_params(arguments)
-        self.summary = ReadSummary(read_groups(arguments, read_labels(arguments), beside=True))
+        self.summary = ReadSummary(read_groups(arguments, read_labels(arguments)))
         self._readings = Readings(sys.maxsize)  # of texts that are kept
         self._kept: list[Placed] = []
 

@@ -97,13 +97,9 @@ def check_out(arguments: argparse.Namespace) -> None:
         check_free(arguments.out, force=arguments.force)
 
 
-def read_groups(arguments: argparse.Namespace, labels: LabelFile | None = None, *, beside: bool = False) -> Reader:
-    """The groups of the command's file, with labels of another one, and with their prompts.
-
-    beside   entropies are estimated in the other way too, where the file can: whoever decides by one estimate says
-             whether the other one would decide otherwise
-    """
-    missing = estimate_of(arguments.entropy, arguments.vocab_size, beside=beside)
+def read_groups(arguments: argparse.Namespace, labels: LabelFile | None = None) -> Reader:
+    """The groups of the command's file, with labels of another one, and with their prompts."""
+    missing = estimate_of(arguments.entropy, arguments.vocab_size)
     prompts = None if arguments.prompts is None else PromptFile(arguments.prompts)
     return Reader(arguments.file, missing=missing, labels=labels, prompts=prompts)
 

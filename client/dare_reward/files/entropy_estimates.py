@@ -31,13 +31,12 @@ WORDS: Final[Mapping[str, str]] = {
 class EntropyEstimate:
     """How a rollout's entropies are made of an input that has an entry for each token. In nats.
 
-    vocab_size   of the model, for `topk`
-    beside       the mean by the other estimate is kept in the rollout's `meta` as OTHER: None where it cannot be made
+    vocab_size   of the model, for `topk`; where it is known, the mean by the other estimate is kept in the rollout's
+                 `meta` as OTHER: None where it cannot be made
     """
 
     source: Source
     vocab_size: int | None = None
-    beside: bool = False
 
     def tokens(self, column: list[Any]) -> Sequence[float]:
         """Engines list the sampled token beside the k largest, so every token counts as many as the shortest has."""
@@ -57,12 +56,12 @@ class EntropyEstimate:
         return all(isinstance(row, list) and len(row) > 1 and all(map(_is_number, row)) for row in column)
 
 
-def estimate_of(name: Source, vocab_size: int | None = None, *, beside: bool = False) -> EntropyEstimate | None:
+def estimate_of(name: Source, vocab_size: int | None = None) -> EntropyEstimate | None:
     """Of `exact` (none), `logprob` and `topk`. RequestError where `topk` lacks the size of the vocabulary."""
     if name == "topk" and vocab_size is None:
         why = "--entropy topk needs --vocab-size, which the model's config.json calls vocab_size"
         raise RequestError(why, code="missing")
-    return None if name == "exact" else EntropyEstimate(name, vocab_size, beside and vocab_size is not None)
+    return None if name == "exact" else EntropyEstimate(name, vocab_size)
 
 
 def fill(group: dict[str, Any], how: EntropyEstimate) -> bool:
@@ -70,7 +69,7 @@ def fill(group: dict[str, Any], how: EntropyEstimate) -> bool:
     rollouts = group["rollouts"]
     if any(not isinstance(r, dict) or r.get("mean_entropy") is not None or r.get("token_entropies") for r in rollouts):
         return False
-    if how.beside:
+    if how.vocab_size is not None:
         _keep(rollouts, EntropyEstimate(OTHERS[how.source], how.vocab_size))
     means = _means(rollouts, how)
     for place, (mean, count) in means.items():
