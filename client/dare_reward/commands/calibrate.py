@@ -39,7 +39,7 @@ from dare_reward.scoring.score import pseudo_label
 
 from .command import add_command, add_seed
 from .labelled import Labelled, interval, judged, judged_by, read_labelled, refuse_repeats
-from .shared_arguments import add_file, add_param, bar, parsed_params, read_groups, read_labels
+from .shared_arguments import add_file, add_param, bar, parsed_params, read_groups
 
 UNMEASURED = (
     "no labelled prompt can be scored: each rollout with an answer needs mean_entropy or token_entropies. Estimate "
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     own = [s for s in find(ENTROPY.method).specs if s.name in DEFAULTS]
     options = judged_by(parsed_params(arguments.param, [*own, *ANSWER_SPECS]))
     chosen = _label_makers(arguments.methods)
-    data = read_labelled(read_groups(arguments, read_labels(arguments)), reading=options["reading"])
+    data = read_labelled(read_groups(arguments), reading=options["reading"])
     methods = _by_method(data, chosen, options, arguments.seed)
     refuse_repeats(data)
     found = judged(data, arguments, seed=arguments.seed, **options)

@@ -43,7 +43,7 @@ from dare_reward.scoring.score import ScoredGroups, score
 
 from .command import add_command, add_count
 from .score import in_process, score_all
-from .shared_arguments import add_file, add_method, chosen_params, read_groups, read_labels, warn
+from .shared_arguments import add_file, add_method, chosen_params, read_groups, warn
 from .summary import ReadSummary
 
 FLAGS: Final[Mapping[str, str]] = {
@@ -138,7 +138,7 @@ def register(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     params = chosen_params(arguments)
-    reader = read_groups(arguments, read_labels(arguments))
+    reader = read_groups(arguments)
     if arguments.group is None:
         return _suspicious(arguments, params, reader)
     place, group = _find(reader, arguments.file, arguments.group)

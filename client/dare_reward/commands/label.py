@@ -51,7 +51,7 @@ def register(subparsers: Any) -> None:
     add_file(
         parser,
         "Rollouts",
-        labels="Write labels to this file, or go on with it (default: rollouts.labels.jsonl beside rollouts.jsonl).",
+        saves="Write labels to this file, or go on with it (default: rollouts.labels.jsonl beside rollouts.jsonl).",
     )
     add_count(parser, "budget", "How many prompts", 32)
     parser.add_argument(
@@ -115,10 +115,10 @@ def _next(arguments: argparse.Namespace, labels: Path) -> str:
 
 def _file(arguments: argparse.Namespace) -> Path:
     """Where labels go: never the file that is read."""
-    if arguments.labels is None and arguments.file == "-":
+    if arguments.saved is None and arguments.file == "-":
         raise RequestError("standard input has no name: say where labels go with --labels FILE", code="file")
     name = Path(arguments.file).name.partition(".json")[0].removesuffix(".parquet")
-    own = arguments.labels or Path(arguments.file).with_name(f"{name}.labels.jsonl")
+    own = arguments.saved or Path(arguments.file).with_name(f"{name}.labels.jsonl")
     return check_free(own, force=True)
 
 

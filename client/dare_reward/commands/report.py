@@ -31,16 +31,7 @@ from dare_reward.runs.reader import is_segment
 from .command import add_command
 from .labelled import evaluated, judged_by, labelled, shown_verdict
 from .score import in_process, score_all
-from .shared_arguments import (
-    add_file,
-    add_method,
-    check_out,
-    chosen_params,
-    read_groups,
-    read_labels,
-    warn,
-    watched,
-)
+from .shared_arguments import add_file, add_method, check_out, chosen_params, read_groups, warn, watched
 from .summary import MismatchedLabels, Placed, ReadSummary, unscored
 
 
@@ -63,7 +54,6 @@ def register(subparsers: Any) -> None:
     parser.add_argument("--run", dest="only", metavar="NAME", help="Show only this run of several.")
     parser.add_argument("--force", action="store_true", help="Replace the output if it exists.")
     parser.add_argument("-o", "--out", required=True, help="The HTML file to write.")
-    parser.add_argument("--title", help="The heading of the page (default: the name of the run).")
     parser.add_argument(
         "--evaluated",
         nargs=2,
@@ -108,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     name = Path(arguments.file).name if arguments.file != "-" else "standard input"
     head = {
         "live": False,
-        "title": arguments.title or data["runs"][0]["run"] or Path(arguments.file).name,
+        "title": data["runs"][0]["run"] or Path(arguments.file).name,
         "source": f"{name}: {ledger.sentence}" if ledger.lost else name,
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "version": __version__,
@@ -154,7 +144,7 @@ class _ScoredFile:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments, self.params = arguments, chosen_params(arguments)
-        self.summary = ReadSummary(read_groups(arguments, read_labels(arguments)))
+        self.summary = ReadSummary(read_groups(arguments))
         self._readings = Readings(sys.maxsize)  # of texts that are kept
         self._kept: list[Placed] = []
 

@@ -22,16 +22,7 @@ from dare_reward.scoring.request import OF_FILE
 from dare_reward.scoring.score import score
 
 from .command import add_command
-from .shared_arguments import (
-    add_file,
-    add_method,
-    check_out,
-    chosen_params,
-    read_groups,
-    read_labels,
-    warn,
-    watched,
-)
+from .shared_arguments import add_file, add_method, check_out, chosen_params, read_groups, warn, watched
 from .summary import Placed, ReadSummary
 
 BATCH = 64
@@ -85,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         out = sys.stdout
         if arguments.out:
             out = stack.enter_context(text_file(arguments.out, force=arguments.force))
-        reader = read_groups(arguments, read_labels(arguments))
+        reader = read_groups(arguments)
         summary, done = ReadSummary(reader), 0
         results = score_all(summary, ask)
         for _, group, reply in summary.scored(results if tables and out.isatty() else watched(results, arguments.file)):

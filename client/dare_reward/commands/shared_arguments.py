@@ -66,10 +66,8 @@ def parsed_params(texts: Sequence[str], known: Iterable[Spec]) -> dict[str, Any]
     return parse(known, {name: value for name, _, value in parts})
 
 
-def add_file(
-    parser: argparse.ArgumentParser, what: str, *, labels: str = "Take labels from this file (docs/data.md)."
-) -> None:
-    """The argument `file` and how it is read. `labels`: what the command does with the file of labels."""
+def add_file(parser: argparse.ArgumentParser, what: str, *, saves: str = "") -> None:
+    """The argument `file` and how it is read. `saves`: of a command that writes the labels, where it does (`saved`)."""
     parser.add_argument(
         "file",
         help=f"{what} as JSON lines, JSON or Parquet, plain or in gzip or zstd. - reads standard input (docs/data.md).",
@@ -83,7 +81,9 @@ def add_file(
     parser.add_argument(
         "--vocab-size", type=int, metavar="N", help="Tokens in the model's vocabulary. --entropy topk needs it."
     )
-    parser.add_argument("--labels", metavar="FILE", help=labels)
+    words = saves or "Take labels from this file (docs/data.md)."
+    parser.add_argument("--labels", dest="saved" if saves else "labels", metavar="FILE", help=words)
+    parser.set_defaults(labels=None)
     parser.add_argument(
         "--prompts", metavar="FILE", help="Take prompts from this file, such as the batch that you sent (docs/data.md)."
     )
@@ -98,15 +98,12 @@ def check_out(arguments: argparse.Namespace) -> None:
 
 
 def read_groups(arguments: argparse.Namespace, labels: LabelFile | None = None) -> Reader:
-    """The groups of the command's file, with labels of another one, and with their prompts."""
+    """The groups of the command's file, with labels and prompts of others."""
+    if arguments.labels is not None:
+        labels = LabelFile(arguments.labels, tell=warn)
     missing = estimate_of(arguments.entropy, arguments.vocab_size)
     prompts = None if arguments.prompts is None else PromptFile(arguments.prompts)
     return Reader(arguments.file, missing=missing, labels=labels, prompts=prompts)
-
-
-def read_labels(arguments: argparse.Namespace) -> LabelFile | None:
-    """The labels of `--labels`."""
-    return None if arguments.labels is None else LabelFile(arguments.labels, tell=warn)
 
 
 def watched(items: Iterable[T], path: str) -> Iterable[T]:

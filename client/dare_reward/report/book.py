@@ -107,7 +107,7 @@ class RunTotals:
             self.visits.add(hash(name), place, right, _right_vote(line))
         if not self.one_set:
             asked = line.get("asked", line.get("prompt") and hash(line["prompt"]))
-            named = asked or name or self.groups, str(line.get("label"))
+            named = asked or name or self.groups, str(line.get("options")), str(line.get("label"))
             self.labelled.add(place, named, group_of(line), labelled=True, rollouts=len(rollouts))
 
     def _count(self, line: Line) -> int:

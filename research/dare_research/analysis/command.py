@@ -24,7 +24,6 @@ from dare_reward.commands.shared_arguments import (
     add_param,
     parsed_params,
     read_groups,
-    read_labels,
     warn,
 )
 from dare_reward.commands.tables import Screen, add_wide, number, screen_of, table, wrapped
@@ -86,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         for m, own in known.items()
     }
     reading = {k: v for own in params.values() for k, v in own.items() if k in READ}
-    data = read_labelled(read_groups(arguments, read_labels(arguments)), reading=reading)
+    data = read_labelled(read_groups(arguments), reading=reading)
     numbers = summarise(
         data.groups,
         data.correct_R,
