@@ -289,6 +289,22 @@ def test_without_entropies_a_run_ends_at_its_start_and_goes_by_votes_later(make,
     assert out[0]["reward"] > 0
 
 
+def test_what_the_top_k_is_of_is_what_vllm_says(make, monkeypatch):
+    """After top-p it is neither the raw distribution nor the one at the temperature."""
+    sent = []
+
+    async def kept(self, group):
+        sent.append(group["entropy_mode"])
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(group_module.GroupScorer, "score", kept)
+    for mode in ("raw_logprobs", "processed_logprobs"):
+        engine = Engine(say, delay=0)
+        engine.llm.model_config.logprobs_mode = mode
+        go(make("entropy=topk"), engine, n=2)
+    assert sent == ["raw", "unknown"]
+
+
 @pytest.mark.parametrize("speculative", [None, "draft"])
 def test_the_workers_are_asked_once_before_the_first_rollout(make, monkeypatch, speculative):
     """OpenRLHF makes the executor before the engine, whose arguments load the plugin: only the executor has the URL.

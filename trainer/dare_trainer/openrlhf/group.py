@@ -353,7 +353,8 @@ class GroupReward:
         if settings.entropy == "plugin":
             group |= {"entropy_source": "exact", "entropy_mode": settings.entropy_mode}
         elif settings.entropy == "topk":
-            group |= {"entropy_source": "topk", "entropy_mode": "raw"}
+            processed = of.sampling.get("logprobs_mode") == "processed_logprobs"
+            group |= {"entropy_source": "topk", "entropy_mode": "unknown" if processed else "raw"}
         group["rollouts"] = [{**r.entry, "trained": i < len(members)} for i, r in enumerate(votes)]
         return group
 
