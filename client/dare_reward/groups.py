@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .errors import RequestError
 from .segments import Bools, Floats, Ints, offsets, segment_sums
 
 
@@ -83,6 +84,8 @@ class Groups:
             index += [-1 if a is None else seen.setdefault(a, len(text) + len(seen)) for a in group]
             support.append(len(seen))
             text += map(str, seen)
+        if wrong := [name for name, rows in columns.items() if [*map(len, rows)] != [*map(len, answers)]]:
+            raise RequestError("must have one number for each rollout of each group", loc=wrong[:1], code="length")
         sizes = np.array([len(g) for g in answers], np.int64)
         flat = {name: np.array([x for g in rows for x in g], np.float64) for name, rows in columns.items()}
         return cls(sizes, np.array(index, np.int64), np.array(support, np.int64), tuple(text), flat)

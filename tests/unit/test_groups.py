@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dare_reward.errors import RequestError
 from dare_reward.groups import Groups, Ragged
 
 ANSWERS = [["a", None, "b", "a"], [], ["a", "c"], [None], ["c"]]
@@ -26,6 +27,12 @@ def test_answers_are_numbered_in_first_seen_order_in_each_group(groups):
     mixed = Groups.of([[1, 1.0, "1", (2,), True]], mean_entropy=[[1, None, 0, 0, 0]])
     assert (mixed.answer_R.tolist(), mixed.text_A) == ([0, 0, 1, 2, 0], ("1", "1", "(2,)"))
     assert np.isnan(mixed.columns["mean_entropy"]).tolist() == [False, True, False, False, False]
+
+
+def test_a_number_of_another_group_s_rollout_is_nobody_s():
+    for rows in ([[0.1], [0.2, 0.3]], [[0.1, 0.2]], [[0.1, 0.2], []]):
+        with pytest.raises(RequestError, match="mean_entropy: must have one number for each rollout"):
+            Groups.of([["a", "b"], ["c"]], mean_entropy=rows)
 
 
 def test_no_groups():
