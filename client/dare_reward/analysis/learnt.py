@@ -20,8 +20,8 @@ import numpy as np
 from ..groups import Groups
 from ..segments import Floats
 from .bootstrap import Interval, mean_interval
-from .passk import majority_at_k
 from .shown import Shown, percent, signed
+from .truth import known_groups, right_answers
 
 PARTS: Final = {
     "sharpened": "sharpened: the vote was right, and is",
@@ -98,10 +98,9 @@ class Learnt:
 
 def visit(groups: Groups, correct_R: Floats) -> Visit:
     """What the rollouts of each prompt say; NaN where truth is unknown."""
-    vote_P = np.full(len(groups.sizes_P), np.nan)
-    for size in np.unique(groups.sizes_P[groups.sizes_P > 0]).tolist():
-        at_P = groups.sizes_P == size
-        vote_P[at_P] = majority_at_k(groups, correct_R, size)[at_P]
+    leads_A = groups.votes_A == groups.most_votes_P[groups.group_A]
+    right_P = groups.sum_by_group(leads_A * right_answers(groups, correct_R))
+    vote_P = np.where(known_groups(groups, correct_R), right_P / np.maximum(groups.sum_by_group(leads_A), 1), np.nan)
     return Visit(groups.sum_rollouts(correct_R) / np.maximum(groups.sizes_P, 1), vote_P)
 
 
