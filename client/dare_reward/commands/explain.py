@@ -174,9 +174,6 @@ def _find(reader: Reader, path: str, group_id: str) -> tuple[int, JSON]:
 # --- one group --------------------------------------------------------------------------------------------------------
 
 
-Row = dict[str, Any]  # a rollout, as the table shows it
-
-
 def _report(
     group: JSON, scored: ScoredGroups, configured: Configured, params: JSON, arguments: argparse.Namespace
 ) -> Iterator[str]:
@@ -198,14 +195,13 @@ def _report(
         yield group_table(group_reply, on=screen)
         return
     read = _read(group, scored, configured)
-    rows = list(_rows(group, scored, read))
-    facts = [*map(show, _prompt(group)), *_label(group, group_reply, rows)]
+    facts = [*map(show, _prompt(group)), *_label(group, scored)]
     yield "\n".join([group_table(group_reply, on=screen), *([""] if facts else []), *facts])
     notes = [show(f"{flag}: {FLAGS.get(flag, '')}".rstrip(": ")) for flag in group_reply.flags or ()]
     notes += [show(line) for line in _apart(group, read, values)]
     if notes:
         yield "\n".join(notes)
-    yield "rollouts\n" + _rollouts(rows, group_reply, screen)
+    yield "rollouts\n" + _rollouts(group, scored, read, screen)
     numbers = {k: v for k, v in (group_reply.diagnostics or {}).items() if isinstance(v, int | float)}
     yield show(", ".join(f"{k} {v:.4g}" for k, v in numbers.items()))
 
@@ -215,26 +211,6 @@ def _read(group: JSON, scored: ScoredGroups, configured: Configured) -> list[Ext
     reading = {k: v for k, v in configured.values.items() if k in READING}
     silent = (scored.prepared.groups.column("num_tokens") == 0).tolist()
     return read_answers(group["rollouts"], silent, **asked_of(group), **reading)
-
-
-def _rows(group: JSON, scored: ScoredGroups, read: Sequence[Extraction]) -> Iterator[Row]:
-    reply, answers = scored.reply.groups[0], scored.reply.groups[0].answers or ()
-    results = reply.rewards if reply.rewards is not None else reply.advantages
-    right_R, entropy_R = (
-        [None if np.isnan(x) else x for x in column.tolist()]
-        for column in (scored.correct_R, scored.prepared.groups.column("mean_entropy"))
-    )
-    for i, (rollout, answer) in enumerate(zip(group["rollouts"], answers, strict=True)):
-        yield {
-            "id": str(rollout.get("id", i)),
-            "answer": answer,
-            "no_answer_because": None if answer is not None else read[i].why or None,
-            "right": None if right_R[i] is None else bool(right_R[i]),
-            "mean_entropy": entropy_R[i],
-            "value": results[i] if results else None,
-            "kept": bool(reply.keep[i]) if reply.keep else True,
-            "end": _end(rollout),
-        }
 
 
 def _end(rollout: JSON) -> str:
@@ -250,15 +226,15 @@ def _prompt(group: JSON) -> list[str]:
     return [f"prompt: {shown}"] if text else []
 
 
-def _label(group: JSON, reply: GroupReply, rows: Sequence[Row]) -> list[str]:
+def _label(group: JSON, scored: ScoredGroups) -> list[str]:
     """What the truth is, if the file says it."""
-    known = [r["right"] for r in rows if r["right"] is not None]
-    if not known:
+    known = scored.correct_R[~np.isnan(scored.correct_R)]
+    if not len(known):
         return []
     label = f"label {short_answer(group['label'])}: " if group.get("label") is not None else ""
-    right = (reply.diagnostics or {}).get("label_accuracy")
+    right = (scored.reply.groups[0].diagnostics or {}).get("label_accuracy")
     verdict = "" if right is None else f"the pseudo-label is {'right' if right else 'wrong'}, "
-    return [f"{label}{verdict}{sum(known)} of {len(known)} rollouts are right"]
+    return [f"{label}{verdict}{known.sum():.0f} of {len(known)} rollouts are right"]
 
 
 def _apart(group: JSON, read: Sequence[Extraction], values: JSON) -> list[str]:
@@ -286,18 +262,20 @@ def _merged(here: Sequence[int], there: Sequence[int]) -> list[frozenset[int]]:
     return [pair for pair in dict.fromkeys(pairs) if len(pair) > 1]
 
 
-def _rollouts(rows: Sequence[Row], reply: GroupReply, screen: Screen) -> str:
-    value = "reward" if reply.rewards is not None else "advantage"
-    columns: dict[str, list[str]] = {
-        "rollout": [r["id"] for r in rows],
-        "answer": [
-            f"none: {r['no_answer_because']}" if r["answer"] is None else short_answer(r["answer"]) for r in rows
-        ],
-        "right": ["-" if r["right"] is None else "yes" if r["right"] else "no" for r in rows],
-        "entropy": [number(r["mean_entropy"], 4) for r in rows],
-        value: [number(r["value"], 6) for r in rows],
-        "kept": ["yes" if r["kept"] else "no" for r in rows],
-        END: [r["end"] for r in rows],
+def _rollouts(group: JSON, scored: ScoredGroups, read: Sequence[Extraction], screen: Screen) -> str:
+    """A row a rollout; a column that says nothing is left out."""
+    reply, rollouts = scored.reply.groups[0], group["rollouts"]
+    entropy_R, nothing = scored.prepared.groups.column("mean_entropy"), [None] * len(rollouts)
+    results = reply.advantages if reply.rewards is None else reply.rewards
+    answers = zip(reply.answers or nothing, read, strict=True)
+    columns: dict[str, Sequence[str]] = {
+        "rollout": [str(r.get("id", i)) for i, r in enumerate(rollouts)],
+        "answer": [f"none: {e.why or None}" if a is None else short_answer(a) for a, e in answers],
+        "right": ["-" if np.isnan(x) else "yes" if x else "no" for x in scored.correct_R.tolist()],
+        "entropy": [number(x, 4) for x in entropy_R.tolist()],
+        "advantage" if reply.rewards is None else "reward": [number(x, 6) for x in results or nothing],
+        "kept": ["no" if kept is False else "yes" for kept in reply.keep or nothing],
+        END: [_end(r) for r in rollouts],
     }
     known = {name: cells for name, cells in columns.items() if {*cells} - {"-", ""}}
     whole = _table(known, PAPER)
