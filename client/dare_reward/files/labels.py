@@ -13,7 +13,7 @@ label is compared with the group's.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
@@ -49,17 +49,30 @@ class JoinedFile(Generic[T]):
             self._without.append(name)
         return self.entries.get(name)
 
-    def _refuse(self, place: str, why: str) -> RequestError:
-        return RequestError(f"{place}: {why}", code=self.what)
+    def _refuse(self, why: str, place: str = "") -> RequestError:
+        return RequestError(": ".join(filter(None, (self.file, place, why))), code=self.what)
+
+    def _lines(self) -> Iterator[tuple[str, Any]]:
+        """Each line with its place; none of an empty file."""
+        try:
+            records = open_records(self.file)
+        except RequestError as error:
+            if error.code == "empty":
+                return
+            raise
+        with closing(records):
+            yield from ((f"{records.unit} {number}", value) for number, value in records.items)
 
     def _record(self, value: Any, place: str) -> tuple[str, dict[str, Any]]:
         """The id of a line, and the line by our names of a group."""
+        if isinstance(value, RequestError):
+            raise self._refuse(str(value), place)
         if not isinstance(value, Mapping):
-            raise self._refuse(place, f"must be an object with group_id and {self.what[:-1]}")
+            raise self._refuse(f"must be an object with group_id and {self.what[:-1]}", place)
         group, _, _ = named(value, group=True)
         name = read_value(group.get("group_id"), None)
         if not isinstance(name, str) or name == "":
-            raise self._refuse(place, _lacks("group_id"))
+            raise self._refuse(_lacks("group_id"), place)
         return name, group
 
     def check_joined(self) -> None:
@@ -68,9 +81,8 @@ class JoinedFile(Generic[T]):
             first = next(iter(self.entries))[:64]
             ours = f", of a group {self._without[0][:64]!r}" if self._without else ""
             raise self._refuse(
-                self.file,
                 f"none of its {len(self.entries)} {self.what} is of a group here (its first id is {first!r}{ours}). "
-                "They are joined by group_id: name the file that belongs to these groups.",
+                "They are joined by group_id: name the file that belongs to these groups."
             )
 
 
@@ -85,18 +97,16 @@ class PromptFile(JoinedFile[str]):
 
     def __init__(self, file: str) -> None:
         super().__init__(file)
-        with closing(open_records(file)) as records:
-            for number, value in records.items:
-                place = f"{file}: {records.unit} {number}"
-                if isinstance(value, RequestError):
-                    raise self._refuse(place, str(value))
-                name, _ = self._record(value, place)
-                body = value.get("body")
-                texts = prompt_texts(body if isinstance(body, Mapping) else value)
-                if texts is None:
-                    raise self._refuse(place, _lacks("prompt"))
-                if self.entries.setdefault(name, prompt := "\n".join(texts)) != prompt:
-                    raise self._refuse(place, f"{name[:64]!r} had another prompt above")
+        for place, value in self._lines():
+            name, _ = self._record(value, place)
+            body = value.get("body")
+            texts = prompt_texts(body if isinstance(body, Mapping) else value)
+            if texts is None:
+                raise self._refuse(_lacks("prompt"), place)
+            if self.entries.setdefault(name, prompt := "\n".join(texts)) != prompt:
+                raise self._refuse(f"{name[:64]!r} had another prompt above", place)
+        if not self.entries:
+            raise self._refuse("it holds no prompts")
 
     def join(self, group: Mapping[str, Any]) -> dict[str, Any]:
         """The group with its prompt; one that has a prompt keeps it."""
@@ -140,31 +150,17 @@ class LabelFile(JoinedFile[FileLabel]):
     def __init__(self, file: str, *, tell: Callable[[str], None], empty: bool = False) -> None:
         super().__init__(file)
         self._unused = Counter[str]()  # lines that decide nothing, by why
-        try:
-            records = open_records(file)
-        except RequestError as error:
-            if error.code != "empty":
-                raise
-            if not empty:
-                raise RequestError(f"{file} holds no labels yet", code="labels") from None
-            tell(f"{file} holds no labels yet")
-            return
-        broken: tuple[str, RequestError] | None = None
-        with closing(records):
-            for number, value in records.items:
-                if broken is not None:
-                    raise self._refuse(f"{file}: {broken[0]}", str(broken[1]))
-                if isinstance(value, RequestError):
-                    broken = f"{records.unit} {number}", value
-                elif label := self._label(value, f"{file}: {records.unit} {number}"):
-                    self._unused["replaced by a later line"] += self.entries.pop(label.group_id, None) is not None
-                    self.entries[label.group_id] = label
-                else:
-                    self._unused["without a label"] += 1
-        if broken is not None:
-            tell(f"{file}: left out {broken[0]}, which is cut off")
+        lines = list(self._lines())
+        if lines and isinstance(lines[-1][1], RequestError):
+            tell(f"{file}: left out {lines.pop()[0]}, which is cut off")
+        for place, value in lines:
+            if label := self._label(value, place):
+                self._unused["replaced by a later line"] += self.entries.pop(label.group_id, None) is not None
+                self.entries[label.group_id] = label
+            else:
+                self._unused["without a label"] += 1
         if not self.entries and not empty:
-            raise RequestError(f"{file} holds no label. `dare-reward label` writes such a file.", code="labels")
+            raise self._refuse("it holds no labels. `dare-reward label` writes such a file.")
 
     def _label(self, value: Any, place: str) -> FileLabel | None:
         """None for a line that says nothing, as the row of a table without a label does."""
@@ -172,17 +168,17 @@ class LabelFile(JoinedFile[FileLabel]):
         given, decision = group.get("label", value.get("answer")), value.get("decision", "right")
         label = read_value(given, None)
         if decision not in DECISIONS:
-            raise self._refuse(place, f"decision must be one of {', '.join(DECISIONS)}")
+            raise self._refuse(f"decision must be one of {', '.join(DECISIONS)}", place)
         fields = {k for k, v in (group | named(value, group=False)[0]).items() if v is not None} - OF_LABELS
         if fields or {"answer", "label"} <= value.keys():  # beside a label, `answer` is a rollout's
             holds = ", ".join(sorted(fields)) or "answer and label"
             why = f"holds {holds}, as rollouts do, where --labels wants group_id and label. Name a file of labels."
-            raise self._refuse(place, why)
+            raise self._refuse(why, place)
         if decision == "right" and label in (None, "", []):
             return None
         accepted = label if isinstance(label, list) else [label]
         if decision == "right" and not all(isinstance(each, str) and each.strip() for each in accepted):
-            raise self._refuse(place, "label must be a text, a number or a list of them")
+            raise self._refuse("label must be a text, a number or a list of them", place)
         prompt, seconds = group.get("prompt"), value.get("seconds", 0.0)
         return FileLabel(
             name,
