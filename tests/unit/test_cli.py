@@ -38,9 +38,7 @@ def write(tmp_path, *lines):
 
 
 def test_score_writes_what_estimate_says(tmp_path, ran):
-    found = json.loads(
-        ran(["score", write(tmp_path, GOOD), "-p", "alpha=1", "--params", LINE, "-p", "weight=sqrt"], 0).out
-    )
+    found = json.loads(ran(["score", write(tmp_path, GOOD), "-p", "alpha=1", "-m", LINE, "-p", "weight=sqrt"], 0).out)
     expected = dare_reward.estimate([GOOD], alpha=0.5, weight="sqrt").to_json()["groups"][0]
     assert found["reply"] == json.loads(json.dumps(expected))
     assert {name: found[name] for name in GOOD} == GOOD

@@ -22,16 +22,11 @@ T = TypeVar("T")
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "-m", "--method", default="dare", help="An estimator that `dare-reward methods` lists (default: dare)."
+    words = (
+        "An estimator that `dare-reward methods` lists, or the line that `dare-reward calibrate` prints, which sets "
     )
-    which.add_argument(
-        "--params",
-        action=_Line,
-        metavar="LINE",
-        help="The method and its parameters in one line, as `dare-reward calibrate` prints it.",
-    )
+    words += "its parameters too (default: dare)."
+    parser.add_argument("-m", "--method", action=_Method, default="dare", metavar="NAME|LINE", help=words)
     add_param(parser, "Set a parameter of the method, or one that says how answers are read.")
 
 
@@ -40,15 +35,17 @@ def add_param(parser: argparse.ArgumentParser, words: str) -> None:
     parser.add_argument("-p", "--param", action="append", default=[], metavar="NAME=VALUE", help=words)
 
 
-class _Line(argparse.Action):
-    """Takes a line apart into `--method` and `--param`."""
+class _Method(argparse.Action):
+    """Takes a line apart into the method and `--param`."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        try:
-            namespace.method, params = read_line(values)
-        except RequestError as error:
-            parser.error(f"{option_string}: {error}")
-        namespace.param = [*namespace.param, *(f"{k}={v}" for k, v in params.items())]
+        namespace.method = values
+        if "=" in values:
+            try:
+                namespace.method, params = read_line(values)
+            except RequestError as error:
+                parser.error(f"{option_string}: {error}")
+            namespace.param = [*namespace.param, *(f"{k}={v}" for k, v in params.items())]
 
 
 def chosen_params(arguments: argparse.Namespace) -> dict[str, Any]:
