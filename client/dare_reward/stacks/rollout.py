@@ -36,6 +36,7 @@ NUMBERS: Final[Mapping[str, tuple[float, float]]] = {
     "token_logprobs": (-MAX_ENTROPY, ROUNDING),
     "topk_logprobs": (-np.inf, ROUNDING),
 }
+ENTROPIES: Final = frozenset({"token_entropies", "mean_entropy"})
 PLACES: Final = ("answer_tokens", "step_ends", "token_offsets")  # they move where tokens before them are left out
 READ: Final = frozenset({*NUMBERS, *PLACES, "logprobs", "token_mask", "token_ids"})
 
@@ -101,9 +102,9 @@ def group(
     rollout that has neither has no entropy, which `missing_entropy` decides about.
     """
     rows = [read_rollout(r, tokenizer=tokenizer, rules=rules) for r in rollouts]
-    voting = [r for r in rows if may_vote(r)]
+    voting = [r for r in rows if r.get("answer", "") is not None]  # one that was aborted was given without an answer
     source = {}
-    if sum("token_logprobs" in r for r in voting) > sum(map(has_entropy, voting)):
+    if sum("token_logprobs" in r for r in voting) > sum(not r.keys().isdisjoint(ENTROPIES) for r in voting):
         source["entropy_source"] = "logprob"
         rows = [_estimated(r) for r in rows]
     own: dict[str, Any] = {}
@@ -113,15 +114,6 @@ def group(
         own = gather(members)[0].fields()
     fields = {k: v for k, v in (own | more).items() if v is not None and k != "kind"}
     return cast("Group", {"group_id": group_id, **source, **fields, "rollouts": rows})
-
-
-def may_vote(rollout: JSON) -> bool:
-    """It was not given as a rollout without an answer, such as one that was aborted."""
-    return rollout.get("answer", "") is not None
-
-
-def has_entropy(rollout: JSON) -> bool:
-    return "token_entropies" in rollout or "mean_entropy" in rollout
 
 
 def label_of(value: Any, kind: Kind = "math") -> Labels | None:
@@ -330,7 +322,7 @@ def _with_numbers(
 
 def _estimated(row: JSON) -> dict[str, Any]:
     """-log p of each sampled token in place of its entropy."""
-    out = {k: v for k, v in row.items() if k not in {"token_entropies", "mean_entropy"}}
+    out = {k: v for k, v in row.items() if k not in ENTROPIES}
     logprobs = row.get("token_logprobs")
     return out if logprobs is None else out | {"token_entropies": np.maximum(-logprobs, 0.0)}
 
