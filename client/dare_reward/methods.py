@@ -207,10 +207,13 @@ def require_every_rollout(
     consumer: str,
     remedy: str = "use verl, slime with its post-process, or a method without a selection, such as ttrl",
 ) -> None:
-    """RequestError if `consumer`, which trains on every rollout, cannot follow the method's selection."""
-    if method.selects:
+    """RequestError if `consumer`, which trains on every rollout and token, cannot follow the method's selection."""
+    if method.masks:
+        remedy = "apply the reply's token_mask in a trainer of your own, or choose ttrl, which pays the same"
+    if method.selects or method.masks:
+        part, each = ("some tokens", "token") if method.masks else ("a selection of rollouts", "rollout")
         raise RequestError(
-            f"{method.name} trains on a selection of rollouts, and {consumer} trains on every rollout: {remedy}",
+            f"{method.name} trains on {part}, and {consumer} trains on every {each}: {remedy}",
             loc=("method",),
             code="selection",
         )

@@ -297,6 +297,7 @@ def test_each_adapter_pays_a_group_or_drops_it(service, one_rank, stack):
         ("swift easyr1", "selection=ddrl", "leave out selection"),  # TRL trains on nothing that has no reward
         ("trl swift easyr1", "reshape=ear", "leave out reshape"),
         ("trl swift easyr1", "method=ddrl", "such as ttrl"),  # its rewards alone are those of ttrl
+        ("trl slime swift easyr1", "method=spine&allow_experimental=true", "token_mask.*ttrl"),  # else it would be ttrl
         ("slime", "method=ddrl", "--custom-reward-post-process-path"),
         ("slime", "method=gmae&advantage=gmae", "--custom-reward-post-process-path"),
         ("slime", "method=gmae", "calibration=none"),  # one group a call
@@ -464,6 +465,7 @@ def test_easyr1_validates_by_the_rules_of_the_training():
         ("0.8.0", URL, r"hooks verl 0\.9\.\*, not 0\.8\.0"),
         ("0.9.1", "nowhere", "like http://"),
         ("0.9.1", f"{URL}?on_error=abstain", "not abstain"),
+        ("0.9.1", f"{URL}?method=spine&allow_experimental=true", "token_mask"),
     ],
 )
 def test_verl_ends_rather_than_train_without_rewards(monkeypatch, stand_in, version, url, words):

@@ -444,6 +444,7 @@ def otherwise(groups, **options):
     ("error", "here", "urls", "words"),
     [
         (ConfigError, {}, ["?alhpa=0.2"], "^the reward URL: query: unknown parameter .* 'alhpa'. Did you mean alpha"),
+        (ConfigError, {}, ["?method=spine&allow_experimental=true"], "trains on some tokens.*token_mask"),
         (ConfigError, {}, ["?method=ddrl"], "^the reward URL: method: ddrl trains on a selection.*such as ttrl$"),
         (ConfigError, {}, ["?alpha=0.1", ""], "different queries"),
         (ConfigError, {}, ["?on_collapse=stop"], "gives a reward nothing that ends a training with a checkpoint"),

@@ -157,6 +157,7 @@ class Method:
         keeps_scale: the spread of its rewards says how much a prompt counts: dividing by a group's deviation undoes it
         whole_batch: when its own advantages are over all groups of a step
         selects: it says itself which rollouts of a group to train on
+        masks: it says itself which tokens of them
         ballots: how the groups vote, if rewards are 1 for the most voted answer and 0 otherwise: its label settles them
         defaults: what a preset changes in the function's own defaults
         cost: what the inputs cost to produce, in words for the documentation
@@ -180,6 +181,7 @@ class Method:
     keeps_scale: bool = False
     whole_batch: WholeBatch | None = None
     selects: bool = False
+    masks: bool = False
     ballots: Callable[[Groups, Mapping[str, Any]], Ballots] | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
     cost: str = "none: answers are there anyway"

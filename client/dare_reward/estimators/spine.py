@@ -131,6 +131,7 @@ METHODS = (
         paper="arXiv:2511.17938",
         evidence="experimental",
         requires=("answer", "token_entropies"),
+        masks=True,
         cost="one entropy per token, as arrays",
         unverified="the authors' code; over what the band's quantiles run; v2 from a reimplementation by others",
     ),

@@ -189,6 +189,8 @@ class Scorer:
             raise ConfigError(
                 f"{stack}: this adapter neither warns nor stops: leave out on_collapse, and read the report"
             )
+        if find(self.method).masks:
+            require_every_rollout(find(self.method), consumer=stack)
         if takes is None:
             return self
         if refused := [name for name, _ in self.update if name not in takes]:
