@@ -23,8 +23,9 @@ swift = example("ms_swift", swift__rewards={"orms": {}})
 
 @pytest.fixture
 def service(monkeypatch):
-    """Clients without a network; `service.bodies` is what was sent, `service.change` alters replies, `service.down` ends it."""
-    state = SimpleNamespace(bodies=[], change=lambda reply: reply, down=False)
+    """Clients without a network; `service.bodies` is what was sent and `service.recorded` whether for the run log too,
+    `service.change` alters replies, `service.down` ends it."""
+    state = SimpleNamespace(bodies=[], recorded=[], change=lambda reply: reply, down=False)
 
     def answer(request):
         if state.down:
@@ -33,6 +34,7 @@ def service(monkeypatch):
             return httpx.Response(200, json={"settings": SETTINGS})
         body = json.loads(request.content)
         state.bodies.append(body)
+        state.recorded.append(request.headers.get("dare-record") != "no")
         update = {name: body[name] for name in (*OPTIONS, "shadow", "seed", "labelled") if name in body}
         reply = dare_reward.estimate(body["groups"], method=body["method"], **body["params"], **update).to_json()
         reply["request_id"] = request.headers["x-request-id"]

@@ -640,8 +640,19 @@ def test_verl_filters_by_votes_where_a_method_can():
     assert dict(found.params) == {"alpha": 0.3, "missing_entropy": "frequency"}
     assert dict(found.update) == {"settled": 0.9}
     assert verl.by_votes(common.Scorer.of(f"{URL}?method=gmae&advantage=gmae")).update == ()
-    logging = verl.by_votes(common.Scorer.of(URL, method="dare", run="r", run_log="logs"))
-    assert (logging.run, "run_log" in dict(logging.client)) == (None, False), "no group is logged twice"
+
+
+def test_what_does_not_train_is_in_no_run_log(service, tmp_path):
+    """TRL's evaluation, and the groups that verl's filter asks for before they are trained on: no group is logged twice."""
+    settings = f"method=ttrl&run=r&run_log={tmp_path}"
+    score, trainer = DareReward(f"{URL}?{settings}", entropy="none"), trl_trainer(scale_rewards="none")
+    trainer.num_generations_eval = 2
+    for trainer.model.training in (True, False):
+        assert score(["p"] * 4, texts_of("1112"), log_metric=trainer.log_metric)[:2] == [1.0, 1.0]
+    verl.by_votes(common.Scorer.of(f"{URL}?{settings}")).score([rollout.group("p", rollouts("12"))])
+    assert service.recorded == [True, False, False]
+    run_log_of(tmp_path, asked_for("")).close()
+    assert [len(line["rollouts"]) for line in read_run(tmp_path / "r")] == [4]
 
 
 # --- votes in waves --------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
@@ -142,6 +142,11 @@ class Scorer:
         """The method, its parameters and its seed, which decide rewards, and what the reply says beside them."""
         asked = {"method": self.method, "seed": self.seed, **self._params, **dict(self.update)}
         return asked | {"shadow": self.shadow, "run": self.run, "labelled": self.labelled}
+
+    @property
+    def unlogged(self) -> Scorer:
+        """The same, whose groups stand in no run log, nor on the service's page."""
+        return replace(self, client=(*(x for x in self.client if not x[0].startswith("run_log")), ("record", False)))
 
     @property
     def reads_answers(self) -> bool:

@@ -181,9 +181,10 @@ class DareReward:
     def _score(self, trainer: Any, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> list[_Result]:
         """With the state of the run, if it is asked for and this is no evaluation."""
         groups, step = self._groups(trainer, rows), _step(columns)
-        rewards, reply = self.scorer.score(groups, step=step)
+        scorer = self.scorer if _trains(trainer) else self.scorer.unlogged
+        rewards, reply = scorer.score(groups, step=step)
         scored = self._results(trainer, groups, rewards, reply)
-        watch = self.scorer.watch(reply, step, trainer) if _trains(trainer) else None
+        watch = scorer.watch(reply, step, trainer) if _trains(trainer) else None
         if watch is None:
             return scored
         state = {f"dare/{name}": value for name, value in watch.numbers.items()}

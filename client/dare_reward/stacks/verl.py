@@ -381,9 +381,8 @@ def by_votes(scorer: Scorer) -> Scorer:
         )
     params = dict(scorer.params) | ({"missing_entropy": "frequency"} if optional else {})
     kept = tuple((name, value) for name, value in scorer.update if name == "settled")
-    client = tuple((name, value) for name, value in scorer.client if not name.startswith("run_log"))
     # A run log has each group once: as it is trained on.
-    return replace(scorer, params=tuple(sorted(params.items())), update=kept, client=client, run=None, shadow=())
+    return replace(scorer.unlogged, params=tuple(sorted(params.items())), update=kept, shadow=())
 
 
 def filter_groups(scorer: Scorer, trainer: Any, buffer: Any, trained: int | None = None) -> None:
