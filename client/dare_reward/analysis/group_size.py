@@ -14,9 +14,11 @@ import numpy as np
 
 from ..groups import Groups, rows_of
 from ..segments import Bools, Floats, Ints, offsets
+from .shown import percent
 from .truth import right_answers
 
 Labeller = Callable[[Groups], Bools]  # the answers that are the label: at most one a group
+RIGHT = "% of right labels, by rollouts of a prompt"
 SMALLEST = 4
 TENTH = 0.1
 DEALS = 64  # one deal of 164 prompts moves a figure by a point, as much as a weight gains, and 16 by half a point
@@ -38,6 +40,10 @@ class BySize:
     sizes: tuple[int, ...]
     prompts: int
     rows: tuple[SizeRow, ...]
+
+    def table(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        """Head and rows of a table: a row a labeller, a column a size."""
+        return (RIGHT, *map(str, self.sizes)), tuple((row.name, *map(percent, row.share)) for row in self.rows)
 
 
 def sizes_of(groups: Groups, usable_P: Bools) -> tuple[int, ...]:

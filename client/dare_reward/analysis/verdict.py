@@ -37,7 +37,7 @@ from .calibrate import (
 from .certainty import ENTROPY, GRID, Certainty, available
 from .group_size import BySize, Labeller, by_size
 from .power import Power, power
-from .shown import Shown, percent, points
+from .shown import Shown, points
 from .truth import LABELS, known_groups
 
 Use = Literal["line", "vote", "open"]
@@ -45,7 +45,6 @@ Use = Literal["line", "vote", "open"]
 EVEN, WEAK = 0.57, 0.60
 SHORTER = 0.5  # of the distance from .5: an AUROC that keeps less of it among equally long answers is one of length
 FEW_PAIRS = 0.05
-RIGHT = "% of right labels, by rollouts of a prompt"
 VOTES = "plain vote"
 LINE = "this line"
 OWN = "exponent"  # the column of the exponent that a prompt's label is made by
@@ -101,9 +100,7 @@ class Verdict:
             f"The verdict tests whether {c.certainty} tells right answers from wrong ones. Gains and the table "
             "describe these prompts."
         )
-        rows = [(row.name, *map(percent, row.share)) for row in self.rollouts.rows]
-        head = (RIGHT, *map(str, self.rollouts.sizes))
-        return Shown(self.headline, self.why, tuple(notes), self.line, head, tuple(rows))
+        return Shown(self.headline, self.why, tuple(notes), self.line, *self.rollouts.table())
 
 
 def judge(groups: Groups, correct_R: Floats, **options: Unpack[Options]) -> Verdict:

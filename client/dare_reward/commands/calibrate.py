@@ -19,7 +19,7 @@ from dare_reward.analysis.group_size import BySize, Labeller, by_size
 from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval, powers
 from dare_reward.analysis.shown import percent
 from dare_reward.analysis.truth import known_groups
-from dare_reward.analysis.verdict import RIGHT, Verdict
+from dare_reward.analysis.verdict import Verdict
 from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.commands.tables import (
     PAPER,
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = judged(data, arguments, seed=arguments.seed, **options)
     if not found.calibration.prompts:
         if methods is not None and not arguments.json:
-            print(by_rollouts(methods, screen_of(arguments)))
+            print(table(*methods.table(), right=True, on=screen_of(arguments)))
         why = (UNMEASURED, "missing_entropy") if found.calibration.left_out else (UNKNOWN, "label")
         raise RequestError(why[0], code=why[1])
     if arguments.json:
@@ -166,18 +166,12 @@ def report(
         "\n".join([wrapped(line, on, indent="  ") for line in (shown.headline, shown.why)]),
         "\n".join([wrapped(f"- {line}", on, indent="  ") for line in shown.notes]),
         table(shown.head, shown.rows, right=True, on=on),
-        *([] if methods is None else [by_rollouts(methods, on)]),
+        *([] if methods is None else [table(*methods.table(), right=True, on=on)]),
         *([of_k(accuracy, on, of=counted_in)] if accuracy else []),
         _measures(found.calibrations, on),
         shown.line,  # last, so that `tail -1` reads it
     ]
     return "\n\n".join(parts)
-
-
-def by_rollouts(found: BySize, on: Screen) -> str:
-    """A row a method, a column a size."""
-    rows = [[row.name, *map(percent, row.share)] for row in found.rows]
-    return table((RIGHT, *map(str, found.sizes)), rows, right=True, on=on)
 
 
 def of_k(accuracy: Mapping[str, Mapping[int, Any]], on: Screen, *, of: str = "prompts") -> str:

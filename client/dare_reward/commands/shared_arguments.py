@@ -22,10 +22,7 @@ T = TypeVar("T")
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
-    words = (
-        "An estimator that `dare-reward methods` lists, or the line that `dare-reward calibrate` prints, which sets "
-    )
-    words += "its parameters too (default: dare)."
+    words = "An estimator of `dare-reward methods`, or the line that `dare-reward calibrate` prints (default: dare)."
     parser.add_argument("-m", "--method", action=_Method, default="dare", metavar="NAME|LINE", help=words)
     add_param(parser, "Set a parameter of the method, or one that says how answers are read.")
 
