@@ -19,5 +19,5 @@ def as_line(**keys):
             if value is not None:
                 rollout[own] = value
     name = {} if keys.get("group_id") is None else {"group_id": keys["group_id"]}
-    return {"v": VERSION, "time": None, "run": None, "step": None, "seconds": 0.0, **group, **name, "rollouts": rollouts,
+    return {"v": VERSION, "time": "", "run": None, "step": None, "seconds": 0.0, **group, **name, "rollouts": rollouts,
             "reply": {"group_id": "0", **{k: v for k, v in keys.items() if v is not None}}}  # fmt: skip

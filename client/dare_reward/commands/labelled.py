@@ -25,7 +25,7 @@ from dare_reward.errors import RequestError
 from dare_reward.files.entropy_estimates import OTHER, OTHERS
 from dare_reward.files.reader import Reader
 from dare_reward.groups import Groups
-from dare_reward.report.last_steps import LastSteps
+from dare_reward.report.last_steps import LastSteps, Order
 from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import Prepared, fault_of, prepare_file
 from dare_reward.segments import Floats, offsets
@@ -74,19 +74,21 @@ def read_labelled(
     """
     summary = ReadSummary(Reader(source) if isinstance(source, str) else source, done="read", tell=tell)
     read = watched(summary, summary.reader.file) if tell is warn else summary
-    return labelled([item for item in read if only is None or item[1].get("group_id") in only], summary, reading)
+    placed = [item for item in read if only is None or item[1].get("group_id") in only]
+    return labelled(placed, summary, reading=reading)
 
 
 def labelled(
-    placed: list[Placed], summary: ReadSummary, reading: Mapping[str, Any], readings: Readings | None = None
+    placed: list[Placed], summary: ReadSummary, *, reading: Mapping[str, Any], readings: Readings | None = None
 ) -> Labelled:
     """Those of the groups that were read of a file that are good. `readings`: what their texts say, if that is known.
 
     RequestError if no group has a label.
     """
-    file, is_run = summary.reader.file, _is_run(placed)
-    if is_run:
-        placed = _last_steps(placed, summary)
+    file, order = summary.reader.file, Order()
+    places = [order.place(meta.get("step"), meta.get("time")) for meta in (_meta(group) for _, group in placed)]
+    if order.is_run:
+        placed = _last_steps(placed, places, summary)
     placed, prepared = _read(placed, reading, summary, readings or Readings())
     summary.say_read()
     if not placed:
@@ -99,7 +101,7 @@ def labelled(
             why = f"no answer can equal any of its {len(stated)} labels, such as {short_answer(stated[0])}"
             fix = "Are `kind` and `options` right?"
         raise RequestError(f"{file}: {why}, so nothing is decided. {fix}", code="label")
-    if not is_run:  # of one that collapsed, no answer is right any more
+    if not order.is_run:  # of one that collapsed, no answer is right any more
         _check_labels([place for _, place in names], prepared, correct_R, summary)
     groups = tuple(group for _, group in placed)
     for good, no_answer in zip(groups, prepared.unread, strict=True):
@@ -126,10 +128,10 @@ def judged_by(params: Mapping[str, Any]) -> dict[str, Any]:
     return {"reading": reading, **{name: params[name] for name in DEFAULTS if name in params}}
 
 
-def shown_verdict(arguments: argparse.Namespace, read: Callable[[], Labelled], **options: Unpack[Options]) -> Shown:
+def shown_verdict(arguments: argparse.Namespace, read: Callable[..., Labelled], **options: Unpack[Options]) -> Shown:
     """What `dare-reward calibrate` shows of what is read of the command's file, or why it has no verdict."""
     try:
-        data = read()
+        data = read(reading=options.get("reading", {}))
         refuse_repeats(data)
     except RequestError as error:
         return Shown("These labels give no verdict", str(error))
@@ -153,31 +155,28 @@ def evaluated(before: str, after: str) -> Learnt:
     return learnt(first.of(at), last.of(then), greedy_P=greedy_P)
 
 
+def _meta(group: Mapping[str, Any]) -> Mapping[str, Any]:
+    return meta if isinstance(meta := group.get("meta"), Mapping) else {}
+
+
 def _control(group: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The greedy rollout that `measure` has sampled, as a group."""
-    meta = group.get("meta")
-    greedy = meta.get("greedy") if isinstance(meta, Mapping) else None
+    greedy = _meta(group).get("greedy")
     return {**group, "rollouts": [greedy]} if isinstance(greedy, Mapping) else None
 
 
-def _is_run(placed: Sequence[Placed]) -> bool:
-    """Whether every group has a run and a step."""
-    places = [group.get("meta") for _, group in placed]
-    return all(isinstance(p, Mapping) and p.get("run") is not None and p.get("step") is not None for p in places)
-
-
-def _last_steps(placed: Sequence[Placed], summary: ReadSummary) -> list[Placed]:
+def _last_steps(placed: Sequence[Placed], places: Sequence[int], summary: ReadSummary) -> list[Placed]:
     """Of a run, the groups that its labels judge (`LastSteps`). RequestError for two runs."""
-    runs = {str(group["meta"]["run"]) for _, group in placed}
+    runs = {str(run) for _, group in placed if (run := _meta(group).get("run")) is not None}
     if len(runs) > 1:
         names = " and ".join(map(short_answer, sorted(runs)[:2]))
         why = f"{summary.reader.file} holds several runs ({names}). Name the folder of one."
         raise RequestError(why, code="file")
     steps = LastSteps[Placed]()
-    for number_, group in placed:
+    for place, (number_, group) in zip(places, placed, strict=True):
         known = is_known(group)
         name, size = _name({**group, "meta": None}, summary.reader), len(group["rollouts"]) * known
-        steps.add(group["meta"]["step"], (name, known), (number_, group), labelled=known, rollouts=size)
+        steps.add(place, (name, known), (number_, group), labelled=known, rollouts=size)
     last = steps.groups()
     if left := len(placed) - len(last):
         why = f"only the last group of each prompt counts, in the last steps that hold {LABELS} labelled groups"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ from dare_reward.runs.line import ASKED, fault, line
 from dare_reward.runs.reader import is_segment
 
 from .command import add_command
-from .labelled import evaluated, judged_by, labelled, shown_verdict
+from .labelled import Labelled, evaluated, judged_by, labelled, read_labelled, shown_verdict
 from .score import in_process, score_all
 from .shared_arguments import add_file, add_method, check_out, chosen_params, read_groups, warn, watched
 from .summary import MismatchedLabels, Placed, ReadSummary, unscored
@@ -69,22 +69,23 @@ def run(arguments: argparse.Namespace) -> int:
         find(name, loc=("--shadow",))
     check_out(arguments)
     learnt = evaluated(*arguments.evaluated) if arguments.evaluated else None
-    file = None
-    if _is_run(arguments.file):
+    read: Callable[..., Labelled]
+    if is_log := _is_run(arguments.file):
         _check_unchanged(arguments)
-        ledger = Ledger()
+        ledger, read = Ledger(), partial(read_labelled, arguments.file, tell=lambda *_: None)
         lines = _run_lines(arguments.file, ledger)
     else:
-        file = _ScoredFile(arguments)
-        ledger, lines = file.summary.ledger, file.lines()
-    book = _book_of(arguments, watched(lines, arguments.file), loose=file is not None)
+        summary, kept, readings = ReadSummary(read_groups(arguments)), list[Placed](), Readings(sys.maxsize)
+        ledger, lines = summary.ledger, _scored(arguments, summary, kept, readings)
+        read = partial(labelled, kept, ReadSummary(summary.reader, tell=lambda *_: None), readings=readings)
+    book = _book_of(arguments, watched(lines, arguments.file))
     if not book.runs:
         only = "" if arguments.only is None else f" of the run {arguments.only!r}"
         lost = f" ({ledger.sentence})" if ledger.lost else ""
         raise RequestError(f"{arguments.file}: no groups{only}{lost}", code="empty")
-    if file and all(own.groups == own.errors for own in book.runs.values()):
+    if not is_log and all(own.groups == own.errors for own in book.runs.values()):
         return 2
-    verdict = file and file.verdict(book)
+    verdict = _calibration(arguments, book, read)
     data = view(book)
     if verdict:  # of labelled prompts it is the one thing to know
         said = {"text": verdict.headline, "word": verdict.headline, "tone": "quiet"}
@@ -107,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
         out.write(document({**head, **data}))
     what = f"{counted(groups, 'group')} of {counted(len(data['runs']), 'run')}"
     warn(f"wrote {arguments.out}: {what}; {shown:,} to read one by one")
-    if ledger.lost and file is None:  # of other files the reader has said so
+    if ledger.lost and is_log:  # of other files the reader has said so
         warn(ledger.sentence)
     return ledger.exit_code
 
@@ -122,9 +123,9 @@ def _check_unchanged(arguments: argparse.Namespace) -> None:
         raise RequestError(why, code="parameter")
 
 
-def _book_of(arguments: argparse.Namespace, lines: Iterable[Mapping[str, Any]], *, loose: bool) -> RunBook:
+def _book_of(arguments: argparse.Namespace, lines: Iterable[Mapping[str, Any]]) -> RunBook:
     """The runs that are to be shown; it warns of labels of other prompts, and of rollouts without an answer."""
-    book, mismatch, seen = RunBook(loose), MismatchedLabels(), Unanswered()
+    book, mismatch, seen = RunBook(), MismatchedLabels(), Unanswered()
     for one in lines:
         if arguments.only not in (None, one.get("run") or ""):  # a `meta` may hold anything there
             continue
@@ -139,39 +140,30 @@ def _book_of(arguments: argparse.Namespace, lines: Iterable[Mapping[str, Any]], 
     return book
 
 
-class _ScoredFile:
-    """A file whose groups are scored here. Of those without a step, which are no run, labels make a verdict."""
+def _scored(
+    arguments: argparse.Namespace, summary: ReadSummary, kept: list[Placed], readings: Readings
+) -> Iterator[Mapping[str, Any]]:
+    """A line for each group of a file, which is scored here. Those without a step, which are no run, are `kept`."""
+    params, named = chosen_params(arguments), OPTIONS["shadow"].parse(arguments.shadow)
+    shadow = named if VOTE in (arguments.method, *named) else (VOTE, *named)
+    ask = in_process(arguments.method, params, shadow=shadow, readings=readings)
+    for place, group, reply in summary.scored(score_all(summary, ask)):
+        scored = line(group, reply, params, asked=frozenset(ASKED))
+        if scored["step"] is None:
+            kept.append((place, group))
+        else:
+            readings.forget()
+        yield scored
+    summary.say_read()
+    summary.say_remedy(arguments)
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        self.arguments, self.params = arguments, chosen_params(arguments)
-        self.summary = ReadSummary(read_groups(arguments))
-        self._readings = Readings(sys.maxsize)  # of texts that are kept
-        self._kept: list[Placed] = []
 
-    def lines(self) -> Iterator[Mapping[str, Any]]:
-        """A line of a run log for each group."""
-        named = OPTIONS["shadow"].parse(self.arguments.shadow)
-        shadow = named if VOTE in (self.arguments.method, *named) else (VOTE, *named)
-        ask = in_process(self.arguments.method, self.params, shadow=shadow, readings=self._readings)
-        for place, group, reply in self.summary.scored(score_all(self.summary, ask)):
-            scored = line(group, reply, self.params, asked=frozenset(ASKED))
-            if scored["step"] is None:
-                self._kept.append((place, group))
-            else:
-                self._readings.forget()
-            yield scored
-        self.summary.say_read()
-        self.summary.say_remedy(self.arguments)
-
-    def verdict(self, book: RunBook) -> Shown | None:
-        """What `dare-reward calibrate` says of a labelled set of rollouts; None of anything else."""
-        run, *others = book.runs.values()
-        if others or not run.one_set or "pass@1" not in run.steps.totals():
-            return None
-        options = judged_by(self.params)
-        summary = ReadSummary(self.summary.reader, tell=lambda *_: None)
-        read = partial(labelled, self._kept, summary, options["reading"], self._readings)
-        return shown_verdict(self.arguments, read, **options)
+def _calibration(arguments: argparse.Namespace, book: RunBook, read: Callable[..., Labelled]) -> Shown | None:
+    """What `dare-reward calibrate` says of a labelled set of rollouts; None of anything else."""
+    run, *others = book.runs.values()
+    if others or not run.one_set or arguments.only is not None or "pass@1" not in run.steps.totals():
+        return None
+    return shown_verdict(arguments, read, **judged_by(chosen_params(arguments)))
 
 
 # --- run logs: of a folder, of one of its files, or under another name ----------------------------------------------

@@ -434,11 +434,11 @@ def _likely(value: JSON) -> str:
 
 
 def _keep_place(group: dict[str, Any], value: JSON) -> None:
-    """`run` and `step` of a line, for those who look at runs, and by what a run log has it scored; a `meta` of the
-    file's own stays as it is."""
+    """`run` and `step` of a line, for those who look at runs, and when and by what a run log has it scored; a `meta` of
+    the file's own stays as it is."""
     place = {"step": value.get("step", value.get("global_step")), "run": value.get("run")}
     if is_logged(value) and isinstance(reply := value["reply"], Mapping):
-        place |= {name: reply.get(name) for name in SCORED_BY}
+        place |= {"time": value["time"], **{name: reply.get(name) for name in SCORED_BY}}
     if "meta" not in group and (known := {k: v for k, v in place.items() if v is not None}):
         group["meta"] = known
 

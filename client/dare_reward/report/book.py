@@ -17,13 +17,12 @@ import numpy as np
 from ..analysis.passk import pass_at_k
 from ..answers import Kind, canonical, read_label
 from ..numbers import GroupNumbers, columns_of, sums
-from .last_steps import ROLLOUTS, LastSteps, group_of
+from .last_steps import BLOCK, ROLLOUTS, LastSteps, Order, group_of
 from .picks import Picks
 from .steps import Steps
 from .visits import Visits
 
 TOGETHER: Final = 64  # groups whose numbers are computed at once
-BLOCK: Final = 64  # groups that count as a step where none is named
 PROMPTS: Final = 1 << 14  # prompts whose last label is remembered
 FULL: Final = 8  # runs that have all points and groups; of more, each has its share of them
 RUNS: Final = 1 << 10  # runs that are shown; of more, the one that has been silent for longest goes, and is counted
@@ -37,15 +36,10 @@ Label = tuple[bool, bool, bool, bool]
 
 @dataclass(slots=True, eq=False)
 class RunTotals:
-    """One run. `unit` is what its charts go by: steps, or blocks of groups where no step is named.
-
-    loose   groups without a step are one set of rollouts, as in a file, and no run
-    """
+    """One run. `unit` is what its charts go by: steps, or blocks of groups where no step is named."""
 
     name: str
-    loose: bool = False
-    stepped: bool = False
-    last_place: int = 0
+    order: Order = field(default_factory=Order)
     groups: int = 0
     rollouts: int = 0
     errors: int = 0
@@ -68,13 +62,13 @@ class RunTotals:
 
     @property
     def one_set(self) -> bool:
-        return self.loose and not self.stepped
+        return not self.order.is_run
 
     @property
     def unit(self) -> str:
         if self.one_set:
             return "set of rollouts"
-        what, width = "step" if self.stepped else f"block of {BLOCK} groups", self._steps.width
+        what, width = "step" if self.order.stepped else f"block of {BLOCK} groups", self._steps.width
         return what if width == 1 else f"{width} {what}s"
 
     def add(self, line: Line) -> None:
@@ -115,7 +109,7 @@ class RunTotals:
         reply = line["reply"]
         self.groups += 1
         self.rollouts += len(reply.get("valid") or ())
-        self.last_place = place = self._place(line.get("step"))
+        place = self.order.place(line.get("step"), line.get("time"))
         if reply.get("error") is not None:
             self.errors += 1
             return place
@@ -125,14 +119,6 @@ class RunTotals:
         if reply.get("entropy_source") in ESTIMATES:
             self.estimates[str(reply["entropy_source"])] += 1
         return place
-
-    def _place(self, step: Any) -> int:
-        if isinstance(step, int):
-            self.stepped = True
-            return step
-        if self.stepped:
-            return self.last_place
-        return 0 if self.loose else (self.groups - 1) // BLOCK
 
     def add_up(self) -> None:
         """Compute the numbers of the groups that wait for it."""
@@ -191,12 +177,10 @@ def _value(label: str, kind: str) -> tuple[int, str]:
 class RunBook:
     """The runs that are alive, the last one at the end.
 
-    loose   that of `RunTotals`
     version grows with every line
     gone    groups of runs that were silent for longest when there were more than RUNS
     """
 
-    loose: bool = False
     runs: OrderedDict[str, RunTotals] = field(default_factory=OrderedDict)
     version: int = 0
     gone: int = 0
@@ -205,7 +189,7 @@ class RunBook:
         name = str(line.get("run") or "")[:256]
         if name not in self.runs:
             self._make_room()
-            self.runs[name] = RunTotals(name, self.loose)
+            self.runs[name] = RunTotals(name)
             self._share(self.runs[name])
         run = self.runs[name]
         self.runs.move_to_end(name)

@@ -20,9 +20,33 @@ from ..errors import RequestError
 if TYPE_CHECKING:
     from ..analysis.verdict import Verdict
 
+BLOCK: Final = 64  # groups that count as a step where none is named
 ROLLOUTS: Final = 1 << 15  # that are kept at most, in whole steps; of a step with more, its first ones
 T = TypeVar("T")
 JSON = Mapping[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class Order:
+    """The places of groups in a run: their steps, or blocks of them where none is named.
+
+    Groups that name no step and were not scored as a run went on, as those of a file, are one set, and no run.
+    """
+
+    groups: int = 0
+    stepped: bool = False
+    is_run: bool = False
+    last: int = 0
+
+    def place(self, step: Any, time: Any) -> int:
+        """Of the next group, which was scored at `time`."""
+        self.groups += 1
+        self.is_run |= isinstance(step, int) or time is not None
+        if isinstance(step, int):
+            self.stepped, self.last = True, step
+        elif not self.stepped:
+            self.last = (self.groups - 1) // BLOCK if self.is_run else 0
+        return self.last
 
 
 @dataclass(slots=True, eq=False)

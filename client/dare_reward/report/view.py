@@ -166,7 +166,7 @@ class RunView:
         return {
             "run": run.name,
             "unit": run.unit,
-            "stepped": run.stepped,
+            "stepped": run.order.stepped,
             "groups": run.groups,
             "rollouts": run.rollouts,
             "errors": run.errors,

@@ -47,7 +47,7 @@ class RunWatch:
             self.word, self.collapsing, self._run, self._judged = "too early", False, RunTotals(""), None
         self._last = self._last if step is None else step
         for group in reply.groups if reply is not None else ():
-            self._run.add({"step": step, "kind": self.kind, "reply": group_json(group)})
+            self._run.add({"step": step, "time": "now", "kind": self.kind, "reply": group_json(group)})
         places = self._run.steps.places
         whole = places[-2] if len(places) > 1 else None
         if whole is not None and whole != self._judged:

@@ -154,16 +154,16 @@ def drawn(text):
 
 @pytest.mark.parametrize("gap", [0.3, 0.0, -0.3], ids=["sure is right", "nothing", "sure is wrong"])
 def test_terminal_report_and_live_page_show_one_verdict_of_a_run(tmp_path, ran, gap):
-    """Of its last steps, by each prompt's last group, whether the log holds prompts or not."""
-    for prompts in (True, False):
+    """Of its last steps, by each prompt's last group, whether the log holds prompts and steps or not."""
+    for prompts, steps in ((True, True), (False, True), (True, False)):
         groups = [json.loads(x) for x in run_of(tmp_path / "all.jsonl", [0.3, gap, gap]).read_text().splitlines()]
-        folder, page = tmp_path / f"log-{prompts}", tmp_path / "run.html"
+        folder, page = tmp_path / f"log-{prompts}-{steps}", tmp_path / "run.html"
         log = RunLog(folder)
         for line in groups:
             group = {k: line[k] for k in ("group_id", "prompt", "label", "rollouts")}
             asked = frozenset({"prompt"} if prompts else ())
             replies = estimate([group], method="ttrl").groups
-            log.add(of_groups([group], replies, run="r", step=line["step"], asked=asked))
+            log.add(of_groups([group], replies, run="r", step=line["step"] if steps else None, asked=asked))
         log.close()
         shown = json.loads(ran(["calibrate", str(folder), "--json"]).out)["shown"]
         terminal = squeezed(ran(["calibrate", str(folder)]).out)

@@ -623,6 +623,9 @@ def test_the_report_of_a_labelled_file_answers_the_question(tmp_path, shadow):
     assert headline["word"] == headline["text"] == said["headline"]
     assert (said["headline"], said["line"].partition("=")[0]) == ("Use this line", "method")
     assert main(["calibrate", str(tmp_path / "in.jsonl")]) == 0
+    assert main(["score", str(tmp_path / "in.jsonl"), "--out", str(tmp_path / "scored.jsonl")]) == 0
+    assert main(["report", str(tmp_path / "scored.jsonl"), "-o", str(page), "--force"]) == 0
+    assert data_of(page)["runs"][0]["calibration"] == said, "what was scored is one set too"
 
 
 @pytest.mark.parametrize("step", [None, 3], ids=["a set", "a run"])
