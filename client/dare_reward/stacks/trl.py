@@ -252,13 +252,9 @@ def _digest(prompt: Any) -> str:
     return blake2b(repr(prompt).encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
-def _nowhere(name: str, value: Any) -> None:
-    """Of a trainer that takes no such thing."""
-
-
 def _logged(scored: Sequence[_Result], columns: Mapping[str, Any]) -> list[float | None]:
     """The rewards, after each rank has told TRL the same numbers and the columns of its own rows: TRL gathers both."""
-    metric, extra = columns.get("log_metric", _nowhere), columns.get("log_extra", _nowhere)
+    metric, extra = (columns.get(name, lambda *_: None) for name in ("log_metric", "log_extra"))
     waves = {f"dare/{name}": value for name, value in _waves(columns).items()}
     for name, value in {**scored[0].shared, **waves}.items() if scored else ():
         metric(name, value)
