@@ -643,16 +643,21 @@ def test_verl_filters_by_votes_where_a_method_can():
 
 
 def test_what_does_not_train_is_in_no_run_log(service, tmp_path):
-    """TRL's evaluation, and the groups that verl's filter asks for before they are trained on: no group is logged twice."""
+    """TRL's evaluation, and what verl's filter and slime's rewards ask before the step: no group is logged twice."""
     settings = f"method=ttrl&run=r&run_log={tmp_path}"
     score, trainer = DareReward(f"{URL}?{settings}", entropy="none"), trl_trainer(scale_rewards="none")
     trainer.num_generations_eval = 2
     for trainer.model.training in (True, False):
         assert score(["p"] * 4, texts_of("1112"), log_metric=trainer.log_metric)[:2] == [1.0, 1.0]
     verl.by_votes(common.Scorer.of(f"{URL}?{settings}")).score([rollout.group("p", rollouts("12"))])
-    assert service.recorded == [True, False, False]
+    given = [sample(i, a) for i, a in enumerate("112")]
+    args = SimpleNamespace(
+        rm_url=f"{URL}?{settings}&advantage=rloo", custom_reward_post_process_path=slime.POST_PROCESS
+    )
+    assert asyncio.run(slime.reward(args, given)) == slime.advantages(args, given)[0] == [1.0, 1.0, 0.0]
+    assert service.recorded == [True, False, False, False, True]
     run_log_of(tmp_path, asked_for("")).close()
-    assert [len(line["rollouts"]) for line in read_run(tmp_path / "r")] == [4]
+    assert [len(line["rollouts"]) for line in read_run(tmp_path / "r")] == [4, 3]
 
 
 # --- votes in waves --------------------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ def dynamic_filter(args: Any, samples: Any, **_: Any) -> Any:
 
 
 def _of_group(args: Any) -> Scorer:
-    """What scores a group by itself. Advantages come later, from the whole step."""
+    """What scores a group by itself. Its advantages and its line of the run log come later, from the whole step."""
     scorer, _ = _parsed(_url(args))
     process = getattr(args, "custom_reward_post_process_path", None)
     asked = dict(scorer.update)
@@ -102,7 +102,7 @@ def _of_group(args: Any) -> Scorer:
             raise ConfigError(
                 f"slime takes {names} from a whole step: add --custom-reward-post-process-path {POST_PROCESS}"
             )
-        return replace(scorer, update=tuple((k, v) for k, v in asked.items() if k == "settled"))
+        return replace(scorer.unlogged, update=tuple((k, v) for k, v in asked.items() if k == "settled"))
     if process != POST_PROCESS:
         remedy = f"add --custom-reward-post-process-path {POST_PROCESS}, with advantage=... in --rm-url"
         require_every_rollout(find(scorer.method), consumer="slime without a post-process", remedy=remedy)
