@@ -5,6 +5,8 @@ Call `install(tokenizer)`. For workflows that return tensors (`rewards`, `input_
 Read only: written against 4aef98d, never run in that stack.
 """
 
+from uuid import uuid4
+
 from areal.infra import remote_inf_engine
 
 from dare_reward.stacks.adapter import Scorer, require_complete
@@ -21,7 +23,7 @@ def install(tokenizer):
             return None
         rows = zip(batch["input_ids"], batch["logprobs"], batch["loss_mask"], strict=True)
         rollouts = [{"token_ids": ids, "logprobs": logprobs, "token_mask": mask} for ids, logprobs, mask in rows]
-        (rewards,), _ = await scorer.score_async([scorer.group("0", rollouts, tokenizer=tokenizer)])
+        (rewards,), _ = await scorer.score_async([scorer.group(uuid4().hex, rollouts, tokenizer=tokenizer)])
         batch["rewards"] = batch["rewards"].new_tensor(require_complete(rewards))
         return batch
 

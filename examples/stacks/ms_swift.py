@@ -56,7 +56,10 @@ class DareORM:
     def _score(self, rows: list[dict[str, Any]]) -> list[float | None]:
         once = list({r["request_id"]: r for r in rows}.values())
         members = groups_by(r["prompt_id"] for r in once)
-        groups = [self.scorer.group(p, [once[i]["rollout"] for i in at]) for p, at in members.items()]
+        # ms-swift counts the prompts of a step, so that prompt_0 is another one in the next.
+        names = [str(once[at[0]]["request_id"]) for at in members.values()]
+        rollouts = [[once[i]["rollout"] for i in at] for at in members.values()]
+        groups = [self.scorer.group(name, rows) for name, rows in zip(names, rollouts, strict=True)]
         rewards = zero_dropped(*self.scorer.score(groups))
         by_request = dict(
             zip((r["request_id"] for r in once), scatter_to_rows(rewards, members.values(), len(once)), strict=True)

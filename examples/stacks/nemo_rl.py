@@ -5,6 +5,8 @@ Asynchronous rollouts and NeMo Gym's `/verify` hold one rollout: collect a promp
 Read only: written against 7ea279a, never run in that stack.
 """
 
+from uuid import uuid4
+
 import ray
 import torch
 from nemo_rl.environments.interfaces import EnvironmentInterface, EnvironmentReturn
@@ -23,7 +25,7 @@ class DareEnvironment(EnvironmentInterface):
         if len(texts) % self.size:
             raise ValueError(f"{len(texts)} rollouts are not whole groups of {self.size}")
         parts = [texts[i : i + self.size] for i in range(0, len(texts), self.size)]
-        groups = [self.scorer.group(str(n), [{"text": t} for t in part]) for n, part in enumerate(parts)]
+        groups = [self.scorer.group(uuid4().hex, [{"text": t} for t in part]) for part in parts]
         rewards, _ = self.scorer.score(groups)
         flat = torch.tensor([r for g in rewards for r in require_complete(g)])
         done = [{"role": "environment", "content": ""}] * len(texts)

@@ -3,6 +3,8 @@
 Read only: written against e6c3044, never run in that stack.
 """
 
+from uuid import uuid4
+
 from open_instruct import vllm_utils
 
 from dare_reward.stacks.adapter import Scorer, require_complete
@@ -17,7 +19,7 @@ async def compute_rewards(actor, result, example):
         {"text": t, "logprobs": p, "finish_reason": f}
         for t, p, f in zip(texts, logprobs, result.finish_reasons, strict=True)
     ]
-    (rewards,), _ = await scorer.score_async([scorer.group("0", rollouts)])
+    (rewards,), _ = await scorer.score_async([scorer.group(uuid4().hex, rollouts)])
     return require_complete(rewards), {}
 
 

@@ -5,6 +5,8 @@ Its name also goes into the configuration's types.
 Read only: written against 559b447, never run in that stack.
 """
 
+from uuid import uuid4
+
 from prime_rl.orchestrator.algo.base import Algorithm, iter_trainable_traces
 from prime_rl.orchestrator.algo.routing import assign_advantages
 
@@ -20,7 +22,7 @@ class DareAlgorithm(Algorithm):
         for trace in traces:
             branch = trace.branches[-1]
             rollouts.append({"text": trace.last_reply, "logprobs": branch.logprobs, "token_mask": branch.sampled_mask})
-        (rewards,), _ = await scorer.score_async([scorer.group("0", rollouts)])
+        (rewards,), _ = await scorer.score_async([scorer.group(uuid4().hex, rollouts)])
         values = require_complete(rewards)
         mean = sum(values) / len(values)
         for trace, reward in zip(traces, values, strict=True):

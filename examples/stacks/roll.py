@@ -5,6 +5,8 @@ A request then holds all samples of a prompt. ROLL may store rewards as float16:
 Read only: written against 8eb27cc, never run in that stack.
 """
 
+from uuid import uuid4
+
 import torch
 from roll.distributed.scheduler.decorator import Dispatch, register
 from roll.distributed.scheduler.protocol import DataProto
@@ -20,7 +22,7 @@ class DareRewardWorker(MathRuleRewardWorker):
     def compute_rewards(self, data):
         texts = self.tokenizer.batch_decode(data.batch["responses"], skip_special_tokens=True)
         members = groups_by(data.non_tensor_batch["prompt"])
-        groups = [scorer.group(str(n), [{"text": texts[i]} for i in rows]) for n, rows in enumerate(members.values())]
+        groups = [scorer.group(uuid4().hex, [{"text": texts[i]} for i in rows]) for rows in members.values()]
         rewards, _ = scorer.score(groups)
         scores = torch.tensor(require_complete(scatter_to_rows(rewards, members.values(), len(texts))))
         token_level = torch.zeros_like(data.batch["responses"], dtype=torch.float32)

@@ -277,6 +277,15 @@ def test_each_adapter_pays_a_group_or_drops_it(service, one_rank, stack):
     assert pay("method=empo&settled=0.9", "5555") == [1.0] * 4, "one answer has no variance anyway"
 
 
+def test_swifts_names_of_a_steps_prompts_are_no_names_of_prompts(service, one_rank):
+    """prompt_0 is another prompt in the next step: a report would call every new label a flip."""
+    for step in range(2):
+        columns = {"prompt_id": ["prompt_0"] * 2, "request_id": [f"chatcmpl-{step}{i}" for i in range(2)]}
+        asyncio.run(swift.DareORM()(texts_of("12"), **columns))
+    one, two = (body["groups"][0]["group_id"] for body in service.bodies)
+    assert one != two
+
+
 @each(
     ("stacks", "query", "fix"),
     [

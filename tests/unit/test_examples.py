@@ -49,6 +49,9 @@ def test_a_recipe_asks_for_what_the_adapters_have(file):
     }
     assert names <= set(vars(import_module("dare_reward.stacks.adapter")))
     assert "Scorer" in names
+    calls = [node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    called = {ast.unparse(c.args[0]) for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr == "group"}
+    assert called <= {"uuid4().hex", "k"}, "a place in the batch is another prompt in the next, and its label a flip"
 
 
 def test_the_page_of_recipes_names_each_file():
