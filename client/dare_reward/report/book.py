@@ -14,7 +14,7 @@ from typing import Any, Final, get_args
 
 import numpy as np
 
-from ..analysis.passk import pass_at_k
+from ..analysis.truth import is_known
 from ..answers import Kind, canonical, read_label
 from ..numbers import GroupNumbers, columns_of, sums
 from .last_steps import BLOCK, ROLLOUTS, LastSteps, Order, group_of
@@ -72,9 +72,10 @@ class RunTotals:
         return what if width == 1 else f"{width} {what}s"
 
     def add(self, line: Line) -> None:
-        """A line of the run log; one with an error counts as such and no further."""
+        """A line of the run log; of one with an error only the labels count, as in `calibrate`."""
         place = self._count(line)
         self.picks.add(line, place)
+        self._keep_labelled(place, line)
         if line["reply"].get("error") is not None:
             return
         try:
@@ -84,21 +85,18 @@ class RunTotals:
             return
         self.shadows |= dict.fromkeys(numbers.diagnostics.get("shadow", ()))
         self._waiting.append((place, numbers, self._label(place, line)))
-        self._keep_labelled(place, line)
         if len(self._waiting) >= TOGETHER:
             self.add_up()
 
     def _keep_labelled(self, place: int, line: Line) -> None:
-        """Keep a group that says of every rollout whether it is right, and the visit of its prompt if that has a name.
-
-        A visit: the share of the rollouts that are right, and of the votes.
-        """
+        """Keep a group whose truth is known, as far as `calibrate` has it known, and the visit of its prompt if that
+        has a name and was scored: the share of the rollouts that are right, and of the votes."""
         rollouts, name = line.get("rollouts") or (), _name(line)
-        if not rollouts or any(r.get("correct") is None for r in rollouts):
+        if not rollouts or not is_known(line):
             return
-        if name is not None and len(line["reply"].get("valid") or ()) == len(rollouts):
-            right = pass_at_k(len(rollouts), sum([r["correct"] for r in rollouts]), 1)
-            self.visits.add(hash(name), place, right, _right_vote(line))
+        rights = [r.get("correct") for r in rollouts]
+        if name is not None and None not in rights and len(line["reply"].get("valid") or ()) == len(rollouts):
+            self.visits.add(hash(name), place, sum(rights) / len(rights), _right_vote(line))
         if not self.one_set:
             asked = line.get("asked", line.get("prompt") and hash(line["prompt"]))
             named = asked or name or self.groups, str(line.get("options")), str(line.get("label"))

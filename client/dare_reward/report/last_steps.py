@@ -101,12 +101,12 @@ class LastSteps(Generic[T]):
 
 def group_of(line: JSON) -> JSON:
     """The group of a line of a run log, with the answers that were read in its texts, and without these."""
-    rollouts = line["rollouts"]
-    if (heavy := {"text", "token_entropies"}) & set().union(*rollouts):
+    rollouts, answers = line["rollouts"], line["reply"].get("answers")
+    if answers and (heavy := {"text", "token_entropies"}) & set().union(*rollouts):
         bare = ({k: v for k, v in r.items() if k not in heavy} for r in rollouts)
-        answers = line["reply"].get("answers") or [None] * len(rollouts)
         rollouts = [{**r, "answer": answer} for r, answer in zip(bare, answers, strict=True)]
-    return {**{k: line[k] for k in ("kind", "options") if line.get(k) is not None}, "rollouts": rollouts}
+    known = ("kind", "options", "label", "label_conflict")
+    return {**{k: line[k] for k in known if line.get(k) is not None}, "rollouts": rollouts}
 
 
 def unlabelled(methods: Sequence[str]) -> Shown:
