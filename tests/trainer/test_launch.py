@@ -118,7 +118,7 @@ def test_mathematics(tmp_path):
     source = tmp_path / "aime.json"
     source.write_text(json.dumps(rows))
     written = prepare("aime24", source, tmp_path / "data")
-    assert written == {"aime24.jsonl": 12, "aime24-eval.jsonl": 12}
+    assert written.files == {"aime24.jsonl": 12, "aime24-eval.jsonl": 12}
     train, evaluation = (read_lines(tmp_path / "data" / f"aime24{s}.jsonl") for s in ("", "-eval"))
     instruction = "Please reason step by step, and put your final answer within \\boxed{}."  # the paper's
     assert train[3]["input"] == f"What is 3 + 1?\n{instruction}"
@@ -153,7 +153,7 @@ def test_prompts_of_ones_own(tmp_path, ran, key):
 def test_a_prompt_that_comes_again_is_dropped(tmp_path, rows, prompts):
     source = tmp_path / "mine.json"
     source.write_text(json.dumps(rows))
-    assert prepare("mine", source, tmp_path) == {"mine.jsonl": prompts, "mine-eval.jsonl": prompts}
+    assert prepare("mine", source, tmp_path).files == {"mine.jsonl": prompts, "mine-eval.jsonl": prompts}
 
 
 @pytest.mark.parametrize("name", ["mine", "gsm8k"])
@@ -176,17 +176,18 @@ def test_one_system_prompt_beside_many_questions_is_many_questions(tmp_path):
     source = tmp_path / "in.json"
     rows = [{"prompt": "SYSTEM", "question": f"{i}+1?", "answer": str(i + 1)} for i in range(3)]
     source.write_text(json.dumps([*rows, {"prompt": "Solve: 7+7?", "question": "7+7?", "answer": "14"}]))
-    assert prepare("mine", source, tmp_path)["mine.jsonl"] == 4
+    assert prepare("mine", source, tmp_path).files["mine.jsonl"] == 4
     asked = [line["input"].partition("\nPlease")[0] for line in read_lines(tmp_path / "mine.jsonl")]
     assert asked == [*(f"SYSTEM\n{i}+1?" for i in range(3)), "Solve: 7+7?"]
 
 
 def test_an_evaluation_set_of_ones_own_is_part_of_the_command_to_paste(tmp_path, ran):
     source = tmp_path / "mine.jsonl"
-    source.write_text(json.dumps({"question": "1 + 1?", "answer": 2}))
+    source.write_text(json.dumps({"question": "1 + 1?", "answer": 2, "passage": "Add."}))
     out = ran(["data", "prepare", "mine", "--from", str(source), "--out", str(tmp_path / "data")], 0).out
     assert f"mine.jsonl --eval.dataset {tmp_path / 'data' / 'mine-eval.jsonl'} " in out
     assert "mine.jsonl: 1 prompt\n" in out
+    assert "left out, for no prompt and no label is made of them: passage\n" in out
 
 
 def test_a_line_that_is_not_json_is_named_once_with_its_number(tmp_path, capsys):
@@ -202,7 +203,7 @@ def test_a_line_that_is_not_json_is_named_once_with_its_number(tmp_path, capsys)
 def test_a_set_of_ones_own_with_answers_can_be_graded(tmp_path):
     source = tmp_path / "gsm.json"
     source.write_text(json.dumps([{"Question": "1 + 1?", "Answer": "It is <<1+1=2>>2.\n#### 2"}]))
-    assert prepare("gsm", source, tmp_path, as_is=True).keys() == {"gsm.jsonl", "gsm-eval.jsonl"}
+    assert prepare("gsm", source, tmp_path, as_is=True).files.keys() == {"gsm.jsonl", "gsm-eval.jsonl"}
     (line,) = read_lines(tmp_path / "gsm-eval.jsonl")
     assert line["input"] == "1 + 1?"
     assert (read_label(line["label"]).answer, read_label(line["label"]).split) == ("2", "eval")

@@ -40,6 +40,39 @@ def test_the_forms_in_which_the_sets_are_published(tmp_path):
         assert load(benchmark, write_lines(tmp_path / f"c{i}", [row]))[0].label == "B"
 
 
+ARC = {"question": "q", "choices": {"text": ["x", "y", "z"], "label": ["1", "2", "3"]}, "answerKey": "2"}
+VERL = {
+    "prompt": [{"role": "user", "content": "q"}],
+    "reward_model": {"ground_truth": "7", "style": "rule"},
+    "ability": "m",
+}
+
+
+@pytest.mark.parametrize(
+    ("row", "label", "options", "meta"),
+    [
+        (ARC, "B", ("x", "y", "z"), {}),
+        (
+            {**ARC, "answerKey": "C", "choices": {"text": ["x", "C", "z"], "label": ["A", "B", "C"]}},
+            "C",
+            ("x", "C", "z"),
+            {},
+        ),
+        (VERL, "7", None, {"ability": "m"}),
+    ],
+)
+def test_the_forms_of_other_sets(tmp_path, row, label, options, meta):
+    (found,) = load_own(write_lines(tmp_path / "q.jsonl", [row]))
+    assert (found.text, found.label, found.options, found.meta) == ("q", label, options, meta)
+
+
+@pytest.mark.parametrize("choices", ["x, y", {"A": "x", "B": "y"}, {"text": ["x", "y"], "label": ["A"]}])
+def test_options_of_another_form_are_refused_where_no_answer_is_known_too(tmp_path, choices):
+    """The prompt would ask to choose, and list nothing to choose from."""
+    with pytest.raises(ConfigError, match="question 1: the options must be a list"):
+        load_own(write_lines(tmp_path / "q.jsonl", [{"question": "q", "choices": choices}]), labelled=False)
+
+
 @pytest.mark.parametrize(
     ("answer", "kind", "label"),
     [

@@ -242,6 +242,11 @@ def _evaluated(value: JSON, notes: Notes) -> JSON | None:
     if isinstance(value.get("code"), list) and "gt" in value:  # elsewhere `score` is a reward, and no truth
         names = {"code": "responses", "score": "correct"}
         return {names.get(k, k): v for k, v in value.items() if k not in {"answer", "pred", "report"}}
+    return of_verl(value)
+
+
+def of_verl(value: JSON) -> JSON:
+    """A row of a data set of verl, with its answer by a name of ours; anything else as it is."""
     truth = value.get("reward_model")
     if isinstance(truth, Mapping) and "ground_truth" in truth:
         return {**{k: v for k, v in value.items() if k != "reward_model"}, "ground_truth": truth["ground_truth"]}

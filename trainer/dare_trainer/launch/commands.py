@@ -102,7 +102,7 @@ def doctor(arguments: argparse.Namespace) -> int:
 def data(arguments: argparse.Namespace) -> int:
     ledger = Ledger()
     try:
-        written = prepare(
+        written, left_out = prepare(
             arguments.name,
             arguments.source,
             arguments.out,
@@ -115,6 +115,8 @@ def data(arguments: argparse.Namespace) -> int:
         raise ConfigError(str(error)) from None
     if ledger.lost or ledger["dropped"]:
         _say(f"questions: {ledger.sentence}")
+    if left_out:
+        _say(f"left out, for no prompt and no label is made of them: {', '.join(left_out)}")
     _say(*(f"{arguments.out / name}: {counted(count, 'prompt')}" for name, count in written.items()))
     if f"{arguments.name}-eval.jsonl" not in written:
         _say(f"{arguments.name}-eval.jsonl was not written: not every row has an answer ({', '.join(OWN['answer'])}).")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from dare_reward.errors import ConfigError
 from dare_reward.files.output import write_files
@@ -21,6 +21,13 @@ from dare_reward.ledger import Ledger
 from dare_reward.openrlhf import AnswerRules, Label, read_label, write_label
 
 from .questions import LabelledQuestion, benchmark_facts, load, load_own, read_rows, unique
+
+
+class Prepared(NamedTuple):
+    """The files with the number of their lines, and the columns of a set of the user's own that none of them holds."""
+
+    files: dict[str, int]
+    left_out: tuple[str, ...]
 
 
 def prepare(
@@ -32,8 +39,8 @@ def prepare(
     as_is: bool = False,
     force: bool = False,
     ledger: Ledger | None = None,
-) -> dict[str, int]:
-    """Write all files, or none if one of them holds something else; their names with the number of lines.
+) -> Prepared:
+    """Write all files, or none if one of them holds something else.
 
     A set of the user's own has an evaluation set only if every answer is known.
 
@@ -59,7 +66,9 @@ def prepare(
         lines = [json.dumps(_line(q, split, name, as_is=as_is), ensure_ascii=False) for q in questions]
         texts[out / file] = "\n".join(lines) + "\n"
     write_files(texts, force=force)
-    return dict.fromkeys(files.values(), len(questions))
+    return Prepared(
+        dict.fromkeys(files.values(), len(questions)), tuple(sorted({k for q in questions for k in q.meta}))
+    )
 
 
 def _line(question: LabelledQuestion, split: Literal["train", "eval"], name: str, *, as_is: bool) -> dict[str, str]:

@@ -21,7 +21,7 @@ from dare_reward.answers.labels import read_label, read_labels
 from dare_reward.errors import ConfigError, RequestError
 from dare_reward.files.content import open_records
 from dare_reward.files.output import opened
-from dare_reward.files.shapes import GROUP_NAMES, prompt_texts
+from dare_reward.files.shapes import GROUP_NAMES, of_verl, prompt_texts
 from dare_reward.inputs import KINDS
 from dare_reward.ledger import Ledger
 from dare_reward.membership import Member, gather, label_text
@@ -32,10 +32,10 @@ INSTRUCTION: Final = "\nPlease reason step by step, and put {what} within \\boxe
 # Where a set of your own keeps what a question needs, in lower case.
 OWN: Final[Mapping[str, Sequence[str]]] = {
     "question": ("prompt", *GROUP_NAMES["prompt"]),
-    "answer": ("label", "answer", *GROUP_NAMES["label"], "solution"),
+    "answer": ("label", "answer", *GROUP_NAMES["label"], "solution", "answerkey"),
     "options": ("options", "choices"),
     "id": ("id", "unique_id", "question_id", "record id"),
-    "own": ("kind", "accepted", "asked"),
+    "own": ("kind", "accepted", "asked", "reward_model"),
 }
 
 
@@ -185,7 +185,7 @@ def read_rows(source: Path) -> list[JSON]:
 def _named(path: Path, index: int, make: Callable[..., LabelledQuestion], row: JSON, *how: Any) -> LabelledQuestion:
     """What is made of a row whose keys are in lower case; of two that differ in case alone the first counts."""
     try:
-        return make({str(k).casefold(): v for k, v in reversed(list(row.items()))}, str(index), *how)
+        return make({str(k).casefold(): v for k, v in reversed(list(of_verl(row).items()))}, str(index), *how)
     except (ConfigError, RequestError) as error:
         raise ConfigError(f"{path}: question {index + 1}: {error}") from None
 
@@ -199,8 +199,8 @@ def _benchmark(row: JSON, place: str, fields: Mapping[str, Sequence[str]], kind:
 
 
 def _own(row: JSON, place: str, kind: Any, labelled: bool) -> LabelledQuestion:
-    options = _first(row, OWN["options"], "options", needed=False)
-    kind = kind or row.get("kind") or ("math" if options is None else "choice")
+    listed, _ = _options(row, OWN)
+    kind = kind or row.get("kind") or ("math" if listed is None else "choice")
     if kind not in KINDS:
         raise ConfigError(f"kind {kind!r} must be one of {', '.join(KINDS)}")
     accepted, asked = row.get("accepted") or [], row.get("asked")
@@ -210,7 +210,6 @@ def _own(row: JSON, place: str, kind: Any, labelled: bool) -> LabelledQuestion:
         raise ConfigError("asked must be the text that the model is sent")
     text = _question(row)
     answer = _first(row, OWN["answer"], "answer", needed=labelled)
-    listed = tuple(str(o).strip() for o in options) if isinstance(options, list) else None
     more: list[str] = []
     if answer is None:
         label = ""
@@ -246,15 +245,28 @@ def _choice(
 ) -> tuple[str, Kind, tuple[str, ...]]:
     """The letter of the right option, and all. One that is listed apart from the wrong ones is put there by hash."""
     wrong = [str(row[n]).strip() for n in map(str.casefold, fields.get("wrong", ())) if row.get(n)]
-    options = _first(row, fields["options"], "options", needed=not wrong)
+    options, named = _options(row, fields, needed=not wrong)
     if options is None:
         right = str(answer).strip()
         texts = sorted([right, *wrong], key=lambda t: hashlib.sha256(f"{text}\0{t}".encode()).digest())
         return option_letters(len(texts))[texts.index(right)], "choice", tuple(texts)
-    if not isinstance(options, list | tuple):
+    letter = option_letters(len(options))[named.index(answer)] if answer in named else _letter_of(answer, options)
+    return letter, "choice", options
+
+
+def _options(
+    row: JSON, fields: Mapping[str, Sequence[str]], *, needed: bool = False
+) -> tuple[tuple[str, ...] | None, Sequence[Any]]:
+    """The options, and what their set calls them: in ARC and its like `choices` is {"text": [...], "label": [...]}."""
+    named: list[Any] = []
+    options = _first(row, fields["options"], "options", needed=needed)
+    if isinstance(options, Mapping) and isinstance(options.get("label"), list):
+        named, options = options["label"], options.get("text")
+    if options is None:
+        return None, ()
+    if not isinstance(options, list | tuple) or (named and len(named) != len(options)):
         raise ConfigError("the options must be a list")
-    texts = [str(o).strip() for o in options]
-    return _letter_of(answer, texts), "choice", tuple(texts)
+    return tuple(str(o).strip() for o in options), named
 
 
 def _letter_of(answer: Any, texts: Sequence[str]) -> str:
