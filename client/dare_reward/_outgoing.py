@@ -38,9 +38,7 @@ def _copied(fields: Mapping[str, Field]) -> tuple[str, ...]:
 
 COPIED: Final = _copied(ROLLOUT_FIELDS)
 ANSWERED_COPIED: Final = _copied(ANSWERED_FIELDS)
-GROUP_COPIED: Final = tuple(
-    f.name for f in GROUP_FIELDS.values() if f.sent and f.type != "rollouts" and f.name != "group_id"
-)
+GROUP_COPIED: Final = tuple(f.name for f in GROUP_FIELDS.values() if f.sent and f.type != "rollouts")
 SCALARS: Final = tuple(f.name for f in FIELDS.values() if f.shape == "scalar")
 ARRAYS: Final = tuple(f.name for f in FIELDS.values() if f.shape != "scalar" and f.sent)
 # What goes with per-token inputs wherever these travel.
@@ -89,12 +87,12 @@ UNLIMITED: Final = ServiceLimits()
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One request body and its groups: as they were given, their ids, and why rollouts travel without an answer."""
+    """One request body and its groups: as they were given, their names, and why rollouts travel without an answer."""
 
     content: bytes
     media_type: str
     groups: Sequence[JSON]
-    group_ids: list[str]
+    names: list[str]
     unread: list[Counter[str]]
 
 
@@ -104,6 +102,7 @@ class _Group:
     whose texts were read here have no answer."""
 
     given: JSON
+    name: str  # its id, else its index; this does not travel: to a run log it would be the name of a prompt
     body: dict[str, Any]
     arrays: Mapping[str, Ragged]
     size: int
@@ -216,10 +215,7 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
     for i, (target, rollout) in enumerate(zip(out, rollouts, strict=True)):
         target |= token_sums(rollout, i, columns, wanted)  # noqa: PLW2901
     arrays = _with_tokens({name: column for name in wanted if isinstance(column := columns.get(name), Ragged)})
-    body = {
-        "group_id": group.get("group_id", str(index)),
-        **{k: group[k] for k in GROUP_COPIED if group.get(k) is not None},
-    }
+    body = {k: group[k] for k in GROUP_COPIED if group.get(k) is not None}
     accepted = listed(body.get("label"))
     if not all(map(is_unicode, accepted)):
         body["label"] = [*filter(is_unicode, accepted)] or None
@@ -232,7 +228,7 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
             _put_answers(body[view], {**group, "rollouts": group[view]}, sending, reading)
     # Eight bytes an element, and 300 for the frame's bookkeeping, bound what the arrays add.
     size = len(json.dumps(body, default=_plain)) + sum(8 * a.values.size for a in arrays.values()) + 300
-    return _Group(group, body, arrays, size, unread)
+    return _Group(group, group.get("group_id", str(index)), body, arrays, size, unread)
 
 
 def _with_tokens(arrays: Mapping[str, Ragged]) -> dict[str, Ragged]:
@@ -273,14 +269,14 @@ def _put_paths(out: Sequence[dict[str, Any]], rollouts: Sequence[JSON]) -> None:
 
 def _part(run: Sequence[_Group], head: JSON) -> Part:
     bodies = [g.body for g in run]
-    ids, given, unread = [b["group_id"] for b in bodies], [g.given for g in run], [g.unread for g in run]
+    names, given, unread = [g.name for g in run], [g.given for g in run], [g.unread for g in run]
     request = {**head, "groups": bodies}
     columns: dict[str, Any] = {}
     for name in sorted({name for g in run for name in g.arrays}):
         columns[name] = _joined(name, run)
     if not columns:
         content = json.dumps(request, separators=(",", ":"), default=_plain).encode()
-        return Part(content, "application/json", given, ids, unread)
+        return Part(content, "application/json", given, names, unread)
     request = json.loads(json.dumps(request, default=_plain))
     for name in [name for name in columns if not FIELDS[name].ragged]:
         rows = columns[name]
@@ -292,7 +288,7 @@ def _part(run: Sequence[_Group], head: JSON) -> Part:
     if "token_mask" in columns:
         tokens = [c.lengths for name, c in columns.items() if FIELDS[name].per_token and name != "token_mask"]
         columns["token_mask"] = full_mask(columns["token_mask"], np.maximum.reduce(tokens))
-    return Part(pack(request, columns), MEDIA_TYPES[0], given, ids, unread)
+    return Part(pack(request, columns), MEDIA_TYPES[0], given, names, unread)
 
 
 def _joined(name: str, run: Sequence[_Group]) -> Ragged:

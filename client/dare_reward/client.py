@@ -314,8 +314,9 @@ class _Base:
         if reply.request_id != asked:
             self._connections.clear()  # whatever crossed this connection's replies may cross the next ones too
         output = methods()[head["method"]].output if head["method"] in methods() else None
-        check_fit(reply, head, part.groups, part.group_ids, request_id=asked, output=output)
-        return replace(reply, groups=tuple(map(with_reasons, reply.groups, part.unread)))
+        check_fit(reply, head, part.groups, request_id=asked, output=output)
+        groups = zip(part.names, map(with_reasons, reply.groups, part.unread), strict=True)
+        return replace(reply, groups=tuple(g if g.group_id == n else replace(g, group_id=n) for n, g in groups))
 
     async def _insist(self, send: Send) -> _Response:
         """The response, after as many tries as are allowed."""

@@ -239,9 +239,7 @@ class CrossedReplyError(ReplyError):
     """The reply repeats another request's id."""
 
 
-def check_fit(
-    reply: Reply, head: JSON, groups: Sequence[JSON], ids: Sequence[str], *, request_id: str, output: str | None
-) -> None:
+def check_fit(reply: Reply, head: JSON, groups: Sequence[JSON], *, request_id: str, output: str | None) -> None:
     """ReplyError unless `reply` is the full reply to what was asked: these groups, and what stands beside them.
 
     output   of the method, if it is known here
@@ -254,8 +252,8 @@ def check_fit(
     method = head["method"]
     if reply.method != method or reply.output != (output or reply.output):
         raise ReplyError(f"the reply has {reply.output} of {reply.method[:64]!r}, we asked for {method!r}")
-    if [g.group_id for g in reply.groups] != ids:
-        raise ReplyError(f"the reply is for other groups than the {len(ids)} that were sent")
+    if [g.group_id for g in reply.groups] != [g.get("group_id", str(p)) for p, g in enumerate(groups)]:
+        raise ReplyError(f"the reply is for other groups than the {len(groups)} that were sent")
     wanted = {reply.output, *(["advantages"] if "advantage" in head else [])}
     for group, sent in zip(reply.groups, groups, strict=True):
         if group.error is None:

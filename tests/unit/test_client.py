@@ -306,6 +306,8 @@ def test_it_splits_by_group_to_fit_the_limits():
     assert len(reply.diagnostics["parts"]) == 3
     nameless = [{"rollouts": g["rollouts"]} for g in sent]
     assert [g.group_id for g in c.reward(nameless).groups] == list("01234")
+    bodies = [json.loads(post.content) for post in c._transport.posts[3:]]
+    assert not any("group_id" in g for body in bodies for g in body["groups"]), "a place is no prompt's name in a log"
     assert c.rewards([]) == []
     c = client(settings={"max_request_rollouts": 2 * len(sent[0]["rollouts"])})
     assert c.reward(sent).groups == estimate(sent).groups
