@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from ..reply import Reply
 
 JSON = Mapping[str, Any]
-# What a stack or its adapter may lack: rollouts without a reward, masks of tokens, a way to end the training.
-Ability = Literal["gaps", "masks", "end"]
+# What a stack or its adapter may lack: rollouts without a reward, masks of tokens, a way to end the training, labels.
+Ability = Literal["gaps", "masks", "end", "labels"]
 Rewards = list[list[float | None]]
 EQUAL: Final = (None, "zero_variance", "all_invalid")  # to carry on, or to have no advantage anyway
 
@@ -188,6 +188,8 @@ class Scorer:
             raise RequestError(
                 f"{stack} needs a number for every rollout: on_error is raise or zero, not abstain", code="parameter"
             )
+        if "labels" in lacks and self.labelled == "gt":
+            raise ConfigError(f"{stack}: this adapter is handed no labels: leave out labelled=gt")
         if "masks" in lacks and self.train_on != "all":
             raise ConfigError(f"{stack}: this adapter masks no tokens: leave out train_on={self.train_on}")
         if "end" in lacks and self.on_collapse != "off":
