@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 from urllib.parse import urlunsplit
 
 from .._outgoing import split_address
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 JSON = Mapping[str, Any]
 # What a stack or its adapter may lack: rollouts without a reward, masks of tokens, a way to end the training, labels.
 Ability = Literal["gaps", "masks", "end", "labels"]
+# Of `Scorer.require_supported`, for an adapter that hands on rewards and nothing else.
+REWARDS_ALONE: Final[Mapping[str, Any]] = {"lacks": frozenset(get_args(Ability)), "takes": frozenset()}
 Rewards = list[list[float | None]]
 EQUAL: Final = (None, "zero_variance", "all_invalid")  # to carry on, or to have no advantage anyway
 
