@@ -219,13 +219,10 @@ def _name(group: Mapping[str, Any], reader: Reader) -> str:
 
 def refuse_repeats(data: Labelled) -> None:
     """RequestError if a labelled prompt has several groups: tests and intervals take each group for a prompt."""
-    first: dict[str, str] = {}
-    again: list[tuple[str, str]] = []
-    for (name, place), known in zip(data.names, known_groups(data.groups, data.correct_R), strict=True):
-        if known and name in first:
-            again.append((place, first[name]))
-        elif known:
-            first[name] = place
+    known_P = known_groups(data.groups, data.correct_R)
+    known = [own for own, is_one in zip(data.names, known_P, strict=True) if is_one]
+    first = dict(reversed(known))
+    again = [(place, first[name]) for name, place in known if place != first[name]]
     if again:
         place, earlier = again[0]
         raise RequestError(

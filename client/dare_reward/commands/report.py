@@ -149,10 +149,10 @@ def _scored(
     ask = in_process(arguments.method, params, shadow=shadow, readings=readings)
     for place, group, reply in summary.scored(score_all(summary, ask)):
         scored = line(group, reply, params, asked=frozenset(ASKED))
-        if scored["step"] is None:
-            kept.append((place, group))
-        else:
+        if isinstance(scored["step"], int):
             readings.forget()
+        else:
+            kept.append((place, group))
         yield scored
     summary.say_read()
     summary.say_remedy(arguments)

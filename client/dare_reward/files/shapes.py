@@ -439,13 +439,15 @@ def _likely(value: JSON) -> str:
 
 
 def _keep_place(group: dict[str, Any], value: JSON) -> None:
-    """`run` and `step` of a line, for those who look at runs, and when and by what a run log has it scored; a `meta` of
-    the file's own stays as it is."""
-    place = {"step": value.get("step", value.get("global_step")), "run": value.get("run")}
+    """Where in a run a line stands, and when and by what it was scored, beside what its own `meta` says."""
+    step = value.get("step", value.get("global_step"))
+    whole = isinstance(step, float) and step.is_integer()  # as pandas writes integers beside nothing
+    place = {"step": int(step) if whole else step, "run": value.get("run")}
     if is_logged(value) and isinstance(reply := value["reply"], Mapping):
         place |= {"time": value["time"], **{name: reply.get(name) for name in SCORED_BY}}
-    if "meta" not in group and (known := {k: v for k, v in place.items() if v is not None}):
-        group["meta"] = known
+    meta, known = group.get("meta"), {k: v for k, v in place.items() if v is not None}
+    if known and isinstance(meta, Mapping | None):
+        group["meta"] = {**(meta or {}), **known}
 
 
 def _note(notes: Notes, used: Mapping[str, str], unknown: Sequence[str]) -> None:

@@ -239,9 +239,9 @@ def test_a_group_that_is_wrong_takes_no_other_of_its_line_with_it(tmp_path):
 def test_what_a_request_says_beside_its_groups_is_told_and_its_step_kept(tmp_path, ran):
     file = tmp_path / "request.json"
     rollouts = [{"answer": "1"}, {"answer": "2"}]
-    groups = [{"rollouts": rollouts}, {"rollouts": rollouts, "step": 9}, {"rollouts": rollouts, "global_step": 8}]
+    groups = [{"rollouts": rollouts, **own} for own in ({}, {"step": 9.0}, {"global_step": 8, "meta": {"my": 1}})]
     file.write_text(json.dumps({"method": "ttrl", "params": {}, "run": "a", "step": 3, "groups": groups}))
-    assert [g["meta"] for _, g in Reader(str(file))] == [{"run": "a", "step": 3}, {"step": 9}, {"step": 8}]
+    assert [g["meta"] for _, g in Reader(str(file))] == [{"run": "a", "step": 3}, {"step": 9}, {"my": 1, "step": 8}]
     told = ran(["score", str(file), "-m", "empo"], 0).err
     assert "ignored method of the request (1), params of the request (1): docs/data.md lists the names" in told
 
