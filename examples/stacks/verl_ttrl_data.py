@@ -17,11 +17,12 @@ SYSTEM = "Please reason step by step, and put your final answer within \\boxed{}
 
 def row(index: int, item: dict[str, Any], source: str, votes: int | None) -> dict[str, Any]:
     """One prompt. The answer is for diagnostics and validation; no reward of training depends on it."""
+    answer = "" if item.get("answer") is None else item["answer"]
     out = {
         "data_source": source,
         "prompt": [{"role": "system", "content": SYSTEM}, {"role": "user", "content": item["prompt"]}],
         "ability": "math",
-        "reward_model": {"style": "rule", "ground_truth": str(item["answer"])},
+        "reward_model": {"style": "rule", "ground_truth": answer if isinstance(answer, str) else json.dumps(answer)},
         "extra_info": {"index": index},
     }
     return out if votes is None else {**out, "__rollout_n__": votes}

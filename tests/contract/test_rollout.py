@@ -583,6 +583,17 @@ def test_in_kinds_that_compare_texts_a_json_list_is_a_text(kind):
     assert dare_reward.estimate(groups, method="gt").groups[0].rewards == (1.0, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("item", "right"),
+    [({"answer": "4"}, "4"), ({"answer": 4}, "4"), ({"answer": ["7", "8"]}, "8"), ({"answer": 0}, "0"), ({}, None)],
+)
+def test_verls_file_holds_the_answers_of_the_data(service, item, right):
+    row = example("verl_ttrl_data").row(0, {"prompt": "?", **item}, "AIME-TTT", 64)
+    truth = row["reward_model"]["ground_truth"]
+    assert verl.compute_score("any", f"\\boxed{{{right}}}", truth) == (right is not None)
+    assert (label_of(truth) is None) == (right is None)
+
+
 def test_verls_rows_without_a_truth_are_label_free():
     for model in ({}, None, {"ground_truth": None}, {"style": "rule"}):
         assert verl.truth_of({"reward_model": [model]}, 0) is None
