@@ -117,7 +117,7 @@ def split_address(url: str) -> SplitResult:
     except ValueError:  # a port that is no number
         known = False
     if not known:
-        shown = url.partition("?")[0].rpartition("@")[2]
+        shown = str(url).partition("?")[0].rpartition("@")[2]
         raise RequestError(
             f"the address of the reward service is like http://127.0.0.1:8000, not {shown!r}", code="url"
         )

@@ -329,6 +329,8 @@ def test_what_an_adapter_cannot_do_is_one_sentence_that_names_the_fix(service, o
     ("call", "fix"),
     [
         (lambda: common.Scorer.of("127.0.0.1:8000"), "http://"),
+        (lambda: DareReward(None), "http://.*None"),  # of a variable that is not set
+        (lambda: DareReward(URL, num_generations=-2)(["p"] * 4, texts_of("1111")), "whole groups of num_generations=-2"),
         (lambda: DareReward(URL, entropy="nonee"), "forward, none"),
         (lambda: DareReward(URL, num_generations=3)(["p"] * 8, texts_of("11221122")), "num_generations"),
         (lambda: DareReward(URL, num_generations=1, label="anser")(["p"], texts_of("1"), answer=["1"]), "Did you mean answer"),

@@ -155,7 +155,7 @@ class DareReward:
         A group is named after its prompt, so that the report knows the prompt again in a later step.
         """
         size = self._size(trainer)
-        if not size or len(rows) % size:
+        if not size or size < 0 or len(rows) % size:
             raise RequestError(
                 f"{len(rows)} completions are not whole groups of num_generations={size}; pass num_generations"
             )
