@@ -195,7 +195,7 @@ def fit(
     exponent, fitted, statistic = float(own.exponent_S[0]), float(own.fitted_S[0]), float(own.t_S[0])
     # The bars are not asked again of the others: just above one, it is the prompts that gain whose absence leads back
     # to the vote, and the gain would lack what they gain.
-    others_P = strongest(e.tried, total.likelihood_SB - e.likelihood_PB, total.right_SB - e.right_PB).best_S
+    others_P = strongest(e.found.tried, total.likelihood_SB - e.likelihood_PB, total.right_SB - e.right_PB).best_S
     others = np.searchsorted(GRID, others_P)
     truth_R = np.where(e.usable_P[groups.group_R], correct_R, np.nan)
     unsure_R = certainty.of_R(groups)
@@ -303,7 +303,7 @@ class Evidence:
 
     contested_P, rival_P   with a right and a wrong contender; s_g among contenders
     left_out               as in `Calibration`
-    tried                  which exponents of GRID the method has
+    found                  what the certainty makes of every answer
     """
 
     usable_P: Bools
@@ -314,7 +314,7 @@ class Evidence:
     rival_P: Floats
     right_PB: Floats
     left_out: int
-    tried: tuple[bool, ...]
+    found: Tables
 
     @property
     def mixed(self) -> int:
@@ -398,7 +398,7 @@ def evidence(groups: Groups, correct_R: Floats, found: Tables) -> Evidence:
         rival_P=scores(rival_PX[:, 0], rival_PX[:, 1]),
         right_PB=np.where(usable_P[:, None], np.stack(right, axis=1), 0.0),
         left_out=int((known_P & found.lacking_P).sum()),
-        tried=found.tried,
+        found=found,
     )
 
 
@@ -435,7 +435,7 @@ def strongest(tried: Sequence[bool], likelihood_SB: Floats, right_SB: Floats) ->
 
 def choose(e: Evidence, sums: Sums, to_pass: Bars) -> Choices:
     """The choice of each row."""
-    found = strongest(e.tried, sums.likelihood_SB, sums.right_SB)
+    found = strongest(e.found.tried, sums.likelihood_SB, sums.right_SB)
     t_S, contended_S = sums.all.t_S, sums.rivals.t_S
     sign_S = np.sign(found.fitted_S)
     passed_S = (t_S * sign_S >= to_pass.gate) & (contended_S * sign_S >= to_pass.rivals) & to_pass.enough

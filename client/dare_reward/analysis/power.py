@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..groups import Groups
-from ..segments import Bools, Floats, Ints
+from ..segments import Floats
 from .auroc import group_ranks
-from .calibrate import SMALLEST, Evidence, Sums, Tables, Test, bars, choose, scores
+from .calibrate import SMALLEST, Evidence, Sums, Test, bars, choose, scores
 from .certainty import GRID
 
 AUROC = 0.65
@@ -38,7 +38,6 @@ class Power:
 def power(
     groups: Groups,
     uncertain_R: Floats,
-    table: Tables,
     e: Evidence,
     *,
     auroc: float = AUROC,
@@ -46,28 +45,28 @@ def power(
     seed: int = 0,
 ) -> Power:
     """What these labels could find if right answers followed `uncertain_R` (lower is surer) with that `auroc`."""
-    exponent = _exponent(groups, uncertain_R, table, e.mixed_P, auroc)
+    exponent = _exponent(groups, uncertain_R, e, auroc)
     if np.isnan(exponent):
         return Power(auroc, np.nan, np.nan)
-    drawn = _drawn(groups, table, np.flatnonzero(e.mixed_P), exponent=exponent, rng=np.random.default_rng(seed))
+    drawn = _drawn(groups, e, exponent=exponent, rng=np.random.default_rng(seed))
     to_pass = bars(int(e.usable_P.sum()), e.mixed, tried=tried)
     choices = choose(e, drawn, to_pass)
     return Power(auroc, float((choices.t_S >= to_pass.gate).mean()), float((choices.exponent_S > 0).mean()))
 
 
-def _exponent(groups: Groups, uncertain_R: Floats, table: Tables, mixed_P: Bools, auroc: float) -> float:
+def _exponent(groups: Groups, uncertain_R: Floats, e: Evidence, auroc: float) -> float:
     """The exponent at which right answers drawn from p_b have that AUROC in the mean, NaN if none up to STRONGEST."""
-    votes_A, own_A = groups.votes_A, mixed_P[groups.group_A]
+    votes_A, own_A = groups.votes_A, e.mixed_P[groups.group_A]
     others_A = groups.sum_by_group(votes_A)[groups.group_A] - votes_A
     rank_A = groups.sum_by_answer(group_ranks(uncertain_R, groups.group_R, groups.valid_R))
     above_A = (rank_A - votes_A * (votes_A + 1) / 2) / np.maximum(votes_A * others_A, 1)
     auroc_A = np.where(own_A & (others_A > 0), 1 - above_A, 0.0)
 
     def mean(b: float) -> float:
-        return float((table.shares_at(groups, b) * auroc_A)[own_A].sum() / max(mixed_P.sum(), 1))
+        return float((e.found.shares_at(groups, b) * auroc_A)[own_A].sum() / max(e.mixed, 1))
 
     low, high = 0.0, STRONGEST
-    if not mixed_P.any() or np.isnan(mean(high)) or mean(high) < auroc:
+    if not e.mixed or np.isnan(mean(high)) or mean(high) < auroc:
         return np.nan
     for _ in range(HALVINGS):
         middle = (low + high) / 2
@@ -75,8 +74,9 @@ def _exponent(groups: Groups, uncertain_R: Floats, table: Tables, mixed_P: Bools
     return high
 
 
-def _drawn(groups: Groups, table: Tables, prompts: Ints, *, exponent: float, rng: np.random.Generator) -> Sums:
-    """The sums of DRAWS sets of labels of these prompts."""
+def _drawn(groups: Groups, e: Evidence, *, exponent: float, rng: np.random.Generator) -> Sums:
+    """The sums of DRAWS sets of labels of the mixed prompts."""
+    table, prompts = e.found, np.flatnonzero(e.mixed_P)
     place_P = np.full(len(groups.sizes_P), -1)
     place_P[prompts] = np.arange(len(prompts))
     at_A = np.flatnonzero(place_P[groups.group_A] >= 0)

@@ -107,15 +107,14 @@ def judge(groups: Groups, correct_R: Floats, **options: Unpack[Options]) -> Verd
     """The verdict of these labels; `correct_R` and the options are those of `calibrate`."""
     weight, seed = weight_of(options), options.get("seed", 0)
     certainties = available(groups, weight)
-    by_exponent = [tables(groups, c, weight) for c in certainties]
-    every = [evidence(groups, correct_R, found) for found in by_exponent]
+    every = [evidence(groups, correct_R, tables(groups, c, weight)) for c in certainties]
     vote = ENTROPY.line(0.0, {**changed(ENTROPY, weight), **options.get("reading", {})})
     calibrations = tuple(
         _of_use(fit(groups, correct_R, c, e, tried=len(certainties), **options), vote)
         for c, e in zip(certainties, every, strict=True)
     )
     # Certainties are compared on the prompts that lack none.
-    common_P = known_groups(groups, correct_R) & ~np.any([found.lacking_P for found in by_exponent], axis=0)
+    common_P = known_groups(groups, correct_R) & ~np.any([e.found.lacking_P for e in every], axis=0)
     best = _best(calibrations, every, common_P)
     certainty, own = certainties[best], calibrations[best]
     use, why, more = decide(own)
@@ -131,7 +130,7 @@ def judge(groups: Groups, correct_R: Floats, **options: Unpack[Options]) -> Verd
         own,
         calibrations,
         by_size(groups, correct_R, labellers, usable_P=common_P, seed=seed),
-        power(groups, certainty.of_R(groups), by_exponent[best], every[best], tried=len(certainties), seed=seed),
+        power(groups, certainty.of_R(groups), every[best], tried=len(certainties), seed=seed),
     )
 
 

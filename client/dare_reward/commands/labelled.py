@@ -86,7 +86,7 @@ def labelled(
     RequestError if no group has a label.
     """
     file, order = summary.reader.file, Order()
-    places = [order.place(meta.get("step"), meta.get("time")) for meta in (_meta(group) for _, group in placed)]
+    places = [order.place(meta.get("step"), meta.get("log_time")) for meta in (_meta(group) for _, group in placed)]
     if order.is_run:
         placed = _last_steps(placed, places, summary)
     placed, prepared = _read(placed, reading, summary, readings or Readings())

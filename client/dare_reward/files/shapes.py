@@ -444,7 +444,7 @@ def _keep_place(group: dict[str, Any], value: JSON) -> None:
     whole = isinstance(step, float) and step.is_integer()  # as pandas writes integers beside nothing
     place = {"step": int(step) if whole else step, "run": value.get("run")}
     if is_logged(value) and isinstance(reply := value["reply"], Mapping):
-        place |= {"time": value["time"], **{name: reply.get(name) for name in SCORED_BY}}
+        place |= {"log_time": value["time"], **{name: reply.get(name) for name in SCORED_BY}}
     meta, known = group.get("meta"), {k: v for k, v in place.items() if v is not None}
     if known and isinstance(meta, Mapping | None):
         group["meta"] = {**(meta or {}), **known}

@@ -207,11 +207,11 @@ def fault(line: Any) -> str:
 
 
 def line(group: JSON, reply: GroupReply, params: JSON, *, asked: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """The line of one group of a file, and its reply; `run` and `step` are those that the file names."""
+    """The line of one group of a file, and its reply; `run`, `step` and `time` are those that the file names."""
     meta = group.get("meta") or {}
     run, step = meta.get("run"), meta.get("step")
     (made,) = objects(of_groups([group], [reply], asked=asked, run=run, step=step, params=params), 0.0)
-    return {**made, "time": None}
+    return {**made, "time": meta.get("log_time")}
 
 
 def _groups(record: RunRecord, time: float) -> list[dict[str, Any]]:

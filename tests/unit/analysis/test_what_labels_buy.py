@@ -77,7 +77,7 @@ def test_power_grows_with_the_effect_and_the_labels():
     unsure_R, found = groups.column("mean_entropy"), tables(groups, ENTROPY)
 
     def of(truth_R, auroc):
-        return power(groups, unsure_R, found, evidence(groups, truth_R, found), auroc=auroc)
+        return power(groups, unsure_R, evidence(groups, truth_R, found), auroc=auroc)
 
     few, many = of(known_R, 0.58), of(correct_R, 0.58)
     assert few.share < many.share
@@ -100,7 +100,7 @@ def test_power_is_the_share_of_worlds_in_which_the_rule_says_use():
         aurocs.append(c.auroc.estimate)
     truth_R = groups.spread(right_A.astype(np.float64), fill=0.0)
     e = evidence(groups, truth_R, found)
-    own = power(groups, groups.column("mean_entropy"), found, e, auroc=float(np.mean(aurocs)))
+    own = power(groups, groups.column("mean_entropy"), e, auroc=float(np.mean(aurocs)))
     assert own.share == pytest.approx(np.mean(used), abs=0.2)
     assert 0.1 < own.share < 0.999
 
