@@ -9,9 +9,9 @@ from uuid import uuid4
 
 from areal.infra import remote_inf_engine
 
-from dare_reward.stacks.adapter import REWARDS_ALONE, Scorer, require_complete
+from dare_reward.stacks.adapter import Scorer, require_complete
 
-scorer = Scorer.of("http://127.0.0.1:8000?method=dare").require_supported("AReaL", **REWARDS_ALONE)
+scorer = Scorer.of("http://127.0.0.1:8000?method=dare").rewards_alone("AReaL")
 
 
 def install(tokenizer):

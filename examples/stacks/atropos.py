@@ -8,9 +8,9 @@ Read only: written against 296a0bc, never run in that stack.
 from uuid import uuid4
 
 from dare_reward.messages import last_reply
-from dare_reward.stacks.adapter import REWARDS_ALONE, Scorer, require_complete
+from dare_reward.stacks.adapter import Scorer, require_complete
 
-scorer = Scorer.of("http://127.0.0.1:8000?method=dare").require_supported("Atropos", **REWARDS_ALONE)
+scorer = Scorer.of("http://127.0.0.1:8000?method=dare").rewards_alone("Atropos")
 
 
 async def score(self, rollout_group_data):

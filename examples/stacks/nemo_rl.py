@@ -12,14 +12,14 @@ import torch
 from nemo_rl.environments.interfaces import EnvironmentInterface, EnvironmentReturn
 
 from dare_reward.messages import last_reply
-from dare_reward.stacks.adapter import REWARDS_ALONE, Scorer, require_complete
+from dare_reward.stacks.adapter import Scorer, require_complete
 
 
 @ray.remote
 class DareEnvironment(EnvironmentInterface):
     def __init__(self, cfg):
         self.size = cfg["num_generations_per_prompt"]
-        self.scorer = Scorer.of(cfg["url"]).require_supported("NeMo-RL", **REWARDS_ALONE)
+        self.scorer = Scorer.of(cfg["url"]).rewards_alone("NeMo-RL")
 
     def step(self, message_log_batch, metadata):
         texts = [last_reply(log) or "" for log in message_log_batch]

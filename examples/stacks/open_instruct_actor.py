@@ -7,9 +7,9 @@ from uuid import uuid4
 
 from open_instruct import vllm_utils
 
-from dare_reward.stacks.adapter import REWARDS_ALONE, Scorer, require_complete
+from dare_reward.stacks.adapter import Scorer, require_complete
 
-scorer = Scorer.of("http://127.0.0.1:8000?method=dare").require_supported("open-instruct", **REWARDS_ALONE)
+scorer = Scorer.of("http://127.0.0.1:8000?method=dare").rewards_alone("open-instruct")
 
 
 async def compute_rewards(actor, result, example):

@@ -10,9 +10,9 @@ from uuid import uuid4
 from prime_rl.orchestrator.algo.base import Algorithm, iter_trainable_traces
 from prime_rl.orchestrator.algo.routing import assign_advantages
 
-from dare_reward.stacks.adapter import REWARDS_ALONE, Scorer, require_complete
+from dare_reward.stacks.adapter import Scorer, require_complete
 
-scorer = Scorer.of("http://127.0.0.1:8000?method=dare").require_supported("prime-rl", **REWARDS_ALONE)
+scorer = Scorer.of("http://127.0.0.1:8000?method=dare").rewards_alone("prime-rl")
 
 
 class DareAlgorithm(Algorithm):

@@ -12,9 +12,9 @@ from roll.distributed.scheduler.decorator import Dispatch, register
 from roll.distributed.scheduler.protocol import DataProto
 from roll.pipeline.rlvr.rewards.math_rule_reward_worker import MathRuleRewardWorker
 
-from dare_reward.stacks.adapter import REWARDS_ALONE, Scorer, groups_by, require_complete, scatter_to_rows
+from dare_reward.stacks.adapter import Scorer, groups_by, require_complete, scatter_to_rows
 
-scorer = Scorer.of("http://127.0.0.1:8000?method=dare").require_supported("ROLL", **REWARDS_ALONE)
+scorer = Scorer.of("http://127.0.0.1:8000?method=dare").rewards_alone("ROLL")
 
 
 class DareRewardWorker(MathRuleRewardWorker):

@@ -7,9 +7,9 @@ Read only: written against a956457, never run in that stack.
 
 from skyrl.train.entrypoints.main_base import BasePPOExp
 
-from dare_reward.stacks.adapter import REWARDS_ALONE, Scorer, groups_by, require_complete, scatter_to_rows
+from dare_reward.stacks.adapter import Scorer, groups_by, require_complete, scatter_to_rows
 
-scorer = Scorer.of("http://127.0.0.1:8000?method=dare").require_supported("SkyRL", **REWARDS_ALONE)
+scorer = Scorer.of("http://127.0.0.1:8000?method=dare").rewards_alone("SkyRL")
 
 
 def rewarded(generate, tokenizer):

@@ -48,7 +48,8 @@ def test_a_recipe_asks_for_what_the_adapters_have(file):
         for name in node.names
     }
     assert names <= set(vars(import_module("dare_reward.stacks.adapter")))
-    assert {"Scorer", "REWARDS_ALONE"} <= names, "what it does not do it refuses"
+    assert "Scorer" in names
+    assert ".rewards_alone(" in file.read_text(encoding="utf-8"), "what it does not do it refuses"
     calls = [node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
     called = {ast.unparse(c.args[0]) for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr == "group"}
     assert called <= {"uuid4().hex", "k"}, "a place in the batch is another prompt in the next, and its label a flip"

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 JSON = Mapping[str, Any]
 # What a stack or its adapter may lack: rollouts without a reward, masks of tokens, a way to end the training, labels.
 Ability = Literal["gaps", "masks", "end", "labels"]
-# Of `Scorer.require_supported`, for an adapter that hands on rewards and nothing else.
-REWARDS_ALONE: Final[Mapping[str, Any]] = {"lacks": frozenset(get_args(Ability)), "takes": frozenset()}
 Rewards = list[list[float | None]]
 EQUAL: Final = (None, "zero_variance", "all_invalid")  # to carry on, or to have no advantage anyway
 
@@ -208,6 +206,10 @@ class Scorer:
             )
         require_every_rollout(find(self.method), consumer=stack)
         return self
+
+    def rewards_alone(self, stack: str) -> Scorer:
+        """This, for an adapter that hands on rewards and nothing else (`require_supported`)."""
+        return self.require_supported(stack, lacks=frozenset(get_args(Ability)), takes=frozenset())
 
     def one_group(self, stack: str) -> Scorer:
         """This, for a stack that scores one group a call."""

@@ -23,7 +23,7 @@ from dare_reward.openrlhf import AnswerRules, Label, read_label, write_label
 from .questions import LabelledQuestion, benchmark_facts, load, load_own, read_rows, unique
 
 
-class Prepared(NamedTuple):
+class PreparedSet(NamedTuple):
     """The files with the number of their lines, and the columns of a set of the user's own that none of them holds."""
 
     files: dict[str, int]
@@ -39,7 +39,7 @@ def prepare(
     as_is: bool = False,
     force: bool = False,
     ledger: Ledger | None = None,
-) -> Prepared:
+) -> PreparedSet:
     """Write all files, or none if one of them holds something else.
 
     A set of the user's own has an evaluation set only if every answer is known.
@@ -66,7 +66,7 @@ def prepare(
         lines = [json.dumps(_line(q, split, name, as_is=as_is), ensure_ascii=False) for q in questions]
         texts[out / file] = "\n".join(lines) + "\n"
     write_files(texts, force=force)
-    return Prepared(
+    return PreparedSet(
         dict.fromkeys(files.values(), len(questions)), tuple(sorted({k for q in questions for k in q.meta}))
     )
 
