@@ -149,20 +149,15 @@ def evaluated(before: str, after: str) -> Learnt:
         raise RequestError(f"{after} has none of the labelled prompts of {before}", code="empty")
     first, last = (visit(data.groups, data.correct_R) for data in (was, now))
     at, then = (list(side) for side in zip(*places, strict=True))
-    greedy_P, controls = None, [_control(was.given[p]) for p in at]
-    if all(controls):
-        greedy_P = correctness(prepare_file(c or {} for c in controls))
+    greedy_P, alone = None, [_meta(was.given[p]).get("greedy") for p in at]  # as `measure` samples it
+    if all(isinstance(rollout, Mapping) for rollout in alone):
+        controls = zip(at, alone, strict=True)
+        greedy_P = correctness(prepare_file({**was.given[p], "rollouts": [rollout]} for p, rollout in controls))
     return learnt(first.of(at), last.of(then), greedy_P=greedy_P)
 
 
 def _meta(group: Mapping[str, Any]) -> Mapping[str, Any]:
     return meta if isinstance(meta := group.get("meta"), Mapping) else {}
-
-
-def _control(group: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The greedy rollout that `measure` has sampled, as a group."""
-    greedy = _meta(group).get("greedy")
-    return {**group, "rollouts": [greedy]} if isinstance(greedy, Mapping) else None
 
 
 def _last_steps(placed: Sequence[Placed], places: Sequence[int], summary: ReadSummary) -> list[Placed]:
@@ -174,8 +169,9 @@ def _last_steps(placed: Sequence[Placed], places: Sequence[int], summary: ReadSu
         raise RequestError(why, code="file")
     steps = LastSteps[Placed]()
     for place, (number_, group) in zip(places, placed, strict=True):
-        known = is_known(group)
-        name, size = _name({**group, "meta": None}, summary.reader), len(group["rollouts"]) * known
+        known, meta = is_known(group), _meta(group)
+        own = {**group, "meta": None} if meta.get("run") or meta.get("log_time") is not None else group
+        name, size = _name(own, summary.reader), len(group["rollouts"]) * known
         steps.add(place, (name, known), (number_, group), labelled=known, rollouts=size)
     last = steps.groups()
     if left := len(placed) - len(last):

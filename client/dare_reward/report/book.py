@@ -99,7 +99,9 @@ class RunTotals:
             self.visits.add(hash(name), place, sum(rights) / len(rights), _right_vote(line))
         if not self.one_set:
             asked = line.get("asked", line.get("prompt") and hash(line["prompt"]))
-            named = asked or name or self.groups, str(line.get("options")), str(line.get("label"))
+            # Where nobody names the run, ids may begin anew at each step.
+            again = None if line.get("run") or line.get("time") is not None else place
+            named = asked or (name or self.groups, again), str(line.get("options")), str(line.get("label"))
             self.labelled.add(place, named, group_of(line), labelled=True, rollouts=len(rollouts))
 
     def _count(self, line: Line) -> int:

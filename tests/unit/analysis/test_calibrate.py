@@ -403,6 +403,8 @@ def test_ids_that_begin_anew_are_other_prompts(tmp_path, capsys, ran):
     stepped = [{**g, "group_id": str(i % 2), "step": i // 2} for i, g in enumerate(labelled(10))]
     assert main(["calibrate", file_of(tmp_path, stepped)]) == 1, "their labels are all the same"
     assert "\n- 10 labelled prompts, " in capsys.readouterr().out
+    assert main(["report", file_of(tmp_path, stepped), "-o", str(tmp_path / "r.html")]) == 0
+    assert "10 labelled prompts, " in (tmp_path / "r.html").read_text(), "one verdict"
     one_stem = [{**g, "prompt": "Which is right?", "label": str(i)} for i, g in enumerate(labelled(10))]
     assert "\n- 10 labelled prompts, " in ran(["calibrate", file_of(tmp_path, one_stem)], 1).out
 

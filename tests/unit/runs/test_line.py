@@ -66,7 +66,7 @@ def test_a_line_scored_again_gets_its_reply_again(asked):
     (group,) = groups_in(one, notes, top=False)
     assert not notes.ignored
     scored_by = {"method": "dare", "config_id": reply.config_id}
-    assert group["meta"] == {"run": "r", "step": 3, "time": one["time"], **scored_by}
+    assert group["meta"] == {"run": "r", "step": 3, "log_time": one["time"], **scored_by}
     again = dare_reward.estimate([group]).groups[0]
     assert again.rewards == pytest.approx(reply.groups[0].rewards, abs=1e-6)
     assert (again.answers, again.pseudo_label) == (reply.groups[0].answers, reply.groups[0].pseudo_label)
