@@ -118,9 +118,7 @@ def split_address(url: str) -> SplitResult:
         known = False
     if not known:
         shown = str(url).partition("?")[0].rpartition("@")[2]
-        raise RequestError(
-            f"the address of the reward service is like http://127.0.0.1:8000, not {shown!r}", code="url"
-        )
+        raise RequestError(f"the address of a service is like http://127.0.0.1:8000, not {shown!r}", code="url")
     return parts
 
 

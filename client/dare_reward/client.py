@@ -582,7 +582,7 @@ def _is_loopback(host: str) -> bool:
 def _labels(
     run: str | None, step: int | None, seed: int | None, shadow: Sequence[str], labelled: Labelled
 ) -> dict[str, Any]:
-    labels = {"run": run, "step": step, "seed": seed, "shadow": list(shadow) or None}
+    labels = {"run": run, "step": step, "seed": seed, "shadow": shadow or None}
     labels["labelled"] = None if labelled == "method" else labelled
     return {k: v for k, v in labels.items() if v is not None}
 

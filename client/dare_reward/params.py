@@ -18,6 +18,8 @@ from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl
 
+import numpy as np
+
 from .errors import RequestError, unknown_name
 
 REQUIRED: Any = inspect.Parameter.empty
@@ -109,6 +111,7 @@ class Spec(Param):
         return self.check(value, loc=loc)
 
     def _typed(self, value: Any) -> tuple[bool, Any]:
+        value = value.item() if isinstance(value, np.generic) else value
         if self.type is bool or isinstance(value, bool):
             return self.type is bool and isinstance(value, bool), value
         if isinstance(value, int) and abs(value) >= 1 << 63:

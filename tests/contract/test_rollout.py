@@ -187,6 +187,7 @@ def test_a_member_that_does_not_vote_needs_no_entropy_and_takes_none_away(number
     "numbers",
     [
         *({"logprobs": ["a", "b"]}, {"topk_logprobs": [[-0.1, -2.0], [-0.1]]}, {"token_entropies": "high"}),
+        {"logprobs": np.full((2, 3), -0.1)},
         *({"token_ids": [[]]}, {"topk_logprobs": [[], []]}, {"logprobs": [[], []], "token_mask": [[], []]}),
     ],
 )

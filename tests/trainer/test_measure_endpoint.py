@@ -132,7 +132,8 @@ def test_a_server_that_ignores_n_or_comes_up_late(command, tmp_path):
         ((400, {"error": "no such model"}), "no such model"),
         ((200, {"choices": []}), "without choices"),
         ((200, b"<html>"), "not JSON"),
-        ((200, []), "without choices"),
+        *(((200, x), "without choices") for x in ([], {"choices": [None]}, {"choices": [{"delta": {}}]})),
+        ((200, {"choices": [{"message": {"content": [{"type": "image_url"}]}}]}), "'image_url', no text"),
         ((503, {}), "5 tries"),
     ],
 )

@@ -84,6 +84,7 @@ def test_options_of_another_form_are_refused_where_no_answer_is_known_too(tmp_pa
         ("\\boxed{}", "math", None),
         ("#### ", "math", None),
         ("$$", "math", None),
+        ([None], "math", None),
     ],
 )
 def test_an_answer_is_read_as_a_run_reads_its_label(tmp_path, answer, kind, label):
@@ -116,6 +117,9 @@ def test_files_that_are_none(tmp_path):
             load("amc", tmp_path / "x.jsonl")
     with pytest.raises(ConfigError, match="no such file"):
         load("amc", tmp_path / "absent")
+    (tmp_path / "x.csv").write_text("problem,answer\nHow many, in all?,2\n")
+    with pytest.raises(ConfigError, match="question 1 has more cells than columns: quote cells with a comma"):
+        load("amc", tmp_path / "x.csv")
 
 
 def test_repeated_ids_become_places(tmp_path):

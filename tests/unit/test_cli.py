@@ -192,6 +192,7 @@ def test_methods(ran):
     listed = {line.split()[0] for line in out.splitlines()[1:] if line}
     assert {"dare", "ttrl", "ddrl", "gt"} <= listed
     assert not {"dare_dist", "rlpr", "verifree"} & listed
+    assert "not allowed with argument" in ran(["methods", "dare", "--all"], 2).err
     out = ran(["methods", "--all"], 0).out
     assert all(name in out for name in dare_reward.methods())
     assert "Eq. 13" in ran(["methods", "dare"], 0).out

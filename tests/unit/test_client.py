@@ -212,7 +212,10 @@ def test_masks_travel_with_tokens_and_inside_means():
 def test_numpy_parameters_travel(change):
     c = client(change, retries=0, fallback="local")
     reply = c.reward(groups(), alpha=np.float32(0.25), vocab_size=np.int64(50), open_think=np.bool_(True))
-    assert reply.config_id == estimate([], alpha=0.25, vocab_size=50, open_think=True).config_id
+    own = estimate(groups(), alpha=np.float32(0.25), vocab_size=np.int64(50), open_think=np.bool_(True))
+    assert reply.config_id == own.config_id == estimate([], alpha=0.25, vocab_size=50, open_think=True).config_id
+    with pytest.raises(DareError, match=r"shadow: (must be|is) a list"):
+        c.reward(groups(), shadow="ttrl")
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,7 @@ def test_a_group_without_a_name_is_named_by_its_place(tmp_path, ran):
     ("words", "why"),
     [
         (["--budget", "0"], "budget: must be an integer >= 1"),
+        (["--port", "70000"], "port: must be an integer >= 0 and <= 65535"),
         (["--for", "reward"], "each needs two different answers\n"),
         ([], "no prompt without a label is left"),
     ],

@@ -1,5 +1,6 @@
 from typing import Annotated, Literal
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,10 +59,22 @@ def test_what_is_refused(name, value):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("rate", 0), ("rate", 0.999), ("count", 9), ("form", "b"), ("flag", True), ("needed", None)]
+    ("name", "value"),
+    [
+        ("rate", 0),
+        ("rate", 0.999),
+        ("count", 9),
+        ("form", "b"),
+        ("flag", True),
+        ("needed", None),
+        ("rate", np.float32(0.25)),
+        ("count", np.int64(4)),
+        ("flag", np.bool_(True)),
+    ],
 )
 def test_what_is_taken(name, value):
     assert SPECS[name].check(value) == value
+    assert type(SPECS[name].check(value)) in {SPECS[name].type, type(None)}
 
 
 def test_an_integer_becomes_a_float():

@@ -232,6 +232,13 @@ def test_what_reshaping_needs():
     assert "for 2 rollouts (1, 2), for reshape" in lacking.error.message
     voting = group([*"aab"], entropies=[0.1, 0.2], trained=[True, True, False])
     assert dare_reward.estimate([voting], method="ttrl", advantage="grpo", reshape="ear").groups[0].error is None
+    entropies, aborted = [0.1, 0.2, 0.3], {"rollouts": [*group([*"aab"], entropies=[0.1, 0.2, 0.3])["rollouts"]]}
+    aborted["rollouts"].append({"answer": None, "num_tokens": 0, "finish_reason": "abort"})
+    plain, told = (
+        dare_reward.estimate([aborted], method="ttrl", advantage="dr_grpo", reshape=how).groups[0].advantages
+        for how in (None, "ear")
+    )
+    assert told == pytest.approx([*(a * (2 - h / 0.2) for a, h in zip(plain, entropies, strict=False)), plain[3]])
 
 
 # --- what carries nothing --------------------------------------------------------------------------------------------
@@ -285,7 +292,6 @@ def test_a_reply_whose_selection_does_not_fit_is_refused():
         check_fit,
         head={"method": "ttrl", "advantage": "grpo"},
         groups=sent,
-        ids=["0"],
         request_id="r",
         output="rewards",
     )

@@ -22,10 +22,11 @@ from dare_reward.errors import RequestError
 from dare_reward.files.labels import LabelFile
 from dare_reward.files.output import check_free
 from dare_reward.groups import Groups
+from dare_reward.params import Spec
 from dare_reward.scoring.request import fault_of, prepare_file
 from dare_reward.segments import Floats, positions
 
-from .command import add_command, add_count
+from .command import add_command, add_count, add_flags
 from .label_page import LabelServer, Session, question_of
 from .labelled import read_labelled, shown_verdict
 from .shared_arguments import add_file, read_groups, warn, watched
@@ -61,8 +62,8 @@ def register(subparsers: Any) -> None:
         default="random",
         help="Draw the prompts, or choose those whose labels can turn a reward (default: random).",
     )
-    words = "Open the page at this port; 0 takes a free one. Without it, a pipe or file gets the group_ids, best first."
-    parser.add_argument("--port", type=int, help=words)
+    words = "Open the page at this port; 0 takes a free one. Without it, a pipe or file gets the group_ids, best first"
+    add_flags(parser, [Spec(words, ge=0, le=65535, name="port", type=int, default=None)])
     parser.set_defaults(run=run)
 
 

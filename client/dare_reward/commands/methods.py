@@ -30,8 +30,9 @@ def register(subparsers: Any) -> None:
             "dare-reward methods --wide  # what each needs and costs, and what is not verified",
         ),
     )
-    parser.add_argument("name", nargs="?", help="Show the parameters of this method.")
-    parser.add_argument(
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("name", nargs="?", help="Show the parameters of this method.")
+    shown.add_argument(
         "--all", action="store_true", help="Include presets, experimental methods, and those that need references."
     )
     add_wide(parser)

@@ -180,7 +180,7 @@ def second_sizes(groups: Groups) -> Ints:
 
 def _errors(groups: Groups, trained_R: Bools) -> dict[int, GroupError]:
     """Groups that lack what `reshape` needs."""
-    missing_R = trained_R & ~groups.has("mean_entropy")
+    missing_R = trained_R & ~groups.has("mean_entropy") & (groups.column("num_tokens") != 0)
     return {
         p: GroupError(
             "missing_input", f"no mean_entropy or token_entropies for {count} rollouts ({where}), for reshape"
@@ -221,8 +221,9 @@ def _gains(
 
 def _reshaped(update: Update, groups: Groups, trained_R: Bools, gain_R: Floats) -> Floats:
     if update.reshape == "ear":
-        entropy_R = groups.column("mean_entropy")
-        gain_R = ear(gain_R, entropy_R, groups.sizes_P, trained_R=trained_R, floor=update.ear_floor)
+        entropy_R, silent_R = groups.column("mean_entropy"), groups.column("num_tokens") == 0
+        told = ear(gain_R, entropy_R, groups.sizes_P, trained_R=trained_R & ~silent_R, floor=update.ear_floor)
+        gain_R = np.where(silent_R, gain_R, told)  # without a token there is nothing to reshape
     return gain_R if update.adv_clip is None else np.clip(gain_R, -update.adv_clip, update.adv_clip)
 
 

@@ -259,7 +259,8 @@ def _joined(value: Any, dtype: Any, *, rows: bool = False, turns: bool = True) -
         column = np.zeros(())
     if column.ndim == 1 + rows or (not column.size and column.ndim == 1):
         return column
-    if not turns or not isinstance(value, Sequence | np.ndarray) or isinstance(value, str):
+    table = isinstance(value, np.ndarray) and not rows and column.ndim == 2 and min(column.shape) > 1
+    if table or not turns or not isinstance(value, Sequence | np.ndarray) or isinstance(value, str):
         raise RequestError("must be one number for each token", code="type")
     read = (_joined(turn, dtype, rows=rows, turns=False) for turn in value)
     parts = [part for part in read if part is not None and len(part)]

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from dare_reward.answers.rollouts import spoken
-from dare_reward.errors import RefusedError, ReplyError, UnavailableError
+from dare_reward.errors import DareError, RefusedError, ReplyError, UnavailableError
 
 from .rollout_file import MeasurePlan, Want
 
@@ -61,7 +61,7 @@ async def collect(
             async with asyncio.TaskGroup() as tasks:
                 for want in wants:
                     tasks.create_task(fill(want))
-        except* (RefusedError, ReplyError, UnavailableError) as errors:
+        except* DareError as errors:
             raise errors.exceptions[0] from None
 
 
@@ -101,7 +101,7 @@ async def _post(client: httpx.AsyncClient, route: str, body: Mapping[str, Any]) 
             await asyncio.sleep(PAUSE * 2 ** (attempt - 1))
         try:
             reply = await client.post(route, json=body)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             problem = f"{type(error).__name__} {error}".strip()
             continue
         if reply.status_code in AGAIN:
@@ -113,7 +113,9 @@ async def _post(client: httpx.AsyncClient, route: str, body: Mapping[str, Any]) 
             value = reply.json()
         except ValueError:
             raise ReplyError(f"{client.base_url}{route}: not JSON") from None
-        if not (isinstance(value, dict) and isinstance(value.get("choices"), list) and value["choices"]):
-            raise ReplyError(f"{client.base_url}{route}: a reply without choices")
-        return value
+        choices: Any = value.get("choices") if isinstance(value, dict) else None
+        told = isinstance(choices, list) and all(isinstance(c, dict) and {"message", "text"} & {*c} for c in choices)
+        if not (told and choices):
+            raise ReplyError(f"{client.base_url}{route}: a reply without choices that hold a message or a text")
+        return dict(value)
     raise UnavailableError(f"{client.base_url}{route}: {problem} ({TRIES} tries)")

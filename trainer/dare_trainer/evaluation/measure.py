@@ -24,6 +24,7 @@ import numpy as np
 from dare_reward.analysis.bootstrap import Interval, mean_interval
 from dare_reward.analysis.learnt import visit
 from dare_reward.analysis.verdict import judge
+from dare_reward.client import split_address
 from dare_reward.commands.calibrate import accuracy, of_k, report
 from dare_reward.commands.command import add_command, add_count, add_flags, add_seed
 from dare_reward.commands.labelled import Labelled, read_labelled, refuse_repeats
@@ -96,6 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             "--url: an endpoint reports no tokens, and takes no arguments of vLLM. Leave out --tokens and --engine"
         )
+    if arguments.url is not None:
+        split_address(arguments.url)
     plan = MeasurePlan(
         model=arguments.model,
         data=name,

@@ -167,6 +167,8 @@ def read_rows(source: Path) -> list[JSON]:
         if source.suffix.lower() == ".csv":
             opened(source)
             rows: list[Any] = list(csv.DictReader(io.StringIO(source.read_text(encoding="utf-8-sig"), newline="")))
+            if long := next((i for i, row in enumerate(rows, 1) if None in row), 0):
+                raise ConfigError(f"{source}: question {long} has more cells than columns: quote cells with a comma")
         else:
             with closing(open_records(str(source))) as values:
                 items = list(values.items)
@@ -234,7 +236,7 @@ def _value(answer: Any, kind: Kind) -> str:
     """The answer itself, as a run reads it in a label: of a solution's box, what follows GSM8K's ####, 27 for 27.0."""
     if isinstance(answer, list | dict):
         raise ConfigError("the answer must be a string or a number, or in a file of your own a list of these")
-    value = read_label(label_text(answer).strip(), kind=kind).strip()
+    value = read_label(label_text("" if answer is None else answer).strip(), kind=kind).strip()
     if not value.strip("#") or not read_labels(value, kind=kind):
         raise ConfigError("the answer is empty")
     return value
