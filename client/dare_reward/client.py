@@ -253,7 +253,7 @@ class _Base:
             replies: list[Reply] = []
             for part in parts(groups, head, sending, limits):
                 if len(replies) == 1:
-                    _check_split(update, method, {**limits.defaults(method), **params})
+                    _check_split(update, method, self._with_defaults(method, params))
                 ratio = REPLY_RATIO * (1 + len(labels.get("shadow", ())))
                 most = REPLY_FLOOR + ratio * len(part.content)
                 own = blake2b(f"{key}-{len(replies)}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
@@ -263,7 +263,8 @@ class _Base:
             self._check_fallback(error)
             asked = {k: v for k, v in labels.items() if k in {"seed", "shadow", "labelled"}}
             whole = replace(LIMITS, groups=sys.maxsize, text=sys.maxsize)  # groups are split, texts stay here
-            reply = score(groups, params, method=method, limits=whole, update=update, **asked).reply
+            known = self._with_defaults(method, params)
+            reply = score(groups, known, method=method, limits=whole, update=update, **asked).reply
             replies = [replace(reply, flags=(*reply.flags, "local_fallback"))]
         for reply in replies:
             self._check_pin(method, params, reply)
@@ -271,12 +272,14 @@ class _Base:
         if self._run_log is not None:
             place = {name: labels.get(name) for name in ("run", "step")}
             spent = time.monotonic() - begun
-            asked_with = {**(self._limits.defaults(method) if self._limits else {}), **params}
-            made = partial(
-                of_groups, groups, reply.groups, asked=self._logged, seconds=spent, params=asked_with, **place
-            )
+            known = self._with_defaults(method, params)
+            made = partial(of_groups, groups, reply.groups, asked=self._logged, seconds=spent, params=known, **place)
             run_log_of(self._run_log, self._logged).add_made(made, len(groups))
         return reply
+
+    def _with_defaults(self, method: str, params: JSON) -> JSON:
+        """The call's parameters, and the operator's where it has none, as far as the service has said them."""
+        return {**(self._limits.defaults(method) if self._limits else {}), **params}
 
     async def _await_ready(self, seconds: float) -> None:
         end = time.monotonic() + seconds

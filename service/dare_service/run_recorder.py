@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from dare_reward.runs.line import of_scored
+from dare_reward.runs.line import asked_for, of_scored
 from dare_reward.scoring.score import ScoredGroups
 
 from .log import Runs
@@ -44,7 +44,7 @@ class RunRecorder:
 
     def set_up(self, settings: Settings) -> None:
         """Record as these settings say from now on. What an earlier log has is written by a thread; the page stays."""
-        old, self.log, self.asked = self.log, None, settings.logged_texts
+        old, self.log, self.asked = self.log, None, frozenset[str]()
         if (folder := self._folder(settings)) is not None:
             self._begin(settings, folder)
         if old is not None:
@@ -62,6 +62,7 @@ class RunRecorder:
         if not _writable(folder):
             why = "DARE_RUN_LOG is no folder that can be written, and groups will be missing there"
             self._runs.warn("", "run_log_unwritable", why, folder=str(folder))
+        self.asked = asked_for(settings.run_log_texts)
         self.log = RunLog(
             folder,
             self.asked,

@@ -211,11 +211,6 @@ class Settings:
         return tuple(self.token.split())
 
     @property
-    def logged_texts(self) -> frozenset[str]:
-        """The optional keys of the run log's lines; none without a run log."""
-        return asked_for(self.run_log_texts) if self.run_log not in {"", "off"} else frozenset()
-
-    @property
     def shown(self) -> dict[str, Any]:
         """What `/info` tells of them."""
         return {name: value for name, value in asdict(self).items() if name not in UNSAID}

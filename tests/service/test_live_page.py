@@ -133,8 +133,9 @@ async def test_the_end_of_the_application_writes_its_log(tmp_path):
 
 
 def test_without_a_folder_the_log_is_private_small_and_goes_with_the_process():
-    recorder = RunRecorder(Settings(log="off"), Runs(Metrics()))
+    recorder = RunRecorder(Settings(log="off", run_log_texts="texts"), Runs(Metrics()))
     folder = recorder.log.folder
+    assert recorder.asked == {"texts"}
     assert (str(folder), folder.stat().st_mode & 0o777) == (recorder.private, 0o700)
     assert recorder.log.max_bytes == 32 << 20
     add(recorder, 1)

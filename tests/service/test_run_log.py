@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import threading
+from dataclasses import replace
 from itertools import zip_longest
 
 import httpx
@@ -102,7 +103,8 @@ def test_a_frame_with_its_token_entropies(logged):
 
 @pytest.mark.parametrize("texts", ["", "prompt texts"])
 def test_openrlhf_s_rollouts(logged, texts):
-    service, lines = logged(run_log_texts=texts)
+    service, lines = logged()
+    service.state.recorder.set_up(replace(service.state.settings, run_log_texts=texts))  # as SIGHUP does
     bodies = [{"query": [f"{PROMPT}so \\boxed{{{a}}}"], "prompts": [PROMPT], "labels": ["4"]} for a in (4, 4, 5)]
     found = together(service, [("/get_reward?group_size=3&run=r", body) for body in bodies])
     (line,) = lines()

@@ -378,12 +378,15 @@ def test_the_local_fallback_says_so_takes_what_would_be_split_and_refuses_what_t
             c.reward(sent, **{name: {}})
 
 
-def test_a_fallback_under_another_configuration_is_an_error():
-    """The service's operator set alpha; in process it would be the default."""
-    c = client(failing(lost, range(1, 99)), settings={"params": '{"alpha": 0.5}'}, retries=0, fallback="local")
-    assert c.rewards(groups())
+def test_a_fallback_scores_as_the_operator_set_and_under_another_configuration_is_an_error():
+    sent, away, how = groups(), failing(lost, range(1, 99)), {"retries": 0, "fallback": "local"}
+    c = client(away, settings={"params": '{"alpha": 0.5}'}, **how)
+    assert c.reward(sent).groups == c.reward(sent).groups == estimate(sent, alpha=0.5).groups
+    other, away = edit(lambda body: body.update(config_id="other")), failing(lost, range(1, 99))
+    c = client(lambda request, response: away(request, response) or other(request, response), **how)
+    assert c.rewards(sent)
     with pytest.raises(ConfigError, match="in process"):
-        c.rewards(groups())
+        c.rewards(sent)
 
 
 @pytest.mark.parametrize("name", ["config_id", "version"])

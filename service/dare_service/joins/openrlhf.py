@@ -144,7 +144,7 @@ class OpenRLHF:
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def _rollout(self, asked: RunSettings, i: int, query: str, prompt: str, value: Any) -> PostedRollout:
-        limits, logged = self._settings.limits, self._settings.logged_texts
+        limits, logged = self._settings.limits, self._recorder.asked
         limits.check("text", len(prompt), ("prompts", i))
         with suppress(RecursionError):  # a label as deep as that means nothing
             limits.check("text", len(value if isinstance(value, str) else LABEL.encode(value)), ("labels", i))
