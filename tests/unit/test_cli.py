@@ -161,8 +161,9 @@ def test_score_table(tmp_path, ran):
 
 
 def test_explain(ran, tmp_path):
-    file = write(tmp_path, "{", GOOD, {**GOOD, "group_id": "bad", "rollouts": [{"answer": "1"}]})
-    out = ran(["explain", file, "--group", "g", "-p", "alpha=0"], 0).out
+    file = write(tmp_path, "{", GOOD, {**GOOD, "group_id": "bad", "rollouts": [{"answer": "1"}]}, GOOD)
+    out, err = ran(["explain", file, "--group", "g", "-p", "alpha=0"], 0)
+    assert "2 groups have this id. For the next one: --group line-4" in err
     for word in (
         "method dare",
         "alpha=0.0, the others by default",

@@ -163,12 +163,13 @@ def _say_otherwise(scored: Sequence[Scored]) -> None:
 
 
 def _find(reader: Reader, path: str, group_id: str) -> tuple[int, JSON]:
-    for place, group in reader:
-        if isinstance(group, RequestError):
-            continue
-        if group["group_id"] == group_id or group_id == f"{reader.unit}-{place}":
-            return place, group
-    raise RequestError(f"{path} has no group {group_id!r}", code="group")
+    read = ((place, group) for place, group in reader if not isinstance(group, RequestError))
+    found = [(place, g) for place, g in read if group_id in {g["group_id"], f"{reader.unit}-{place}"}]
+    if not found:
+        raise RequestError(f"{path} has no group {group_id!r}", code="group")
+    if others := found[1:]:  # as in the next step of a run
+        warn(f"{len(found)} groups have this id. For the next one: --group {reader.unit}-{others[0][0]}")
+    return found[0]
 
 
 # --- one group --------------------------------------------------------------------------------------------------------

@@ -57,7 +57,10 @@ class EntropyEstimate:
 
 
 def estimate_of(name: Source, vocab_size: int | None = None) -> EntropyEstimate | None:
-    """Of `exact` (none), `logprob` and `topk`. RequestError where `topk` lacks the size of the vocabulary."""
+    """Of `exact` (none), `logprob` and `topk`. RequestError where `topk` lacks the size of the vocabulary, or `exact`
+    has one."""
+    if name == "exact" and vocab_size is not None:
+        raise RequestError("--vocab-size means nothing without --entropy topk: add it", code="conflict")
     if name == "topk" and vocab_size is None:
         why = "--entropy topk needs --vocab-size, which the model's config.json calls vocab_size"
         raise RequestError(why, code="missing")
