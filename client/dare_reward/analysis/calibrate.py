@@ -438,7 +438,8 @@ def choose(e: Evidence, sums: Sums, to_pass: Bars) -> Choices:
     found = strongest(e.found.tried, sums.likelihood_SB, sums.right_SB)
     t_S, contended_S = sums.all.t_S, sums.rivals.t_S
     sign_S = np.sign(found.fitted_S)
-    passed_S = (t_S * sign_S >= to_pass.gate) & (contended_S * sign_S >= to_pass.rivals) & to_pass.enough
+    with np.errstate(invalid="ignore"):  # scores that are all alike have an infinite t, which has no sign for 0
+        passed_S = (t_S * sign_S >= to_pass.gate) & (contended_S * sign_S >= to_pass.rivals) & to_pass.enough
     gains_S = found.most_S > sums.right_SB[:, VOTE] + ROUNDING
     return Choices(np.where(passed_S & gains_S, found.best_S, 0.0), found.fitted_S, t_S, contended_S)
 

@@ -202,6 +202,8 @@ def test_nothing_measurable():
     found = calibrate(groups, np.full(len(correct_R), np.nan))
     assert (found.prompts, found.mixed, found.exponent, found.more) == (0, 0, 0.0, None)
     assert decide(found)[0] == "open"
+    rows = [[{"answer": a, "mean_entropy": 0.1 * i} for i, a in enumerate(x, 1)] for x in ("7878", "7888", "7878")]
+    assert judge(*arrays([{"rollouts": row} for row in rows])).use == "open"  # without the second, no score deviates
 
 
 def test_the_verdicts():
