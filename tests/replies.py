@@ -78,7 +78,8 @@ def _body(rng: random.Random, method: str) -> dict[str, Any]:
     body: dict[str, Any] = {"groups": [_group(rng, p, tokens, keys) for p in range(rng.randrange(1, 5))]}
     body |= {"method": method, "params": params_of(method)}
     options = {
-        "advantage": lambda: rng.choice([*ADVANTAGES, "gmae", "ddrl"]),
+        # The recorded requests were drawn when grpo had two names.
+        "advantage": lambda: rng.choice(["grpo", *ADVANTAGES, "gmae", "ddrl"]),
         "selection": lambda: "ddrl",
         "reshape": lambda: "ear" if "advantage" in body else None,
         "adv_clip": lambda: 0.5 if "advantage" in body else None,
