@@ -324,6 +324,14 @@ def test_the_report_of_a_labelled_file(browser, tmp_path, capsys):
     assert browser.console() == []
 
 
+def test_rollouts_without_an_answer_are_shown_with_their_reward(browser, tmp_path):
+    source, out = tmp_path / "silent.jsonl", tmp_path / "silent.html"
+    source.write_text(json.dumps({"rollouts": [{"answer": a, "mean_entropy": 0.1} for a in ("1", "1", "2", None)]}))
+    assert main(["report", str(source), "-m", "scrl", "-o", str(out)]) == 0
+    browser.driver.get(out.as_uri())
+    assert browser.until("document.querySelector('.answers .silent [data-name=reward]').textContent") == "-1.000"
+
+
 def test_the_empty_page_has_whole_commands_that_can_be_copied(browser, serve):
     address = serve()
     browser.driver.get(address)

@@ -447,13 +447,13 @@ window.dareReport = (() => {
         el("td", { class: "entropies", "data-name": `entropy, ${num(low, digits)} to ${num(high, digits)} nats` }, dots(card, own, row, reach))), more);
     };
     rows.slice(0, SHOWN).forEach(add);
-    const silent = members(null).length;
+    const quiet = members(null), silent = Object.values((card.diagnostics || {}).no_answer || {}).reduce((n, k) => n + k, 0) || quiet.length;
     if (rows.length > SHOWN) {
       const rest = rows.slice(SHOWN);
       const button = el("button", { type: "button", class: "button", onclick: () => { button.closest("tr").remove(); rest.forEach(add); } }, `${plural(rest.length, "more answer")}, ${plural(rest.reduce((n, r) => n + r.count, 0), "vote")}`);
       body.append(el("tr", {}, el("td", { colspan: 5 }, button)));
     }
-    if (silent) add({ answer: null, count: silent, uncertainty: null, p_hat: null, reward: 0, kept: null });
+    if (silent) add({ answer: null, count: silent, uncertainty: null, p_hat: null, reward: mean(quiet.map((i) => (reply.rewards || [])[i])), kept: null });
     const marks = [["pruned", rows.some((r) => r.kept === false), "grey: pruned"], ["silent", silent, "hatched: no answer, and no vote"]].filter(([, on]) => on);
     const key = marks.length ? el("div", { class: "key" }, marks.map(([kind, , text]) => el("span", {}, el("i", { class: `swatch ${kind}` }), text))) : null;
     return el("div", {}, key, el("table", { class: "answers" },
