@@ -83,6 +83,8 @@ def test_the_doctors_command_prints_no_token(live, ran):
     assert "hush" not in ran(["doctor", "--reward-url", f"{url}-000000001&token=hush", "--waiters", "10"], 0).out
     assert "FAIL run name" in ran(["doctor", "--reward-url", url, "--waiters", "10"], 2).out
     assert "FAIL reward service" in ran(["doctor", "--reward-url", "http://127.0.0.1:9", "--timeout", "0.1"], 2).out
+    for flag, value in (("--timeout", "nan"), ("--waiters", "-5")):
+        assert f"{flag}: must be" in ran(["doctor", flag, value], 2).err
 
 
 def test_what_the_doctor_asks_is_no_part_of_a_run(tmp_path):

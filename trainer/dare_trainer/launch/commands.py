@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from dare_reward.answers import Kind
-from dare_reward.commands.command import add_command
+from dare_reward.commands.command import add_command, add_count, add_flags
 from dare_reward.errors import ConfigError, DareError, counted
 from dare_reward.ledger import Ledger
+from dare_reward.params import Spec
 
 from .data import prepare
 from .doctor import examine
@@ -33,13 +34,8 @@ def register_doctor(subparsers: Any) -> None:
         help="OpenRLHF's flag: the address of the reward service and its query (default: "
         "http://127.0.0.1:8000). DARE_TOKEN holds the token.",
     )
-    parser.add_argument(
-        "--waiters",
-        type=int,
-        default=8192,
-        help="How many rollouts may wait for a reward at once, if the URL has group_size (default: 8192).",
-    )
-    parser.add_argument("--timeout", type=float, default=5.0, help="Seconds to wait for the service (default: 5).")
+    add_count(parser, "waiters", "How many rollouts may wait for a reward at once, if the URL has group_size", 8192)
+    add_flags(parser, [Spec("Seconds to wait for the service", ge=0, name="timeout", type=float, default=5.0)])
     parser.add_argument(
         "--data", type=Path, nargs="+", default=[], metavar="FILE", help="Check the labels of these data sets too."
     )
