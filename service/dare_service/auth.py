@@ -37,7 +37,7 @@ class Hosts:
 
     def __init__(self, settings: Settings) -> None:
         self._off = bool(settings.tokens)
-        names = {socket.gethostname(), socket.getfqdn(), *settings.allowed_hosts.split()}
+        names = {socket.gethostname(), socket.getfqdn(), *settings.allowed_hosts.replace(",", " ").split()}
         self._names = frozenset(name.lower().rstrip(".") for name in names)
 
     def check(self, scope: Scope) -> None:

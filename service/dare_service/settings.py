@@ -64,8 +64,8 @@ class Settings:
     )
     allowed_hosts: str = _setting(
         "",
-        "Further names, separated by spaces, by which a browser or a proxy on this machine may reach the loopback "
-        "address when no token is set. A web page whose own name is pointed at 127.0.0.1 is refused.",
+        "Further names, separated by spaces or commas, by which a browser or a proxy on this machine may reach the "
+        "loopback address when no token is set. A web page whose own name is pointed at 127.0.0.1 is refused.",
     )
     trusted_proxies: str = _setting(
         "",
