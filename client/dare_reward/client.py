@@ -34,7 +34,7 @@ from ._version import __version__
 from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .inputs import Group
-from .methods import OTHER_NAMES, methods
+from .methods import OTHER_NAMES, methods, with_defaults
 from .options import OPTIONS
 from .reply import CrossedReplyError, Reply, check_fit, read_json, with_reasons
 from .runs.line import asked_for, of_groups
@@ -113,8 +113,8 @@ class _Base:
         url: str = "http://127.0.0.1:8000",
         *,
         token: str | None = None,
-        timeout: float = 120.0,
-        retries: int = 4,
+        timeout: float | None = None,
+        retries: int | None = None,
         fallback: Literal["local"] | None = None,
         allow_change: bool = False,
         send_text: bool = False,
@@ -130,9 +130,9 @@ class _Base:
             url: of the service, with or without its route /reward and ?token=
             token: of the service, if it has one; by default that of the address, or of the variable DARE_TOKEN;
                 empty: not that of the variable
-            timeout: seconds of one whole try, from the connection to the last byte of the reply
-            retries: further tries after a lost connection or a 408, 502, 503, 504; pauses double from 0.5 s, or follow
-                Retry-After
+            timeout: seconds of one whole try, from the connection to the last byte of the reply; None: 120
+            retries: further tries after a lost connection or a 408, 502, 503, 504, after Retry-After or pauses that
+                double from 0.5 s; None: 4
             fallback: local: score in process when the service stays away or its reply cannot be used; the reply then
                 carries the flag `local_fallback`
             allow_change: accept replies of another version or configuration than the first one's
@@ -149,8 +149,8 @@ class _Base:
         for name, value in (("timeout", timeout), ("retries", retries), ("fallback", fallback)):
             OPTIONS[name].check(value)
         self.url, url_token = service_address(url)
-        self.timeout = timeout
-        self.retries = retries
+        self.timeout = 120.0 if timeout is None else timeout
+        self.retries = 4 if retries is None else retries
         self.fallback = fallback
         self.allow_change = allow_change
         self.sending = Sending(text=send_text, tokens=send_tokens)
@@ -253,7 +253,7 @@ class _Base:
             replies: list[Reply] = []
             for part in parts(groups, head, sending, limits):
                 if len(replies) == 1:
-                    _check_split(update, method, self._with_defaults(method, params))
+                    _check_split(update, method, self._with_defaults(method, params, labels.get("seed")))
                 ratio = REPLY_RATIO * (1 + len(labels.get("shadow", ())))
                 most = REPLY_FLOOR + ratio * len(part.content)
                 own = blake2b(f"{key}-{len(replies)}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
@@ -263,7 +263,7 @@ class _Base:
             self._check_fallback(error)
             asked = {k: v for k, v in labels.items() if k in {"seed", "shadow", "labelled"}}
             whole = replace(LIMITS, groups=sys.maxsize, text=sys.maxsize)  # groups are split, texts stay here
-            known = self._with_defaults(method, params)
+            known = self._with_defaults(method, params, labels.get("seed"))
             reply = score(groups, known, method=method, limits=whole, update=update, **asked).reply
             replies = [replace(reply, flags=(*reply.flags, "local_fallback"))]
         for reply in replies:
@@ -272,14 +272,14 @@ class _Base:
         if self._run_log is not None:
             place = {name: labels.get(name) for name in ("run", "step")}
             spent = time.monotonic() - begun
-            known = self._with_defaults(method, params)
+            known = self._with_defaults(method, params, labels.get("seed"))
             made = partial(of_groups, groups, reply.groups, asked=self._logged, seconds=spent, params=known, **place)
             run_log_of(self._run_log, self._logged).add_made(made, len(groups))
         return reply
 
-    def _with_defaults(self, method: str, params: JSON) -> JSON:
+    def _with_defaults(self, method: str, params: JSON, seed: int | None) -> JSON:
         """The call's parameters, and the operator's where it has none, as far as the service has said them."""
-        return {**(self._limits.defaults(method) if self._limits else {}), **params}
+        return with_defaults(self._limits.defaults(method) if self._limits else {}, params, seed)
 
     async def _await_ready(self, seconds: float) -> None:
         end = time.monotonic() + seconds

@@ -121,6 +121,11 @@ def _settled(method: str, key: tuple[tuple[str, type, Any], ...], shadow: tuple[
     return _settle(method, {name: value for name, _, value in key}, shadow, seed)
 
 
+def with_defaults(defaults: Mapping[str, Any], params: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
+    """A request's parameters, and an operator's where it has none. `seed`: the request's, beside its parameters."""
+    return {name: v for name, v in defaults.items() if seed is None or name != "seed"} | dict(params)
+
+
 def _settle(method: str, params: Mapping[str, Any], shadow: tuple[str, ...], seed: int | None) -> Configured:
     chosen = find(method)
     if seed is not None and any(s.name == "seed" for s in chosen.specs):

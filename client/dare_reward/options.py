@@ -73,7 +73,6 @@ def chosen(*names: str) -> dict[str, Spec]:
 
 # Who takes which. Whatever stands in a URL wins over the body.
 BODY: Final = chosen("method", "run", "step", "seed", "shadow", "labelled", *UPDATE)
-QUERY: Final = chosen("method", "seed", "shadow", "labelled", *UPDATE)
 # An adapter has no place for spans: `train_on` masks the answers' tokens.
 CLIENT: Final = ("timeout", "retries", "fallback", "token", "run_log", "run_log_texts")
 ADAPTER: Final = chosen(

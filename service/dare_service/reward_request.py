@@ -14,8 +14,8 @@ import orjson
 from dare_reward import Reply
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.errors import RequestError, unknown_name
-from dare_reward.methods import find, specs
-from dare_reward.options import QUERY
+from dare_reward.methods import find, specs, with_defaults
+from dare_reward.options import BODY
 from dare_reward.scoring.request import Effort
 from dare_reward.scoring.score import score
 from dare_reward.scoring.update import AS_THEY_ARE, Labelled, Update
@@ -27,7 +27,7 @@ from .run_recorder import RunRecorder
 from .schema import ENVELOPE, REQUEST_KEYS
 from .settings import Settings
 
-URL_KEYS = ("detail", "token", *QUERY)
+URL_KEYS = ("detail", "token", *BODY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +81,13 @@ def score_request(
         content_of["flags"] = (*reply.flags, "answers_version")
     encoded = list(map(_dump, content_of["groups"]))
     out = _joined(content_of, encoded)
-    notes = {k: content[k] for k in ("run", "step") if content.get(k) is not None}
+    notes: dict[str, Any] = {k: v for k, v in asked.place.items() if v is not None}
     notes |= {"groups": len(reply.groups), "rollouts": reply.diagnostics["rollouts"], "reward_method": asked.method}
     if call.recorded and recorder.log is not None:
         recorder.record(
             found,
             content["groups"],
-            run=content.get("run"),
-            step=content.get("step"),
+            **asked.place,
             encoded=encoded if detail == "full" else None,
             key=call.key or None,
         )
@@ -160,18 +159,18 @@ class RequestOptions:
     labelled: Labelled
     shadow: tuple[str, ...]
     seed: int | None
+    place: Mapping[str, Any]
 
 
 def _configuration(settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]) -> RequestOptions:
     """Method, parameters and the rest: the URL's, else the body's, else the server's."""
-    named = {name: content[name] for name in QUERY if name in content}
+    named = {name: content[name] for name in BODY if name in content}
     if query:
-        named |= {name: spec.parse(query[name], loc=("query",)) for name, spec in QUERY.items() if name in query}
+        named |= {name: spec.parse(query[name], loc=("query",)) for name, spec in BODY.items() if name in query}
     method, shadow, seed = named.pop("method", settings.method), named.pop("shadow", ()), named.pop("seed", None)
-    labelled = named.pop("labelled", "method")
+    labelled, place = named.pop("labelled", "method"), {name: named.pop(name, None) for name in ("run", "step")}
     own = method == settings.method or find(method) is find(settings.method)
-    params = dict(settings.default_params) if own else {}
-    params.update(content.get("params", {}))
+    params = with_defaults(settings.default_params if own else {}, content.get("params", {}), seed)
     written = {name: text for name, text in query.items() if name not in URL_KEYS}
     known = {s.name: s for s in specs(find(method), shadow=shadow)} if written or shadow else {}
     for name, text in written.items():
@@ -180,4 +179,4 @@ def _configuration(settings: Settings, content: Mapping[str, Any], query: Mappin
             raise RequestError(message, loc=("query",), code="unknown_parameter")
         params[name] = known[name].parse(text, loc=("query",))
     update = Update.of(named) if named else AS_THEY_ARE
-    return RequestOptions(method, params, update, labelled, tuple(shadow), seed)
+    return RequestOptions(method, params, update, labelled, tuple(shadow), seed, place)

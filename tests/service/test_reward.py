@@ -116,6 +116,19 @@ def test_the_server_s_defaults(make_service):
     assert service.post({"method": "empo", "groups": tied}).json()["groups"][0]["rewards"] == [0.5, 0.5]
 
 
+def test_the_seed_of_a_request_wins_over_the_server_s(make_service):
+    rng = np.random.default_rng(4)
+    drawn = [{"answer": str(n), "confidence": c} for n, c in zip(rng.integers(3, size=32), rng.uniform(1, 9, size=32))]
+    asked = {"groups": [{"rollouts": drawn}], "method": "scope"}
+    first, own = (make_service(method="scope", params=json.dumps({"seed": seed})) for seed in (1, 2))
+    expected, other = (one.post(asked).json()["groups"] for one in (own, first))
+    assert expected != other
+    for path, more in (("", {"seed": 2}), ("?seed=2", {}), ("", {"params": {"seed": 2}})):
+        assert first.post({**asked, **more}, f"/reward{path}").json()["groups"] == expected
+    assert first.post({**asked, "seed": None}).json()["groups"] == other
+    assert "as a parameter too" in first.post({**asked, "seed": 2, "params": {"seed": 2}}).text
+
+
 def test_a_bad_default_fails_at_start(make_service):
     with pytest.raises(SettingsError, match="DARE_METHOD"):
         make_service(method="dre")

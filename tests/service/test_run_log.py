@@ -78,6 +78,12 @@ def test_a_request_of_groups(logged):
     assert found[0].keys() == alone.keys()
 
 
+def test_the_url_names_run_and_step_too(logged):
+    service, lines = logged()
+    service.post({"run": "body", "groups": GROUPS[:1]}, "/reward?run=exp1&step=3")
+    assert [(line["run"], line["step"]) for line in lines()] == [("exp1", 3)]
+
+
 @pytest.mark.parametrize("detail", ["full", "rewards"])
 def test_the_form_of_the_reply_changes_nothing(logged, detail):
     service, lines = logged()

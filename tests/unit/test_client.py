@@ -382,6 +382,8 @@ def test_a_fallback_scores_as_the_operator_set_and_under_another_configuration_i
     sent, away, how = groups(), failing(lost, range(1, 99)), {"retries": 0, "fallback": "local"}
     c = client(away, settings={"params": '{"alpha": 0.5}'}, **how)
     assert c.reward(sent).groups == c.reward(sent).groups == estimate(sent, alpha=0.5).groups
+    drawing = client(away, settings={"method": "scope", "params": '{"seed": 1}'}, **how)
+    assert drawing.reward([], method="scope", seed=2).config_id == estimate([], method="scope", seed=2).config_id
     other, away = edit(lambda body: body.update(config_id="other")), failing(lost, range(1, 99))
     c = client(lambda request, response: away(request, response) or other(request, response), **how)
     assert c.rewards(sent)
@@ -1119,6 +1121,12 @@ def test_an_option_with_a_wrong_value_is_an_error_at_once(option):
     for kind in (Client, AsyncClient):
         with pytest.raises(RequestError, match=f"^{name}: "):
             kind("http://reward", **option)
+
+
+def test_none_is_the_default_as_in_an_adapter():
+    c, usual = client(timeout=None, retries=None), client()
+    assert (c.timeout, c.retries) == (usual.timeout, usual.retries) == (120.0, 4)
+    assert c.reward(groups())
 
 
 @pytest.mark.parametrize(
