@@ -334,7 +334,8 @@ REWARD = _post(
     parameters=[
         OVER_BODY,
         _parameter("detail", "rewards: ids, rewards, valid and errors only", enum=["full", "rewards"]),
-        *_options((*update_specs(), OPTIONS["labelled"])),
+        *_options((*update_specs(), OPTIONS["labelled"], OPTIONS["run"])),
+        {**SEED, "name": "step", "description": OPTIONS["step"].doc},
         _parameter("shadow", "methods to compare with, separated by commas"),
         SEED,
     ],

@@ -8,6 +8,7 @@ ms-swift puts a plugin's folder first on sys.path, so no file here may be called
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from swift.rewards import orms
@@ -50,17 +51,18 @@ class DareORM:
         names = ("prompt_id", "request_id", "finish_reason", "rollout_infos", "response_token_ids")
         fields = [columns.get(n) or [None] * len(completions) for n in names]
         rows = [_row(text, *values) for text, *values in zip(completions, *fields, strict=True)]
-        state = PartialState()
-        return scored_together(rows, self._score, rank=state.process_index, ranks=state.num_processes)
+        state, step = PartialState(), getattr(columns.get("trainer_state"), "global_step", None)
+        score = partial(self._score, step=step)
+        return scored_together(rows, score, rank=state.process_index, ranks=state.num_processes)
 
-    def _score(self, rows: list[dict[str, Any]]) -> list[float | None]:
+    def _score(self, rows: list[dict[str, Any]], step: int | None) -> list[float | None]:
         once = list({r["request_id"]: r for r in rows}.values())
         members = groups_by(r["prompt_id"] for r in once)
         # ms-swift counts the prompts of a step, so that prompt_0 is another one in the next.
         names = [str(once[at[0]]["request_id"]) for at in members.values()]
         rollouts = [[once[i]["rollout"] for i in at] for at in members.values()]
         groups = [self.scorer.group(name, rows) for name, rows in zip(names, rollouts, strict=True)]
-        rewards = zero_dropped(*self.scorer.score(groups))
+        rewards = zero_dropped(*self.scorer.score(groups, step=step))
         by_request = dict(
             zip((r["request_id"] for r in once), scatter_to_rows(rewards, members.values(), len(once)), strict=True)
         )

@@ -281,9 +281,10 @@ def test_swifts_names_of_a_steps_prompts_are_no_names_of_prompts(service, one_ra
     """prompt_0 is another prompt in the next step: a report would call every new label a flip."""
     for step in range(2):
         columns = {"prompt_id": ["prompt_0"] * 2, "request_id": [f"chatcmpl-{step}{i}" for i in range(2)]}
-        asyncio.run(swift.DareORM()(texts_of("12"), **columns))
+        asyncio.run(swift.DareORM()(texts_of("12"), **columns, trainer_state=SimpleNamespace(global_step=step)))
     one, two = (body["groups"][0]["group_id"] for body in service.bodies)
     assert one != two
+    assert [body["step"] for body in service.bodies] == [0, 1]
 
 
 @each(

@@ -505,6 +505,7 @@ def test_without_vllm_or_with_nonsense(source, tmp_path, ran, monkeypatch):
         ([], "measure needs vLLM or --url"),
         (["--prompts", "0"], "prompts: must be an integer >= 1"),
         (["--concurrency", "0"], "concurrency: must be an integer >= 1"),
+        (["--concurrency", "9"], "--concurrency means nothing without --url"),
         (["--engine", "fast"], "NAME=VALUE"),
         *((["--url", "http://h/v1", *flags], "Leave out") for flags in (["--tokens"], ["--engine", "dtype=half"])),
     ):

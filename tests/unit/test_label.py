@@ -55,6 +55,7 @@ def test_an_output_that_is_no_terminal_takes_the_list_best_prompts_first(termina
     if not terminal:
         assert shown.out.split() == ["contested", "rivals", "informative", "some"]
         assert "--port 0" in shown.err
+        assert shown.err.startswith("1 group left out: labelled already\n")
     monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
     assert main(["label", file, "--port", "0"]) == 0
     assert served[-1] == 0

@@ -99,7 +99,7 @@ def _parsed(spec: Spec, text: str) -> Any:
         raise argparse.ArgumentTypeError(error.message) from None
 
 
-def add_count(parser: Any, name: str, words: str, default: int, *, least: int = 1) -> None:
+def add_count(parser: Any, name: str, words: str, default: int | None, *, least: int = 1) -> None:
     """A flag for a whole number of at least so many."""
     add_flags(parser, [Spec(words, ge=least, name=name, type=int, default=default)])
 

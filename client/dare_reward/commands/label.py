@@ -18,7 +18,7 @@ import numpy as np
 from dare_reward.analysis.shown import Shown
 from dare_reward.analysis.truth import is_labelled
 from dare_reward.answers.rollouts import Readings
-from dare_reward.errors import RequestError
+from dare_reward.errors import RequestError, counted
 from dare_reward.files.labels import LabelFile
 from dare_reward.files.output import check_free
 from dare_reward.groups import Groups
@@ -138,9 +138,9 @@ def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], Rea
             groups[str(group["group_id"])] = group
     summary.say_read()
     if labelled:
-        warn(f"{labelled} groups left out: they have labels")
+        warn(f"{counted(labelled, 'group')} left out: labelled already")
     if again:
-        warn(f"{again} groups left out: an earlier one has their group_id")
+        warn(f"{counted(again, 'group')} left out: an earlier one has the same group_id")
     every = list(groups.values())
     places = _drawn(len(every)) if arguments.use == "random" else _ranked(every, readings)
     if not (chosen := places[: arguments.budget]):

@@ -21,7 +21,7 @@ from dare_reward.analysis.verdict import Verdict, judge
 from dare_reward.answers.classes import listed
 from dare_reward.answers.labels import read_label
 from dare_reward.answers.rollouts import ANSWER_SPECS, Readings
-from dare_reward.errors import RequestError
+from dare_reward.errors import RequestError, counted
 from dare_reward.files.entropy_estimates import OTHER, OTHERS
 from dare_reward.files.reader import Reader
 from dare_reward.groups import Groups
@@ -177,7 +177,7 @@ def _last_steps(placed: Sequence[Placed], places: Sequence[int], summary: ReadSu
     if left := len(placed) - len(last):
         why = f"only the last group of each prompt counts, in the last steps that hold {LABELS} labelled groups"
         summary.move("dropped", why, left)
-        summary.tell(f"{left:,} groups left out: {why}")
+        summary.tell(f"{counted(left, 'group')} left out: {why}")
     return last
 
 

@@ -85,7 +85,7 @@ def register(subparsers: Any) -> None:
     parser.add_argument(
         "--url", help="Ask this OpenAI-compatible endpoint, such as http://HOST:PORT/v1, instead of vLLM."
     )
-    add_count(parser, "concurrency", "Requests in flight to --url", 32)
+    add_count(parser, "concurrency", "Requests in flight to --url (default: 32)", None)
     parser.set_defaults(run=run)
 
 
@@ -99,6 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if arguments.url is not None:
         split_address(arguments.url)
+    elif arguments.concurrency is not None:
+        raise ConfigError("--concurrency means nothing without --url: add it")
     plan = MeasurePlan(
         model=arguments.model,
         data=name,
@@ -199,7 +201,7 @@ def _sample(
             take(group)
         return
     token = os.environ.get("OPENAI_API_KEY")
-    asyncio.run(collect(arguments.url, wants, plan, concurrency=arguments.concurrency, take=take, token=token))
+    asyncio.run(collect(arguments.url, wants, plan, concurrency=arguments.concurrency or 32, take=take, token=token))
 
 
 class Progress:
