@@ -85,8 +85,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise RequestError(f"{arguments.file}: no groups{only}{lost}", code="empty")
     if not is_log and all(own.groups == own.errors for own in book.runs.values()):
         return 2
-    verdict = _calibration(arguments, book, read)
-    data = view(book)
+    options = judged_by(chosen_params(arguments))
+    verdict = _calibration(arguments, book, read, **options)
+    data = view(book, **options)
     if verdict:  # of labelled prompts it is the one thing to know
         said = {"text": verdict.headline, "word": verdict.headline, "tone": "quiet"}
         data["runs"][0] |= {"calibration": asdict(verdict), "headline": said}
@@ -158,12 +159,14 @@ def _scored(
     summary.say_remedy(arguments)
 
 
-def _calibration(arguments: argparse.Namespace, book: RunBook, read: Callable[..., Labelled]) -> Shown | None:
+def _calibration(
+    arguments: argparse.Namespace, book: RunBook, read: Callable[..., Labelled], **options: Any
+) -> Shown | None:
     """What `dare-reward calibrate` says of a labelled set of rollouts; None of anything else."""
     run, *others = book.runs.values()
     if others or not run.one_set or arguments.only is not None or "pass@1" not in run.steps.totals():
         return None
-    return shown_verdict(arguments, read, **judged_by(chosen_params(arguments)))
+    return shown_verdict(arguments, read, **options)
 
 
 # --- run logs: of a folder, of one of its files, or under another name ----------------------------------------------

@@ -11,13 +11,14 @@ from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack
 
 from ..analysis.shown import Shown
 from ..analysis.truth import LABELS
 from ..errors import RequestError
 
 if TYPE_CHECKING:
+    from ..analysis.calibrate import Options
     from ..analysis.verdict import Verdict
 
 BLOCK: Final = 64  # groups that count as a step where none is named
@@ -118,14 +119,14 @@ def unlabelled(methods: Sequence[str]) -> Shown:
     )
 
 
-def verdict_of(groups: Sequence[JSON]) -> Verdict | None:
-    """What `dare-reward calibrate` decides on these groups; None if they lack what it reads."""
+def verdict_of(groups: Sequence[JSON], **options: Unpack[Options]) -> Verdict | None:
+    """What `dare-reward calibrate` decides on these groups by its options; None if they lack what it reads."""
     from ..analysis.verdict import judge  # noqa: PLC0415  (what watches a run needs no verdict from labels)
     from ..scoring.diagnostics import correctness  # noqa: PLC0415
     from ..scoring.request import prepare_file  # noqa: PLC0415
 
     with suppress(RequestError):
-        prepared = prepare_file(groups)
-        found = judge(prepared.groups, correctness(prepared))
+        prepared = prepare_file(groups, options.get("reading", {}))
+        found = judge(prepared.groups, correctness(prepared), **options)
         return found if found.calibration.prompts else None
     return None

@@ -42,19 +42,20 @@ FIRED: Final[tuple[Word, ...]] = ("collapsing", "sharpening")
 JSON = dict[str, Any]
 
 
-def view(book: RunBook) -> JSON:
+def view(book: RunBook, **judged_by: Any) -> JSON:
     """Every run, the worst first, then the last one (`BookView.since` from the beginning)."""
-    return BookView(book).since(-1)
+    return BookView(book, **judged_by).since(-1)
 
 
 class BookView:
     """What the report and the page draw of a book, kept up to date: only what changed is made again.
 
-    groups   bounds the bytes of the single groups, which all runs share evenly
+    groups      bounds the bytes of the single groups, which all runs share evenly
+    judged_by   options of `calibrate`, by which labels are judged
     """
 
-    def __init__(self, book: RunBook, *, groups: int = BYTES) -> None:
-        self.book, self._groups = book, groups
+    def __init__(self, book: RunBook, *, groups: int = BYTES, **judged_by: Any) -> None:
+        self.book, self._groups, self._judged_by = book, groups, judged_by
         self._runs: dict[str, RunView] = {}
 
     def _rank(self, told: JSON) -> tuple[bool, bool, bool]:
@@ -72,7 +73,7 @@ class BookView:
         for name, run in self._runs.items():
             if run.version != book.runs[name].version:
                 run.renew(share)
-            run.judge(whole=version < 0)
+            run.judge(self._judged_by, whole=version < 0)
         told = [self._runs[name].since(version) for name in reversed(book.runs)]
         ordered = sorted(told, key=self._rank)
         changed = [run for run in ordered if self._runs[run["run"]].version > version]
@@ -109,12 +110,12 @@ class RunView:
         self.verdict: Verdict | None = None  # from labels
         self._judged = 0, 0  # labelled groups, and steps of these, when it was made
 
-    def judge(self, *, whole: bool) -> None:
+    def judge(self, judged_by: Mapping[str, Any], *, whole: bool) -> None:
         """Make the verdict from labels, if a step with some has begun since it was made, or (`whole`) if any came."""
         own = self.run.labelled
         if own.added != self._judged[0] and (whole or own.begun != self._judged[1]):
             self._judged = own.added, own.begun
-            self.verdict = verdict_of(own.groups())
+            self.verdict = verdict_of(own.groups(), **judged_by)
 
     def renew(self, size: int = 0) -> None:
         """Take over what came since; single groups of `size` bytes."""

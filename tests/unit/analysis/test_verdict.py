@@ -176,6 +176,22 @@ def test_terminal_report_and_live_page_show_one_verdict_of_a_run(tmp_path, ran, 
             assert squeezed(text) in terminal
 
 
+@pytest.mark.parametrize("flags", [[], ["-p", "eps=2", "-p", "u_floor=0.3"], ["-p", "unmarked=number"]], ids=str)
+def test_parameters_judge_the_labels_of_a_stepped_file_too(tmp_path, ran, flags):
+    """In report as in calibrate."""
+    rows = [json.loads(x) for x in run_of(tmp_path / "run.jsonl", [0.0, 0.3]).read_text().splitlines()]
+    for row in rows:
+        for name in ("v", "time", "run", "seconds", "reply"):
+            del row[name]
+        for rollout in row["rollouts"]:
+            rollout["text"] = f"{'So' if 'unmarked=number' in flags else 'The answer is'} {rollout.pop('answer')}"
+    file, page = str(write_lines(tmp_path / "file.jsonl", rows)), tmp_path / "run.html"
+    shown = json.loads(ran(["calibrate", file, *flags, "--json"]).out)["shown"]
+    ran(["report", file, *flags, "-o", str(page)], 0)
+    assert drawn(page.read_text())["calibration"] == shown
+    assert all(flag in shown["line"] for flag in flags if "=" in flag)
+
+
 @pytest.mark.parametrize(
     "later",
     [
