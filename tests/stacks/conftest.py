@@ -7,10 +7,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # servers.py, tiny.py and others, whose names no package claims
 
-import servers
+import serving
 
 
 @pytest.fixture(scope="module")
 def service():
-    with servers.live() as server:
+    with serving.service(DARE_DRAIN=0) as server:
         yield server

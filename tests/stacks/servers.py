@@ -1,53 +1,17 @@
-"""Reward services for the tests: the real one as a process, and ones that misbehave."""
+"""Reward services that misbehave."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from serving import answering, free_port, service
+from serving import answering
 
 import dare_reward
 
 SETTINGS = {"max_groups": 1024, "max_json_bytes": 1 << 26, "max_body_bytes": 1 << 27}
-
-
-class Live:
-    """`dare-reward serve` in a process of its own."""
-
-    def __init__(self) -> None:
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.running = contextlib.ExitStack()
-        self.start()
-
-    def start(self) -> None:
-        self.running.enter_context(service(port=self.port, DARE_DRAIN=0))
-
-    def stop(self) -> None:
-        self.running.close()
-
-    def restart_after(self, seconds: float) -> threading.Thread:
-        """Gone now, back later."""
-        self.stop()
-        thread = threading.Thread(target=lambda: (time.sleep(seconds), self.start()))
-        thread.start()
-        return thread
-
-
-@contextlib.contextmanager
-def live() -> Iterator[Live]:
-    server = Live()
-    try:
-        yield server
-    finally:
-        server.stop()
-
-
 Change = Callable[[dict[str, Any]], Any]
 
 

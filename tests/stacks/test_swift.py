@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import servers
+import serving
 from recorded import compare_or_record
 
 import dare_reward
@@ -122,7 +123,7 @@ def test_bodies_are_the_recorded_ones(reward, service):
 
 
 def test_service_down_is_nan_and_never_zero(reward):
-    rewards = compute(reward(f"http://127.0.0.1:{servers.free_port()}?retries=0&timeout=1"), samples())
+    rewards = compute(reward(f"http://127.0.0.1:{serving.free_port()}?retries=0&timeout=1"), samples())
     assert all(map(math.isnan, rewards))
 
 

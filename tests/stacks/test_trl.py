@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import subprocess
 import sys
+import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import servers
+import serving
 from recorded import compare_or_record
 
 import dare_reward
@@ -320,7 +324,7 @@ def two_ranks(tiny, out, url, *runs):
         "-m",
         "torch.distributed.run",
         "--nproc-per-node=2",
-        f"--master-port={servers.free_port()}",
+        f"--master-port={serving.free_port()}",
         "--log-dir",
         str(out),
     ]
@@ -358,7 +362,7 @@ def test_a_bad_reply_ends_both_ranks(tiny, tmp_path):
 
 
 def nowhere():
-    return f"http://127.0.0.1:{servers.free_port()}"
+    return f"http://127.0.0.1:{serving.free_port()}"
 
 
 @pytest.mark.parametrize("trainer", ["grpo", "rloo"])
@@ -385,14 +389,19 @@ def test_one_group_without_rewards_is_left_out(train):
 
 def test_restart_in_mid_training(train):
     """The service goes away after step 2 and is back a second later: the run waits and goes on, nothing is lost."""
-    with servers.live() as server:
-        threads = []
+    port, threads = serving.free_port(), []
+    with contextlib.ExitStack() as running:
+        process = running.enter_context(serving.service(port=port, DARE_DRAIN=0))
 
         def on_step(step):
             if step == 2:
-                threads.append(server.restart_after(1.0))
+                process.terminate()
+                process.wait()
+                back = partial(running.enter_context, serving.service(port=port, DARE_DRAIN=0))
+                threads.append(threading.Timer(1.0, back))
+                threads[-1].start()
 
-        result = train(server.url, steps=4, on_step=on_step, reward={"retries": 6})
+        result = train(process.url, steps=4, on_step=on_step, reward={"retries": 6})
         for thread in threads:
             thread.join()
     assert threads

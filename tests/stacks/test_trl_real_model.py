@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import servers
+import serving
 from by_path import load
 
 pytestmark = [pytest.mark.trl, pytest.mark.filterwarnings("default")]
@@ -241,7 +242,7 @@ def example_tokens(model, ids):
 
 def test_a_cut_run_goes_on_from_its_checkpoint(example, task, monkeypatch, capsys):
     """Labels reach no method but `gt`; the record has every question; the log has every step, also those before the cut."""
-    with servers.live() as server:
+    with serving.service(DARE_DRAIN=0) as server:
         task = example.Task(**{**task, "url": server.url})
         step = example.SharedPrompts.training_step
         calls = []

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import servers
+import serving
 from recorded import compare_or_record
 
 import dare_reward
@@ -294,7 +295,7 @@ def test_no_entropies_at_all_is_votes(trainer, advantage):
 
 def test_service_down(trainer, advantage):
     batch, _ = put(trainer, "down")
-    url = f"http://127.0.0.1:{servers.free_port()}?retries=0&timeout=1"
+    url = f"http://127.0.0.1:{serving.free_port()}?retries=0&timeout=1"
     with pytest.raises(UnavailableError):
         advantage(batch, url)
     advantage(batch, f"{url}&on_error=zero")

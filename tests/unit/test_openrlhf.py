@@ -41,11 +41,14 @@ def settle(pruned="zero", trained=range(9), **params):
     return outcomes(reply(**params), route="actor", trained=trained, entropies=ENTROPIES, pruned=pruned)
 
 
-def graded(text="\\boxed{7}", label=SEVEN, *, route="actor", shadow=(), entropy=None, **params):
-    rules = AnswerRules(params)
+def said(text):
+    """A rollout of the text, which was cut off where it ends in three dots."""
     cut = {"finish_reason": "length"} if text.endswith("...") else {}
-    rollout = {"text": text.removesuffix("..."), "num_tokens": len(text), **cut}
-    return evaluation(rules, rollout, label, route=route, shadow=shadow, entropy=entropy)
+    return {"text": text.removesuffix("..."), "num_tokens": len(text), **cut}
+
+
+def graded(text="\\boxed{7}", label=SEVEN, *, route="actor", shadow=(), entropy=None, **params):
+    return evaluation(AnswerRules(params), said(text), label, route=route, shadow=shadow, entropy=entropy)
 
 
 def advantages(rewards):
@@ -90,8 +93,7 @@ def test_what_is_a_difference(rewards, spread):
 
 def test_pruned_zero_is_the_equation():
     found = settle("zero")
-    assert found[7].reward == 0.0
-    assert found[8].reward == 0.0
+    assert (found[7].reward, found[8].reward) == (0.0, 0.0)
     assert {o.logs["pruned"] for o in found} == {o.logs["invalid"] for o in found} == {1 / 9}
     assert not any(o.masked for o in found)
     assert advantages([o.reward for o in found])[7] < -1
@@ -207,11 +209,8 @@ def short(size):
 
 
 def test_of_half_a_group_rewards_and_scores_are_equal_and_marked():
-    found = [
-        (o.reward > 0, o.score, o.logs["partial"], o.logs["neutral"])
-        for size in (2, 3, 4)
-        for o in outcomes(short(size), route="url")
-    ]
+    every = [o for size in (2, 3, 4) for o in outcomes(short(size), route="url")]
+    found = [(o.reward > 0, o.score, o.logs["partial"], o.logs["neutral"]) for o in every]
     assert found == [(True, 1.0, 0.0, 0.0)] * 2 + [(True, 1.0, 1.0, 0.0)] * 2 + [(False, 0.0, 1.0, 1.0)] * 2
 
 
@@ -242,49 +241,35 @@ def test_a_group_that_was_not_scored_has_no_outcomes():
 # --- evaluation ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "params", "value", "invalid"),
+@each(
+    "text, label, params, value, invalid",
     [
-        ("So \\boxed{7}", {}, 1.0, 0.0),
-        ("So \\boxed{5}", {}, 0.0, 0.0),
-        ("The answer is 7", {}, 1.0, 0.0),
-        ("The answer is 7...", {}, 0.0, 1.0),  # cut off: only a closed box counts
-        ("The answer is 7...", {"truncated": "as_is"}, 1.0, 0.0),
-        ("So \\boxed{7}...", {}, 1.0, 0.0),
-        ("So \\boxed{7}...", {"truncated": "invalid"}, 0.0, 1.0),
-        ("<think>So \\boxed{7}", {}, 0.0, 1.0),
-        ("<think>So \\boxed{7}", {"open_think": True}, 1.0, 0.0),
-        ("I cannot tell", {}, 0.0, 1.0),
-        ("", {}, 0.0, 1.0),
+        ("So \\boxed{7}", SEVEN, {}, 1.0, 0.0),
+        ("So \\boxed{5}", SEVEN, {}, 0.0, 0.0),
+        ("The answer is 7", SEVEN, {}, 1.0, 0.0),
+        ("The answer is 7...", SEVEN, {}, 0.0, 1.0),  # cut off: only a closed box counts
+        ("The answer is 7...", SEVEN, {"truncated": "as_is"}, 1.0, 0.0),
+        ("So \\boxed{7}...", SEVEN, {}, 1.0, 0.0),
+        ("So \\boxed{7}...", SEVEN, {"truncated": "invalid"}, 0.0, 1.0),
+        ("<think>So \\boxed{7}", SEVEN, {}, 0.0, 1.0),
+        ("<think>So \\boxed{7}", SEVEN, {"open_think": True}, 1.0, 0.0),
+        ("I cannot tell", SEVEN, {}, 0.0, 1.0),
+        ("", SEVEN, {}, 0.0, 1.0),
+        # A label's kind and options win.
+        ("The answer is (B).", Label("B", "eval", "choice", 4), {}, 1.0, 0.0),
+        ("The answer is (F).", Label("B", "eval", "choice", 4), {}, 0.0, 1.0),
+        ("\\boxed{7}", Label("7.0", "eval", "exact"), {}, 0.0, 0.0),
+        ("\\boxed{7}", Label("7.0", "eval"), {}, 1.0, 0.0),
     ],
 )
-def test_an_evaluation_reads_answers_as_the_training_does(text, params, value, invalid):
-    found = graded(text, **params, entropy=0.5)
-    assert (found.reward, found.score, found.logs["ground_truth_ratio"], found.logs["invalid"]) == (
-        *[value] * 3,
-        invalid,
-    )
-    assert (found.logs["evaluation"], found.logs["votes"]) == (1.0, 1.0)
-    assert found.logs["entropy"] == (-1.0 if invalid else 0.5)
-    cut = {"finish_reason": "length"} if text.endswith("...") else {}
-    rollout = {"text": text.removesuffix("..."), "num_tokens": len(text), "mean_entropy": 0.5, **cut}
-    trained = estimate([{"label": "7", "rollouts": [rollout]}], method="ttrl", **params).groups[0]
+def test_an_evaluation_reads_answers_as_the_training_does(text, label, params, value, invalid):
+    found = graded(text, label, **params, entropy=0.5)
+    assert (found.reward, found.score, found.logs["ground_truth_ratio"]) == (value, value, value)
+    logs = {"invalid": invalid, "evaluation": 1.0, "votes": 1.0, "entropy": -1.0 if invalid else 0.5}
+    assert found.logs.items() >= logs.items()
+    group = {**AnswerRules(params).group(label), "rollouts": [{**said(text), "mean_entropy": 0.5}]}
+    trained = estimate([group], method="ttrl", **params).groups[0]
     assert (trained.valid[0], trained.diagnostics["ground_truth_ratio"]) == (not invalid, value)
-
-
-@pytest.mark.parametrize(
-    ("label", "text", "value"),
-    [
-        (Label("B", "eval", "choice", 4), "The answer is (B).", 1.0),
-        (Label("B", "eval", "choice", 4), "The answer is (F).", 0.0),
-        (Label("7.0", "eval", "exact"), "\\boxed{7}", 0.0),
-        (Label("7.0", "eval"), "\\boxed{7}", 1.0),
-    ],
-)
-def test_a_labels_kind_and_options_win(label, text, value):
-    found = graded(text, label)
-    assert found.reward == value
-    assert found.logs["invalid"] == float("(F)" in text)
 
 
 def test_a_runs_own_options():
@@ -350,20 +335,11 @@ def test_a_label_that_means_nothing_is_none_and_says_why(value, words):
     assert label == Label(problem=label.problem)
 
 
-@given(
-    st.recursive(
-        st.none()
-        | st.booleans()
-        | st.floats()
-        | st.integers()
-        | st.text(max_size=9)
-        | st.sampled_from(["eval", "choice"]),
-        lambda inner: (
-            st.lists(inner, max_size=3)
-            | st.dictionaries(st.sampled_from(["answer", "split", "kind", "options"]), inner, max_size=4)
-        ),
-    )
-)
+WORDS, NAMES = st.sampled_from(["eval", "choice"]), st.sampled_from(["answer", "split", "kind", "options"])
+PLAIN = st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=9) | WORDS
+
+
+@given(st.recursive(PLAIN, lambda part: st.lists(part, max_size=3) | st.dictionaries(NAMES, part, max_size=4)))
 def test_no_label_raises(value):
     for form in (value, json.dumps(value)):
         label = read_label(form)
