@@ -15,11 +15,20 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
+import pytest
+
 HEAVY = (
     "ray", "vllm", "deepspeed", "flash_attn", "peft", "transformers", "datasets", "tqdm", "torchdata", "optree", "wandb",
 )  # fmt: skip
 BARE = ("openrlhf", *(f"openrlhf.{n}" for n in ("utils", "trainer", "trainer.ppo_utils", "trainer.ray", "models")))
 ABSENT = ("openrlhf.datasets", "openrlhf.utils.deepspeed", "openrlhf.utils.utils", "openrlhf.trainer.ray.launcher")
+
+# Of the tests of a release.
+MARKS = [
+    pytest.mark.openrlhf,
+    pytest.mark.anyio,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # torch's own
+]
 
 
 class Release:

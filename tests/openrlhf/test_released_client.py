@@ -10,18 +10,14 @@ from pathlib import Path
 
 import pytest
 from fakes import Engine, SamplingParams, Tokenizer
+from released import MARKS
 from serving import answering
 
 from dare_reward import estimate
 from dare_reward.openrlhf import rounded
 
 GOLDEN = Path(__file__).parents[1] / "golden/openrlhf_requests.json"
-pytestmark = [
-    pytest.mark.openrlhf,
-    pytest.mark.anyio,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # torch's own
-    pytest.mark.usefixtures("plugins"),
-]
+pytestmark = [*MARKS, pytest.mark.usefixtures("plugins")]
 
 
 def execute(executor, prompt, label, response):

@@ -7,12 +7,9 @@ from types import SimpleNamespace
 import fakes
 import parity
 import pytest
+from released import MARKS
 
-pytestmark = [
-    pytest.mark.openrlhf,
-    pytest.mark.anyio,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # torch's own
-]
+pytestmark = MARKS
 TRAINED = {
     "ответ: \\boxed{½π}🙂": "ответ: \\boxed{}🙂",
     "5 + 5 is \\boxed{10}, 10": "5 + 5 is \\boxed{}, 10",

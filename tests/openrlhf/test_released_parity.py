@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import parity
 import pytest
+from released import MARKS
 
-pytestmark = [
-    pytest.mark.openrlhf,
-    pytest.mark.anyio,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # torch's own
-]
+pytestmark = MARKS
 
 
 @pytest.mark.parametrize("part", range(parity.PARTS))

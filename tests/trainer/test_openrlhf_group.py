@@ -50,6 +50,19 @@ def paid(texts=TEXTS, entropy=0.25, **options):
     return list(estimate([{"rollouts": rollouts}], limits=group_module.BOUNDLESS, **options).groups[0].rewards)
 
 
+@pytest.fixture
+def unscored(monkeypatch):
+    """The groups, none of which can be scored."""
+    groups = []
+
+    async def broken(self, group):
+        groups.append(group)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(group_module.GroupScorer, "score", broken)
+    return groups
+
+
 # --- groups ----------------------------------------------------------------------------------------------------------
 
 GRADED = {"label": EVALUATED, "n": 3}, 3, [1.0, 1.0, 0.0], {"evaluation": 1.0, "reward_fallback": 0.0}
@@ -124,20 +137,14 @@ def test_an_engine_that_dies_at_a_trained_rollout_stops_all_of_its_group(make):
     assert (len(engine.asked), engine.running, route(executor).siblings.open) == (8, 0, {})
 
 
-def test_a_group_is_named_after_its_prompt_so_that_a_report_knows_it_again(make, monkeypatch):
+def test_a_group_is_named_after_its_prompt_so_that_a_report_knows_it_again(make, unscored):
     """Whichever actor a prompt falls to at its next visit. Where even the estimator fails there is a reward."""
-    sent = []
-
-    async def broken(self, group):
-        sent.append(group["group_id"])
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(group_module.GroupScorer, "score", broken)
     for prompts in (("one", "two"), ("two", "one")):
         executor = make("run=r")
         out = [go(executor, n=2, prompt=prompt) for prompt in prompts]
         assert [(rewards(o), logs(o, "reward_fallback")) for o in out] == [([0.0] * 2, [{2.0}])] * 2
-    assert (sent, len({*sent})) == (sent[::-1], 2)
+    names = [group["group_id"] for group in unscored]
+    assert (names, len({*names})) == (names[::-1], 2)
 
 
 def test_the_shared_parameters_are_left_alone(make):
@@ -237,9 +244,6 @@ def test_the_answers_tokens_are_no_actions(make, monkeypatch, told):
     assert {said(whole) for whole in plain} == {*trained}
 
 
-# --- votes in waves --------------------------------------------------------------------------------------------------
-
-
 def test_a_rule_that_fails_costs_votes_and_no_reward(make, monkeypatch):
     monkeypatch.setattr(group_module, "votes_suffice", None)
     out = go(make(f"{WAVES}auto"), engine := Engine(boxed(7), delay=0))
@@ -289,20 +293,13 @@ def test_without_entropies_a_run_ends_at_its_start_and_goes_by_votes_later(make,
     assert out[0]["reward"] > 0
 
 
-def test_what_the_top_k_is_of_is_what_vllm_says(make, monkeypatch):
+def test_what_the_top_k_is_of_is_what_vllm_says(make, unscored):
     """After top-p it is neither the raw distribution nor the one at the temperature."""
-    sent = []
-
-    async def kept(self, group):
-        sent.append(group["entropy_mode"])
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(group_module.GroupScorer, "score", kept)
     for mode in ("raw_logprobs", "processed_logprobs"):
         engine = Engine(say, delay=0)
         engine.llm.model_config.logprobs_mode = mode
         go(make("entropy=topk"), engine, n=2)
-    assert sent == ["raw", "unknown"]
+    assert [group["entropy_mode"] for group in unscored] == ["raw", "unknown"]
 
 
 @pytest.mark.parametrize("speculative", [None, "draft"])
@@ -531,18 +528,12 @@ async def hangs(request):
 
 
 def nonsense(status):
-    def answer(request):
-        limits = {"max_body_bytes": 10**9, "max_json_bytes": 10**9, "max_groups": 9}
-        return httpx.Response(status, json={"settings": limits, "groups": 3})
-
-    return answer
+    limits = {"max_body_bytes": 10**9, "max_json_bytes": 10**9, "max_groups": 9}
+    return lambda request: httpx.Response(status, json={"settings": limits, "groups": 3})
 
 
 def another(name):
-    def answer(request):
-        return httpx.Response(200, json=forwarded(request).json() | {name: "9"})
-
-    return answer
+    return lambda request: httpx.Response(200, json=forwarded(request).json() | {name: "9"})
 
 
 AT_THE_START, IN_TIME = "another version or configuration than at the start", "TimeoutError()"

@@ -171,15 +171,6 @@ async def test_a_demand_for_entropies_that_do_not_come_names_the_remedy(asgi):
     assert all("install dare-reward on the rollout nodes" in r.json()["detail"] for r in replies)
 
 
-async def test_two_runs_do_not_meet(asgi):
-    async with asgi(join_hold=9.0) as (client, state):
-        first = asyncio.ensure_future(client.post("/reward?group_size=2&run=a", json=one(1)))
-        await until(lambda: state.openrlhf.join.waiting == 1)
-        both = await together(client, "/reward?group_size=2&run=b", [one(2), one(2)])
-        assert (both[0]["extra_logs"]["majority_ratio"], state.openrlhf.join.waiting) == ([1.0], 1)
-        first.cancel()
-
-
 @pytest.mark.parametrize(("there", "neutral"), [(1, 1.0), (2, 1.0), (3, 0.0)])
 async def test_a_group_that_does_not_fill_is_explained_and_scored_above_half_only_joined_and_in_a_step(
     asgi, caplog, monkeypatch, there, neutral
@@ -231,15 +222,16 @@ async def test_rollouts_that_wait_are_bounded_and_told(asgi, sent):
 async def test_two_jobs_that_copied_a_name_get_no_reward_of_each_other(asgi, caplog):
     """Two trainers on one machine with the same prompts, as released clients post: 186 of 512 rewards were wrong."""
 
-    async def job(client, run, answer, prompts=16):
+    async def jobs(client, *runs):
+        """What each job gets, whose rollouts come in turns with the others' and have an answer of their own."""
         posts = [client.post(f"/get_reward?group_size=8&method=ttrl{run}", json=one(answer, prompt=f"p{p}"))
-                 for _ in range(8) for p in range(prompts)]  # fmt: skip
-        replies = await asyncio.gather(*posts)
-        return {(r.status_code, *r.json().get("rewards", ())) for r in replies}
+                 for _ in range(8) for p in range(16) for answer, run in enumerate(runs)]  # fmt: skip
+        replies = [(r.status_code, *r.json().get("rewards", ())) for r in await asyncio.gather(*posts)]
+        return [{*replies[job :: len(runs)]} for job in range(len(runs))]
 
     async with asgi(join_runs="distinct") as (client, state):
         for name in ("", "&run=", "&run=same", "&run=qwen-7b-s42"):
-            assert await asyncio.gather(*(job(client, name, i, 2) for i in (1, 2))) == [{(422,)}] * 2
+            assert await jobs(client, name, name) == [{(422,)}] * 2
         assert not state.openrlhf.join.open
         reply = await client.post("/get_reward?group_size=8&run=same", json=one(1))
         assert reply.json()["errors"][0]["loc"] == "query.run"
@@ -252,8 +244,7 @@ async def test_two_jobs_that_copied_a_name_get_no_reward_of_each_other(asgi, cap
         sent = [client.post("/reward?group_size=1", json=one(1)), client.post("/reward", json=step([("p", 1, "")] * 2))]
         assert [r.status_code for r in await asyncio.gather(*sent)] == [200] * 2
         names = ("&run=same-1763971200-11", "&run=same-1763971200-12", "&run=f81d4fae-7dec-11d0-a765-00a0c91e6bf6")
-        found = await asyncio.gather(*(job(client, name, i) for i, name in enumerate(names)))
-        assert found == [{(200, 1.0)}] * 3
+        assert await jobs(client, *names) == [{(200, 1.0)}] * 3
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -287,9 +278,8 @@ async def test_nothing_of_the_caller_is_in_the_log(asgi, caplog):
     caplog.set_level(logging.DEBUG)
     secret = "Zq9unlikely"
     async with asgi(token=secret) as (client, _):
-        await together(
-            client, f"/reward?group_size=2&run=r&token={secret}", [one(secret, prompt=secret, label=secret)] * 2
-        )
+        sent = [one(secret, prompt=secret, label=secret)] * 2
+        await together(client, f"/reward?group_size=2&run=r&token={secret}", sent)
         await client.post(f"/reward?token={secret}", json=one(secret, label={"answer": secret, "kind": "choice"}))
         await client.post("/reward?group_size=2&token=wrong", json=one(secret))
     lines = [json.dumps([r.message, getattr(r, "fields", {})]) for r in caplog.records if r.name == "dare_service"]
@@ -305,12 +295,8 @@ GMAE = "&method=gmae&calibration=none&gmae.group_size=2"
     [
         ("", {}, "entropy_source=none", "without entropies dare goes by vote shares"),
         (GMAE, {}, "centre_only", "--algo.advantage.estimator dr_grpo, not group_norm"),
-        (
-            "",
-            {"images": None},
-            "unknown_keys",
-            "keys of the body that this version does not know",
-        ),  # of a later release
+        # Of a later release.
+        ("", {"images": None}, "unknown_keys", "keys of the body that this version does not know"),
     ],
 )
 async def test_the_log_says_once_per_run_what_the_reply_has_no_place_for(asgi, caplog, query, more, event, words):

@@ -11,7 +11,7 @@ from dare_reward.errors import RequestError
 from dare_reward.methods import methods
 from dare_reward.openrlhf.url import ActorSettings, RunSettings
 from dare_service.joins.url_options import minted, run_of, size_of_group
-from dare_service.settings import Settings, SettingsError, from_environment
+from dare_service.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("plugins")
 SETTINGS = Settings()
@@ -173,8 +173,3 @@ def test_the_minted_url_is_checked_and_holds_a_name_that_no_other_job_has():
 def test_what_cannot_be_minted_is_refused_with_the_reason(query, host, words):
     with pytest.raises(RequestError, match=words):
         minted(query, f"http://{host}", SETTINGS)
-
-
-def test_a_hold_that_would_lose_rewards_is_refused():
-    with pytest.raises(SettingsError, match="DARE_JOIN_HOLD must be"):
-        from_environment({"DARE_JOIN_HOLD": "180"})
