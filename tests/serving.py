@@ -34,9 +34,9 @@ def connect(url: str) -> socket.socket:
     return socket.create_connection((host, int(port)), timeout=60)
 
 
-def wait_for(condition: Callable[[], object], about: object = None) -> None:
+def wait_for(condition: Callable[[], object], about: object = None, seconds: float = 60) -> None:
     """Return once it is true, however long a busy machine takes."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
             raise TimeoutError(about)

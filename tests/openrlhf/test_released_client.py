@@ -26,11 +26,6 @@ def execute(executor, prompt, label, response):
     return executor.execute(prompt, label, SamplingParams(), 4096, Tokenizer(), engine)
 
 
-def answers(responses) -> list[str]:
-    texts = (Tokenizer().decode(r["observation_tokens"]) for r in responses)
-    return [text.rpartition("{")[2].partition("}")[0] for text in texts]
-
-
 def rewards(responses) -> list[float]:
     assert all(type(r["reward"]) is list and len(r["reward"]) == 1 for r in responses)
     return [r["reward"][0] for r in responses]
@@ -95,10 +90,10 @@ async def test_gmae_keeps_its_weights(live, step, release):
     torch = pytest.importorskip("torch")
     url, spreads = f"{live()}?group_size=8&run=r&method=gmae&calibration=none&gmae.group_size=3", []
     for responses in await step(url, {"sure\n": "11111112", "open\n": "11122345"}):
-        group = [{"rollouts": [{"answer": a} for a in answers(responses)]}]
-        chances = torch.tensor(
-            rounded(estimate(group, method="gmae", calibration="none", group_size=3).groups[0].rewards)
-        )
+        texts = (Tokenizer().decode(r["observation_tokens"], skip_special_tokens=True) for r in responses)
+        group = [{"rollouts": [{"text": text} for text in texts]}]
+        (scored,) = estimate(group, method="gmae", calibration="none", group_size=3).groups
+        chances = torch.tensor(rounded(scored.rewards))
         gains = _advantages(torch, release, responses, "dr_grpo")
         assert gains == pytest.approx((chances - chances.mean()).tolist(), abs=1e-6)
         spreads.append(max(gains) - min(gains))
@@ -137,9 +132,8 @@ def _advantages(torch, release, responses, estimator="group_norm") -> list[float
     experiences = [make(types.SimpleNamespace(), r, max_len=4096) for r in responses]
     for i, e in enumerate(experiences):
         e.index = [i]
-        e.sequences, e.attention_mask, e.action_mask = (
-            x.reshape(1, -1) for x in (e.sequences, e.attention_mask, e.action_mask)
-        )
+        for name in ("sequences", "attention_mask", "action_mask"):
+            setattr(e, name, getattr(e, name).reshape(1, -1))
         e.kl = torch.zeros(e.action_mask.shape)
     args, kl = arguments(len(responses), estimator), types.SimpleNamespace(value=0.0)
     strategy = types.SimpleNamespace(args=args)

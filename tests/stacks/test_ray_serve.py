@@ -6,13 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
 import pytest
 import yaml
-from serving import free_port
+from serving import free_port, wait_for
 
 from dare_reward import AsyncClient, estimate
 
@@ -51,15 +50,14 @@ def served(tmp_path_factory):
     with (folder / "log").open("w") as log:
         command = [str(Path(sys.executable).parent / "serve"), "run", str(folder / "serve.yaml")]
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+
+        def ready():
+            assert process.poll() is None, (folder / "log").read_text()[-3000:]
+            with contextlib.suppress(httpx.TransportError):
+                return httpx.get(f"{url}/ready", timeout=10).status_code == 200
+
         try:
-            for _ in range(480):
-                assert process.poll() is None, (folder / "log").read_text()[-3000:]
-                with contextlib.suppress(httpx.TransportError):
-                    if httpx.get(f"{url}/ready", timeout=10).status_code == 200:
-                        break
-                time.sleep(0.5)
-            else:
-                raise AssertionError((folder / "log").read_text()[-3000:])
+            wait_for(ready, folder / "log", seconds=240)
             yield url, process.pid
         finally:
             every = below(process.pid)

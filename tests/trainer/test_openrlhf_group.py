@@ -15,9 +15,9 @@ from unittest.mock import Mock
 import fakes
 import httpx
 import pytest
+import serving
 from fakes import TEXTS, Engine, answering, away, boxed, forwarded, go, logs, patched, rewards, route, say
-from serving import Live, wait_for
-from serving import answering as answering_server
+from serving import Live
 
 from dare_reward import Client, estimate
 from dare_reward.errors import ConfigError, ReplyError, UnavailableError
@@ -149,8 +149,7 @@ def test_a_group_is_named_after_its_prompt_so_that_a_report_knows_it_again(make,
 
 def test_the_shared_parameters_are_left_alone(make):
     shared = fakes.SamplingParams(max_tokens=None)
-    engine = Engine(say)
-    out = go(make(), engine, params=shared)
+    out = go(make(), engine := Engine(say), params=shared)
     assert (shared.logprobs, shared.max_tokens) == (None, None)
     assert all(p is not shared and p.logprobs == 0 and p.max_tokens == 200 - 14 for p in engine.asked)
     assert all(r["rollout_log_probs"] is None for r in out)
@@ -255,17 +254,10 @@ def test_a_rule_that_fails_costs_votes_and_no_reward(make, monkeypatch):
 
 
 def test_a_rollout_that_cannot_be_read_is_no_vote_and_ends_no_run(make, monkeypatch, caplog):
-    executor, failures = make(), iter([RecursionError("too deep")])
+    executor = make()
     go(executor, n=2)
-    rules = route(executor).settings.rules
-    before = rules.read
-
-    def read(*given):
-        for failure in failures:
-            raise failure
-        return before(*given)
-
-    monkeypatch.setattr(rules, "read", read)
+    answers = Mock(side_effect=[RecursionError("too deep"), "7", "7", "7"])
+    monkeypatch.setattr(route(executor).settings.rules, "read", answers)
     out = go(executor, Engine(boxed(7), delay=0))
     assert logs(out, "invalid", "votes") == [{0.25}, {4.0}]
     assert sorted(reward > 0 for reward in rewards(out)) == [False, True, True, True]
@@ -312,10 +304,11 @@ def test_the_workers_are_asked_once_before_the_first_rollout(make, monkeypatch, 
     monkeypatch.delenv("VLLM_TOKEN_ENTROPY")
     monkeypatch.setattr(plugin, "patch", calls.append)
 
+    worker = types.SimpleNamespace(vllm_config=types.SimpleNamespace(speculative_config=speculative))
+
     async def collective_rpc(method, args=()):
         await asyncio.sleep(0.01)
-        config = types.SimpleNamespace(speculative_config=speculative)
-        return [method(types.SimpleNamespace(vllm_config=config), *args)]
+        return [method(worker, *args)]
 
     engine.llm.collective_rpc = collective_rpc
     found = [go(executor, engine, return_exceptions=True) for _ in range(2)]
@@ -333,15 +326,9 @@ def test_the_workers_are_asked_once_before_the_first_rollout(make, monkeypatch, 
 
 
 def test_vllm_finds_openrlhfs_executor_in_its_actor_and_leaves_another_shape_alone(monkeypatch, stand_in, caplog):
-    class Other:
-        async def execute(self, request): ...
-
-        async def _fetch_rewards_via_http(self, queries_list, prompts_list, labels_list): ...
-
-    before = Other.execute
-    assert not patch.patch_class(Other)
-    assert not patch.patch_class(None)
-    assert Other.execute is before
+    other = type("Other", (fakes.released(),), {"execute": (before := lambda self, request: None)})
+    assert [patch.patch_class(shape) for shape in (other, None)] == [False, False]
+    assert other.execute is before
     assert "it posts rollouts one by one, without entropies" in caplog.text
     kind = fakes.released()
     known = [kind.execute]
@@ -470,7 +457,7 @@ def test_a_second_url_of_another_server_ends_the_run_before_it_is_sent_anything(
         seen.append((handler.command, handler.path, handler.headers["authorization"]))
         return status, b"{}"
 
-    with answering_server(reply) as other, pytest.raises(ReplyError, match="/info is not that of a reward service"):
+    with serving.answering(reply) as other, pytest.raises(ReplyError, match="/info is not that of a reward service"):
         go(patched(f"{live}/reward?token=hush", f"{other}/reward?token=hush"), n=2)
     assert seen == [("GET", "/info", None)]
 
@@ -607,7 +594,7 @@ def test_a_group_whose_reply_is_lost_is_logged_once(make, tmp_path):
     with Live(run_log=str(tmp_path)) as service:
         executor = answering(make("timeout=2", service.url), late)
         assert logged(executor, "one", "two") == [[{1.0}], [{0.0}]]
-        wait_for(lambda: httpx.get(f"{service.url}/info").json()["run_log"]["flushed"] == 3)
+        serving.wait_for(lambda: httpx.get(f"{service.url}/info").json()["run_log"]["flushed"] == 3)
         status = httpx.get(f"{service.url}/info").json()["run_log"]
     assert status["repeated"] == 1, "of three: that of `answering`, and these two"
 

@@ -174,12 +174,7 @@ async def test_who_is_gone_before_it_joins_takes_no_place():
 
 @pytest.mark.parametrize(
     ("troubles", "served"),
-    [
-        ([LOST], 5 + SETTLE),
-        ([LOST, LOST], 6 + 2 * SETTLE),
-        ([SILENT], 184 + 3 * HOLD),
-        ([0.5, SILENT], 185.5 + 3 * HOLD),
-    ],
+    [([LOST], 5 + SETTLE), ([LOST] * 2, 6 + 2 * SETTLE), ([SILENT], 184 + 3 * HOLD), ([0.5, SILENT], 185.5 + 3 * HOLD)],
 )
 @pytest.mark.parametrize("lost", ["a", "bc", "abcd"])
 async def test_a_reply_that_was_lost_unseen_is_repeated(lost, troubles, served):
