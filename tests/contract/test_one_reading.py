@@ -192,6 +192,16 @@ def test_an_answer_equals_its_label_by_the_rules_of_the_run(rule, value, answer,
     assert score([group], {}, method="gt").reply.groups[0].rewards[0] != right
 
 
+def test_of_a_group_that_was_not_scored_every_log_has_what_its_texts_say():
+    group = {"label": "4", "rollouts": [{"text": r"\boxed{4}"}, {"text": "so 5", "mean_entropy": 0.2}, {"text": "no"}]}
+    params = {"unmarked": "number"}
+    scored = score([group], params, method="dare")
+    assert scored.reply.groups[0].error.code == "missing_entropy"
+    for record in (of_scored(scored, [group]), of_groups([group], scored.reply.groups, params=params)):
+        (line,) = objects(record, 0.0)
+        assert [(r["answer"], r["correct"]) for r in line["rollouts"]] == [("4", True), ("5", False), (None, False)]
+
+
 def test_labels_that_contradict_each_other_grade_nothing_in_a_client_s_log():
     group = {"label": "1", "label_conflict": True, "rollouts": [{"answer": "1"}]}
     scored = score([group], {}, method="ttrl")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from itertools import pairwise, product
+from itertools import islice, pairwise, product
 from typing import Any, Final
 
 import numpy as np
@@ -24,7 +24,7 @@ from ..groups import Groups, Ragged
 from ..inputs import FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS
 from ..reply import NOTHING, GroupReply, group_json
 from ..scoring.array_inputs import Table, read_columns
-from ..scoring.request import Effort, flat_spans, paths, rules_of
+from ..scoring.request import Effort, flat_spans, paths, prepare_file, rules_of
 from ..scoring.score import ScoredGroups
 from ..segments import Floats, offsets
 
@@ -71,7 +71,7 @@ class RunRecord:
     replies     of these groups
     columns     numbers of rollouts: as they were sent, in arrays, or as they follow from token arrays; and which path
                 of its group each has taken, where its probability is known
-    answers_R   what was read of each rollout's text; None: the replies have it; empty where all were sent with answers
+    answers_R   what was read of each rollout's text; empty where all were sent with answers
     correct_R   1 right, 0 wrong, NaN unknown; None: nobody has graded them yet
     tokens      entropies of the generated tokens, if asked for
     encoded     the replies as JSON objects, where they have been written already, without token masks
@@ -85,7 +85,7 @@ class RunRecord:
     groups: Sequence[JSON]
     replies: Sequence[GroupReply]
     columns: Mapping[str, Floats]
-    answers_R: Sequence[str | None] | None = None
+    answers_R: Sequence[str | None]
     correct_R: Floats | None = None
     asked: frozenset[str] = frozenset()
     tokens: Ragged | None = None
@@ -145,8 +145,7 @@ def of_groups(
     seconds: float = 0.0,
     params: JSON = NOTHING,
 ) -> RunRecord:
-    """Of groups that were scored with `params`: the answers are those of the replies. They are graded where lines are
-    made."""
+    """Of groups that were scored with `params`. They are graded where lines are made."""
     sizes = [len(g["rollouts"]) for g in groups]
     rollouts = [{k: r[k] for k in r.keys() & READ} for g in groups for r in g["rollouts"]]
     spans = partial(flat_spans, groups, Effort(), params)
@@ -155,9 +154,10 @@ def of_groups(
         said = [{PATH: r.get(PATH), "text": spoken(r.get("text"))} for g in groups for r in g["rollouts"]]
         arrays[PATH] = paths(Table.of(said), arrays.get("token_ids"), np.array(sizes, np.int64))
     kept = [_stripped(g, asked) for g in groups]
+    answers = [a for group, reply in zip(groups, replies, strict=True) for a in _answers(group, reply, params)]
     return RunRecord(
-        run, step, seconds, kept, replies, _numbers(arrays), asked=asked, tokens=_tokens(sizes, arrays, asked),
-        rules=rules_of(params),
+        run, step, seconds, kept, replies, _numbers(arrays), answers, asked=asked,
+        tokens=_tokens(sizes, arrays, asked), rules=rules_of(params),
     )  # fmt: skip
 
 
@@ -223,21 +223,17 @@ def _groups(record: RunRecord, time: float) -> list[dict[str, Any]]:
         arrays["correct"] = record.correct_R
     columns = {name: _values(name, column) for name, column in arrays.items() if name not in told}
     if record.correct_R is None:
-        pairs = zip(record.groups, record.replies, strict=True)
-        columns["correct"] = [right for group, reply in pairs for right in _graded(group, reply, record.rules)]
+        said = iter(record.answers_R)
+        columns["correct"] = [right for group in record.groups for right in _graded(group, said, record.rules)]
     if record.tokens is not None:
         columns["token_entropies"] = [row or None for row in _token_rows(record.tokens)]
-    answers = record.answers_R
-    if answers is None:
-        answers = [a for g, r in zip(record.groups, record.replies, strict=True)
-                   for a in r.answers or (None,) * len(g["rollouts"])]  # fmt: skip
     columns = {name: column for name, column in columns.items() if column.count(None) < len(column)}
     out, end = [], 0
     for group in record.groups:
         kept = _stripped(group, record.asked, record.keys)
         begin, end = end, end + len(kept["rollouts"])
         own = {name: column[begin:end] for name, column in columns.items()}
-        out.append({**head, **kept, "rollouts": _filled(kept["rollouts"], own, answers[begin:end], told)})
+        out.append({**head, **kept, "rollouts": _filled(kept["rollouts"], own, record.answers_R[begin:end], told)})
     return out
 
 
@@ -300,14 +296,23 @@ def _reply(reply: GroupReply) -> dict[str, Any]:
     return {**group_json(reply), "token_mask": None}
 
 
-def _graded(group: JSON, reply: GroupReply, rules: Rules) -> Sequence[bool | None]:
-    kind, options = kind_of(group), option_tuple(group)
+def _answers(group: JSON, reply: GroupReply, params: JSON) -> Sequence[str | None]:
+    """What was read of each rollout, also where the group was not scored."""
+    if reply.answers is not None:
+        return reply.answers
+    read = prepare_file([group], params).groups
+    return [(*read.text_A, None)[a] for a in read.answer_R.tolist()]
+
+
+def _graded(group: JSON, said: Iterator[str | None], rules: Rules) -> Sequence[bool | None]:
+    """Whether each rollout is right; it takes the answers of the group from those of all."""
+    kind, options, answers = kind_of(group), option_tuple(group), [*islice(said, len(group["rollouts"]))]
     label = None if group.get("label_conflict") else group.get("label")
-    if label is None or reply.answers is None or not (accepted := read_labels(label, kind=kind, options=options)):
-        return [None] * len(group["rollouts"])
-    every = [s.answer for s in reply.support or ()]
+    if label is None or not (accepted := read_labels(label, kind=kind, options=options)):
+        return [None] * len(answers)
+    every = dict.fromkeys(answers)
     right = dict(zip(every, grades(every, accepted, kind=kind, options=options, rules=rules), strict=True))
-    return [a is not None and bool(right.get(a, False)) for a in reply.answers]
+    return [right[a] for a in answers]
 
 
 def _numbers(arrays: Mapping[str, Any]) -> dict[str, Floats]:

@@ -485,8 +485,8 @@ class _Reading:
         effort: Effort,
         texts: Readings,
     ) -> _Reading:
-        rules = Rules(**{k: v for k, v in params.items() if k not in READING})
-        return cls({k: v for k, v in params.items() if k in READING}, rules, options, effort, texts, {})
+        reading = {k: v for k, v in params.items() if k in READING}
+        return cls(reading, rules_of(params), options, effort, texts, {})
 
     def classes(self, groups: Sequence[JSON], table: Table, silent_R: Bools) -> _Answers:
         """The classes of each group."""
