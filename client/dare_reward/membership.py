@@ -95,7 +95,7 @@ class FormedGroup(Generic[T]):
     """The members of one group, and what they agree on.
 
     label_conflict   their labels contradict each other, so `label` is None
-    merged           members that came again with the same index and content, and are left out
+    copies           members that came again with the same index and content, and are left out
     repeated         another group of this key or prompt stands before it
     refusal          why nothing of it is scored
     """
@@ -107,7 +107,7 @@ class FormedGroup(Generic[T]):
     label: Labels | None = None
     label_conflict: bool = False
     size: int | None = None
-    merged: int = 0
+    copies: tuple[Member[T], ...] = ()
     repeated: bool = False
     refusal: RequestError | None = None
 
@@ -159,7 +159,7 @@ def _parts(parts: Sequence[Sequence[Member[T]]], *, mixed: bool) -> Iterator[Seq
 def _formed(
     members: Sequence[Member[T]], *, repeated: bool, rules: Rules, after_each: Callable[[], None]
 ) -> FormedGroup[T]:
-    unique, merged = _without_copies(members)
+    unique, copies = _without_copies(members)
     if all(isinstance(m.index, int) for m in unique):
         unique.sort(key=lambda m: int(m.index or 0))
     stated: dict[str, list[Any]] = {
@@ -173,21 +173,20 @@ def _formed(
     label, conflict = agreed_label(labels, kind, options, rules=rules, after_each=after_each)
     first["options"] = next((m.options for m in members if m.options is not None), None)  # as they were written
     return FormedGroup(
-        tuple(unique), **first, label=label, label_conflict=conflict, merged=merged, repeated=repeated,
+        tuple(unique), **first, label=label, label_conflict=conflict, copies=tuple(copies), repeated=repeated,
         refusal=_refusal(unique, stated),
     )  # fmt: skip
 
 
-def _without_copies(members: Sequence[Member[T]]) -> tuple[list[Member[T]], int]:
-    """The members without those that came again, and how many these are."""
+def _without_copies(members: Sequence[Member[T]]) -> tuple[list[Member[T]], list[Member[T]]]:
+    """The members without those that came again, and these."""
     seen: set[Hashable] = set()
-    out = []
+    out: tuple[list[Member[T]], list[Member[T]]] = [], []
     for member in members:
         name = (member.index, member.content)
-        if member.index is None or name not in seen:
-            out.append(member)
+        out[member.index is not None and name in seen].append(member)
         seen.add(name)
-    return out, len(members) - len(out)
+    return out
 
 
 def _stated(values: Iterable[Any]) -> list[Any]:

@@ -141,7 +141,7 @@ def test_members_of_one_key_that_disagree_are_refused_in_any_order(field, values
         assert codes(found) == [f"{field}_conflict"]
         assert len(found[0].members) == 3
         again = gather([Member(0, key="k", index=0, content="same", **{field: value}) for value in order])
-        assert (codes(again), again[0].merged) == ([f"{field}_conflict"], 2), "nor does the order of copies decide"
+        assert (codes(again), len(again[0].copies)) == ([f"{field}_conflict"], 2), "nor does the order of copies decide"
 
 
 def test_a_key_and_a_prompt_of_the_same_text_are_two_groups():
@@ -164,10 +164,10 @@ def test_what_is_no_name_is_refused_by_its_field():
 def test_an_index_twice_is_one_member_with_the_same_content_and_a_refusal_with_another():
     again = [Member(i, key="k", index=i % 2, content=i % 2) for i in range(4)]
     (group,) = gather(again)
-    assert (group.items, group.merged, group.refusal) == ([0, 1], 2, None)
+    assert (group.items, len(group.copies), group.refusal) == ([0, 1], 2, None)
     for order in ("12", "21"):
         (group,) = gather([Member(0, key="k", index=0, content=0, label=label) for label in order])
-        assert (group.merged, group.label, group.label_conflict) == (1, None, True)
+        assert (len(group.copies), group.label, group.label_conflict) == (1, None, True)
     assert codes(gather([*again, Member(9, key="k", index=1, content="other")])) == ["index_conflict"]
     assert codes(gather([Member(i, key="k", index=0) for i in range(3)])) == ["index_conflict"]
 

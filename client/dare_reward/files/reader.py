@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 from ..errors import RequestError, counted, placed
@@ -106,19 +107,21 @@ class Reader:
         for formed in gather(members):
             self._resumed += formed.repeated
             self._conflicts += formed.label_conflict
-            if formed.merged:
-                self.ledger.count("dropped", "rollouts that stand twice, with one id and one content", formed.merged)
+            if copies := len(formed.copies):
+                self.ledger.count("dropped", "rollouts that stand twice, with one id and one content", copies)
             number, records = formed.items[0][0], len(formed.members)
             yield number, formed.refusal or self._estimated(self._joined(number, formed)), records
 
     def _joined(self, number: int, formed: FormedGroup[Numbered]) -> dict[str, Any] | RequestError:
         """The group of rollouts that stood alone. RequestError, as a value, where they disagree in what they share."""
-        rows = [row for _, row in formed.items]
+        rows = [member.item[1] for member in (*formed.members, *formed.copies)]
         group: dict[str, Any] = {}
-        for name, value in ((name, value) for row in rows for name, value in row.group.items() if name not in AGREED):
+        for name, value in chain.from_iterable(row.group.items() for row in rows):
+            if name in AGREED or value is None or value != value:  # noqa: PLR0124  (NaN, which pandas writes for nothing)
+                continue
             if group.setdefault(name, value) != value and name not in {"prompt", "meta"}:
                 return RequestError(f"its rollouts disagree in {name}", code=f"{name}_conflict")
-        rollouts = [row.rollout for row in rows]
+        rollouts = [row.rollout for _, row in formed.items]
         return {"group_id": self._name(number, 0), **group, **formed.fields(), "rollouts": rollouts}
 
     def _estimated(self, group: dict[str, Any] | RequestError) -> dict[str, Any] | RequestError:

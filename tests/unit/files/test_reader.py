@@ -675,6 +675,16 @@ def test_a_rollout_that_stands_again_is_read_once_and_said(tmp_path):
     assert told[-1] == "lines: 1 read, 1 merged, 2 dropped (rollouts that stand twice, with one id and one content)"
 
 
+def test_what_only_a_copy_of_a_line_says_of_the_group_counts(tmp_path):
+    bare, full = {"uid": "u", "id": 1, "answer": "1"}, {"prompt": "What?", "reference": "r", "top_p": 0.5}
+    other = {"uid": "u", "id": 2, "answer": "2", "reference": None, "temperature": float("nan")}
+    full["temperature"] = 1.0
+    ((_, group),) = reader_of(tmp_path, other, bare, {**bare, **full})
+    assert (group["prompt"], group["reference"], group["top_p"], len(group["rollouts"])) == ("What?", "r", 0.5, 2)
+    ((_, error),) = reader_of(tmp_path, {**other, "top_p": 1.0}, bare, {**bare, **full})
+    assert error.code == "top_p_conflict"
+
+
 def test_what_pandas_writes_for_nothing_is_nothing(tmp_path):
     nan = float("nan")
     ((_, group),) = reader_of(tmp_path, {"group_id": "a", "label": nan, "rollouts": [{"answer": "1"}, {"answer": nan}]})
