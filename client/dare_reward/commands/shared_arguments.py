@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -97,7 +98,11 @@ def read_groups(arguments: argparse.Namespace, labels: LabelFile | None = None) 
         labels = LabelFile(arguments.labels, tell=warn)
     missing = estimate_of(arguments.entropy, arguments.vocab_size)
     prompts = None if arguments.prompts is None else PromptFile(arguments.prompts)
-    return Reader(arguments.file, missing=missing, labels=labels, prompts=prompts)
+    methods = re.findall(
+        r"[^\s,+]+", " ".join(getattr(arguments, name, "") for name in ("method", "methods", "shadow"))
+    )
+    listed = any("topk_logprobs" in find(name).inputs for name in methods)
+    return Reader(arguments.file, missing=missing, labels=labels, prompts=prompts, candidates=listed)
 
 
 def watched(items: Iterable[T], path: str) -> Iterable[T]:

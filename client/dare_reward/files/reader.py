@@ -30,10 +30,11 @@ Numbered = tuple[int, UngroupedRollout]
 class Reader:
     """The groups of a file (`-`: standard input). RequestError at once if it is of a kind that holds none.
 
-    missing   how entropies are estimated where a group has none; its entropy_source then says so
-    labels    of another file, joined by `group_id`
-    prompts   of another file, joined in the same way
-    ledger    counts each group and each rollout that stands alone as one record
+    missing      how entropies are estimated where a group has none; its entropy_source then says so
+    labels       of another file, joined by `group_id`
+    prompts      of another file, joined in the same way
+    candidates   those that an engine lists for each token are read
+    ledger       counts each group and each rollout that stands alone as one record
     """
 
     def __init__(
@@ -43,10 +44,12 @@ class Reader:
         missing: EntropyEstimate | None = None,
         labels: LabelFile | None = None,
         prompts: PromptFile | None = None,
+        candidates: bool = False,
     ) -> None:
         self.file = file
         self._records: FileRecords = open_records(file)
         self._missing = missing
+        self._top = candidates or (missing is not None and missing.source == "topk")
         self._joins = [given for given in (prompts, labels) if given is not None]  # a label knows its prompt
         self._resumed = self._conflicts = 0
         self._filled = 0  # groups whose entropies are estimates
@@ -89,13 +92,12 @@ class Reader:
     def _groups(self) -> Iterator[tuple[int, dict[str, Any] | RequestError, int]]:
         """Each group, or what is wrong with it, with its place and the number of its records."""
         members: list[Member[Numbered]] = []
-        top = self._missing is not None and self._missing.source == "topk"
         stretches: dict[str | None, tuple[str, int]] = {}
         for number, value in self._records.items:
             if isinstance(value, RequestError):
                 yield number, value, 1
                 continue
-            for place, shape in enumerate(groups_in(value, self.notes, top=top)):
+            for place, shape in enumerate(groups_in(value, self.notes, top=self._top)):
                 if isinstance(shape, RequestError):
                     yield number, shape, 1
                 elif isinstance(shape, UngroupedRollout):

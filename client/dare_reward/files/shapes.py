@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from math import isnan
@@ -136,7 +137,9 @@ def _shape(value: Any, notes: Notes, *, top: bool) -> Shape | None:
         return None
     reply = _engine(record, key="topk_logprobs" if top else SEEN, rows=None if top else GLANCE)
     if reply is not record:
-        if not top:
+        if top:
+            _cut(reply["rollouts"])
+        else:
             glances = [r.pop(SEEN, ()) for r in reply["rollouts"]]
             notes.candidates += all(rows and min(map(len, rows)) > 1 for rows in glances)
         if len(reply["rollouts"]) == 1 and ("custom_id" in reply or prompt_texts(reply)):
@@ -228,6 +231,14 @@ def _candidates(row: Any) -> list[Any]:
         for e, is_known in zip(entries, known, strict=True)
         if is_known
     ]
+
+
+def _cut(rollouts: Sequence[dict[str, Any]]) -> None:
+    """Engines list the sampled token beside the k largest: all tokens of a group keep as many as the shortest list."""
+    with suppress(TypeError):  # no numbers: refused where they are read
+        rows = [row for rollout in rollouts for row in rollout.get("topk_logprobs", ()) if len(row) > 1]
+        for rollout in rollouts if (k := min(map(len, rows), default=0)) else ():
+            rollout["topk_logprobs"] = [sorted(row, reverse=True)[:k] for row in rollout.get("topk_logprobs", ())]
 
 
 def _evaluated(value: JSON, notes: Notes) -> JSON | None:

@@ -437,6 +437,19 @@ def test_candidates_of_an_engine_are_offered(tmp_path, ran, monkeypatch, engine,
     assert main([command[0], "x.jsonl", *command[1:], "--entropy", "topk", "--vocab-size", "9"]) == 0
 
 
+@pytest.mark.parametrize("engine", LISTED)
+def test_a_method_of_candidates_reads_those_of_an_engine(tmp_path, ran, engine):
+    """As many of each token: vLLM lists a sampled one beside the k largest."""
+    reply = json.loads(json.dumps(LISTED[engine]))
+    if engine == "vLLM":
+        reply["outputs"] += [{**VLLM, "logprobs": [{"7": {"logprob": -9.0}, **VLLM["logprobs"][0]}]}]
+    file = write_lines(tmp_path / "x.jsonl", [{**reply, "group_id": "g", "label": "1"}])
+    (line,) = map(json.loads, ran(["score", str(file), "-m", "deepconf"], 0).out.splitlines())
+    own = [{"answer": "1", "topk_logprobs": [[-0.1, -3.0]]}] * len(line["rollouts"])
+    assert line["reply"]["rewards"] == list(estimate([{"rollouts": own}], method="deepconf").groups[0].rewards)
+    assert "deepconf" in ran(["calibrate", str(file), "--methods", "ttrl,deepconf"]).out
+
+
 def test_the_sampled_tokens_alone_offer_no_candidates(tmp_path, ran):
     one = {**VLLM, "logprobs": [{"5": {"logprob": -0.1}}]}
     file = write_lines(tmp_path / "x.jsonl", [{"outputs": [VLLM, one]}])
