@@ -21,7 +21,8 @@ class DareAlgorithm(Algorithm):
         rollouts = []
         for trace in traces:
             branch = trace.branches[-1]
-            rollouts.append({"text": trace.last_reply, "logprobs": branch.logprobs, "token_mask": branch.sampled_mask})
+            said = {"text": trace.last_reply, "finish_reason": "length" if trace.is_truncated else "stop"}
+            rollouts.append({**said, "logprobs": branch.logprobs, "token_mask": branch.sampled_mask})
         (rewards,), _ = await scorer.score_async([scorer.group(uuid4().hex, rollouts)])
         values = require_complete(rewards)
         mean = sum(values) / len(values)
