@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from ..errors import RequestError
@@ -27,7 +28,7 @@ NO_ANSWER: Final = Extraction(None, "none", EMPTY)
 
 
 class Readings:
-    """What the texts of one request or command say, so that each is read once, however many methods ask.
+    """What the texts of a command say, or of a request that asks twice, so that each is read once.
 
     `most`: the characters of texts that are kept, after which the oldest half is forgotten.
     """
@@ -103,15 +104,15 @@ def read_answers(
 
     A rollout that generated no token has no answer. `readings`: what was read before, if these are not all texts.
     """
-    readings = Readings() if readings is None else readings
     whole = Asked(kind, options and tuple(options), unmarked=unmarked, open_think=open_think, prompt=prompt)
     cut_off = whole._replace(  # of a text that was cut off no last sentence is sure
         closed_only=truncated == "boxed", unmarked="none" if unmarked == "sentence" else unmarked
     )
-    readers = (readings.reader(whole), readings.reader(cut_off))
+    readers = [partial(read, asked=a) if readings is None else readings.reader(a) for a in (whole, cut_off)]
     found: list[Extraction] = []
     for rollout, quiet in zip(rollouts, silent, strict=True):
-        cut = str(rollout.get("finish_reason")).casefold() in UNFINISHED
+        end = rollout.get("finish_reason")
+        cut = end is not None and str(end).casefold() in UNFINISHED
         if quiet or (cut and truncated == "invalid"):
             found.append(NO_ANSWER)
         elif "answer" in rollout:

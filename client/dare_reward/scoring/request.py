@@ -179,11 +179,13 @@ def prepare(
     silent_R = count == 0 if isinstance(count, np.ndarray) else np.zeros(table.size, bool)  # no token: no answer
     if "sum_logprob" in arrays and ("token_ids" in arrays or table.columns.keys() & {"path", "text"}):
         arrays["path"] = paths(table, arrays.get("token_ids"), sizes_P)
-    reading = _Reading.of(params, options, effort, readings or Readings())
-    read = reading.classes(groups, table, silent_R)
-    trained, correct = table.columns.get("trained"), table.columns.get("correct")
     keys = frozenset().union(*groups)
     seconds = [name for name in VIEWS if name in keys and any(g.get(name) for g in groups)]
+    if readings is None and seconds:
+        readings = Readings()  # a view holds the group's own texts once more
+    reading = _Reading.of(params, options, effort, readings)
+    read = reading.classes(groups, table, silent_R)
+    trained, correct = table.columns.get("trained"), table.columns.get("correct")
     inputs = [f for f in SEEN if f.name in keys and any(g.get(f.name) is not None for g in groups)]
     planned_P = np.array([g.get("group_size") or len(g["rollouts"]) for g in groups], np.int64)
     neutral_P = 2 * sizes_P <= planned_P
@@ -474,7 +476,7 @@ class _Reading:
     rules: Rules
     options: Sequence[tuple[str, ...] | None]
     effort: Effort
-    texts: Readings
+    texts: Readings | None
     known: dict[Any, dict[str, Any]]  # keys by kind and options
 
     @classmethod
@@ -483,7 +485,7 @@ class _Reading:
         params: Mapping[str, Any],
         options: Sequence[tuple[str, ...] | None],
         effort: Effort,
-        texts: Readings,
+        texts: Readings | None,
     ) -> _Reading:
         reading = {k: v for k, v in params.items() if k in READING}
         return cls(reading, rules_of(params), options, effort, texts, {})

@@ -27,9 +27,15 @@ def read(monkeypatch):
     return counted
 
 
-def test_equal_texts_of_a_request_are_read_once_and_shadow_methods_read_none(read):
+def test_each_text_of_a_request_is_read_once_and_shadow_methods_read_none(read):
     score([{**GROUP, "group_id": "a"}, {**GROUP, "group_id": "b"}], {}, method="dare", shadow=["majority"])
-    assert read == {"So \\boxed{5}.": 1, "\\boxed{6}": 1}
+    assert read == {"So \\boxed{5}.": 4, "\\boxed{6}": 2}
+
+
+def test_a_second_group_is_read_with_the_texts_of_its_own_and_those_once(read):
+    second = [{"text": "\\boxed{7}"}, {"text": "\\boxed{6}"}]
+    prepare([{**GROUP, "second_group": second}])
+    assert read == {"So \\boxed{5}.": 1, "\\boxed{6}": 1, "\\boxed{7}": 1}
 
 
 def test_a_command_that_checks_and_scores_reads_each_text_once(read):

@@ -22,7 +22,7 @@ from ..markup import without_html
 from .announced_content import exact_phrase, math_phrase, text_phrase
 from .announcements import NEAR, announcements, box_is_taken_back, holding, lowered
 from .fields import Mark, boxes, is_undecided, last_mark, listed, plain_box
-from .frame import before_explanation, final_turn, is_plain, parts
+from .frame import before_explanation, final_turn, is_plain, parts, without_strays
 from .letters import announced_letter, bare_letter, choice_letter, last_letter
 from .program_output import literal_phrase, lone_literal, marked_literal
 from .prose_values import UNREAD, WORDS
@@ -119,12 +119,17 @@ def extract(
 def read(text: str, asked: Asked) -> Extraction:
     """`extract` with its arguments gathered."""
     kind, plain = asked.kind, is_plain(text)
+    letters = option_letters(asked.options) if kind == "choice" else ()
+    if not plain:
+        turn = final_turn(text, open_think=asked.open_think)
+        if turn is None:
+            return _THINKING
+        text, plain = turn, is_plain(turn)
     if plain and kind == "math" and (box := plain_box(text)) is not None:
         return Extraction(box, "box")
-    letters = option_letters(asked.options) if kind == "choice" else ()
-    turn = text if plain else final_turn(text, open_think=asked.open_think)
+    turn = text if plain else without_strays(text)
     if not turn:
-        return _THINKING if turn is None else _NONE
+        return _NONE
     if kind != "exact" and not plain:
         turn = without_html(turn)
     found, questions = _NONE, [turn] if plain else parts(turn, asked.prompt)

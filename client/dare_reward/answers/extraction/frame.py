@@ -55,11 +55,14 @@ _LINE = (
     rf"|\*\*{_NUMBERED}[ \t]++\d++\.?\*\*|[\[<](?:[Qq]uestion|QUESTION|[Pp]roblem)[\]>]|(?:user|human)(?=\n|\Z)"
     rf"|(?i:[#*]*(?:{english('prompts')})))"
 )
-_BEGINNINGS = [*_ASKS, "Next", "New", "Another", "user", "human", *PHRASES["prompts"], "<"]
 _INSTRUCTS = pattern(rf"(?i:\s*+[#*]*(?:{english('prompts')}))")
 # What such a line begins with, behind its dress: nearly all others are told from it by their first letters.
-_FIRST = sorted({form[:3] for word in _BEGINNINGS for form in (word, word.capitalize(), word.upper())})
-_BRANCHES = [f"{a}(?:{'|'.join(re.escape(w[1:]) for w in same)})" for a, same in groupby(_FIRST, key=itemgetter(0))]
+_BEGINNINGS = sorted(
+    {(word[0], re.escape(word[1:4])) for word in (*_ASKS, "user", "human", "<")}
+    | {(word[0], word[1:] + r"[ \t]") for word in ("Next", "New", "Another")}
+    | {(c, f"(?i:{re.escape(said[1:8])})") for said in PHRASES["prompts"] for c in (said[0], said[0].upper())}
+)
+_BRANCHES = [f"{c}(?:{'|'.join(rest for _, rest in same)})" for c, same in groupby(_BEGINNINGS, key=itemgetter(0))]
 _LETTERS = "".join(w[0] for w in _BRANCHES) + r"\["
 _SOON = rf"(?=[ \t#*>{_LETTERS}])(?=[ \t#*>]*+(?=[{_LETTERS}])(?:{'|'.join(_BRANCHES)}|\[))"
 _QUESTION, _OPENS = pattern(r"\n" + _SOON + _LINE), pattern(r"\s*+" + _LINE)
@@ -70,19 +73,13 @@ _EXPLAINS = pattern(rf"(?<=[.\n])\s?[#*]*+(?:{english('explains again')})", re.I
 _LEAD = 120  # characters that a reply may say before it opens with a question: "Here are the answers:"
 
 
-def final_turn(text: str, *, open_think: bool = False) -> str | None:
-    """The text after the last closed thinking block and before the first end-of-turn token.
-
-    None if a thinking block is open, unless `open_think` allows its text. Of a plain text it is all.
-    """
-    if "\b" in text:
-        text = text.replace("\boxed", "\\boxed")  # written by what took the first two characters for a backspace
-    turn = _unwrapped(text, open_think=open_think)
-    if turn and ">" in turn and turn.rfind("nswer>") >= 0 and not _OPENED.search(turn):
+def without_strays(turn: str) -> str:
+    """A turn up to what a base model writes for its end, without tags that close nothing. Of a plain one it is all."""
+    if ">" in turn and turn.rfind("nswer>") >= 0 and not _OPENED.search(turn):
         near = min(at for word in ("nswer>", "NSWER>") if (at := turn.find(word)) >= 0)
         stray = _STRAY.search(turn, max(0, near - 10))
         turn = turn[: stray.start()] if stray and turn.find("box", stray.end()) < 0 else turn
-    return without_stray_tags(turn) if turn else turn
+    return without_stray_tags(turn)
 
 
 def is_plain(text: str) -> bool:
@@ -138,9 +135,14 @@ def before_explanation(part: str) -> str | None:
     return part[: found.start()] if found else None
 
 
-def _unwrapped(text: str, *, open_think: bool) -> str | None:
-    """The reply in what a template wrote, without its thinking; None if that never ends."""
-    found = {m[0] for c, mark in _MARK.items() if c in text for m in mark.finditer(text)}
+def final_turn(text: str, *, open_think: bool = False) -> str | None:
+    """The reply in what a template wrote: after the last closed thinking block, before the first end-of-turn token.
+
+    None if a thinking block is open, unless `open_think` allows its text. Of a plain text it is all.
+    """
+    if "\b" in text:
+        text = text.replace("\boxed", "\\boxed")  # written by what took the first two characters for a backspace
+    found = {mark for c, marks in _MARK.items() if c in text for mark in marks.findall(text)}
     if _CHANNEL in found and _HARMONY not in found and not open_think:
         return None
     if _HARMONY in found:
