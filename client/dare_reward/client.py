@@ -246,14 +246,16 @@ class _Base:
         key = key or secrets.token_hex(16)
         begun = time.monotonic()
         labels, method = {**labels, **update.asked()}, OTHER_NAMES.get(method, method)
+        known = params  # and the operator's where the call has none, once the service has said them
         try:
             limits = await self._learn_limits()
+            known = with_defaults(limits.defaults(method), params, labels.get("seed"))
             head = {"method": method, "params": dict(params), "answers_version": ANSWERS_VERSION, **labels}
             sending = replace(self.sending, text=self.sending.text or update.spans)
             replies: list[Reply] = []
             for part in parts(groups, head, sending, limits):
                 if len(replies) == 1:
-                    _check_split(update, method, self._with_defaults(method, params, labels.get("seed")))
+                    _check_split(update, method, known)
                 ratio = REPLY_RATIO * (1 + len(labels.get("shadow", ())))
                 most = REPLY_FLOOR + ratio * len(part.content)
                 own = blake2b(f"{key}-{len(replies)}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
@@ -263,7 +265,6 @@ class _Base:
             self._check_fallback(error)
             asked = {k: v for k, v in labels.items() if k in {"seed", "shadow", "labelled"}}
             whole = replace(LIMITS, groups=sys.maxsize, text=sys.maxsize)  # groups are split, texts stay here
-            known = self._with_defaults(method, params, labels.get("seed"))
             reply = score(groups, known, method=method, limits=whole, update=update, **asked).reply
             replies = [replace(reply, flags=(*reply.flags, "local_fallback"))]
         for reply in replies:
@@ -272,14 +273,9 @@ class _Base:
         if self._run_log is not None:
             place = {name: labels.get(name) for name in ("run", "step")}
             spent = time.monotonic() - begun
-            known = self._with_defaults(method, params, labels.get("seed"))
             made = partial(of_groups, groups, reply.groups, asked=self._logged, seconds=spent, params=known, **place)
             run_log_of(self._run_log, self._logged).add_made(made, len(groups))
         return reply
-
-    def _with_defaults(self, method: str, params: JSON, seed: int | None) -> JSON:
-        """The call's parameters, and the operator's where it has none, as far as the service has said them."""
-        return with_defaults(self._limits.defaults(method) if self._limits else {}, params, seed)
 
     async def _await_ready(self, seconds: float) -> None:
         end = time.monotonic() + seconds

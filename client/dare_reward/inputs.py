@@ -39,9 +39,9 @@ MAX_TOKENS: Final = 2**31
 ACCEPTED: Final = 1024  # labels of a prompt: some question sets list hundreds of aliases
 
 Text = str | None
-Answer = str | float | None  # a number stands for its text
+Answer = str | float | np.number[Any] | None  # a number stands for its text
 Content = str | Sequence[Mapping[str, Any]] | None  # parts of a chat reply stand for their text
-Flag = bool | None
+Flag = bool | np.bool_ | None
 Number = float | np.floating[Any] | None
 Count = int | np.integer[Any] | None
 Numbers = Sequence[float] | NDArray[Any] | None

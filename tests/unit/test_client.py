@@ -218,6 +218,22 @@ def test_numpy_parameters_travel(change):
         c.reward(groups(), shadow="ttrl")
 
 
+@pytest.mark.parametrize("options", [{}, {"send_text": True}])
+def test_numpy_s_scalars_in_rollouts_are_python_s_in_requests_and_in_the_run_log(options, tmp_path):
+    """Means of float32 arrays took their whole group from the client's run log."""
+    own = {"answer": 4.5, "mean_entropy": 0.5, "correct": True, "trained": False, "finish_reason": "stop", "id": "a"}
+    other = {"answer": 4, "mean_entropy": 0.25, "correct": False, "trained": True}
+    kinds = {str: np.str_, bool: np.bool_, float: np.float32, int: np.int64}
+    sent = [{"rollouts": [{k: kinds[type(v)](v) for k, v in r.items()} for r in (own, other)]}]
+    expected = estimate([{"rollouts": [own, other]}], method="empo").groups
+    c = client(run_log=tmp_path, **options)
+    assert c.reward(sent, method="empo").groups == estimate(sent, method="empo").groups == expected
+    assert expected[0].answers == ("4.5", "4")
+    run_log_of(tmp_path, frozenset()).close()
+    (line,) = read_run(tmp_path)
+    assert [{k: r[k] for k in own if k in r} for r in line["rollouts"]] == [own, other]
+
+
 @pytest.mark.parametrize(
     ("method", "rollout"),
     [

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Final, Literal
 
+import numpy as np
+
 from ..errors import RequestError
 from ..params import Param, parameters
 from ..segments import Bools
@@ -157,14 +159,14 @@ def written(content: Any) -> str:
     return "".join(part for part in parts if isinstance(part, str))
 
 
-def text_of(answer: str | float | None) -> str | None:
+def text_of(answer: str | float | np.number[Any] | None) -> str | None:
     """An answer as it was sent, where a number stands for its text."""
-    return number_text(answer) if isinstance(answer, int | float) else answer
+    return number_text(answer) if isinstance(answer, int | float | np.number) else answer
 
 
-def number_text(value: float) -> str:
+def number_text(value: float | np.number[Any]) -> str:
     """4 for 4.0: JSON's writers differ in this, and answers of kind text compare characters."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return str(int(value)) if isinstance(value, float | np.floating) and value.is_integer() else str(value)
 
 
 def why_none(answer: str | None) -> str:

@@ -20,11 +20,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
+
+import numpy as np
 
 from .line import RunRecord, lines
 from .reader import member
@@ -54,10 +56,11 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def encoded(line: Mapping[str, Any]) -> bytes:
     """A line as JSON; what is no number becomes null."""
+    write = partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=np.generic.item)
     try:
-        text = json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = write(line)
     except ValueError:
-        text = json.dumps(finite(line), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = write(finite(line))
     return text.encode("utf-8", "replace")  # a lone surrogate is no text, and no JSON parser takes it
 
 

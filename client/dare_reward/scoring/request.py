@@ -51,10 +51,11 @@ CHECKED: Final = tuple(
 )
 OF_REQUEST: Final = frozenset({"run", "step", "seed", "shadow", "method", "params"})  # often looked for in a group
 NONE_UNREAD: Final[Mapping[str, int]] = MappingProxyType({})
+KINDS: Final = {"text": (str, np.str_), "bool": (bool, np.bool_), "object": (dict,)}
 # Inputs of rollouts that are no columns of numbers, and what they may be.
 CONTENTS: Final[Mapping[str, set[type]]] = MappingProxyType(
     {
-        f.name: {{"text": str, "bool": bool, "object": dict}[f.type]} | ({type(None)} if f.nullable else set())
+        f.name: {*KINDS[f.type], type(None)} if f.nullable else {*KINDS[f.type]}
         for f in ROLLOUT_FIELDS.values()
         if not f.is_array
     }
@@ -376,7 +377,7 @@ def _check_contents(table: Table, limits: Limits, where: Where) -> None:
         if not (found := set(map(type, column))) <= types:
             if field.type == "object":
                 column = [{} if isinstance(x, Mapping) else x for x in column]
-            elif key == "answer" and {int, float} & found and isinstance(table.columns, dict):
+            elif key == "answer" and isinstance(table.columns, dict):
                 column = table.columns[key] = [number_text(x) if _is_finite(x) else x for x in column]
             elif key == "text" and {list, tuple} & found and isinstance(table.columns, dict):
                 column = table.columns[key] = [_spoken(x, (*where(i), key)) for i, x in enumerate(column)]
@@ -395,7 +396,8 @@ def _spoken(content: Any, loc: tuple[str | int, ...]) -> Any:
 
 
 def _is_finite(value: Any) -> bool:
-    return type(value) in {int, float} and abs(value) < np.inf
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return whole or (isinstance(value, float | np.floating) and bool(np.isfinite(value)))
 
 
 def _check_keys(value: Any, known: Collection[str], loc: tuple[str | int, ...]) -> None:
