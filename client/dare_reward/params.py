@@ -101,8 +101,8 @@ class Spec(Param):
                 if self.type is tuple
                 else {"true": True, "false": False, "1": True, "0": False}[text.lower()]
                 if self.type is bool
-                else self.type(text)
-            )
+                else self.type(text if self.type is str or (text.isascii() and "_" not in text) else "")
+            )  # Python takes 0_05 and the digits of other scripts for numbers
         except (KeyError, ValueError):
             if self.type is float and re.fullmatch(r"-?\d*,\d+", text):
                 message = f"has a decimal comma; write {text.replace(',', '.')}"

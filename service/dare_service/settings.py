@@ -256,11 +256,7 @@ def from_environment(environment: Mapping[str, str] = os.environ, **flags: Any) 
 
 def _checked(spec: Spec, value: Any) -> Any:
     try:
-        if not isinstance(value, str) or spec.type is str:
-            return spec.check(value)
-        if not value.isascii() or "_" in value:  # Python takes them for numbers
-            raise RequestError("")
-        return spec.parse(value)
+        return spec.parse(value) if isinstance(value, str) and spec.type is not str else spec.check(value)
     except RequestError:
         flag = f" (--{spec.name})" if spec.name in {"host", "port"} else ""
         raise SettingsError(f"DARE_{spec.name.upper()}{flag} must be {spec.accepts}") from None

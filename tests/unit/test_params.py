@@ -105,6 +105,14 @@ def test_parsing_refuses_or_returns_a_checked_value(text):
             assert error.status == 422
 
 
+@pytest.mark.parametrize("text", ["0_05", "\u0660.\u0661", "\uff11"])
+def test_what_python_alone_takes_for_a_number_is_none(text):
+    """0_05 was 5."""
+    for name in ("rate", "count"):
+        with pytest.raises(RequestError, match=rf"^{name}: must be "):
+            SPECS[name].parse(text)
+
+
 def test_a_decimal_comma_is_named():
     with pytest.raises(RequestError, match=r"0\.05") as error:
         SPECS["rate"].parse("0,05")
