@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from types import SimpleNamespace
 
 import httpx
@@ -43,14 +44,8 @@ def service(monkeypatch):
     from dare_reward import client
 
     for kind in ("Client", "AsyncClient"):
-        original = getattr(client, kind)
-        monkeypatch.setattr(
-            client,
-            kind,
-            lambda *a, _original=original, **k: _original(
-                *a, **{"retries": 0, **k}, transport=httpx.MockTransport(answer)
-            ),
-        )
+        made = partial(getattr(client, kind), transport=httpx.MockTransport(answer), retries=0)
+        monkeypatch.setattr(client, kind, made)
     common._client.cache_clear()
     common._async_client.cache_clear()
     report._seen.clear()

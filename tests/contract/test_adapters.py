@@ -59,14 +59,8 @@ def test_one_url_carries_everything():
 
 def test_everything_pickles(service, monkeypatch):
     monkeypatch.setenv("DARE_URL", URL)
-    for thing in (
-        DareReward(URL),
-        VoteRollout(1),
-        swift.DareORM(),
-        common.Scorer.of(URL),
-        slime.reward,
-        easyr1.reward,
-    ):
+    things = DareReward(URL), VoteRollout(1), swift.DareORM(), common.Scorer.of(URL), slime.reward, easyr1.reward
+    for thing in things:
         pickle.loads(pickle.dumps(thing))
     reward = DareReward(URL, num_generations=2, method="ttrl")
     reward(["p", "p"], ["\\boxed{1}", "\\boxed{1}"])

@@ -183,9 +183,8 @@ def test_only_what_is_needed_travels_and_calls_that_are_no_part_of_a_run_say_so(
 
 def test_tokens_travel_as_a_frame():
     c = client(send_tokens=True)
-    sent = [
-        {"rollouts": [{"answer": "1", "token_entropies": np.ones(3, np.float32)}, {"answer": "1", "mean_entropy": 0.5}]}
-    ]
+    rollouts = [{"token_entropies": np.ones(3, np.float32)}, {"mean_entropy": 0.5}]
+    sent = [{"rollouts": [{"answer": "1", **rollout} for rollout in rollouts]}]
     reply = c.reward(sent)
     frame = unpack(c._transport.posts[0].content)
     assert frame.columns["token_entropies"].values.dtype == np.float32
@@ -195,14 +194,8 @@ def test_tokens_travel_as_a_frame():
 
 
 def test_masks_travel_with_tokens_and_inside_means():
-    sent = [
-        {
-            "rollouts": [
-                {"answer": "1", "token_entropies": [0.1, 9.0], "token_mask": [True, False]},
-                {"answer": "2", "token_entropies": [0.3]},
-            ]
-        }
-    ]
+    masked = {"answer": "1", "token_entropies": [0.1, 9.0], "token_mask": [True, False]}
+    sent = [{"rollouts": [masked, {"answer": "2", "token_entropies": [0.3]}]}]
     expected = estimate(sent).groups
     assert client().reward(sent).groups == expected
     assert client(send_tokens=True).reward(sent).groups == expected
@@ -520,11 +513,8 @@ def test_a_client_of_an_older_version_sends_everything_for_a_method_it_does_not_
 @pytest.mark.parametrize("tokens", [False, True])
 def test_every_method_over_the_wire_is_what_it_is_in_process(method, tokens, full_groups, needed_params):
     sent, params = full_groups(), needed_params(method)
-    asked = {
-        "advantage": None if methods()[method].output == "advantages" else "rloo",
-        "shadow": ["ttrl", "rent"],
-        "seed": 4,
-    }
+    advantage = None if methods()[method].output == "advantages" else "rloo"
+    asked = {"advantage": advantage, "shadow": ["ttrl", "rent"], "seed": 4}
     wire = Wire()
     with Client(transport=wire, send_tokens=tokens) as client:
         found = client.reward(sent, method=method, **asked, **params)
@@ -584,6 +574,10 @@ def first(**changes):
     return edit(lambda body: body["groups"][0].update(changes))
 
 
+def only(**said):
+    return edit(lambda body: body["groups"].__setitem__(0, said))
+
+
 def text_of_reply(old, new):
     """The text of a reply with `old` replaced: what `json.dumps` would not write."""
     return posted(lambda response: httpx.Response(200, content=response.content.replace(old, new, 1)))
@@ -610,11 +604,8 @@ UNFIT = {
     "a reward of 1e400": (text_of_reply(b'"rewards":[', b'"rewards":[1e400,'), "1e400"),
     "rewards in a string": (first(rewards="111111"), "rewards is not a list"),
     "rewards in an object": (first(rewards={"0": 1}), "rewards is not a list"),
-    "an error without a code": (
-        edit(lambda body: body["groups"].__setitem__(0, {"group_id": "g0", "error": {}})),
-        "another version",
-    ),
-    "no error and nothing else": (edit(lambda body: body["groups"].__setitem__(0, {"group_id": "g0"})), "no "),
+    "an error without a code": (only(group_id="g0", error={}), "another version"),
+    "no error and nothing else": (only(group_id="g0"), "no "),
     "no advantages": (first(advantages=None), "no advantages"),
     "advantages too few": (first(advantages=[1.0]), "1 advantages for 6"),
     "an advantage NaN": (text_of_reply(b'"advantages":[', b'"advantages":[NaN,'), "NaN"),
@@ -680,10 +671,8 @@ def test_what_a_reply_may_leave_open(plugin):
     """A rollout that only votes has no advantage; one that sent no tokens has no mask; a failed group has neither."""
     rollouts = [{"answer": a, "token_entropies": [0.1, 3.0]} for a in "112"]
     sent = [{"rollouts": [*rollouts, {"answer": "2", "trained": False}]}, {"rollouts": [{"answer": "1"}]}]
-    for asked in (
-        {"method": "guess_tokens", "allow_experimental": True},
-        {"method": "dare", "missing_entropy": "error"},
-    ):
+    ways = {"method": "guess_tokens", "allow_experimental": True}, {"method": "dare", "missing_entropy": "error"}
+    for asked in ways:
         reply = client().reward(sent, advantage="grpo", **asked)
         assert reply.groups == estimate(sent, advantage="grpo", **asked).groups
         assert reply.groups[0].advantages is None or reply.groups[0].advantages[3] is None
@@ -799,21 +788,23 @@ def answer_with(status, stream, headers=()):
     return httpx.MockTransport(answer)
 
 
-def both(transport, **options):
+def both(url="http://t", **options):
     """The same call by both clients."""
-    options = {"retries": 0, **options}
-    yield lambda: Client("http://t", transport=transport, **options).rewards(groups(1, 1))
+
+    def call():
+        with Client(url, retries=0, **options) as c:
+            return c.rewards(groups(1, 1))
 
     async def run():
-        async with AsyncClient("http://t", transport=transport, **options) as c:
+        async with AsyncClient(url, retries=0, **options) as c:
             return await c.rewards(groups(1, 1))
 
-    yield lambda: asyncio.run(run())
+    return call, lambda: asyncio.run(run())
 
 
 def test_a_reply_is_read_as_far_as_it_may_be_long():
     stream = Pieces(1000, b" " * (1 << 20))
-    for call in both(answer_with(200, stream)):
+    for call in both(transport=answer_with(200, stream)):
         stream.taken = 0
         with pytest.raises(ReplyError, match="a reply of more than"):
             call()
@@ -821,18 +812,18 @@ def test_a_reply_is_read_as_far_as_it_may_be_long():
 
 
 def test_an_endless_refusal_is_a_refusal():
-    for call in both(answer_with(422, Pieces(100, b"x" * (1 << 20)))):
+    for call in both(transport=answer_with(422, Pieces(100, b"x" * (1 << 20)))):
         assert len(str(refusal(call, error=RefusedError))) < 300
 
 
 def test_a_reply_in_an_encoding_is_not_unpacked():
     """256 KiB of gzip can be 256 MiB of blanks; nobody asked for it."""
     bomb = Pieces(1, b"not even gzip")
-    for call in both(answer_with(200, bomb, {"content-encoding": "gzip"})):
+    for call in both(transport=answer_with(200, bomb, {"content-encoding": "gzip"})):
         with pytest.raises(ReplyError, match="'gzip'"):
             call()
     assert not bomb.taken
-    for call in both(answer_with(503, bomb, {"content-encoding": "gzip"})):
+    for call in both(transport=answer_with(503, bomb, {"content-encoding": "gzip"})):
         with pytest.raises(UnavailableError, match="503"):
             call()
     c = client()
@@ -842,11 +833,8 @@ def test_a_reply_in_an_encoding_is_not_unpacked():
 
 def test_the_longest_honest_replies_are_read():
     """Rollouts without content, many groups, every shadow: what a reply says most of, in proportion."""
-    shadows = [
-        n
-        for n, m in methods().items()
-        if not m.requires and not m.experimental and not any(s.required for s in m.specs)
-    ]
+    free = [m for m in methods().values() if not (m.requires or m.experimental or any(s.required for s in m.specs))]
+    shadows = [m.name for m in free]
     sent = [{"rollouts": [{"answer": "1"}]}] * 300
     assert len(client().reward(sent, method="ttrl", shadow=shadows[:8], advantage="grpo").groups) == 300
     one = [{"rollouts": [{"answer": str(i)} for i in range(1024)]}]
@@ -922,8 +910,7 @@ SLOWLY = {
 
 
 @pytest.mark.parametrize("where", SLOWLY)
-@pytest.mark.parametrize("kind", ["Client", "AsyncClient"])
-def test_the_timeout_is_for_the_whole_try(where, kind):
+def test_the_timeout_is_for_the_whole_try(where):
     """A byte every 0.1 s for five seconds keeps any timeout of one read from ending."""
     early, late = SLOWLY[where].split(b"%s")
     finished = threading.Event()
@@ -940,19 +927,11 @@ def test_the_timeout_is_for_the_whole_try(where, kind):
         connection.sendall(late)
         finished.set()
 
-    async def run(url):
-        async with AsyncClient(url, timeout=0.5, retries=0) as c:
-            await c.rewards(groups(1, 1))
-
-    def call(url):
-        if kind == "AsyncClient":
-            return asyncio.run(run(url))
-        with Client(url, timeout=0.5, retries=0) as c:
-            return c.rewards(groups(1, 1))
-
-    with sockets(answer) as url, pytest.raises(UnavailableError, match="ReadTimeout"):
-        call(url)
-    assert not finished.is_set()
+    with sockets(answer) as url:
+        for call in both(url, timeout=0.5):
+            with pytest.raises(UnavailableError, match="ReadTimeout"):
+                call()
+            assert not finished.is_set()
 
 
 def test_garbage_instead_of_http():

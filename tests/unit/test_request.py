@@ -9,7 +9,7 @@ from refusals import refusal
 from rows import each
 
 import dare_reward
-from dare_reward.errors import LimitError, RequestError
+from dare_reward.errors import LimitError, RequestError, path
 from dare_reward.groups import Ragged
 from dare_reward.runs.line import line
 from dare_reward.scoring.request import Limits, prepare
@@ -26,83 +26,56 @@ def group(*rollouts, **changes):
 refuse = partial(refusal, dare_reward.estimate)
 
 
-AT = ("groups", 0, "rollouts", 0)
 BAD = {
-    "not a list": ({"rollouts": []}, ("groups",), "type"),
-    "a string": ("groups", ("groups",), "type"),
-    "group not an object": ([3], ("groups", 0), "type"),
-    "no rollouts": ([{}], ("groups", 0, "rollouts"), "empty_group"),
-    "empty group": ([group(), {"rollouts": []}], ("groups", 1, "rollouts"), "empty_group"),
-    "rollouts a string": ([{"rollouts": "ab"}], ("groups", 0, "rollouts"), "empty_group"),
-    "unknown group field": ([group(grp=1)], ("groups", 0), "unknown_field"),
-    "unknown rollout field": ([group(rollout(), rollout(entropy=1))], ("groups", 0, "rollouts", 1), "unknown_field"),
-    "rollout not an object": ([group(rollout(), "x")], ("groups", 0, "rollouts", 1), "type"),
-    "group_id empty": ([group(group_id="")], ("groups", 0, "group_id"), "value"),
-    "group_id long": ([group(group_id="x" * 257)], ("groups", 0, "group_id"), "value"),
-    "duplicate group_id": ([group(group_id="a"), group(group_id="a")], ("groups", 1, "group_id"), "duplicate_id"),
-    "an id that is another's index": ([group(group_id="1"), group()], ("groups", 1, "group_id"), "duplicate_id"),
-    "kind": ([group(kind="maths")], ("groups", 0, "kind"), "value"),
-    "kinds": ([group(kind=np.array(["math", "text"]))], ("groups", 0, "kind"), "value"),
-    "label a number": ([group(label=4)], ("groups", 0, "label"), "type"),
-    "duplicate rollout id": (
-        [group(rollout(id="a"), rollout(id="b"), rollout(id="a"))],
-        ("groups", 0, "rollouts", 2, "id"),
-        "duplicate_id",
-    ),
-    "trained null": ([group(rollout(trained=None))], (*AT, "trained"), "type"),
-    "entropy a bool": ([group(rollout(mean_entropy=True))], (*AT, "mean_entropy"), "type"),
-    "entropy negative": (
-        [group(rollout(), rollout(mean_entropy=-1e-9))],
-        ("groups", 0, "rollouts", 1, "mean_entropy"),
-        "value",
-    ),
-    "entropy NaN": (
-        [group(), group(rollout(mean_entropy=math.nan))],
-        ("groups", 1, "rollouts", 0, "mean_entropy"),
-        "value",
-    ),
-    "entropy infinite": ([group(rollout(mean_entropy=math.inf))], (*AT, "mean_entropy"), "value"),
-    "entropy beyond any vocabulary": ([group(rollout(mean_entropy=1001))], (*AT, "mean_entropy"), "value"),
-    "entropy a huge integer": ([group(rollout(mean_entropy=10**400))], (*AT, "mean_entropy"), "value"),
-    "entropy minus a huge integer": ([group(rollout(mean_entropy=-(10**400)))], (*AT, "mean_entropy"), "value"),
-    "num_tokens negative": ([group(rollout(num_tokens=-1))], (*AT, "num_tokens"), "value"),
-    "tokens a number": ([group({"token_entropies": 1})], (*AT, "token_entropies"), "type"),
-    "tokens a string": ([group({"token_entropies": "12"})], (*AT, "token_entropies"), "type"),
-    "a token null": ([group({"token_entropies": [0.1, None]})], (*AT, "token_entropies", 1), "type"),
-    "a token bool": ([group({"token_entropies": [0.1, True]})], (*AT, "token_entropies", 1), "type"),
-    "a token negative": ([group({"token_entropies": [0.1, -0.1]})], (*AT, "token_entropies", 1), "value"),
-    "a token NaN": ([group({"token_entropies": [0.1, 0.2, math.nan]})], (*AT, "token_entropies", 2), "value"),
-    "a huge token": ([group({"token_entropies": [10**400]})], (*AT, "token_entropies"), "type"),
-    "a matrix of tokens": ([group({"token_entropies": np.zeros((2, 2))})], (*AT, "token_entropies"), "type"),
-    "complex tokens": ([group({"token_entropies": np.zeros(2, complex)})], (*AT, "token_entropies"), "type"),
-    "a mask of numbers": ([group({"token_entropies": [0.1], "token_mask": [1]})], (*AT, "token_mask", 0), "type"),
-    "a mask alone": ([group({"token_mask": [True]})], ("groups",), "conflict"),
-    "a mean that its tokens do not have": (
-        [group(rollout(), rollout(token_entropies=[0.1]))],
-        ("groups", 0, "rollouts", 1, "mean_entropy"),
-        "conflict",
-    ),
-    "a sum that its tokens do not have": (
-        [group({"token_logprobs": [-1.0, -2.0], "sum_logprob": -3.00001})],
-        (*AT, "sum_logprob"),
-        "conflict",
-    ),
-    "an answer's entropy that its tokens do not have": (
-        [group({"token_entropies": [1.0, 2.0], "answer_tokens": [1, 2], "answer_entropy": 1.5})],
-        (*AT, "answer_entropy"),
-        "conflict",
-    ),
-    "options": ([group(kind="choice", options=["AB"])], ("groups", 0, "options"), None),
-}
+    "not a list": ({"rollouts": []}, "groups", "type"),
+    "a string": ("groups", "groups", "type"),
+    "group not an object": ([3], "groups[0]", "type"),
+    "no rollouts": ([{}], "groups[0].rollouts", "empty_group"),
+    "empty group": ([group(), {"rollouts": []}], "groups[1].rollouts", "empty_group"),
+    "rollouts a string": ([{"rollouts": "ab"}], "groups[0].rollouts", "empty_group"),
+    "unknown group field": ([group(grp=1)], "groups[0]", "unknown_field"),
+    "unknown rollout field": ([group(rollout(), rollout(entropy=1))], "groups[0].rollouts[1]", "unknown_field"),
+    "rollout not an object": ([group(rollout(), "x")], "groups[0].rollouts[1]", "type"),
+    "group_id empty": ([group(group_id="")], "groups[0].group_id", "value"),
+    "group_id long": ([group(group_id="x" * 257)], "groups[0].group_id", "value"),
+    "duplicate group_id": ([group(group_id="a"), group(group_id="a")], "groups[1].group_id", "duplicate_id"),
+    "an id that is another's index": ([group(group_id="1"), group()], "groups[1].group_id", "duplicate_id"),
+    "kind": ([group(kind="maths")], "groups[0].kind", "value"),
+    "kinds": ([group(kind=np.array(["math", "text"]))], "groups[0].kind", "value"),
+    "label a number": ([group(label=4)], "groups[0].label", "type"),
+    "duplicate rollout id": ([group(rollout(id="a"), rollout(id="b"), rollout(id="a"))], "groups[0].rollouts[2].id", "duplicate_id"),
+    "trained null": ([group(rollout(trained=None))], "groups[0].rollouts[0].trained", "type"),
+    "entropy a bool": ([group(rollout(mean_entropy=True))], "groups[0].rollouts[0].mean_entropy", "type"),
+    "entropy negative": ([group(rollout(), rollout(mean_entropy=-1e-9))], "groups[0].rollouts[1].mean_entropy", "value"),
+    "entropy NaN": ([group(), group(rollout(mean_entropy=math.nan))], "groups[1].rollouts[0].mean_entropy", "value"),
+    "entropy infinite": ([group(rollout(mean_entropy=math.inf))], "groups[0].rollouts[0].mean_entropy", "value"),
+    "entropy beyond any vocabulary": ([group(rollout(mean_entropy=1001))], "groups[0].rollouts[0].mean_entropy", "value"),
+    "entropy a huge integer": ([group(rollout(mean_entropy=10**400))], "groups[0].rollouts[0].mean_entropy", "value"),
+    "entropy minus a huge integer": ([group(rollout(mean_entropy=-(10**400)))], "groups[0].rollouts[0].mean_entropy", "value"),
+    "num_tokens negative": ([group(rollout(num_tokens=-1))], "groups[0].rollouts[0].num_tokens", "value"),
+    "tokens a number": ([group({"token_entropies": 1})], "groups[0].rollouts[0].token_entropies", "type"),
+    "tokens a string": ([group({"token_entropies": "12"})], "groups[0].rollouts[0].token_entropies", "type"),
+    "a token null": ([group({"token_entropies": [0.1, None]})], "groups[0].rollouts[0].token_entropies[1]", "type"),
+    "a token bool": ([group({"token_entropies": [0.1, True]})], "groups[0].rollouts[0].token_entropies[1]", "type"),
+    "a token negative": ([group({"token_entropies": [0.1, -0.1]})], "groups[0].rollouts[0].token_entropies[1]", "value"),
+    "a token NaN": ([group({"token_entropies": [0.1, 0.2, math.nan]})], "groups[0].rollouts[0].token_entropies[2]", "value"),
+    "a huge token": ([group({"token_entropies": [10**400]})], "groups[0].rollouts[0].token_entropies", "type"),
+    "a matrix of tokens": ([group({"token_entropies": np.zeros((2, 2))})], "groups[0].rollouts[0].token_entropies", "type"),
+    "complex tokens": ([group({"token_entropies": np.zeros(2, complex)})], "groups[0].rollouts[0].token_entropies", "type"),
+    "a mask of numbers": ([group({"token_entropies": [0.1], "token_mask": [1]})], "groups[0].rollouts[0].token_mask[0]", "type"),
+    "a mask alone": ([group({"token_mask": [True]})], "groups", "conflict"),
+    "a mean that its tokens do not have": ([group(rollout(), rollout(token_entropies=[0.1]))], "groups[0].rollouts[1].mean_entropy", "conflict"),
+    "a sum that its tokens do not have": ([group({"token_logprobs": [-1.0, -2.0], "sum_logprob": -3.00001})], "groups[0].rollouts[0].sum_logprob", "conflict"),
+    "an answer's entropy that its tokens do not have": ([group({"token_entropies": [1.0, 2.0], "answer_tokens": [1, 2], "answer_entropy": 1.5})], "groups[0].rollouts[0].answer_entropy", "conflict"),
+    "options": ([group(kind="choice", options=["AB"])], "groups[0].options", None),
+}  # fmt: skip
 
 
 @each("name", BAD)
 def test_what_is_refused_with_its_place(name):
     groups, loc, code = BAD[name]
     error = refuse(groups)
-    assert error.loc == loc
-    assert error.status == 422
-    assert code is None or error.code == code
+    assert (path(error.loc), error.status, error.code) == (loc, 422, code or error.code)
     assert len(str(error)) < 400
 
 
@@ -153,10 +126,7 @@ MASKED = {"answer": "1", "token_entropies": [0.1, 0.2], "token_mask": [False, Fa
 @each(
     ("rollouts", "answers", "params"),
     [
-        *(
-            ([rollout(), {"answer": blank}, {"text": blank}], ("1", None, None), {})
-            for blank in ("", "   ", "\n", None)
-        ),
+        *(([rollout(), {"answer": no}, {"text": no}], ("1", None, None), {}) for no in ("", "   ", "\n", None)),
         ([{"mean_entropy": 0.3}], (None,), {}),
         (BOTH, ("7", None, "8"), {"missing_entropy": "frequency"}),
         ([rollout(), {"answer": "1", "num_tokens": 0}], ("1", None), {}),
