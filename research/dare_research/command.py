@@ -14,29 +14,18 @@ from .records import RESULTS, append, pack, read_added
 
 
 def register(subparsers: Any) -> None:
+    examples = ("dare-reward study append real-model-runs FOLDER/runs", "dare-reward study pack real-model-runs")
     parser = add_command(
         subparsers,
         "study",
         "Keep records of training runs in research/results.",
         notes="A record has an id, or form, size, arm and seed; one of the same key replaces an earlier one.",
-        examples=(
-            "dare-reward study append real-model-runs FOLDER/runs",
-            "dare-reward study pack real-model-runs",
-        ),
+        examples=examples,
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    added = add_command(
-        actions,
-        "append",
-        "Add the records of files to those of a study.",
-        examples=("dare-reward study append real-model-runs FOLDER/runs",),
-    )
-    packed = add_command(
-        actions,
-        "pack",
-        "Compress what was appended, with what was packed before, and renew the checksums.",
-        examples=("dare-reward study pack real-model-runs",),
-    )
+    renewed = "Compress what was appended, with what was packed before, and renew the checksums."
+    added = add_command(actions, "append", "Add the records of files to those of a study.", examples=examples[:1])
+    packed = add_command(actions, "pack", renewed, examples=examples[1:])
     for action, run in ((added, run_append), (packed, run_pack)):
         action.add_argument("study", help="Name of the study: results/STUDY.jsonl.xz.")
         action.add_argument("--results", type=Path, default=RESULTS, help="Their folder (default: research/results).")

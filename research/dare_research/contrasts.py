@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -23,8 +23,7 @@ FEWEST_BASES = 4  # below, a percentile bootstrap of the bases is far too narrow
 BLOCK = 1 << 22  # draws held at a time
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
+class Ends(NamedTuple):
     """The ends of a 95 and of a 90 per cent interval; the second is that of two one-sided tests at 5 per cent."""
 
     low: float
@@ -38,12 +37,7 @@ class Ends:
 
     def wider(self, other: Ends) -> Ends:
         """What covers both."""
-        return Ends(
-            min(self.low, other.low),
-            max(self.high, other.high),
-            min(self.low90, other.low90),
-            max(self.high90, other.high90),
-        )
+        return Ends(*(pick(*pair) for pick, *pair in zip((min, max, min, max), self, other, strict=True)))
 
 
 EVERYTHING = Ends(-np.inf, np.inf, -np.inf, np.inf)

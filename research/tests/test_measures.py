@@ -11,19 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dare_research.analysis.measures import (
-    direction_gain,
-    entropy,
-    entropy_auroc,
-    estimator_error,
-    majority,
-    mean_overlap,
-    mutual_information,
-    normalised,
-    quantile_bins,
-    rollout_overlap,
-    steps_to_threshold,
-)
+from dare_research.analysis import measures
 from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval, powers
 from dare_reward.groups import Groups
 
@@ -43,24 +31,24 @@ def labelled(answers, right, **columns):
 def test_overlap_by_definition(rollouts):
     pairs = combinations(rollouts, 2)
     shares = [(Counter(a) & Counter(b)).total() / max(len(a), len(b)) if a or b else 1.0 for a, b in pairs]
-    assert rollout_overlap(rollouts) == pytest.approx(np.mean(shares))
+    assert measures.rollout_overlap(rollouts) == pytest.approx(np.mean(shares))
 
 
 def test_overlap_is_a_mean_over_prompts():
     a, b = [1, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5]
-    assert mean_overlap([[a, b], [a, a], [a]]) == pytest.approx((5 / 6 + 1) / 2)
-    assert np.isnan([mean_overlap([[a]]), rollout_overlap([a])]).all()
+    assert measures.mean_overlap([[a, b], [a, a], [a]]) == pytest.approx((5 / 6 + 1) / 2)
+    assert np.isnan([measures.mean_overlap([[a]]), measures.rollout_overlap([a])]).all()
 
 
 def test_steps_golden():
     case = GOLDEN["steps_to_threshold"]
-    assert steps_to_threshold(case["curve"], case["thresholds"]) == case["expected"]
-    assert steps_to_threshold(case["curve"][::-1], case["thresholds"]) == case["expected"]
+    assert measures.steps_to_threshold(case["curve"], case["thresholds"]) == case["expected"]
+    assert measures.steps_to_threshold(case["curve"][::-1], case["thresholds"]) == case["expected"]
 
 
 def test_information_golden():
     case = GOLDEN["mutual_information_nats"]
-    found = mutual_information(case["R"], case["R_hat"])
+    found = measures.mutual_information(case["R"], case["R_hat"])
     np.testing.assert_allclose(found.nats, case["expected"], **EXACT)
     np.testing.assert_allclose(found.entropy, case["entropy_R"], **EXACT)
     np.testing.assert_allclose(found.bits, case["expected"] / log(2), **EXACT)
@@ -74,32 +62,32 @@ def test_information_golden():
 @given(rows=st.lists(st.tuples(st.integers(0, 1), st.integers(0, 4)), min_size=2, max_size=40))
 def test_information_is_the_difference_of_entropies(rows):
     truth, x = map(np.array, zip(*rows))
-    whole = sum(entropy(np.bincount(side)) for side in (truth, x)) - entropy(np.bincount(5 * truth + x))
-    assert mutual_information(truth, x).nats == pytest.approx(whole, abs=1e-9)
+    both, *alone = (measures.entropy(np.bincount(values)) for values in (5 * truth + x, truth, x))
+    assert measures.mutual_information(truth, x).nats == pytest.approx(sum(alone) - both, abs=1e-9)
 
 
 def test_a_reward_that_is_the_truth_has_all_the_information_and_noise_none():
     truth = np.tile([0, 1, 1, 1], 5000)
-    assert mutual_information(truth, 2.0 * truth + 1).share == pytest.approx(1)
-    noise = mutual_information(truth, np.random.default_rng(0).random(len(truth)), bins=24)
+    assert measures.mutual_information(truth, 2.0 * truth + 1).share == pytest.approx(1)
+    noise = measures.mutual_information(truth, np.random.default_rng(0).random(len(truth)), bins=24)
     assert 0 < noise.nats < 3e-3
     assert abs(noise.corrected) < noise.nats
-    assert np.isnan(mutual_information(np.ones(4), np.arange(4)).share)
+    assert np.isnan(measures.mutual_information(np.ones(4), np.arange(4)).share)
 
 
 def test_bins_hold_equal_mass_and_ties_stay_together():
     x = np.random.default_rng(1).random(2400)
-    assert set(np.bincount(quantile_bins(x, 24))) == {100}
+    assert set(np.bincount(measures.quantile_bins(x, 24))) == {100}
     tied = np.r_[np.zeros(1000), np.arange(1, 101)]
-    bins = quantile_bins(tied, 10)
+    bins = measures.quantile_bins(tied, 10)
     assert len(set(bins[:1000])) == 1
     assert len(set(bins)) == 2  # the zeros hold ten elevenths of the mass
-    assert quantile_bins(np.array([3.0, 1.0, 3.0]), 24).tolist() == [1, 0, 1]
+    assert measures.quantile_bins(np.array([3.0, 1.0, 3.0]), 24).tolist() == [1, 0, 1]
 
 
 def test_majority_bias_by_hand():
     groups, truth = labelled([["a", "a", "b", None], ["c", "d", "d", "d"]], ["b", "d"])
-    found = majority(groups, truth)
+    found = measures.majority(groups, truth)
     by_hand = {
         "agreement_bias": ((2 - 1) / 4 + (3 - 3) / 4) / 2,
         "mode_bias": ((0 - 1 / 4) + (1 - 3 / 4)) / 2,
@@ -113,7 +101,7 @@ def test_majority_bias_by_hand():
 def test_estimator_error_by_hand():
     groups, truth = labelled([["a", "a", "b"], ["c", "c", "d"]], ["a", "d"])
     rewards = np.array([1.0, 1, 0, 0.5, 0.5, 0])
-    found = estimator_error(groups, rewards, truth, normalised(groups, rewards))
+    found = measures.estimator_error(groups, rewards, truth, measures.normalised(groups, rewards))
     error = rewards - truth
     assert found.bias == pytest.approx(error.mean())
     assert found.variance == pytest.approx(error.var())
@@ -128,13 +116,13 @@ def test_unknown_truth_is_left_out():
     truth[2] = np.nan
     rewards = np.array([1.0, 0, 0, 1])
     alone, known = labelled([["a", "b"]], ["a"])
-    expected = estimator_error(alone, rewards[:2], known, normalised(alone, rewards[:2]))
-    assert estimator_error(groups, rewards, truth, normalised(groups, rewards)) == expected
-    assert {each.prompts for each in majority(groups, truth).values()} == {1}
-    assert np.isnan(direction_gain(groups, normalised(groups, rewards), truth)[1])
+    expected = measures.estimator_error(alone, rewards[:2], known, measures.normalised(alone, rewards[:2]))
+    assert measures.estimator_error(groups, rewards, truth, measures.normalised(groups, rewards)) == expected
+    assert {each.prompts for each in measures.majority(groups, truth).values()} == {1}
+    assert np.isnan(measures.direction_gain(groups, measures.normalised(groups, rewards), truth)[1])
     nothing = np.full(4, np.nan)
-    assert np.isnan(estimator_error(groups, rewards, nothing, rewards).bias)
-    assert np.isnan(majority(groups, nothing)["mode_bias"].estimate)
+    assert np.isnan(measures.estimator_error(groups, rewards, nothing, rewards).bias)
+    assert np.isnan(measures.majority(groups, nothing)["mode_bias"].estimate)
 
 
 @settings(max_examples=60, deadline=None)
@@ -146,8 +134,8 @@ def test_direction_gain_is_the_derivative_of_accuracy(votes, seed):
     answers = [str(i) for i, n in enumerate(votes) for _ in range(n)]
     right = int(rng.integers(len(votes)))
     groups, truth = labelled([answers], [str(right)])
-    advantages = normalised(groups, groups.spread(rewards_A))
-    found = float(direction_gain(groups, advantages, truth)[0])
+    advantages = measures.normalised(groups, groups.spread(rewards_A))
+    found = float(measures.direction_gain(groups, advantages, truth)[0])
     p = np.array(votes) / sum(votes)
     step = np.array([advantages[groups.answer_R == i].sum() for i in range(len(votes))]) / sum(votes)
 
@@ -160,15 +148,15 @@ def test_direction_gain_is_the_derivative_of_accuracy(votes, seed):
 
 def test_direction_gain_of_truth_is_positive_and_its_opposite_negative():
     groups, truth = labelled([["a", "a", "b", "c", None]], ["b"])
-    up = direction_gain(groups, normalised(groups, truth), truth)[0]
+    up = measures.direction_gain(groups, measures.normalised(groups, truth), truth)[0]
     assert up > 0
-    assert direction_gain(groups, normalised(groups, -truth), truth)[0] == pytest.approx(-up)
-    assert direction_gain(groups, normalised(groups, np.full(5, 0.3)), truth)[0] == 0
+    assert measures.direction_gain(groups, measures.normalised(groups, -truth), truth)[0] == pytest.approx(-up)
+    assert measures.direction_gain(groups, measures.normalised(groups, np.full(5, 0.3)), truth)[0] == 0
 
 
 def test_normalised_ignores_rounding():
     groups = Groups.of([["a", "b", "c"], ["a", "b", "c"]])
-    found = normalised(groups, np.array([0.1 + 0.2, 0.3, 0.3, 1.0, 0.0, 0.0]))
+    found = measures.normalised(groups, np.array([0.1 + 0.2, 0.3, 0.3, 1.0, 0.0, 0.0]))
     assert found[:3].tolist() == [0, 0, 0]
     np.testing.assert_allclose(found[3:], np.array([2, -1, -1]) / np.sqrt(2), rtol=1e-12)
 
@@ -210,7 +198,7 @@ def test_pooling_measures_difficulty():
         answers.append(["a" if r else "b" for r in right])
         entropies.append((hard + rng.random(32)).tolist())
     groups, truth = labelled(answers, ["a"] * 200, mean_entropy=entropies)
-    found = entropy_auroc(groups, truth)
+    found = measures.entropy_auroc(groups, truth)
     assert found["pooled"] > 0.8
     assert found["within"]["estimate"] == pytest.approx(0.5, abs=0.04)
     assert np.isnan(found["controlled"]["estimate"])

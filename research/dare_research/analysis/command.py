@@ -19,29 +19,14 @@ from dare_reward.analysis.truth import known_groups
 from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.commands.command import add_command, add_seed
 from dare_reward.commands.labelled import interval, read_labelled
-from dare_reward.commands.shared_arguments import (
-    add_file,
-    add_param,
-    parsed_params,
-    read_groups,
-    warn,
-)
+from dare_reward.commands.shared_arguments import add_file, add_param, parsed_params, read_groups, warn
 from dare_reward.commands.tables import Screen, add_wide, number, screen_of, table, wrapped
 from dare_reward.groups import Groups
 from dare_reward.methods import find, specs
 from dare_reward.runs.log import finite
 from dare_reward.segments import Bools, Floats
 
-from .measures import (
-    direction_gain,
-    entropy_auroc,
-    estimator_error,
-    majority,
-    mean_overlap,
-    mutual_information,
-    normalised,
-    token_ids,
-)
+from . import measures
 
 METHODS = ("ttrl", "empo", "dare", "dare_sqrt")
 READ = frozenset(s.name for s in ANSWER_SPECS)
@@ -90,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
         data.groups,
         data.correct_R,
         methods={m: {k: v for k, v in own.items() if k not in READ} for m, own in params.items()},
-        token_ids=token_ids(data.groups),
+        token_ids=measures.token_ids(data.groups),
         seed=arguments.seed,
     )
     print(json.dumps(finite(numbers), indent=1) if arguments.json else _text(numbers, screen_of(arguments)))
@@ -163,13 +148,13 @@ def summarise(
             "distinct_answers_median": float(np.median(groups.support_P)) if len(groups.support_P) else np.nan,
         },
         "accuracy": accuracy_of(groups, correct_R, known_P, seed),
-        "majority": {k: asdict(v) for k, v in majority(groups, correct_R, seed=seed).items()},
-        "entropy": entropy_auroc(groups, correct_R, seed=seed),
+        "majority": {k: asdict(v) for k, v in measures.majority(groups, correct_R, seed=seed).items()},
+        "entropy": measures.entropy_auroc(groups, correct_R, seed=seed),
         "methods": {
             name: summarise_method(groups, correct_R, name, params, seed=seed) for name, params in methods.items()
         },
     }
-    if not math.isnan(overlap := mean_overlap(token_ids)):
+    if not math.isnan(overlap := measures.mean_overlap(token_ids)):
         out["overlap"] = overlap
     return out
 
@@ -184,14 +169,14 @@ def summarise_method(
     truth_R = np.where(failed_P[groups.group_R], np.nan, correct_R)
     known_R = known_groups(groups, truth_R)[groups.group_R]
     rewards = find(name).output == "rewards"
-    advantages_R = normalised(groups, found.rewards_R) if rewards else found.rewards_R
-    gain = mean_interval(direction_gain(groups, advantages_R, truth_R), seed=seed)
+    advantages_R = measures.normalised(groups, found.rewards_R) if rewards else found.rewards_R
+    gain = mean_interval(measures.direction_gain(groups, advantages_R, truth_R), seed=seed)
     out: dict[str, Any] = {"scored": int(known_groups(groups, truth_R).sum()), "failed": int(failed_P.sum())}
     if rewards:
-        out |= asdict(estimator_error(groups, found.rewards_R, truth_R, advantages_R))
-        out["information"] = asdict(mutual_information(truth_R[known_R], found.rewards_R[known_R]))
+        out |= asdict(measures.estimator_error(groups, found.rewards_R, truth_R, advantages_R))
+        out["information"] = asdict(measures.mutual_information(truth_R[known_R], found.rewards_R[known_R]))
     rounded = np.round(advantages_R[known_R], 9)  # what differs by rounding is one value
-    out["information_advantage"] = asdict(mutual_information(truth_R[known_R], rounded))
+    out["information_advantage"] = asdict(measures.mutual_information(truth_R[known_R], rounded))
     return {**out, "direction_gain": asdict(gain)}
 
 

@@ -8,6 +8,7 @@ over seeds, and the bootstrap of seeds and, in them, questions, which the seeds 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,13 +98,8 @@ def _form(arms: Sequence[str], seeds: Sequence[Mapping[str, Record]], questions:
         }
         for part in PARTS
     }
-    return {
-        "arms": rows,
-        "majority": {
-            part: majorities(seeds, [questions[n] for n in names[part]], rollouts=seeds[0][base]["evaluated"])
-            for part in PARTS
-        },
-    }
+    vote = partial(majorities, seeds, rollouts=seeds[0][base]["evaluated"])
+    return {"arms": rows, "majority": {part: vote([questions[n] for n in own]) for part, own in names.items()}}
 
 
 def majorities(seeds: Sequence[Mapping[str, Record]], questions: Sequence[SampledQuestion], *, rollouts: int) -> JSON:

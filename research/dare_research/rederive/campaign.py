@@ -392,9 +392,8 @@ def _break_even(page: Page, table: Table, section: Section, sections: Mapping[st
     whole = section.contrast("doses", "calibrated_vote", "ttrl", "adapted")
     ends = (whole.deciding.low, whole.deciding.high, whole.over_bases.low, whole.over_bases.high)
     named = {"gain": points(whole.estimate), **dict(zip("abcd", map(points, ends), strict=True))}
-    yield from page.says(
-        "over the ten bases: {gain}, bootstrap [{a}, {b}], t over bases [{c}, {d}].", named.__getitem__
-    )
+    words = "over the ten bases: {gain}, bootstrap [{a}, {b}], t over bases [{c}, {d}]."
+    yield from page.says(words, named.__getitem__)
 
 
 # --- bars -----------------------------------------------------------------------------------------------------------

@@ -62,15 +62,7 @@ class Results:
         self.trained = real_model.trained(self.runs, questions)
         self.reasoning = reasoning.points_of(json.loads(read(RESULTS / "reasoning-labels.json.xz")))
         self.published = json.loads((RESULTS / "published.json").read_text(encoding="utf-8"))
-        self.values = Values(
-            sections=self.sections,
-            first=self.first,
-            labels=self.labels,
-            trained=self.trained,
-            published=self.published,
-            mathematics=lambda: self.mathematics,
-            control=lambda: self.control,
-        )
+        self.values = Values(self)
 
     @cached_property
     def control(self) -> dict[str, tuple[float, Any]]:

@@ -65,17 +65,11 @@ def check(page: Page, found: Found) -> Iterator[Figure]:
     told = {"all": str(len(found["bars"])), "met": str(len(met))}
     yield from page.says("Of {all} bars {met} were met; not met: " + short, told.__getitem__)
     for form in found["forms"].values():
-        begin = (
-            f"{form['questions']} questions, {form['rollouts']} rollouts each, {form['tokens']:.1f} tokens on average; "
-        )
-        words = {
-            "answered": percent(form["answered"]) + "%",
-            "span": percent(form["with_span"]) + "%",
-            "paths": f"{form['distinct_paths']:.1f}",
-        }
-        yield from page.says(
-            begin + "{answered} with an answer, of these {span} with a span; {paths} distinct paths", words.__getitem__
-        )
+        begin = "{questions} questions, {rollouts} rollouts each, {tokens:.1f} tokens on average; ".format_map(form)
+        shares = "{answered} with an answer, of these {with_span} with a span; {paths} distinct paths"
+        words = {name: percent(form[name]) + "%" for name in ("answered", "with_span")}
+        words["paths"] = f"{form['distinct_paths']:.1f}"
+        yield from page.says(begin + shares, words.__getitem__)
         yield from page.lines(_flips(form))
 
 

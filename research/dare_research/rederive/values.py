@@ -18,15 +18,16 @@ control 1                          a bar of E8b, with the wider interval; `contr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..contrasts import Ends, contrast
-from ..e11 import Figures
+from ..contrasts import contrast
 from .campaign import POOLED, Campaign, Section, break_even
 from .pages import gain, percent, points
+
+if TYPE_CHECKING:
+    from .check import Results
 
 PARTS = ("low", "high", "least", "most", "lost", "estimate")
 
@@ -34,46 +35,35 @@ PARTS = ("low", "high", "least", "most", "lost", "estimate")
 class Values:
     """Looks a figure up by its name."""
 
-    def __init__(
-        self,
-        *,
-        sections: Mapping[str, Section],
-        first: Sequence[Mapping[str, Any]],
-        labels: Any,
-        trained: Any,
-        published: Mapping[str, Any],
-        mathematics: Callable[[], Figures],
-        control: Callable[[], Mapping[str, tuple[float, Any]]],
-    ) -> None:
-        self.sections, self.labels, self.trained, self.published = sections, labels, trained, published
-        self.mathematics, self.control = mathematics, control
-        campaign = Campaign([r for r in first if r["record"] != "run" or r["stage"] == "confirm"])
+    def __init__(self, results: Results) -> None:
+        self.of = results
+        campaign = Campaign([r for r in results.first if r["record"] != "run" or r["stage"] == "confirm"])
         self.first = Section(campaign, [(k, arm, key) for (k, arm), runs in campaign.runs.items() for key in runs])
 
     def __call__(self, name: str) -> str:
         kind, *rest = name.split()
         if kind == "ledger":
-            return percent(self.trained["ledger"][rest[0], rest[1]][rest[2]])
+            return percent(self.of.trained["ledger"][rest[0], rest[1]][rest[2]])
         part = rest.pop() if rest and rest[-1] in PARTS else ""
-        if kind in self.sections or kind == "first":
+        if kind in self.of.sections or kind == "first":
             return self._of_arms(kind, rest, part)
         found: dict[str, Any] = {
             "labels": self._labels, "auroc": self._auroc, "trained": self._trained, "math": self._math,
-            "control": lambda rest: self.control()[" ".join(rest)],
+            "control": lambda rest: self.of.control[" ".join(rest)],
         }  # fmt: skip
         if kind in found:
             estimate, ends = found[kind](rest)
             return _part(estimate, ends, part)
         if kind == "greedy":
             after, _ = self._trained([*rest, "after"])
-            decoded = self.published["greedy"][rest[0]][rest[1]].split()[0]
+            decoded = self.of.published["greedy"][rest[0]][rest[1]].split()[0]
             return f"{float(decoded) - float(percent(after)):.1f}"
         if kind == "rpc":
-            return f"{max(rpc - vote for *_, vote, rpc, _ in self.published['rpc']['rows']):.1f}"
+            return f"{max(rpc - vote for *_, vote, rpc, _ in self.of.published['rpc']['rows']):.1f}"
         if kind == "answerless":
-            return f"{100 * self.trained['answerless'][rest[0]]:.0f}"
+            return f"{100 * self.of.trained['answerless'][rest[0]]:.0f}"
         if kind == "line":  # of E3: where it crosses 0, its ends
-            own = break_even(self.sections["E3"], [])["the ten bases"]
+            own = break_even(self.of.sections["E3"], [])["the ten bases"]
             said = f"{own[{'zero': 2, 'short': 2, 'low': 3, 'high': 4}[part or rest[0]]]:.2f}"
             return said.removeprefix("0") if "short" in rest else said
         raise KeyError(name)
@@ -81,7 +71,7 @@ class Values:
     def _of_arms(self, kind: str, rest: list[str], part: str) -> str:
         regime, arms, *where = rest
         arm, rival = arms.split("-")
-        section = self.sections.get(kind, self.first)
+        section = self.of.sections.get(kind, self.first)
         if regime == "pooled":  # over the means of the trunks: bases of all regimes with one number
             found = contrast(_by_trunk(section, arm, rival), resamples=1)
         else:
@@ -93,19 +83,19 @@ class Values:
 
     def _labels(self, rest: list[str]) -> tuple[float, Any]:
         form, size, weight = rest[:3]
-        sizes = self.labels["forms"][form]["sizes"]
+        sizes = self.of.labels["forms"][form]["sizes"]
         if len(rest) > 3:  # `over`: a contrast of the plans, by its name there
-            row = self.labels["forms"][form]["bars"][" ".join(rest[4:])]
+            row = self.of.labels["forms"][form]["bars"][" ".join(rest[4:])]
         else:
             row = sizes[size]["label: vote" if weight == "vote" else f"gain: {weight}"]
         return (row["estimate"], (row["low"], row["high"])) if weight != "vote" else (row["estimate"], None)
 
     def _auroc(self, rest: list[str]) -> tuple[float, Any]:
-        row = self.labels["forms"][rest[0]]["sizes"]["64"]["auroc: " + " ".join(rest[1:])]
+        row = self.of.labels["forms"][rest[0]]["sizes"]["64"]["auroc: " + " ".join(rest[1:])]
         return row["estimate"], ("auroc", row["low"], row["high"])
 
     def _math(self, rest: list[str]) -> tuple[float, Any]:
-        name, found = " ".join(rest), self.mathematics()
+        name, found = " ".join(rest), self.of.mathematics
         if rest[0] in {"32", "64"}:  # what `calibrate` says of so many labels
             return next(row[" ".join(rest[1:])] for row in found.labels if row["labels"] == int(rest[0])), None
         named = found.levels.items() if name in found.levels else ((b.name, b.found) for b in found.bars)
@@ -114,7 +104,7 @@ class Values:
 
     def _trained(self, rest: list[str]) -> tuple[float, Any]:
         name, where, arm, what = rest
-        own = self.trained["forms"][name]["arms"][where][arm]
+        own = self.of.trained["forms"][name]["arms"][where][arm]
         if what in {"before", "after"}:
             return own["before"] + (own["gain"]["estimate"] if what == "after" else 0.0), None
         row = own["gain"] if what == "gain" else next(v for k, v in own.items() if k.startswith("minus"))
@@ -124,10 +114,10 @@ class Values:
 def _part(estimate: float, ends: Any, part: str) -> str:
     if ends is None:
         return percent(estimate)
-    if isinstance(ends, tuple) and ends[0] == "auroc":
+    if ends[0] == "auroc":
         shown = {"": estimate, "low": ends[1], "high": ends[2]}[part]
         return f"{shown:.2f}".replace("0.", ".", 1)
-    low, high = (ends.low, ends.high) if isinstance(ends, Ends) else ends
+    low, high, *_ = ends
     least, most = sorted(map(abs, (low, high)))
     unsigned = {"lost": abs(estimate), "least": least, "most": most, "low": low, "high": high}
     if part in unsigned:
