@@ -55,7 +55,7 @@ def plain(value: Any, *loc: str) -> str | None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | Real):
         raise RequestError("must be a text or a number", loc=loc, code="type")
-    whole = WHOLE.fullmatch(text := str(value))
+    whole = WHOLE.fullmatch(text := value if isinstance(value, str) else number_text(value))
     return whole[1] if whole else text
 
 

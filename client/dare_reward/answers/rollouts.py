@@ -164,7 +164,7 @@ def text_of(answer: str | float | np.number[Any] | None) -> str | None:
     return number_text(answer) if isinstance(answer, int | float | np.number) else answer
 
 
-def number_text(value: float | np.number[Any]) -> str:
+def number_text(value: Any) -> str:
     """4 for 4.0: JSON's writers differ in this, and answers of kind text compare characters."""
     return str(int(value)) if isinstance(value, float | np.floating) and value.is_integer() else str(value)
 

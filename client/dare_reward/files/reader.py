@@ -121,7 +121,7 @@ class Reader:
         for name, value in chain.from_iterable(row.group.items() for row in rows):
             if name in AGREED or value is None or value != value:  # noqa: PLR0124  (NaN, which pandas writes for nothing)
                 continue
-            if group.setdefault(name, value) != value and name not in {"prompt", "meta"}:
+            if group.setdefault(name, value) != value and name not in {"group_id", "prompt", "meta"}:
                 return RequestError(f"its rollouts disagree in {name}", code=f"{name}_conflict")
         rollouts = [row.rollout for _, row in formed.items]
         return {"group_id": self._name(number, 0), **group, **formed.fields(), "rollouts": rollouts}

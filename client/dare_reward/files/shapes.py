@@ -412,8 +412,8 @@ def _ungrouped(value: JSON, notes: Notes) -> UngroupedRollout:
         )
     group = {k: v for k, v in shared.items() if k not in {"rollouts", "group_id", "id", "meta"}}
     _keep_place(group, value)
-    if key is not None:
-        group["group_id"] = key
+    if name is not None:
+        group["group_id"] = value[name]
     if "id" in value:
         rollout["id"] = value["id"]
         also.pop("id", None)

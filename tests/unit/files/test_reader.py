@@ -688,6 +688,14 @@ def test_a_rollout_that_stands_again_is_read_once_and_said(tmp_path):
     assert told[-1] == "lines: 1 read, 1 merged, 2 dropped (rollouts that stand twice, with one id and one content)"
 
 
+@pytest.mark.parametrize(("name", "read"), [("1.0", "1.0"), (1.0, "1"), (1e17, f"{10**17}"), (-0.0, "0")])
+def test_the_id_of_rows_is_that_of_a_group(tmp_path, name, read):
+    """Else a label of section 1.0 found no rows; those that write it otherwise are its rows nevertheless."""
+    for rows in ([{"group_id": name, "rollouts": BOXES}], [{"group_id": n, "text": BOXES[0]} for n in (name, read, 7)]):
+        assert next(g["group_id"] for _, g in reader_of(tmp_path, *rows)) == read
+    assert [len(g["rollouts"]) for _, g in reader_of(tmp_path, *rows)] == [2, 1]
+
+
 def test_what_only_a_copy_of_a_line_says_of_the_group_counts(tmp_path):
     bare, full = {"uid": "u", "id": 1, "answer": "1"}, {"prompt": "What?", "reference": "r", "top_p": 0.5}
     other = {"uid": "u", "id": 2, "answer": "2", "reference": None, "temperature": float("nan")}
