@@ -29,19 +29,12 @@ from dare_service.settings import Settings
 MIB = 1 << 20
 BESIDE, TIMES = 64 * MIB, 4
 MOST = Settings().max_request_rollouts
-FEWER = (
-    4  # so many times fewer rollouts than the greatest request has, with arrays so many times longer: as much if dense
-)
+# So many times fewer rollouts than the greatest request has, with arrays so many times longer: as much if dense.
+FEWER = 4
 TOKENS = 2000
 SOME, LONG = MOST // FEWER, TOKENS * FEWER
-USUAL = {
-    "answer": "12",
-    "mean_entropy": 0.25,
-    "num_tokens": 812,
-    "trained": True,
-    "finish_reason": "stop",
-    "correct": True,
-}
+USUAL = {"answer": "12", "mean_entropy": 0.25, "num_tokens": 812, "trained": True, "finish_reason": "stop"}
+USUAL |= {"correct": True}
 
 
 def dumped(body):

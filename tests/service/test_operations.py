@@ -191,15 +191,6 @@ def test_settings_from_the_environment():
     assert from_environment({"DARE_PORT": "9"}, port=10).port == 10
     for proxies in ("*", "127.0.0.1, ::1,10.0.0.0/8,"):
         assert from_environment({"DARE_TRUSTED_PROXIES": proxies}).trusted_proxies == proxies
-    for bad in (
-        {"DARE_PORT": "x"},
-        {"DARE_DEADLINE": "inf"},
-        {"DARE_MAX_GROUPS": "-1"},
-        {"DARE_LOG": "loud"},
-        {"DARE_DEADLINE": "nan"},
-    ):
-        with pytest.raises(SettingsError, match=next(iter(bad))):
-            from_environment(bad)
     with pytest.raises(SettingsError):
         _ = from_environment({"DARE_PARAMS": "[]"}).default_params
 
@@ -235,7 +226,12 @@ def test_a_setting_of_zero_is_refused_or_leaves_a_service_that_scores(start_serv
         ("DARE_DRAIN", "1e308"),
         ("DARE_GRACE", "1e308"),
         ("DARE_JOIN_HOLD", "180"),
+        ("DARE_DEADLINE", "inf"),
+        ("DARE_DEADLINE", "nan"),
+        ("DARE_MAX_GROUPS", "-1"),
+        ("DARE_LOG", "loud"),
         ("DARE_MAX_BODY_BYTES", "1"),
+        ("DARE_PORT", "x"),
         ("DARE_PORT", "8_000"),
         ("DARE_PORT", "\u0668\u0660"),
         ("DARE_PORT", "x" * 100_000),

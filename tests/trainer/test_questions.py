@@ -41,11 +41,8 @@ def test_the_forms_in_which_the_sets_are_published(tmp_path):
 
 
 ARC = {"question": "q", "choices": {"text": ["x", "y", "z"], "label": ["1", "2", "3"]}, "answerKey": "2"}
-VERL = {
-    "prompt": [{"role": "user", "content": "q"}],
-    "reward_model": {"ground_truth": "7", "style": "rule"},
-    "ability": "m",
-}
+TRUTH = {"ground_truth": "7", "style": "rule"}
+VERL = {"prompt": [{"role": "user", "content": "q"}], "reward_model": TRUTH, "ability": "m"}
 
 
 @pytest.mark.parametrize(
@@ -94,15 +91,8 @@ def test_an_answer_is_read_as_a_run_reads_its_label(tmp_path, answer, kind, labe
 
 
 def test_gpqa_is_shuffled_by_its_question(tmp_path):
-    data = [
-        {
-            "Record ID": f"rec{i}",
-            "Question": f"q{i}",
-            "Correct Answer": "yes",
-            **{f"Incorrect Answer {j}": f"no{j}" for j in (1, 2, 3)},
-        }
-        for i in range(40)
-    ]
+    options = {"Correct Answer": "yes", **{f"Incorrect Answer {j}": f"no{j}" for j in (1, 2, 3)}}
+    data = [{"Record ID": f"rec{i}", "Question": f"q{i}", **options} for i in range(40)]
     path = write_lines(tmp_path / "g.jsonl", data)
     found = load("gpqa", path)
     assert found == load("gpqa", path)

@@ -43,15 +43,8 @@ def test_every_shape_as_lists_and_as_tensors():
 
 def test_what_follows_from_tokens():
     mask = [True, False, True]
-    found = read(
-        {
-            "token_entropies": [0.1, 9.0, 0.3],
-            "token_logprobs": [-1.0, -9.0, -2.0],
-            "token_self_certainty": [4.0, 9.0, 6.0],
-            "token_mask": mask,
-        },
-        {"token_logprobs": [-1.0, -1.0]},
-    )
+    tokens = {"token_entropies": [0.1, 9.0, 0.3], "token_logprobs": [-1.0, -9.0, -2.0], "token_mask": mask}
+    found = read({**tokens, "token_self_certainty": [4.0, 9.0, 6.0]}, {"token_logprobs": [-1.0, -1.0]})
     assert found["mean_entropy"][0] == pytest.approx(0.2)
     assert np.isnan(found["mean_entropy"][1])
     assert found["sum_logprob"].tolist() == [-3.0, -2.0]

@@ -312,14 +312,8 @@ def test_a_stack_hands_over_tokens_and_the_place_of_the_answer():
 
 
 def test_what_follows_from_tokens_and_a_path():
-    found = without_tokens(
-        {
-            "token_entropies": [0.1, 0.2, 0.3],
-            "token_logprobs": [-0.1, -0.2, -0.3],
-            "token_ids": [5, 6, 7],
-            "answer_tokens": [0, 1],
-        }
-    )
+    tokens = {"token_entropies": [0.1, 0.2, 0.3], "token_logprobs": [-0.1, -0.2, -0.3], "token_ids": [5, 6, 7]}
+    found = without_tokens({**tokens, "answer_tokens": [0, 1]})
     path = found.pop("path")
     assert found == pytest.approx(
         {"mean_entropy": 0.2, "answer_entropy": 0.15, "sum_logprob": -0.6, "answer_logprob": -0.3, "num_tokens": 3}

@@ -80,16 +80,8 @@ def test_score_from_standard_input_to_a_file(tmp_path, monkeypatch):
 
 
 def test_bad_lines_are_named_and_stop_nothing(tmp_path, ran):
-    lines = [
-        GOOD,
-        "{",
-        "",
-        "[]",
-        {"rollouts": []},
-        {"rollouts": [{"answr": "1"}]},
-        {"rollouts": [{"answer": "1"}]},
-        {**GOOD, "group_id": "h"},
-    ]
+    bad = [{"rollouts": rollouts} for rollouts in ([], [{"answr": "1"}], [{"answer": "1"}])]
+    lines = [GOOD, "{", "", "[]", *bad, {**GOOD, "group_id": "h"}]
     out, err = ran(["score", write(tmp_path, *lines)], 1)
     replies = [json.loads(x) for x in out.splitlines()]
     assert [r["group_id"] for r in replies] == ["g", "line-7", "h"]
@@ -148,10 +140,7 @@ def test_local_wins_over_the_environment(tmp_path, monkeypatch, ran):
 
 
 def test_score_table(tmp_path, ran):
-    many = {
-        "rollouts": [{"answer": str(i), "mean_entropy": 0.2} for i in range(12)]
-        + [{"answer": "0", "mean_entropy": 0.2}]
-    }
+    many = {"rollouts": [{"answer": str(i % 12), "mean_entropy": 0.2} for i in range(13)]}
     coloured = {**GOOD, "rollouts": [{"answer": "\x1b[31m" + "x" * 50, "mean_entropy": 0.1}]}
     out = ran(["score", write(tmp_path, many, coloured), "--table"], 0).out
     assert re.search(r"line-1: 13 .* 13 .* 0 .* exact", out)
@@ -164,16 +153,9 @@ def test_explain(ran, tmp_path):
     file = write(tmp_path, "{", GOOD, {**GOOD, "group_id": "bad", "rollouts": [{"answer": "1"}]}, GOOD)
     out, err = ran(["explain", file, "--group", "g", "-p", "alpha=0"], 0)
     assert "2 groups have this id. For the next one: --group line-4" in err
-    for word in (
-        "method dare",
-        "alpha=0.0, the others by default",
-        "config_id",
-        "pseudo-label 1",
-        "rollout",
-        "tie: several answers",
-        "majority_ratio 0.5",
-    ):
-        assert word in out
+    told = ["method dare", "alpha=0.0, the others by default", "config_id", "pseudo-label 1", "rollout"]
+    told += ["tie: several answers", "majority_ratio 0.5"]
+    assert [words for words in told if words not in out] == []
     ran(["explain", file, "--group", "line-2"], 0)
     assert "missing_entropy" in ran(["explain", file, "--group", "bad"], 1).out
 

@@ -13,24 +13,11 @@ from jsonl import write_lines
 from dare_reward.cli import command_line, main
 from dare_reward.commands.command import Command
 
-ROLLOUTS = [
-    {
-        "group_id": f"g{i}",
-        "prompt": f"q{i}",
-        "rollouts": [{"answer": a, "mean_entropy": e} for a, e in (("4", 0.2), ("5", 0.6), ("4", 0.1))],
-    }
-    for i in range(4)
-]
+THREE = [{"answer": a, "mean_entropy": e} for a, e in (("4", 0.2), ("5", 0.6), ("4", 0.1))]
+ROLLOUTS = [{"group_id": f"g{i}", "prompt": f"q{i}", "rollouts": THREE} for i in range(4)]
 # What an argument is given, by its name, where a table needs a value; an argument without one is left out.
-VALUES = {
-    "file": "rollouts.jsonl",
-    "labels": "labels.jsonl",
-    "source": "questions.jsonl",
-    "data": "questions.jsonl",
-    "name": "mine",
-    "model": "m",
-    "out": "out",
-}
+VALUES = {"file": "rollouts.jsonl", "labels": "labels.jsonl", "name": "mine", "model": "m", "out": "out"}
+VALUES |= dict.fromkeys(("source", "data"), "questions.jsonl")
 FOLDERS = {"data prepare": "mine.jsonl"}  # commands whose --out is a folder, and a file that they write there
 
 

@@ -259,16 +259,9 @@ def ask(server, path=None, body=None, **headers):
     port = server.server_address[1]
     connection = HTTPConnection("127.0.0.1", port, timeout=10)
     path = f"/{server.token}/{path or ''}" if path is None or not path.startswith("/") else path
-    headers = {
-        "Host": f"127.0.0.1:{port}",
-        **({"Content-Type": "application/json"} if body is not None else {}),
-    } | headers
-    connection.request(
-        "GET" if body is None else "POST",
-        path,
-        body if body is None or isinstance(body, str) else json.dumps(body),
-        headers,
-    )
+    own = {} if body is None else {"Content-Type": "application/json"}
+    sent = body if body is None or isinstance(body, str) else json.dumps(body)
+    connection.request("POST" if own else "GET", path, sent, {"Host": f"127.0.0.1:{port}", **own, **headers})
     reply = connection.getresponse()
     content = reply.read().decode()
     connection.close()
@@ -283,12 +276,8 @@ def test_a_decision_is_on_the_disk_before_the_page_goes_on(page):
     assert status == 200
     assert "1 + 1?" in content
     assert ask(page, "decision", DECISION) == (200, '{"votes": 1}')
-    assert json.loads(page.session.file.read_text()) == {
-        "group_id": "a",
-        "label": "1",
-        "prompt": "1 + 1?",
-        "seconds": 1.5,
-    }
+    written = json.loads(page.session.file.read_text())
+    assert written == {"group_id": "a", "label": "1", "prompt": "1 + 1?", "seconds": 1.5}
     assert '"decision":"right"' in ask(page)[1]
 
 
@@ -340,14 +329,10 @@ def test_a_full_disk_is_said(page, monkeypatch):
 def two(tmp_path):
     """Two groups, with the labels of both and of one that is not there."""
     path = written(tmp_path / "two.jsonl", group("a", ["1", "2", "2"]), group("b", ["3", "4"]), group("c", ["5"]))
-    rows = [
-        {"group_id": "a", "label": "2"},
-        {"id": "a", "gold": 1},
-        {"group_id": "b", "label": None, "decision": "none"},
-    ]
-    return path, written(
-        tmp_path / "labels.jsonl", *rows, {"group_id": "z", "label": "1"}, {"group_id": "c", "label": ""}
-    )
+    rows = [{"group_id": "a", "label": "2"}, {"id": "a", "gold": 1}]
+    rows += [{"group_id": "b", "label": None, "decision": "none"}]
+    rows += [{"group_id": "z", "label": "1"}, {"group_id": "c", "label": ""}]
+    return path, written(tmp_path / "labels.jsonl", *rows)
 
 
 def test_every_command_reads_labels(two, tmp_path, capsys, ran):

@@ -41,17 +41,8 @@ def test_each_group_is_scored_as_it_would_be_alone(full_groups, method, advantag
     reply = dare_reward.estimate(sent, method=method, labelled="gt", advantage=advantage)
     for p, (group, found) in enumerate(zip(sent, reply.groups, strict=True)):
         expected = alone(group, "gt" if p in KNOWN else method, advantage=advantage)
-        for name in (
-            "group_id",
-            "method",
-            "config_id",
-            "rewards",
-            "advantages",
-            "keep",
-            "valid",
-            "pseudo_label",
-            "flags",
-        ):
+        paid = ("rewards", "advantages", "keep", "valid", "pseudo_label", "flags")
+        for name in ("group_id", "method", "config_id", *paid):
             assert getattr(found, name) == getattr(expected, name), name
         assert [s.reward for s in found.support] == [s.reward for s in expected.support]
     assert (reply.method, reply.config_id) == (method, config_id(method, settle(method, {}).values))

@@ -9,21 +9,8 @@ from hypothesis import strategies as st
 from dare_reward import estimate
 from dare_reward.membership import PLACE, Member, gather, place_of, plain
 
-# Spellings of the answer 4, and what says nothing.
-FOUR = [
-    "4",
-    "4.0",
-    " 4",
-    r"\boxed{4}",
-    "four",
-    "the answer is 4.",
-    ["4"],
-    ["4", "4.0"],
-    "8/2",
-    r"\frac{8}{2}",
-    "",
-    None,
-]
+# Spellings of the answer 4.
+FOUR = ["4", "4.0", " 4", r"\boxed{4}", "four", "the answer is 4.", ["4"], ["4", "4.0"], "8/2", r"\frac{8}{2}"]
 ANSWERS = ["1", "1", "2", "2", "2", "3", None]
 
 
@@ -64,7 +51,7 @@ def codes(found):
 @given(data=st.data(), method=st.sampled_from(["ttrl", "dare", "gt"]), stated=st.integers(1, 9))
 def test_no_order_of_the_members_and_no_spelling_of_their_labels_changes_a_reward_or_a_refusal(data, method, stated):
     answers = data.draw(st.lists(st.sampled_from(["4", "4.0", "5", "6", None]), min_size=1, max_size=9))
-    wanted = data.draw(st.lists(st.sampled_from([*FOUR, "5", ["5", "4"]]), min_size=9, max_size=9))
+    wanted = data.draw(st.lists(st.sampled_from([*FOUR, "", None, "5", ["5", "4"]]), min_size=9, max_size=9))
     other = data.draw(st.booleans())
     group = members(answers, wanted, size=stated, key="k")
     if other:
@@ -72,9 +59,7 @@ def test_no_order_of_the_members_and_no_spelling_of_their_labels_changes_a_rewar
     expected = scored(gather(group), method)
     assert scored(gather(data.draw(st.permutations(group))), method) == expected
     spelt = [
-        Member(
-            m.item, key="k", prompt=m.prompt, index=m.index, size=m.size, label=data.draw(st.sampled_from(FOUR[:10]))
-        )
+        Member(m.item, key="k", prompt=m.prompt, index=m.index, size=m.size, label=data.draw(st.sampled_from(FOUR)))
         for m in group
     ]
     one = [Member(m.item, key="k", prompt=m.prompt, index=m.index, size=m.size, label="4") for m in group]

@@ -203,28 +203,13 @@ def training(example, monkeypatch, tmp_path):
             return types.SimpleNamespace(returncode=1)
         done.append((task["form"], task["arm"], task["seed"]))
         after = {f"q{k}": k % 3 + (task["arm"] == "dare") for k in range(12)}
-        record = {
-            "form": task["form"],
-            "arm": task["arm"],
-            "seed": task["seed"],
-            "evaluated": 4,
-            "unseen": ["q0", "q1"],
-        }
+        record = {name: task[name] for name in ("form", "arm", "seed")} | {"evaluated": 4, "unseen": ["q0", "q1"]}
         Path(task["record"]).write_text(json.dumps(record | {"before": dict.fromkeys(after, 1), "after": after}))
         return types.SimpleNamespace(returncode=0)
 
     def arguments(**changed):
-        default = {
-            "forms": "bare",
-            "seeds": "0,1",
-            "arms": "ttrl,dare",
-            "steps": 3,
-            "group": None,
-            "workers": 1,
-            "blind": True,
-            "index": "",
-        }
-        return argparse.Namespace(**(default | changed))
+        own = {"forms": "bare", "seeds": "0,1", "arms": "ttrl,dare", "steps": 3, "blind": True}
+        return argparse.Namespace(**({"group": None, "workers": 1, "index": ""} | own | changed))
 
     monkeypatch.setattr(example, "environment", lambda folder, plan, fill: Path(sys.executable))
     monkeypatch.setattr(example, "service", service)

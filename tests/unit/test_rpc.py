@@ -102,13 +102,8 @@ def generated(count, seed=7):
         path = random.integers(0, max(2, size // 2), size)
         tokens = 1 + path % 9
         yield [
-            {
-                "answer": "abcd"[p % 4],
-                "path": str(p),
-                "num_tokens": int(t),
-                "sum_logprob": float(-t * (0.05 + 0.3 * (p % 7))),
-            }
-            for p, t in zip(path, tokens, strict=True)
+            {"answer": "abcd"[p % 4], "path": str(p), "num_tokens": t, "sum_logprob": -t * (0.05 + 0.3 * (p % 7))}
+            for p, t in zip(path.tolist(), tokens.tolist(), strict=True)
         ]
 
 

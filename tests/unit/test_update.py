@@ -288,13 +288,8 @@ def test_leader_probability_of_a_group():
 def test_a_reply_whose_selection_does_not_fit_is_refused():
     sent = [group([*"aabc"])]
     reply = dare_reward.estimate(sent, method="ttrl", selection="ddrl", advantage="grpo")
-    asked = partial(
-        check_fit,
-        head={"method": "ttrl", "advantage": "grpo"},
-        groups=sent,
-        request_id="r",
-        output="rewards",
-    )
+    head = {"method": "ttrl", "advantage": "grpo"}
+    asked = partial(check_fit, head=head, groups=sent, request_id="r", output="rewards")
 
     def changed(**fields):
         body = json.loads(json.dumps(reply.to_json())) | {"request_id": "r"}

@@ -116,13 +116,7 @@ def tables() -> str:
         maths, letters = (
             {form: text for form, text, _ in reversed([*announced(code, kind)])} for kind in ("math", "choice")
         )
-        shown = (
-            maths["colon"],
-            maths["is"],
-            letters["option"],
-            letters["right option"],
-            LANGUAGES[code]["undecided"][0],
-        )
+        shown = maths["colon"], maths["is"], letters["option"], letters["right option"], LANGUAGES[code]["undecided"][0]
         lines.append(f"| {code} | " + " | ".join(f"`{text}`" for text in shown) + " |")
     return "\n".join(lines)
 

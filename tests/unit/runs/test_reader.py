@@ -84,12 +84,8 @@ def test_a_bit_in_what_a_member_holds_costs_exactly_its_lines(tmp_path):
 
 def test_what_other_tools_wrote_is_read_too(tmp_path):
     """gzip itself writes no number of lines."""
-    assert steps(write(tmp_path, gzip.compress(text(1) + b"\n" + text(2)), of(3), gzip.compress(text(4)))) == [
-        1,
-        2,
-        3,
-        4,
-    ]
+    members = gzip.compress(text(1) + b"\n" + text(2)), of(3), gzip.compress(text(4))
+    assert steps(write(tmp_path, *members)) == [1, 2, 3, 4]
     file = tmp_path / "copy.gz"
     file.write_bytes(of(1, 2))
     assert steps(file) == [1, 2]
