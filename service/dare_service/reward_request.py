@@ -18,7 +18,7 @@ from dare_reward.methods import find, specs, with_defaults
 from dare_reward.options import BODY
 from dare_reward.scoring.request import Effort
 from dare_reward.scoring.score import score
-from dare_reward.scoring.update import AS_THEY_ARE, Labelled, Update
+from dare_reward.scoring.update import AS_THEY_ARE, Update
 from dare_reward.wire import unpack
 
 from .body import Form
@@ -61,33 +61,22 @@ def score_request(
     """The reply's bytes: all in one go, so that only the requests in work are held decoded."""
     begun = time.perf_counter()
     content, columns = _read_body(settings, call, watch)
-    asked, limits = _configuration(settings, content, call.query), settings.limits
+    (place, asked), limits = _configuration(settings, content, call.query), settings.limits
     decoded = time.perf_counter()
-    found = score(
-        content["groups"],
-        asked.params,
-        method=asked.method,
-        columns=columns,
-        limits=limits,
-        update=asked.update,
-        labelled=asked.labelled,
-        shadow=asked.shadow,
-        seed=asked.seed,
-        effort=Effort(limits.steps, watch),
-    )
+    found = score(content["groups"], columns=columns, limits=limits, effort=Effort(limits.steps, watch), **asked)
     reply, detail = found.reply, call.query.get("detail", "full")
     content_of = reply.to_json(detail=detail) | {"request_id": call.request_id}
     if content.get("answers_version") not in {None, ANSWERS_VERSION} and "flags" in content_of:
         content_of["flags"] = (*reply.flags, "answers_version")
     encoded = list(map(_dump, content_of["groups"]))
     out = _joined(content_of, encoded)
-    notes: dict[str, Any] = {k: v for k, v in asked.place.items() if v is not None}
-    notes |= {"groups": len(reply.groups), "rollouts": reply.diagnostics["rollouts"], "reward_method": asked.method}
+    notes: dict[str, Any] = {k: v for k, v in place.items() if v is not None}
+    notes |= {"groups": len(reply.groups), "rollouts": reply.diagnostics["rollouts"], "reward_method": asked["method"]}
     if call.recorded and recorder.log is not None:
         recorder.record(
             found,
             content["groups"],
-            **asked.place,
+            **place,
             encoded=encoded if detail == "full" else None,
             key=call.key or None,
         )
@@ -149,34 +138,24 @@ def _joined(reply: Mapping[str, Any], groups: Sequence[bytes]) -> bytes:
     return b"{" + b",".join(filter(None, parts)) + b"}"
 
 
-@dataclass(frozen=True, slots=True)
-class RequestOptions:
-    """What a request asks for, from its URL, its body and the server's defaults, in this order."""
-
-    method: str
-    params: Mapping[str, Any]
-    update: Update
-    labelled: Labelled
-    shadow: tuple[str, ...]
-    seed: int | None
-    place: Mapping[str, Any]
-
-
-def _configuration(settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]) -> RequestOptions:
-    """Method, parameters and the rest: the URL's, else the body's, else the server's."""
+def _configuration(
+    settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The request's run and step; and how `score` is asked: by what the URL says, else the body, else the server."""
     named = {name: content[name] for name in BODY if name in content}
     if query:
         named |= {name: spec.parse(query[name], loc=("query",)) for name, spec in BODY.items() if name in query}
-    method, shadow, seed = named.pop("method", settings.method), named.pop("shadow", ()), named.pop("seed", None)
-    labelled, place = named.pop("labelled", "method"), {name: named.pop(name, None) for name in ("run", "step")}
+    place = {name: named.pop(name, None) for name in ("run", "step")}
+    asked: dict[str, Any] = {name: named.pop(name) for name in ("shadow", "seed", "labelled") if name in named}
+    method = named.pop("method", settings.method)
     own = method == settings.method or find(method) is find(settings.method)
-    params = with_defaults(settings.default_params if own else {}, content.get("params", {}), seed)
+    params = with_defaults(settings.default_params if own else {}, content.get("params", {}), asked.get("seed"))
     written = {name: text for name, text in query.items() if name not in URL_KEYS}
-    known = {s.name: s for s in specs(find(method), shadow=shadow)} if written or shadow else {}
+    known = {s.name: s for s in specs(find(method), shadow=asked.get("shadow", ()))} if written else {}
     for name, text in written.items():
         if name not in known:
             message = unknown_name("parameter of the URL", name, [*URL_KEYS, *known], listed=True)
             raise RequestError(message, loc=("query",), code="unknown_parameter")
         params[name] = known[name].parse(text, loc=("query",))
     update = Update.of(named) if named else AS_THEY_ARE
-    return RequestOptions(method, params, update, labelled, tuple(shadow), seed, place)
+    return place, {**asked, "method": method, "params": params, "update": update}

@@ -22,18 +22,7 @@ import numpy as np
 from ..errors import counted
 from ..groups import Groups
 from ..segments import Bools, Floats
-from .calibrate import (
-    MIXED,
-    WORTH,
-    Calibration,
-    Evidence,
-    Options,
-    changed,
-    evidence,
-    fit,
-    tables,
-    weight_of,
-)
+from .calibrate import MIXED, WORTH, Calibration, Evidence, Options, changed, evidence, fit, tables, weight_of
 from .certainty import ENTROPY, GRID, Certainty, available
 from .group_size import BySize, Labeller, by_size
 from .power import Power, power

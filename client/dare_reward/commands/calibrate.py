@@ -21,15 +21,7 @@ from dare_reward.analysis.shown import percent
 from dare_reward.analysis.truth import known_groups
 from dare_reward.analysis.verdict import Verdict
 from dare_reward.answers.rollouts import ANSWER_SPECS
-from dare_reward.commands.tables import (
-    PAPER,
-    Screen,
-    add_wide,
-    number,
-    screen_of,
-    table,
-    wrapped,
-)
+from dare_reward.commands.tables import PAPER, Screen, add_wide, number, screen_of, table, wrapped
 from dare_reward.errors import RequestError, counted
 from dare_reward.estimators.method import Estimate, Method
 from dare_reward.groups import Groups

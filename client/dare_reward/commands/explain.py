@@ -10,14 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from dare_reward.answers import Extraction, classify
-from dare_reward.answers.rollouts import (
-    ANSWER_SPECS,
-    READING,
-    asked_of,
-    kind_of,
-    option_tuple,
-    read_answers,
-)
+from dare_reward.answers.rollouts import ANSWER_SPECS, READING, asked_of, kind_of, option_tuple, read_answers
 from dare_reward.commands.tables import (
     PAPER,
     Screen,
