@@ -150,7 +150,8 @@ def test_score_table(tmp_path, ran):
 
 
 def test_explain(ran, tmp_path):
-    file = write(tmp_path, "{", GOOD, {**GOOD, "group_id": "bad", "rollouts": [{"answer": "1"}]}, GOOD)
+    last = {**GOOD, "group_id": ["no id"]}
+    file = write(tmp_path, "{", GOOD, {**GOOD, "group_id": "bad", "rollouts": [{"answer": "1"}]}, GOOD, last)
     out, err = ran(["explain", file, "--group", "g", "-p", "alpha=0"], 0)
     assert "2 groups have this id. For the next one: --group line-4" in err
     told = ["method dare", "alpha=0.0, the others by default", "config_id", "pseudo-label 1", "rollout"]

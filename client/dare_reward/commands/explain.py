@@ -157,7 +157,7 @@ def _say_otherwise(scored: Sequence[Scored]) -> None:
 
 def _find(reader: Reader, path: str, group_id: str) -> tuple[int, JSON]:
     read = ((place, group) for place, group in reader if not isinstance(group, RequestError))
-    found = [(place, g) for place, g in read if group_id in {g["group_id"], f"{reader.unit}-{place}"}]
+    found = [(place, g) for place, g in read if group_id in (g["group_id"], f"{reader.unit}-{place}")]
     if not found:
         raise RequestError(f"{path} has no group {group_id!r}", code="group")
     if others := found[1:]:  # as in the next step of a run
