@@ -349,12 +349,13 @@ def _rollout(value: Any, notes: Notes) -> Any:
 
 def _typed(out: dict[str, Any]) -> dict[str, Any]:
     """A rollout whose values have our types where JSON, pandas or a trainer writes another."""
-    if _is_nan(out.get("answer")):
-        out["answer"] = None
-    if isinstance(out.get("answer"), int | float) and not isinstance(out["answer"], bool):
-        out["answer"] = number_text(out["answer"])
-    if isinstance(out.get("id"), int):
-        out["id"] = str(out["id"])
+    for name, value in out.items():
+        if isinstance(value, float) and (kind := ROLLOUT_FIELDS[name].type) != "float":
+            # as pandas writes nothing, and integers beside it
+            out[name] = None if isnan(value) else int(value) if kind == "int" and value.is_integer() else value
+    for name in ("answer", "id"):
+        if isinstance(out.get(name), int | float) and not isinstance(out[name], bool):
+            out[name] = number_text(out[name])
     if isinstance(out.get("correct"), int | float) and out["correct"] in {0, 1}:
         out["correct"] = bool(out["correct"])
     if isinstance(mask := out.get("token_mask"), list) and all(m in (0, 1) for m in mask):

@@ -715,6 +715,14 @@ def test_what_pandas_writes_for_nothing_is_nothing(tmp_path):
     assert read(tmp_path, rows)[0] == ["12"]
     ((_, group),) = Reader(str(tmp_path / "rows.jsonl"))
     assert (group["group_size"], group["group_id"]) == (3, "line-1")
+    own = {"id": 2.0, "num_tokens": 7.0, "verified": 1.0, "correct": 0.0}
+    rows = [said("1", uid="u", **own), said("2", uid="u", **dict.fromkeys(own, nan))]
+    ((_, group),) = reader_of(tmp_path, *rows)
+    first, second = group["rollouts"]
+    assert {k: first[k] for k in own} == {**own, "id": "2"}
+    assert [type(first[k]) for k in own] == [str, int, int, bool]
+    assert {k: second[k] for k in own} == dict.fromkeys(own)
+    assert prepare_file([group]).groups.support_P.tolist() == [2]
     assert read(tmp_path, [said("1", uid="u", group_size=s) for s in ("4", True, 4.5)])[0] == ["type"] * 3
 
 
