@@ -185,10 +185,11 @@ def test_one_system_prompt_beside_many_questions_is_many_questions(tmp_path):
 
 def test_an_evaluation_set_of_ones_own_is_part_of_the_command_to_paste(tmp_path, ran):
     source = tmp_path / "mine.jsonl"
-    source.write_text(json.dumps({"question": "1 + 1?", "answer": 2, "passage": "Add."}))
+    source.write_text(json.dumps({"question": "1 + 1? \ud800", "answer": 2, "passage": "Add."}))  # half of a character
     out = ran(["data", "prepare", "mine", "--from", str(source), "--out", str(tmp_path / "data")], 0).out
     assert f"mine.jsonl --eval.dataset {tmp_path / 'data' / 'mine-eval.jsonl'} " in out
     assert "mine.jsonl: 1 prompt\n" in out
+    assert read_lines(tmp_path / "data" / "mine.jsonl")[0]["input"].startswith("1 + 1? ?\n")
     assert "left out, for no prompt and no label is made of them: passage\n" in out
 
 

@@ -132,7 +132,7 @@ def text_file(path: str | Path, *, force: bool = False) -> Iterator[IO[str]]:
 
 def write_files(contents: Mapping[Path, str | bytes], *, force: bool = False) -> None:
     """Several files, of which none is written if one may not be. One that holds its content already is left alone."""
-    encoded = {path: content.encode() if isinstance(content, str) else content for path, content in contents.items()}
+    encoded = {p: c.encode("utf-8", "replace") if isinstance(c, str) else c for p, c in contents.items()}
     wanted = {path: data for path, data in encoded.items() if not (path.is_file() and path.read_bytes() == data)}
     for path in wanted:
         check_free(path, force=force)
