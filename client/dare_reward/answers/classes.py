@@ -76,7 +76,10 @@ def classes_of(
     apart: tuple[tuple[int, int], ...] = ()
     if [key for key in spellings if key.tag]:
         spellings = _joined(spellings)
-        apart = _apart(list(spellings))
+        seen: dict[tuple[str, str], list[int]] = {}
+        for n, home in enumerate(spellings):
+            seen.setdefault((home.kind, home.value), []).append(n)
+        apart = tuple(pair for same in seen.values() for pair in pairwise(same))
     place |= {raw: n for n, same in enumerate(spellings.values()) for raw in same}
     answers = tuple([same[0] if len(same) == 1 else min(same, key=_plainness) for same in spellings.values()])
     return Classes(tuple(map(place.__getitem__, raws)), answers, tuple(spellings), apart)
@@ -89,14 +92,6 @@ def _joined(spellings: Mapping[Key, Sequence[str]]) -> dict[Key, list[str]]:
     for key, same in spellings.items():
         out.setdefault(homes[key], []).extend(same)
     return out
-
-
-def _apart(homes: Sequence[Key]) -> tuple[tuple[int, int], ...]:
-    """The pairs of homes that differ in their tags alone."""
-    seen: dict[tuple[str, str], list[int]] = {}
-    for n, home in enumerate(homes):
-        seen.setdefault((home.kind, home.value), []).append(n)
-    return tuple(pair for same in seen.values() for pair in pairwise(same))
 
 
 def _plainness(raw: str) -> tuple[int, int, int, str]:
@@ -149,12 +144,10 @@ def grades(
             wanted.setdefault((key.kind, key.value), []).append(key)
         after_each()
     keys = (None if a is None or not wanted else key_of(a, kind, options, rules) for a in answers)
-    return [k is not None and any(_same(k, one) for one in wanted.get((k.kind, k.value), ())) for k in keys]
-
-
-def _same(a: Key, b: Key) -> bool:
-    homes = _homes((a, b))
-    return homes[a] == homes[b]
+    return [
+        k is not None and any(len({*_homes((k, one)).values()}) == 1 for one in wanted.get((k.kind, k.value), ()))
+        for k in keys
+    ]
 
 
 def _homes(keys: Iterable[Key]) -> dict[Key, Key]:

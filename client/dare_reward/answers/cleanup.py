@@ -33,6 +33,7 @@ _OPENERS = pattern(
 )
 _SWITCH = pattern(r"\\(?:displaystyle|textstyle|large|Large|bf|rm)(?![A-Za-z])")
 _BOX = pattern(r"\\(?:boxed|fbox)\s*+(?=\{)")
+_STOPS = frozenset(".,;:。．，；：")
 _PAIRS = [
     (p[: len(p) // 2], p[len(p) // 2 :])
     for p in words("$$$$ $$ \\(\\) \\[\\] **** ____ `` ** \"\" '' ‘’ “” „“ «» 「」 『』 《》")
@@ -52,7 +53,10 @@ def clean(raw: str) -> str | None:
         s = _ascii(s)
     if "\\\\" in s and "\\begin" not in s:
         s = _DOUBLED.sub("\\\\", s)
-    s = _unit_vectors(_plain_braces(peel(without_html(s))))
+    s = peel(without_html(s))
+    if "\\" in s:
+        s = _ROWS.sub(r"\\begin{cases}\1\\end{cases}", s)
+    s = _unit_vectors(s.replace("{:}", ":"))  # 3{:}45: braces that set blanks
     if "^" in s and _OWN_POWER.search(s):
         s = _OWN_POWER.sub(r"\1 \\cdot \2", s)
     if "x" in s and "10" in s:
@@ -90,13 +94,6 @@ def _chosen(m: re.Match[str]) -> str:
     """`C_5^2`: of five, two. `C_1^2` is the square of a constant."""
     top, bottom = m[1] or m[4], m[2] or m[3]
     return f"\\binom{{{top}}}{{{bottom}}}" if int(top) > int(bottom) else m[0]
-
-
-def _plain_braces(s: str) -> str:
-    """A system of equations that is set by hand as cases, `3{:}45` without the braces that set blanks."""
-    if "\\" in s:
-        s = _ROWS.sub(r"\\begin{cases}\1\\end{cases}", s)
-    return s.replace("{:}", ":")
 
 
 # A system of equations is set by hand as often as with \\begin{cases}.
@@ -141,7 +138,8 @@ def peel(s: str) -> str:
         s = _drop_spacing(s)
         s = _peel_pairs(s)
         s = _peel_group(s)
-        s = _peel_end(s)
+        if s[-1:] in _STOPS and not s.endswith(("...", "\\;", "\\:", "\\,")):
+            s = s[:-1]
         if s == before:
             break
     if s.count("\\boxed") + s.count("\\fbox") == 1:
@@ -231,12 +229,3 @@ def _peel_group(s: str) -> str:
     if s[start : start + 1] != "{" or not s.endswith("}") or s.endswith("\\}"):
         return s
     return s[start + 1 : -1] if group_end(s, start) in {len(s), None} else s
-
-
-_STOPS = frozenset(".,;:。．，；：")
-
-
-def _peel_end(s: str) -> str:
-    if s[-1:] in _STOPS and not s.endswith(("...", "\\;", "\\:", "\\,")):
-        return s[:-1]
-    return s

@@ -128,17 +128,13 @@ def _text(raw: str) -> Key | None:
     return Key("text", "t:" + short(value)) if value else None
 
 
-def _math(raw: str, rules: Rules) -> Key | None:
-    try:
-        return math_key(raw, rules)
-    except Exception:  # noqa: BLE001 - a mistake in this room must cost one merge, never a training step; the fuzzer calls math_key
-        return Key("opaque", opaque_value(raw))
-
-
 def _counted_math(raw: str, rules: Rules) -> tuple[Key | None, int]:
     """The key, and the steps that it took: one that is taken from the cache counts as if it were read."""
     start_budget()
-    key = _math(raw, rules)
+    try:
+        key = math_key(raw, rules)
+    except Exception:  # noqa: BLE001 - a mistake in this room must cost one merge, never a training step; the fuzzer calls math_key
+        key = Key("opaque", opaque_value(raw))
     return key, BUDGET - work.left
 
 

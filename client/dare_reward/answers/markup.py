@@ -45,21 +45,11 @@ def group_end(s: str, start: int, end: int = sys.maxsize) -> int | None:
     return None
 
 
+# Emoji, symbols and dingbats, arrows and stars, and what chooses or joins their forms; with more it is a drawing.
+_DECORATION = pattern("[\\s\U0001f000-\U0001faff\u2600-\u27bf\u2b00-\u2bff\ufe0e\ufe0f\u200d]{1,80}+\\Z")
+
+
 def undecorated(text: str) -> str:
     """`text` without emoji and blanks at its end: "45 😊" is 45."""
-    if text.isascii():
-        return text
-    end = len(text)
-    first = max(0, end - _DECORATION)
-    while end > first and (text[end - 1].isspace() or _is_picture(ord(text[end - 1]))):
-        end -= 1
-    return text[:end]
-
-
-def _is_picture(code: int) -> bool:
-    return any(low <= code <= high for low, high in _PICTURES)
-
-
-_DECORATION = 80  # what is decorated with more is a drawing
-# Emoji, symbols and dingbats, arrows and stars, and what chooses or joins their forms.
-_PICTURES = ((0x1F000, 0x1FAFF), (0x2600, 0x27BF), (0x2B00, 0x2BFF), (0xFE0E, 0xFE0F), (0x200D, 0x200D))
+    found = None if text.isascii() else _DECORATION.search(text, max(0, len(text) - 80))
+    return text if found is None else text[: found.start()]

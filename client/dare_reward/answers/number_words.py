@@ -206,11 +206,7 @@ _BEFORE, _AFTER = pattern(r"(?<![^\W\d_])([^\W\d_]++)[ -]\Z"), pattern(r"[ -]([^
 # Ten to the how many: what a number in digits stands before, in words. A word that means two powers is none.
 _POWERS = {(word, n.value) for code in LANGUAGES for word, n in _words(code).items() if n.power and n.value > 999}
 POWERS = {word: value for word, value in _POWERS if sum(word == other for other, _ in _POWERS) == 1}
-_HAN_DIGITS = {c: _Word(n) for n, c in enumerate("零一二三四五六七八九")} | {
-    "〇": _Word(0),
-    "两": _Word(2),
-    "兩": _Word(2),
-}
+_HAN_DIGITS = {c: _Word(n) for n, signs in enumerate(words("零〇 一 二两兩 三 四 五 六 七 八 九")) for c in signs}
 _HANGUL_DIGITS = {c: _Word(n) for n, c in enumerate("영일이삼사오육칠팔구")}
 _POWERS_OF_TEN = {1: "十십", 2: "百백", 3: "千천", 4: "万萬만", 8: "亿億억"}
 _UNITS = {c: _Word(10**n, power=True) for n, signs in _POWERS_OF_TEN.items() for c in signs}

@@ -8,7 +8,6 @@ from refusals import refusal
 from rows import each
 
 from dare_reward.answers import choice_letter, option_letters
-from dare_reward.answers.extraction.letters import names_species
 
 C = [
     "C", "(C)", "C.", "**C**", "Option C", "\\boxed{C}", "\\text{C}", "C) text", "C: Newton", "c", "(c)", "$C$", "\\(C\\)",
@@ -69,6 +68,5 @@ def test_dress_does_not_change_the_letter(letter, dress):
 
 
 def test_species_have_an_epithet_in_small_letters():
-    assert not names_species(". coliform")
-    assert not names_species(". Coli")
-    assert names_species(". coli cells")
+    assert choice_letter("E. coliform") == choice_letter("E. Coli") == "E"
+    assert choice_letter("E. coli cells") is None

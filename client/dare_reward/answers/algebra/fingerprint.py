@@ -125,7 +125,7 @@ def step_points(names: Sequence[str]) -> list[dict[str, Value]]:
     numbers divide; of others, far integers, a half and small decimals as well as the ordinary points.
     """
     if all(name in WHOLE for name in names):
-        near = [{name: _whole(name, j) for name in names} for j in range(_RUN)]
+        near = [{name: 1 + (WHOLE[name][0] + j * WHOLE[name][1]) % _RUN for name in names} for j in range(_RUN)]
         return [*near, {name: _MANIFOLD * (10**6 + seed(name) % 10**6) for name in names}]
     tops = {name: _MANIFOLD * (1 + seed(name) % 997) for name in names}
     far = [{name: factor * top + shift for name, top in tops.items()} for factor, shift in _PLACES]
@@ -138,11 +138,6 @@ _SMALL = 8
 WHOLE = {"n": (0, 1), "m": (1, 5), "k": (3, 7), "j": (7, 11), "N": (5, 1), "M": (8, 5), "K": (10, 7)}
 _RUN = 12
 _MANIFOLD = 27_720  # divisible by all up to 12
-
-
-def _whole(name: str, j: int) -> int:
-    start, step = WHOLE[name]
-    return 1 + (start + j * step) % _RUN
 
 
 def _small(name: str, j: int) -> Fraction:

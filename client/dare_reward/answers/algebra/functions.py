@@ -19,10 +19,6 @@ _ROOTS = 1_000  # the largest power of a square root that is not taken by its lo
 _FAINT = 100  # bits below one and below the other summand, where the digits of a key end
 
 
-def add(*args: Value) -> Value:
-    return reduce(lambda a, b: bounded(add2(a, b)), args)
-
-
 def add2(a: Value, b: Value) -> Value:
     if is_exact(a, b):
         return a + b
@@ -45,10 +41,6 @@ def add2(a: Value, b: Value) -> Value:
     if max(ctx.mag(a), ctx.mag(b)) > ctx.prec - _UNSEEN:
         raise Unreadable("a difference of large numbers")
     return 0
-
-
-def product(*args: Value) -> Value:
-    return reduce(lambda a, b: bounded(mul(a, b)), args)
 
 
 def mul(a: Value, b: Value) -> Value:
@@ -134,10 +126,6 @@ def _iroot(n: int, q: int) -> int | None:
     return root if root**q == n else None
 
 
-def sqrt(a: Value) -> Value:
-    return power(a, Fraction(1, 2))
-
-
 def check_log(size: Value) -> None:
     if size > MAX_LOG:
         raise Unreadable("too large")
@@ -185,14 +173,6 @@ def _wave(name: str, *, turned: bool = False) -> Callable[[Value], Value]:
 
 _sin, _cos = _wave("sin"), _wave("cos")
 _sinh, _cosh = _wave("sinh", turned=True), _wave("cosh", turned=True)
-
-
-def _one(_: Value) -> Value:
-    return 1
-
-
-def _inverse(name: str) -> Callable[[Value], Value]:
-    return lambda a: getattr(context(), name)(computed(a))
 
 
 def _factorial(a: Value) -> Value:
@@ -268,13 +248,13 @@ def _zeta(a: Value) -> Value:
 
 # How many arguments a function takes, 0 for any number; its steps beside those for the size of the result.
 RULES: dict[str, tuple[int, int, Callable[..., Value]]] = {
-    "add": (0, 2, add),
-    "mul": (0, 2, product),
+    "add": (0, 2, lambda *a: reduce(lambda a, b: bounded(add2(a, b)), a)),
+    "mul": (0, 2, lambda *a: reduce(lambda a, b: bounded(mul(a, b)), a)),
     "div": (2, 2, div),
     "neg": (1, 2, lambda a: -a),
     "pow": (2, 30, power),
     "root": (2, 30, lambda a, n: power(a, div(1, n))),
-    "sqrt": (1, 30, sqrt),
+    "sqrt": (1, 30, lambda a: power(a, Fraction(1, 2))),
     "cbrt": (1, 30, lambda a: power(a, Fraction(1, 3))),
     "abs": (1, 2, abs),
     "mod": (2, 2, _mod),
@@ -302,10 +282,19 @@ RULES: dict[str, tuple[int, int, Callable[..., Value]]] = {
     **{
         name + h: (1, 30, lambda a, top=top, bottom=bottom: div(top(a), bottom(a)))
         for h, sin, cos in (("", _sin, _cos), ("h", _sinh, _cosh))
-        for name, top, bottom in (("tan", sin, cos), ("cot", cos, sin), ("sec", _one, cos), ("csc", _one, sin))
+        for name, top, bottom in (
+            ("tan", sin, cos),
+            ("cot", cos, sin),
+            ("sec", lambda _: 1, cos),
+            ("csc", lambda _: 1, sin),
+        )
     },
     **{
-        ("ar" if "h" in name else "arc") + name: (1, 60, _inverse("a" + name))
+        ("ar" if "h" in name else "arc") + name: (
+            1,
+            60,
+            lambda a, name=name: getattr(context(), "a" + name)(computed(a)),
+        )
         for name in words("sin cos tan cot sec csc sinh cosh tanh")
     },
 }

@@ -42,7 +42,11 @@ _BEFORE, _AFTER = frozenset("{(^+-*/"), frozenset("})^+-*/")
 
 def parse(tokens: Sequence[Token]) -> Node:
     """The tree of a whole expression."""
-    _refuse(tokens)
+    texts = "".join([t.text for t in tokens])
+    if "frac{d" in texts and _DERIVATIVE.search(texts):
+        raise Unreadable("a derivative")
+    if "^" in texts and _MATRICES.search(texts):
+        raise Unreadable("a product of matrices")  # beside an inverse or transposed one a capital letter is a matrix
     parser = _Parser([*_letters(tokens), _END])
     node = parser.choice(0)
     if parser.here.kind != "end":
@@ -329,12 +333,3 @@ def _split_letters(t: Token, *, within: bool) -> list[Token]:
     if len(word) > 3 or (word.lower() in _WORDS and not within):
         raise Unreadable("a word")
     return [Token("let", c, t.space and n == 0) for n, c in enumerate(word)]
-
-
-def _refuse(tokens: Sequence[Token]) -> None:
-    """Raises on what looks like a product and is none: derivatives, and products of matrices."""
-    texts = "".join([t.text for t in tokens])
-    if "frac{d" in texts and _DERIVATIVE.search(texts):
-        raise Unreadable("a derivative")
-    if "^" in texts and _MATRICES.search(texts):
-        raise Unreadable("a product of matrices")  # beside an inverse or transposed one a capital letter is a matrix

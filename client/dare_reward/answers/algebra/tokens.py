@@ -96,8 +96,7 @@ class _Scanner:
                 raise Unreadable("too many tokens")
             if s[self.at].isdigit() and (number := _number(s, self.at, self.depth)):
                 text, self.at = number
-                out.append(Token("num", text, self.space))
-                self.space = False
+                self.put("num", text)
                 continue
             m = _TOKEN.match(s, self.at)
             if m is None:
@@ -113,9 +112,7 @@ class _Scanner:
                     kind, text = _WORDS.get(text) or ("let" if len(text) == 1 else "word", text)
                 elif kind != "num":
                     kind, text = "op", _FIXED.get(kind) or _SIGNS.get(text, text)
-                    self.depth += _NEST.get(text, 0)
-                out.append(Token(kind, text, self.space))
-                self.space = False
+                self.put(kind, text)
         return out
 
     def put(self, kind: str, text: str) -> None:

@@ -34,8 +34,8 @@ _INSTEAD = pattern(
 _BOLD_FIRST = pattern(r"([^*\n]++)\*\*(?:\s?[,(]|\s[–—-]\s|\s(?:because|since|which|who|as|for|due)\b)")
 # By far the most common content, a number and nothing else on its line: what the long way would find too.
 _NUMBER = pattern(r" ?(-?\d++(?:\.\d++)?)\.?[^\S\n]*+(?=\n|\Z)")
-_FOLLOWS = pattern(r"(?:as follows|the following|given below|simply|therefore|thus)\s*:?\s+", re.IGNORECASE)
 _CRY = pattern(r"(\d{1,2}!)\.")  # 5!. is a factorial, "42!" a cry
+_FOLLOWS = pattern(r"(?:as follows|the following|given below|simply|therefore|thus)\s*:?\s+", re.IGNORECASE)
 _BOX = pattern(r"\\boxed\s*+\{(.{0,60})\}", re.DOTALL)
 _FIELD = pattern(r"(?:\\*boxed)?\{+[A-Za-z_]\w++(?:[.:\[(][^{}]{0,40})?\}+[\"')]*+\Z")  # of a template, in code
 _VALUE = pattern(r"[-−+($\\\d]|[a-z]\b")
@@ -82,11 +82,14 @@ def _math_words(text: str, announcement: Announcement) -> Announcement | None:
     said, asked = sentence(line, found)
     if asked:
         return None
-    if not found and announcement.link != "cell" and (shown := _shown_below(line, body[len(line) :].lstrip())):
+    after = body[len(line) :].lstrip()
+    shows = not found and announcement.link != "cell" and after.startswith(("\\[", "$$")) and _LEADS.search(line)
+    if shows and (shown := display(after)):
         return replace(announcement, content=last_side(shown), negated=False)
     start = _fillers(said)
-    if _is_constraint(text, announcement, said, start):
-        return None
+    modal = announcement.link == "is" and _MODAL.search(text[announcement.start : announcement.end])
+    if modal and _CONSTRAINT.match(said, start):
+        return None  # "the answer must be even" says only what it is like
     return _from_sentence(text, announcement, line, start, fresh=fresh, alone=not _SAYS.search(body, len(said)))
 
 
@@ -117,8 +120,9 @@ def _from_sentence(
             return replace(announcement, content=UNREAD, negated=denied)
     if not content or _is_empty(content) or _FIELD.match(content):
         return None
-    if announcement.link == "hash" and not _is_result(text, announcement, line, content):
-        return None
+    whole = len(content) >= len(line.strip(" .*$")) - 8 and re.match(r"\d+\.\s+\S", line) is None
+    if announcement.link == "hash" and not whole and not _is_last(text, announcement):
+        return None  # a heading, where GSM8K's last line is its result and nothing else
     if denied and (instead := _INSTEAD.search(line, start, start + 80)) is not None:
         said = sentence(line[instead.end() :], [])[0]
         content = _span_content(said, 0, spans(said)) or plain_content(said) or content
@@ -132,19 +136,6 @@ def _plain(said: str, announcement: Announcement, *, fresh: bool, alone: bool) -
     worded = not strict and _WORDED.search(said) is not None
     content = (of_several(said) if worded else None) or plain_content(said, strict=strict)
     return said_in_words(said, fresh=fresh, alone=alone) if content is None and not strict else content
-
-
-def _shown_below(line: str, after: str) -> str | None:
-    """The displayed formula that a line such as "The area is" leads to."""
-    if not after.startswith(("\\[", "$$")) or _LEADS.search(line) is None:
-        return None
-    return display(after)
-
-
-def _is_constraint(text: str, announcement: Announcement, said: str, start: int) -> bool:
-    """Whether "the answer must be even" says only what it is like."""
-    modal = announcement.link == "is" and _MODAL.search(text[announcement.start : announcement.end])
-    return bool(modal and _CONSTRAINT.match(said, start))
 
 
 def text_phrase(text: str, announcement: Announcement) -> str | None:
@@ -161,7 +152,8 @@ def text_phrase(text: str, announcement: Announcement) -> str | None:
         line = _FOLLOWS.sub("", said.strip(), count=1) if _FOLLOWS.match(said.strip()) else said
     if line.count("**") % 2 and (bold := _BOLD_FIRST.match(line)):
         line = bold[1]
-    line = _undressed(COPULA.sub("", undecorated(line.strip()).rstrip("。।")))
+    line = COPULA.sub("", undecorated(line.strip()).rstrip("。।")).strip().strip('*_`"“”«»').strip()
+    line = line.replace("**", "", 1) if line.count("**") % 2 else line
     if line.endswith(".") and not line.endswith("..") and not ABBREVIATION.search(line[:-1]):
         line = line[:-1].rstrip().rstrip('*_`"”»').rstrip()
     if len(found) == 1 and line.startswith(("$", "\\(")) and line.endswith(("$", "\\)")):
@@ -189,11 +181,6 @@ def _line(body: str, announcement: Announcement) -> str:
     if unopened and line.rstrip().endswith(("\\]", "\\)")):
         line = line.rstrip()[:-2]  # \[Answer: 68\]
     return line.partition("|")[0] if announcement.link == "cell" else line
-
-
-def _undressed(line: str) -> str:
-    line = line.strip().strip('*_`"“”«»').strip()
-    return line.replace("**", "", 1) if line.count("**") % 2 else line
 
 
 def _body(text: str, announcement: Announcement) -> tuple[str, bool]:
@@ -259,12 +246,6 @@ def _is_empty(content: str) -> bool:
     """Whether a maths span is a box with nothing in it, `\\boxed{}` or `\\boxed{?}`."""
     box = _BOX.fullmatch(content)
     return box is not None and is_placeholder(box[1].strip())
-
-
-def _is_result(text: str, announcement: Announcement, line: str, content: str) -> bool:
-    """Whether `#### …` is GSM8K's last line and no heading: all of the line is the result, or it closes the text."""
-    result = len(content) >= len(line.strip(" .*$")) - 8 and re.match(r"\d+\.\s+\S", line) is None
-    return result or _is_last(text, announcement)
 
 
 def _is_last(text: str, announcement: Announcement) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from itertools import chain, groupby
+from itertools import groupby
 from operator import itemgetter
 
 from ..._pattern import pattern
@@ -40,7 +40,7 @@ _SQUARED = pattern(r"\[(?=/?THINK\]|unused1|BEGIN F)")  # of brackets, which for
 _CHANNEL = "<|channel|>"
 _HARMONY, _MESSAGE = "<|channel|>final", "<|message|>"  # between them may stand the format: <|constrain|>json
 _THINK = [*zip(listed("thinking")[::2], listed("thinking")[1::2], strict=True)]
-_THOUGHT = frozenset(chain(*_THINK))
+_THOUGHT = {mark: pair for pair in _THINK for mark in pair}
 # What a template writes before the reply and nowhere else.
 _REPLY = ("<|im_start|>answer\n", "[BEGIN FINAL RESPONSE]", "<|START_RESPONSE|>", "<|open|>response<|sep|>")
 # Whatever of all these a text holds, in one search for each character that may begin it.
@@ -150,9 +150,9 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
     text = next((text.rpartition(mark)[2] for mark in _REPLY if mark in found and mark in text), text)
     if opening := _OPENING.match(text):
         text = text[opening.end() :]
-    if not found <= _THOUGHT and (end := _END.search(text)):
+    if not found <= _THOUGHT.keys() and (end := _END.search(text)):
         text = text[: end.start()]
-    for opens, closes in _THINK:
+    for opens, closes in sorted({_THOUGHT[mark] for mark in found & _THOUGHT.keys()}, key=_THINK.index):
         if closes in found and (at := text.rfind(closes)) >= 0:  # faster than `in`, which searches forward
             text = text[at + len(closes) :]
         if opens in found and not open_think and text.rfind(opens) >= 0:

@@ -74,7 +74,6 @@ _SEPARATOR = pattern(
 )
 _JUNK = " \t\r\n\f\v.,:;!?、。)]>】"
 _CORRECT = pattern(rf"(?:{alternatives('correct')})\s*+[:：]\s*+", re.IGNORECASE)
-_OF_OTHERS = pattern(r"[).:\]]\s++(?:[Bb]oth\s)?\(?[A-Z]\)?,?\s(?:and|or)\s")  # the text of "D) A and B"
 _OTHERS = pattern(r"(?:(?<=\s)(?=[A-Za-z]\))|\A[\s.,;:)]*+(?=[A-Z][\s.)]*\Z))([A-Za-z])")
 _LONE = pattern(r"(?<![\w'’])[A-Z](?![\w'’])")
 _MARKED = pattern(r"(?:[:\"*(]|\boption|\bchoice|\bletter)\s*+\Z", re.IGNORECASE)
@@ -194,7 +193,7 @@ def bare_letter(content: str, letters: Sequence[str]) -> Announcement | None:
         return Announcement(0, len(text))
     lead = _CORRECT.match(text) if ":" in text else None
     found = letter_at(text, 0, lead.end() if lead else 0, letters, whole=True)
-    if found is None or found.content is None or _OF_OTHERS.match(text, found.end - (text[found.end - 1] in ")]")):
+    if found is None or found.content is None:
         return found
     others = {other.upper() for other in _OTHERS.findall(text[found.end :])} & {*letters} - {found.content}
     return replace(found, content=None) if others else found
@@ -221,7 +220,7 @@ def _is_all(text: str, match: re.Match[str], letter: str, letters: Sequence[str]
         return letter.isupper() and not rest.strip(_JUNK)
     if match["close"] or not rest.strip(_JUNK):
         return True
-    return not (match["open"] or letter.islower() or names_species(rest)) and _SEPARATOR.match(rest) is not None
+    return not (match["open"] or letter.islower() or _EPITHET.match(rest)) and _SEPARATOR.match(rest) is not None
 
 
 def _stands(text: str, start: int, match: re.Match[str], letter: str) -> bool:
@@ -237,7 +236,7 @@ def _stands(text: str, start: int, match: re.Match[str], letter: str) -> bool:
         word = _ARTICLE.match(following)
         if word and letter not in {"A", "I"} and ("\n" in word[0] or _CALLED.search(text, max(0, at - 24), at)):
             word = None
-        if word or names_species(following):
+        if word or _EPITHET.match(following):
             return False
         if (following[:1] == "-" and following[1:2].isalnum()) or _FORMULA.match(following):
             return False
@@ -252,11 +251,6 @@ def _stands_alone(text: str, at: int, after: int) -> bool:
     if text[at] in "ai" and "." not in ending[0] and not _MARKED.search(text, max(0, at - 12), at):
         return False  # "The answer is a": an article before the cut
     return all(label[1] == text[at] for label in _SMALL_LABEL.finditer(text, max(0, at - 3_000), at + 200))
-
-
-def names_species(following: str) -> bool:
-    """Whether a capital letter is the genus of what follows it."""
-    return _EPITHET.match(following) is not None
 
 
 def choice_letter(raw: str, options: Sequence[str] | None = None) -> str | None:
@@ -298,7 +292,10 @@ def _said(text: str, letters: Sequence[str], start: int, end: int | None = None)
         if said is not None:
             denied = said.negated or announcement.negated
             said = replace(said, negated=denied, conditional=announcement.conditional)
-            found |= _with_instead(text, said, letters)
+            found[said.end] = said
+            instead = _INSTEAD.match(text, said.end, said.end + _READ) if denied else None  # "not B but C"
+            if instead and (other := letter_at(text, instead.end(), instead.end(), letters)) is not None:
+                found[other.end] = other
     for at, stem in descending(low, _STEMS, EVENTS, start, end):
         match = _TAILS[stem].match(low, at + len(stem))
         if match is None or not _introduced(low, at, stem):
@@ -344,13 +341,6 @@ def _introduced(low: str, at: int, stem: str) -> bool:
     if stem in _LEFT:
         return _WENT.search(low, max(0, at - 160), at) is not None
     return not (_DENIES.search(low, max(0, at - 12), at) or (stem.isascii() and at and low[at - 1].isalpha()))
-
-
-def _with_instead(text: str, said: Announcement, letters: Sequence[str]) -> dict[int, Announcement]:
-    """`said`, and where it denies a letter the one that holds instead: "The answer is not B but C"."""
-    match = _INSTEAD.match(text, said.end, said.end + _READ) if said.negated else None
-    instead = None if match is None else letter_at(text, match.end(), match.end(), letters)
-    return {said.end: said} if instead is None else {instead.end: instead, said.end: said}
 
 
 def _letter_in_line(text: str, start: int, end: int, letters: Sequence[str]) -> Announcement | None:

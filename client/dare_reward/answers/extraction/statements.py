@@ -225,17 +225,14 @@ def stated_value(sentence: str) -> str | None:
     chosen = _chosen(said, found)
     if chosen is None or chosen.content is None:
         return None
-    content = _side(last_side(chosen.content))
+    content = last_side(chosen.content)
+    left, equals, right = content.partition("=")
+    if equals and "=" not in right and not _NAME.fullmatch(left.strip()):
+        content = right.strip()  # k(-3) = 37 is no product; x = 2 keeps its name
     if said[chosen.start] not in "$\\" and not readable(content):
         return None
     unit = unit_after(said[chosen.end :].lstrip("*")) if any(c.isdigit() for c in content) else ""
     return f"{content} {unit}" if unit else content
-
-
-def _side(content: str) -> str:
-    """The value of `k(-3) = 37`, which is no product; `x = 2` keeps its name."""
-    left, equals, right = content.partition("=")
-    return right.strip() if equals and "=" not in right and not _NAME.fullmatch(left.strip()) else content
 
 
 def _concluding(said: str) -> tuple[str, list[Value]]:

@@ -56,20 +56,13 @@ def ruled(r: Reading, rules: Rules) -> Reading:
         return r
     value, kept = r.value, set()
     for tag in sorted(r.tags):
-        call = _call(tag, rules)
+        of_units = rules.percent if tag == "unit=%" else rules.units
+        call = rules.intervals if tag == "open" else rules.names if tag.startswith("name=") else of_units
         if call == "distinct":
             value += "#" + tag
         elif call != "ignore":
             kept.add(tag)
     return Reading(r.kind, value, frozenset(kept), r.pieces, r.items)
-
-
-def _call(tag: str, rules: Rules) -> str:
-    if tag == "unit=%":
-        return rules.percent
-    if tag == "open":
-        return rules.intervals
-    return rules.names if tag.startswith("name=") else rules.units
 
 
 _WRAPPED = pattern(r"\\(?:text|textbf|textit|textrm|textsf|mathrm|mathbf|mbox|emph)\s*+\{([^{}]*+)\}")

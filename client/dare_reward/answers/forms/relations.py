@@ -82,7 +82,10 @@ def _equation(parts: list[list[Token]], ops: list[str], rules: Rules, read: Read
     if ops == ["~"] and name is None:
         return read(left)
     if (names := coordinates(left)) is not None:
-        return _named_tuple(names, read(right))
+        value = read(right)
+        if value.items is None or len(value.items) != len(names):
+            return tagged(value, "name=(" + ",".join(names) + ")")
+        return assignments(names, value.items)
     if name is not None and not _is_plane_curve(left, right):
         return tagged(read(right), "name=" + name)
     return _implicit(parse(left), parse(right), rules)
@@ -124,12 +127,6 @@ def coordinates(tokens: Sequence[Token]) -> list[str] | None:
     return [n for n in names if n is not None] if all(names) else None
 
 
-def _named_tuple(names: list[str], value: Reading) -> Reading:
-    if value.items is None or len(value.items) != len(names):
-        return tagged(value, "name=(" + ",".join(names) + ")")
-    return assignments(names, value.items)
-
-
 def assignments(names: Sequence[str], values: Sequence[Reading]) -> Reading:
     """`x = 1, y = 2` in the order of the names: a tuple with their names as its tag."""
     pairs = sorted(zip(names, values, strict=True), key=lambda p: p[0])
@@ -167,16 +164,11 @@ def _implicit(left: Node, right: Node, rules: Rules) -> Reading:
             kind, value = values_key(solved, rules.significant)
             return Reading(kind, value, frozenset({"name=" + name}))
     if len(names) == 1 and (found := _zeros(difference, names[0])) is not None:
-        return _solutions_of(names[0], [Reading(*constant_key(zero, rules.significant)) for zero in found[0]])
+        zeros, tags = [Reading(*constant_key(v, rules.significant)) for v in found[0]], frozenset({"name=" + names[0]})
+        if zeros[0] == zeros[1]:
+            return tagged(zeros[0], *tags)  # a double one is one solution
+        return Reading("structured", listing(zeros, ordered=False, distinct=True), tags, items=tuple(zeros))
     return Reading("structured", "eq:" + short(_ratios(_values(difference, names), signed=False)))
-
-
-def _solutions_of(name: str, zeros: Sequence[Reading]) -> Reading:
-    """Both solutions of a quadratic equation, as a list of them reads; a double one is one solution."""
-    tags = frozenset({"name=" + name})
-    if zeros[0] == zeros[1]:
-        return tagged(zeros[0], *tags)
-    return Reading("structured", listing(zeros, ordered=False, distinct=True), tags, items=tuple(zeros))
 
 
 def _minus(left: Node, right: Node) -> Node:

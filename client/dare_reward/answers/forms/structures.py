@@ -47,9 +47,12 @@ def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
         raise Unreadable("too deep")
     charge(4)
     inner = partial(read, rules=rules, depth=depth + 1)
-    tokens = _unwrapped(tokens)
+    while len(tokens) > 1 and tokens[0].text == "{" and closes_at_end(tokens):
+        tokens = tokens[1:-1]  # only LaTeX sees these braces
+    if not tokens:
+        raise Unreadable("nothing")
     if all(t.kind == "text" for t in tokens):
-        return _words(tokens)
+        return Reading("text", text_value(" ".join(t.text for t in tokens)))
     if tokens[0].text.startswith("begin ") and closes_at_end(tokens):
         return _environment(tokens, 0, rules, inner)
     tokens = _minus_set(_rounded(tokens))
@@ -62,13 +65,6 @@ def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
         if (found := reader(tokens, rules, inner)) is not None:
             return found
     return _quantity(tokens, rules, inner)
-
-
-def _unwrapped(tokens: list[Token]) -> list[Token]:
-    """Without braces around the whole, which only LaTeX sees, and without `...` alone at the end of nothing."""
-    while len(tokens) > 1 and tokens[0].text == "{" and closes_at_end(tokens):
-        tokens = tokens[1:-1]
-    return tokens
 
 
 def _rounded(tokens: list[Token]) -> list[Token]:
@@ -98,12 +94,6 @@ def _minus_set(tokens: list[Token]) -> list[Token]:
     """`R - {1}` as a difference of sets."""
     places = [n for n in range(1, len(tokens) - 1) if tokens[n].text == "-" and tokens[n + 1].text == "\\{"]
     return [Token("op", "setminus") if n in places and tokens[n - 1].kind == "set" else t for n, t in enumerate(tokens)]
-
-
-def _words(tokens: list[Token]) -> Reading:
-    if not tokens:
-        raise Unreadable("nothing")
-    return Reading("text", text_value(" ".join(t.text for t in tokens)))
 
 
 def _environment(tokens: list[Token], at: int, rules: Rules, read: Reader) -> Reading:
@@ -309,7 +299,8 @@ def _read_list(parts: list[list[Token]], connectives: list[str], rules: Rules, r
         return read(parts[0])
     if not 0 < len(parts) <= MAX_ITEMS:
         raise Unreadable("too many items")
-    if _are_excluded(parts, connectives):
+    first, *more = (split(p, RELATIONS)[1] for p in parts)
+    if first == ["!="] and not any(more) and set(connectives) <= {",", "and", "or"}:  # x \\ne 1, 2
         return read_relation([*parts[0], *(t for p in parts[1:] for t in (Token("op", ","), *p))], rules, read)
     sides = [_named_side(p) for p in parts]
     if any(sides) and (named := _named_list(parts, sides, rules, read)) is not None:
@@ -337,12 +328,6 @@ def _joined(readings: list[Reading], parts: list[list[Token]], connectives: list
     if "or" in connectives and (len(names) > 1 or all(len(p) == 1 and p[0].kind == "let" for p in parts)):
         return Reading(listed.kind, "or" + listed.value)  # x > 0 or y > 0, p or q: not both
     return listed
-
-
-def _are_excluded(parts: list[list[Token]], connectives: list[str]) -> bool:
-    """Whether it is `x \\ne 1, 2`: one inequality with several values."""
-    relations = [split(p, RELATIONS)[1] for p in parts]
-    return relations[0] == ["!="] and not any(relations[1:]) and set(connectives) <= {",", "and", "or"}
 
 
 def _named_list(
