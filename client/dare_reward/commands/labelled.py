@@ -87,6 +87,12 @@ def labelled(
     """
     file, order = summary.reader.file, Order()
     places = [order.place(meta.get("step"), meta.get("log_time")) for meta in (_meta(group) for _, group in placed)]
+    runs = {str(run) for _, group in placed if (run := _meta(group).get("run")) is not None}
+    if len(runs) > 1:  # two policies
+        two = " and ".join(map(short_answer, sorted(runs)[:2]))
+        raise RequestError(
+            f"{file} holds several runs ({two}). Name the folder, or keep the lines, of one.", code="file"
+        )
     if order.is_run:
         placed = _last_steps(placed, places, summary)
     placed, prepared = _read(placed, reading, summary, readings or Readings())
@@ -161,12 +167,7 @@ def _meta(group: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _last_steps(placed: Sequence[Placed], places: Sequence[int], summary: ReadSummary) -> list[Placed]:
-    """Of a run, the groups that its labels judge (`LastSteps`). RequestError for two runs."""
-    runs = {str(run) for _, group in placed if (run := _meta(group).get("run")) is not None}
-    if len(runs) > 1:
-        names = " and ".join(map(short_answer, sorted(runs)[:2]))
-        why = f"{summary.reader.file} holds several runs ({names}). Name the folder of one."
-        raise RequestError(why, code="file")
+    """Of a run, the groups that its labels judge (`LastSteps`)."""
     steps = LastSteps[Placed]()
     for place, (number_, group) in zip(places, placed, strict=True):
         known, meta = is_known(group), _meta(group)

@@ -241,6 +241,10 @@ def test_two_runs_of_a_log_are_not_one_policy(tmp_path, ran):
     one, other = run_of(tmp_path / "a.jsonl", [0.3]), run_of(tmp_path / "b.jsonl", [0.3], run="s")
     one.write_text(one.read_text() + other.read_text())
     assert "holds several runs (r and s)" in ran(["calibrate", str(one)], 2).err
+    sets = [
+        {"run": run, "group_id": "a", "label": "1", "rollouts": [{"answer": "1", "mean_entropy": 1}]} for run in "rs"
+    ]
+    assert "holds several runs (r and s)" in ran(["calibrate", str(write_lines(one, sets))], 2).err, "without steps too"
 
 
 def test_a_run_that_collapsed_is_not_taken_for_wrong_labels(tmp_path, ran):
