@@ -18,6 +18,8 @@ from dare_reward.files.reader import Reader
 from dare_reward.methods import find, read_line, settle, specs
 from dare_reward.params import Spec, parse
 
+from .command import add_count
+
 SHORT = 64  # groups that are done before anybody would look at a bar
 T = TypeVar("T")
 
@@ -73,9 +75,7 @@ def add_file(parser: argparse.ArgumentParser, what: str, *, saves: str = "") -> 
         default="exact",
         help="Estimate missing entropies from log-probabilities, of the sampled tokens or of the k largest.",
     )
-    parser.add_argument(
-        "--vocab-size", type=int, metavar="N", help="Tokens in the model's vocabulary. --entropy topk needs it."
-    )
+    add_count(parser, "vocab_size", "Tokens in the model's vocabulary, which --entropy topk needs", None, least=2)
     words = saves or "Take labels from this file (docs/data.md)."
     parser.add_argument("--labels", dest="saved" if saves else "labels", metavar="FILE", help=words)
     parser.set_defaults(labels=None)

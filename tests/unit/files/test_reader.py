@@ -413,6 +413,7 @@ def test_entropies_from_the_top_candidates_lie_within_their_bounds(tmp_path, cap
     assert "k largest log-probabilities of each token (topk)" in err
     assert "--vocab-size" in ran(["score", str(file), "--entropy", "topk"], 2).err
     assert "without --entropy topk" in ran(["score", str(file), "--vocab-size", "50"], 2).err
+    assert "integer >= 2" in ran(["score", str(file), "--entropy", "topk", "--vocab-size", "0"], 2).err, "it was k"
     assert main(["score", str(file), "--entropy", "topk", "--vocab-size", "2"]) == 2
     assert "3 log-probabilities of a vocabulary of 2 (3 more like this)" in capsys.readouterr().err
 
