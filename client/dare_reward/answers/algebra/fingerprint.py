@@ -74,15 +74,10 @@ def constant_key(value: Value, significant: int = 0) -> tuple[KeyKind, str]:
     if significant and not hasattr(value, "_mpc_"):
         exact = _rounded(value, significant)
     if exact is not None:
-        return "exact", short(_spelled(exact))
-    return "fingerprint", short("~" + digits(value))
-
-
-def _spelled(value: int | Fraction) -> str:
-    if max(abs(value.numerator).bit_length(), value.denominator.bit_length()) > 13_000:
+        long = max(abs(exact.numerator).bit_length(), exact.denominator.bit_length()) > 13_000
         # Decimal conversion is quadratic and refused past 4,300 digits.
-        return f"{value.numerator:x}/{value.denominator:x}h"
-    return str(value)
+        return "exact", short(f"{exact.numerator:x}/{exact.denominator:x}h" if long else str(exact))
+    return "fingerprint", short("~" + digits(value))
 
 
 def _rounded(value: Value, significant: int) -> Fraction:

@@ -219,7 +219,8 @@ def stated_value(sentence: str) -> str | None:
     said = _ASIDE.sub("", said)
     if (when := _WHEN.search(said)) and _values(said[: when.start()]):
         said = said[: when.start()]
-    said, found = _concluding(said)
+    starts = [0, *(word.end() for word in _SO.finditer(said))]  # the last "so" that a value follows
+    said, found = next((said[at:], after) for at in starts[::-1] if (after := _values(said[at:])) or not at)
     if not found or len(found) > MOST:
         return None
     chosen = _chosen(said, found)
@@ -233,14 +234,6 @@ def stated_value(sentence: str) -> str | None:
         return None
     unit = unit_after(said[chosen.end :].lstrip("*")) if any(c.isdigit() for c in content) else ""
     return f"{content} {unit}" if unit else content
-
-
-def _concluding(said: str) -> tuple[str, list[Value]]:
-    """What follows the last "so" or "therefore", where that holds a value, else all of it; and its values."""
-    for word in reversed([*_SO.finditer(said)]):
-        if found := _values(said[word.end() :]):
-            return said[word.end() :], found
-    return said, _values(said)
 
 
 def _chosen(said: str, values: list[Value]) -> Value | None:

@@ -86,15 +86,14 @@ def _money(tokens: list[Token], currency: str) -> Suffix | None:
 def _suffix_starts(tokens: list[Token]) -> list[int]:
     """Where letters and words begin that run to the end: `2 x cm` may begin its unit at x or at cm."""
     first = len(tokens)
-    while first > 0 and _is_suffix(tokens[first - 1], tokens[first - 2].text if first > 1 else ""):
+    while first:
+        t, before = tokens[first - 1], tokens[first - 2].text if first > 1 else ""
+        exponent = t.kind == "num" and before in {"^", "-", "{"}
+        if not (_begins_unit(t) or exponent or (t.kind == "op" and t.text in _SUFFIX_OPS)):
+            break
         first -= 1
     starts = [k for k in range(max(first, 1), len(tokens)) if _begins_unit(tokens[k])][:MAX_STARTS]
     return [k for k in starts if not sum((t.text == "{") - (t.text == "}") for t in tokens[k:])]
-
-
-def _is_suffix(t: Token, before: str) -> bool:
-    exponent = t.kind == "num" and before in {"^", "-", "{"}
-    return _begins_unit(t) or exponent or (t.kind == "op" and t.text in _SUFFIX_OPS)
 
 
 def _begins_unit(t: Token) -> bool:
