@@ -27,13 +27,14 @@ SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 # Label values that are known before they occur. A series that begins with its first event has no increase: what happens
-# once would raise no alert. Codes of pydantic's own are not among them; `missing_entropy` is what a group lacks.
+# once would raise no alert. Codes of pydantic's own are not among them.
 EVENTS: Final[Mapping[str, str]] = {
     "group_unfilled": "a group is incomplete after its first hold: `group_size` may exceed the samples of a prompt",
     "prompt_repeated": "a prompt filled two groups in one step: `group_size` may be less than the samples of a prompt, "
     "or two jobs have one name. The rollouts carry `repeated`, the run's replies the header `Dare-Warning`",
     "label_conflict": "rollouts of one group have labels that contradict each other: it is scored without a label",
-    "missing_entropy": "rollouts come without entropies, so that votes alone count",
+    "kind_conflict": "rollouts of one prompt have labels of two kinds: their rewards are equal",
+    "options_conflict": "rollouts of one prompt have labels with two sets of options: their rewards are equal",
     "token_ignored": "a client sends a token, but the service has none",
     "no_token": "the service has no token, and other machines can reach it, or `DARE_TRUSTED_PROXIES` or an empty "
     "`DARE_TOKEN` says that it was meant to have one",
@@ -48,8 +49,8 @@ REASONS: Final = (
     *("incomplete", "json", "media_type", "memory", "method", "missing_parameter", "parameter", "rollouts", "steps"),
     *("text", "token", "total", "type", "unknown_field", "unknown_parameter", "value", "workers"),
 )
-GROUP_ERRORS: Final = ("missing_entropy", "missing_input", "shape", "text", "value")
-CODES: Final = (200, 400, 401, 403, 408, 413, 415, 422, 500, 503, 504)
+GROUP_ERRORS: Final = ("label_conflict", "missing_entropy", "missing_input", "missing_probability", "topk")
+CODES: Final = (200, 400, 401, 403, 408, 413, 415, 422, 500, 503)
 
 
 class GroupHistogram(Collector):
@@ -75,11 +76,8 @@ class Metrics:
         self.registry = r = CollectorRegistry()
         # A metric with its labels, which costs more to look up than to count with.
         self.of = cache(lambda metric, *labels: metric.labels(*labels))
-        counter, gauge, histogram = (
-            partial(Counter, registry=r),
-            partial(Gauge, registry=r),
-            partial(Histogram, registry=r),
-        )
+        counter, gauge = partial(Counter, registry=r), partial(Gauge, registry=r)
+        histogram = partial(Histogram, registry=r)
         seconds = partial(histogram, buckets=SECONDS)
         self.requests = counter("dare_requests_total", "Requests by route and status", ["route", "code"])
         self.seconds = seconds("dare_request_seconds", "Time from the first byte to the reply", ["route"])

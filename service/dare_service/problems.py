@@ -32,7 +32,6 @@ TITLES = {
     431: "Request head too large",
     500: "A bug in the service",
     503: "Busy or stopping",
-    504: "The group did not fill in time",
 }
 
 

@@ -21,8 +21,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from serving import connect, free_port, wait_for
 from serving import service as started
 
+from dare_reward import estimate
 from dare_reward.runs.log import CLOSING
-from dare_service.metrics import EVENTS, GroupHistogram
+from dare_service.metrics import EVENTS, GROUP_ERRORS, GroupHistogram
 from dare_service.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -496,6 +497,8 @@ HEALTHY = {
     'dare_requests_total{route="/reward",code="200"}': "0+60x60",
     "dare_majority_ratio_sum": "0+60x60",
     "dare_majority_ratio_count": "0+100x60",
+    'dare_rejected_total{reason="held"}': "0+30x60",
+    'dare_rejected_total{reason="draining"}': "0+30x60",
     **{series: "0x60" for (series, _), *_ in CAUSES.values() if not series.startswith(("up", "dare_majority"))},
 }
 
@@ -532,10 +535,24 @@ def test_the_series_of_what_happens_once_are_exported_from_the_start(make_servic
 
 
 def test_every_warning_event_is_known_before_it_happens():
-    source = "".join(f.read_text() for f in (ROOT / "service").rglob("*.py"))
-    found = set(re.findall(r"\bwarn\(\s*(?:[\w.]+|\"\"),\s*\"(\w+)\"", source))
-    assert len(found) > 5
-    assert found <= set(EVENTS)
+    source = "".join(f.read_text() for d in ("service", "client/dare_reward/runs") for f in (ROOT / d).rglob("*.py"))
+    found = set(re.findall(r"warn\(\s*(?:(?:[\w.]+|\"\"),\s*)?\"(\w+)\"", source))
+    assert found | {"kind_conflict", "options_conflict"} == set(EVENTS)  # two refusals of gather
+
+
+def test_every_code_of_a_group_that_cannot_be_scored_is_known_before_it_happens():
+    rollout = {"answer": "1", "correct": True}
+    codes = {
+        estimate([{"rollouts": [rollout | more]} | group], method=method, **params).groups[0].error.code
+        for method, params, more, group in (
+            ("dare", {}, {}, {}),
+            ("dare", {"certainty": "answer_probability"}, {}, {}),
+            ("scrl", {}, {}, {}),
+            ("deepconf", {}, {"topk_logprobs": [[-0.1]]}, {}),
+            ("gt", {}, {"correct": None}, {"label_conflict": True}),
+        )
+    }
+    assert codes == set(GROUP_ERRORS)
 
 
 def test_the_alerts_thresholds_are_below_the_limits_they_warn_of():
