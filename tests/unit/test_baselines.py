@@ -97,6 +97,9 @@ def test_scrl():
         -1.0 if a is None or a in expected["negatives"] else float(a == expected["positive"]) for a in case["answers"]
     ]
     assert list(score(rollouts, "scrl", form="binary").rewards) == binary
+    for entropy in (0.1, 0.3, 0.7, 0.0):  # whose means differ by rounding
+        equal = [{"answer": str(max(i - 15, 0)), "mean_entropy": entropy} for i in range(32)]
+        assert list(score(equal, "scrl", form="binary").rewards) == [1] * 16 + [-1] * 16
 
 
 def test_intuitor():

@@ -60,7 +60,8 @@ def scrl(
     alone_P = groups.support_P == 1
     lead_A = share_A - second_P[groups.group_A] > tau_marg
     positive_A = top_A & (share_A >= tau_pos) & (lead_A | alone_P[groups.group_A])
-    negative_A = ~positive_A & (share_A < tau_neg) & (excess_A >= 0)
+    # Means of equal entropies differ by rounding.
+    negative_A = ~positive_A & (share_A < tau_neg) & (excess_A >= -1e-12 * mean_P[groups.group_A])
     if form == "binary":
         reward_A = positive_A.astype(np.float64) - negative_A
     else:
