@@ -121,7 +121,7 @@ class Reply:
     request_id: str | None = None
 
     def to_json(self, *, detail: str = "full") -> dict[str, Any]:
-        """The JSON object; `detail="rewards"` keeps ids, rewards (or advantages), valid and errors."""
+        """The JSON object; `detail="rewards"` keeps ids, rewards, valid, errors, and what was asked for."""
         head = {
             "request_id": self.request_id,
             "version": self.version,
@@ -180,7 +180,7 @@ NUMBERS = frozenset({"rewards", "advantages", *SECOND})
 NESTED = ("answer_spans", "token_mask")
 
 
-ASKED_FIELDS = ("advantages", "select", "drop", "second_rewards", "second_advantages")
+ASKED_FIELDS = ("answer_spans", "advantages", "select", "drop", "second_rewards", "second_advantages")
 
 
 def _short(group: GroupReply) -> dict[str, Any]:

@@ -28,6 +28,8 @@ def test_detail_rewards():
     assert short["groups"][0].keys() == {"group_id", "rewards", "valid", "error"}
     assert short["groups"][1]["error"]["code"] == "missing_entropy"
     assert Reply.from_json(json.loads(json.dumps(short))).groups[0].rewards is not None
+    asked = dare_reward.estimate([{"rollouts": [{"text": "\\boxed{4}"}]}], method="ttrl", spans=True)
+    assert asked.to_json(detail="rewards")["groups"][0]["answer_spans"] == asked.groups[0].answer_spans == ((7, 8),)
 
 
 @pytest.mark.parametrize(
