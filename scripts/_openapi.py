@@ -309,7 +309,8 @@ def _json(name: str, example: Any = None) -> dict[str, Any]:
 
 
 def _operation(tag: str, reply: dict[str, Any], doc: str, refusals: Iterable[int] = (), **extra: Any) -> dict[str, Any]:
-    responses = {200: {"description": doc, "content": reply}, **{status: _problem(status) for status in refusals}}
+    refused = {status: _problem(status) for status in sorted({403, *refusals})}  # 403 by the name in Host, on any route
+    responses = {200: {"description": doc, "content": reply}, **refused}
     return {"tags": [tag], "responses": responses, **extra}
 
 
@@ -333,7 +334,7 @@ REWARD = _post(
     "Rewards",
     parameters=[
         OVER_BODY,
-        _parameter("detail", "rewards: ids, rewards, valid and errors only", enum=["full", "rewards"]),
+        _parameter("detail", "rewards: ids, rewards, valid, errors, and what was asked for", enum=["full", "rewards"]),
         *_options((*update_specs(), OPTIONS["labelled"], OPTIONS["run"])),
         {**SEED, "name": "step", "description": OPTIONS["step"].doc},
         _parameter("shadow", "methods to compare with, separated by commas"),

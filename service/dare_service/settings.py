@@ -53,9 +53,9 @@ class Settings:
     port: int = _setting(8000, "Where `--remote_rm_url` and the clients point.", ge=0, le=65535)
     token: str = _setting(
         "",
-        "If set, every POST and what the page shows want `Authorization: Bearer <token>` or `?token=`; `/health`, "
-        "`/ready`, `/info`, `/metrics`, `/methods` and the API's description stay open. Several, separated by spaces, "
-        "are all accepted: rotate one by setting both, moving the clients, and dropping the old one.",
+        "If set, every POST, `/openrlhf` and what the page shows want `Authorization: Bearer <token>` or `?token=`; "
+        "`/health`, `/ready`, `/info`, `/metrics`, `/methods` and the API's description stay open. Several, separated "
+        "by spaces, are all accepted: rotate one by setting both, moving the clients, and dropping the old one.",
     )
     env_file: str = _setting(
         "",
@@ -134,8 +134,8 @@ class Settings:
     run_log: str = _setting(
         "",
         "Folder to which every scored group is appended, one line each ([run-log.md](run-log.md)). Two processes "
-        "may have the same one. Empty: a private temporary folder of at most 32 MiB, which goes with the process. "
-        "off: none.",
+        "may have the same one. Empty: for the page, a private temporary folder of at most 32 MiB, which goes with the "
+        "process. off: none.",
     )
     run_log_texts: str = _setting(
         "",
