@@ -98,9 +98,8 @@ def read_groups(arguments: argparse.Namespace, labels: LabelFile | None = None) 
         labels = LabelFile(arguments.labels, tell=warn)
     missing = estimate_of(arguments.entropy, arguments.vocab_size)
     prompts = None if arguments.prompts is None else PromptFile(arguments.prompts)
-    methods = re.findall(
-        r"[^\s,+]+", " ".join(getattr(arguments, name, "") for name in ("method", "methods", "shadow"))
-    )
+    asked = [getattr(arguments, name, None) or "" for name in ("method", "methods", "shadow")]
+    methods = re.findall(r"[^\s,+]+", " ".join(a if isinstance(a, str) else " ".join(a) for a in asked))
     listed = any("topk_logprobs" in find(name).inputs for name in methods)
     return Reader(arguments.file, missing=missing, labels=labels, prompts=prompts, candidates=listed)
 
