@@ -149,7 +149,9 @@ def _configuration(
     asked: dict[str, Any] = {name: named.pop(name) for name in ("shadow", "seed", "labelled") if name in named}
     method = named.pop("method", settings.method)
     own = method == settings.method or find(method) is find(settings.method)
-    params = with_defaults(settings.default_params if own else {}, content.get("params", {}), asked.get("seed"))
+    params = dict(content.get("params", {}))
+    if own and settings.default_params:
+        params = with_defaults(settings.default_params, params, asked.get("seed"))
     written = {name: text for name, text in query.items() if name not in URL_KEYS}
     known = {s.name: s for s in specs(find(method), shadow=asked.get("shadow", ()))} if written else {}
     for name, text in written.items():

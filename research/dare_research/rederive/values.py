@@ -18,7 +18,7 @@ control 1                          a bar of E8b, with the wider interval; `contr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,16 +26,13 @@ from ..contrasts import contrast
 from .campaign import POOLED, Campaign, Section, break_even
 from .pages import gain, percent, points
 
-if TYPE_CHECKING:
-    from .check import Results
-
 PARTS = ("low", "high", "least", "most", "lost", "estimate")
 
 
 class Values:
-    """Looks a figure up by its name."""
+    """Looks a figure up by its name in `results`, the `Results` of check.py."""
 
-    def __init__(self, results: Results) -> None:
+    def __init__(self, results: Any) -> None:
         self.of = results
         campaign = Campaign([r for r in results.first if r["record"] != "run" or r["stage"] == "confirm"])
         self.first = Section(campaign, [(k, arm, key) for (k, arm), runs in campaign.runs.items() for key in runs])
