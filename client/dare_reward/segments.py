@@ -61,13 +61,12 @@ def segment_sums(values_T: NDArray[Any], lengths_N: NDArray[Any], *, mask_T: NDA
     return out
 
 
-def segment_means(
-    values_T: NDArray[Any], lengths_N: NDArray[Any], *, mask_T: NDArray[Any] | None = None
-) -> tuple[Floats, Ints]:
-    """Mean of each segment over its unmasked tokens (NaN where there is none), and their number."""
-    counts = lengths_N.astype(np.int64) if mask_T is None else segment_sums(mask_T, lengths_N).astype(np.int64)
+def segment_means(values_T: NDArray[Any], lengths_N: NDArray[Any], *, mask_T: NDArray[Any] | None = None) -> Floats:
+    """Mean of each segment over its unmasked tokens; NaN where there is none."""
+    counts = lengths_N if mask_T is None else segment_sums(mask_T, lengths_N)
     sums = segment_sums(values_T, lengths_N, mask_T=mask_T)
-    return np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0), counts
+    means: Floats = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
+    return means
 
 
 def segment_sort(values_T: NDArray[Any], lengths_N: NDArray[Any]) -> Floats:

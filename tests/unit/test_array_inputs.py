@@ -87,8 +87,8 @@ def test_what_is_refused_and_where(rollout, loc):
 
 def test_shapes_over_all_rollouts():
     assert "2 and of 3" in str(refuse({"topk_logprobs": [[-1.0, -2]]}, {"topk_logprobs": [[-1.0, -2, -3]]}))
-    assert "2 and 3" in str(refuse({"embedding": [1, 2]}, {"embedding": [1, 2, 3]}))
-    assert "at least 1" in str(refuse({"embedding": []}))
+    assert "2 and of 3" in str(refuse({"embedding": [1, 2]}, {"embedding": [1, 2, 3]}))
+    assert "must be a list" in str(refuse({"embedding": []}))
     assert "another input per token" in str(refuse({"token_mask": [True]}))
     assert "tensor and in a rollout" in str(refuse({"mean_entropy": 1.0}, mean_entropy=np.ones(1)))
     assert "Did you mean token_entropies" in str(refuse({}, token_entropy=np.ones(1)))

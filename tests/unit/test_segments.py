@@ -51,10 +51,9 @@ def test_empty_segments_do_not_take_a_neighbours_value():
 @pytest.mark.parametrize(("mask", "counted"), [(None, [2, 1, 0]), ([True, True, False], [2, 0, 0])])
 def test_means_are_of_the_tokens_that_the_mask_leaves(mask, counted):
     values = np.array([1, 2, 4], np.float32)
-    means, counts = segment_means(values, np.array([2, 1, 0], np.int32), mask_T=mask and np.array(mask))
-    assert (means.dtype, counts.dtype) == (np.float64, np.int64)
-    assert counts.tolist() == counted
-    assert means[counts > 0].tolist() == [1.5, 4][: np.count_nonzero(counts)]
+    means = segment_means(values, np.array([2, 1, 0], np.int32), mask_T=mask and np.array(mask))
+    assert means.dtype == np.float64
+    assert means[np.array(counted) > 0].tolist() == [1.5, 4][: np.count_nonzero(counted)]
     assert np.isnan(means).tolist() == [n == 0 for n in counted]
     assert values.tolist() == [1, 2, 4]
 

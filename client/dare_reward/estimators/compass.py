@@ -38,8 +38,8 @@ def compass(
     topk, entropy = groups.generated("topk_logprobs"), groups.generated("token_entropies")
     first_T, second_T = _top_two(topk)
     gap_T = first_T - second_T
-    mean_R, _ = segment_means(gap_T, topk.lengths)
-    square_R, _ = segment_means((gap_T - np.repeat(mean_R, topk.lengths)) ** 2, topk.lengths)
+    mean_R = segment_means(gap_T, topk.lengths)
+    square_R = segment_means((gap_T - np.repeat(mean_R, topk.lengths)) ** 2, topk.lengths)
     confidence_R = np.exp(conf_sign * np.sqrt(np.nan_to_num(square_R, nan=0.0)))
 
     path_R = np.zeros(len(topk.lengths))

@@ -62,7 +62,7 @@ def _means_of_last(tokens: Ragged, count: int) -> Floats:
     """Mean over the last tokens of each rollout, NaN where it has none. Shape [R]."""
     lengths: Ints = np.minimum(tokens.lengths, count)
     inside_T = np.arange(len(tokens.values)) >= np.repeat(offsets(tokens.lengths)[1:] - lengths, tokens.lengths)
-    return segment_means(tokens.values[inside_T], lengths)[0]
+    return segment_means(tokens.values[inside_T], lengths)
 
 
 Evidence = Literal["verified against official code", "from the paper", "ours", "experimental"]

@@ -36,7 +36,7 @@ def rlpr(
 ) -> Estimate:
     """r = (1 - c) max(0, mean_t p(y*_t | x, z) - mean_t p(y*_t | x)) + c format, of probabilities, not logs."""
     probs = groups.ragged("ref_token_probs")
-    mean_R, _ = segment_means(probs.values, probs.lengths)
+    mean_R = segment_means(probs.values, probs.lengths)
     gain_R = np.maximum(mean_R - groups.column("base_ref_mean_prob"), 0.0)
     format_R = np.nan_to_num(groups.column("format"), nan=0.0)
     credit_R = np.where(groups.valid_R, np.nan_to_num(gain_R, nan=0.0), 0.0)

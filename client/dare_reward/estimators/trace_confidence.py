@@ -46,11 +46,10 @@ def step_confidence(confidence_T: Floats, lengths_R: Ints, ends: Ragged) -> Floa
     cut = np.minimum(ends.values.astype(np.int64), lengths_R[rollout_S]) + starts_R[rollout_S]
     edges = np.unique(np.concatenate([cut, starts_R, [len(confidence_T)]]).astype(np.int64))
     lengths_S = np.diff(edges)
-    means_S, _ = segment_means(confidence_T, lengths_S)
+    means_S = segment_means(confidence_T, lengths_S)
     owner_S = np.searchsorted(starts_R + lengths_R, edges[:-1], side="right")
     count_R = np.bincount(owner_S, minlength=len(lengths_R))
-    means_R, _ = segment_means(means_S, count_R)
-    return means_R
+    return segment_means(means_S, count_R)
 
 
 def generated_ends(groups: Groups) -> Ragged:
@@ -74,11 +73,11 @@ def window_confidence(
     trace shorter than a window is one window. NaN for an empty trace.
     """
     if kind == "mean":
-        return segment_means(confidence_T, lengths_R)[0]
+        return segment_means(confidence_T, lengths_R)
     if kind == "tail":
         lengths = np.minimum(lengths_R, tail)
         keep_T = positions(lengths_R) >= np.repeat(lengths_R - lengths, lengths_R)
-        return segment_means(confidence_T[keep_T], lengths)[0]
+        return segment_means(confidence_T[keep_T], lengths)
     share = 0.0 if kind == "min_window" else bottom  # of one window at least
     out = np.full(len(lengths_R), np.nan)
     for rollouts, tokens in _padded_blocks(lengths_R):

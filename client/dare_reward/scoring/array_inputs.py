@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from operator import itemgetter
 from types import MappingProxyType
@@ -25,9 +24,10 @@ from ..answers.rollouts import spoken
 from ..errors import RequestError, counted, unknown_name
 from ..groups import Ragged
 from ..inputs import FIELDS, ROLLOUT_FIELDS, Field
-from ..segments import Ints, blocks, offsets, segment_means, segment_sums
+from ..segments import Ints, offsets, segment_means, segment_sums
 
 Columns = Mapping[str, "NDArray[Any] | Ragged"]
+Arrays = dict[str, "NDArray[Any] | Ragged"]
 Spans = Callable[[], Sequence["tuple[int, int] | None"]]
 Where = Callable[[int], tuple[str | int, ...]]
 JSON = Mapping[str, Any]
@@ -37,6 +37,8 @@ CLOSING: Final = 1
 AGREES: Final = 1e-6  # relative: float32 tokens beside the mean that was taken in float64 agree
 PIECE = 1 << 14  # entries that become an array in one go, while other threads wait
 LIST_TYPES: Mapping[str, set[type]] = MappingProxyType({"bool": {bool}, "int": {int}, "float": {int, float}})
+ARRAY_KINDS: Final[Mapping[str, str]] = MappingProxyType({"bool": "b", "int": "iu", "float": "fiu"})  # of a dtype
+DTYPES: Final[Mapping[str, type]] = MappingProxyType({"bool": np.bool_, "int": np.int64, "float": np.float64})
 SCALARS: Mapping[str, set[type]] = MappingProxyType({k: {*types, type(None)} for k, types in LIST_TYPES.items()})
 DEFAULTS = {"trained": True}  # of an input without which a rollout is as if it had this one
 
@@ -67,9 +69,7 @@ class Table:
         return cls(len(rollouts), columns, whole, unknown=len(known) < len(keys))
 
 
-def read_columns(
-    table: Table, given: Columns, where: Where, spans: Spans | None = None
-) -> dict[str, NDArray[Any] | Ragged]:
+def read_columns(table: Table, given: Columns, where: Where, spans: Spans | None = None) -> Arrays:
     """Every array input, checked; what follows from per-token inputs (means, sums, token counts) is added.
 
     `given` came beside the JSON; `where` is the path of a rollout by its number; `spans` finds each rollout's answer in
@@ -78,14 +78,14 @@ def read_columns(
     present = table.columns.keys() & FIELDS.keys()
     if both := present & given.keys():
         raise RequestError(f"{min(both)} is given as a tensor and in a rollout", loc=("groups",), code="conflict")
-    arrays: dict[str, NDArray[Any] | Ragged] = {}
+    arrays: Arrays = {}
     for name, column in given.items():
         if name not in FIELDS:
             raise RequestError(unknown_name("tensor", name, [*FIELDS, "lengths"]), code="tensor")
         arrays[name] = _check_tensor(FIELDS[name], column, table.size, where)
     for name in sorted(present):
         field = FIELDS[name]
-        build = _scalar if field.shape == "scalar" else _vector if field.shape == "vector" else _ragged
+        build = _scalar if field.shape == "scalar" else _ragged
         arrays[name] = build(field, table.columns[name], where)
     _derive(arrays, table.size, where)
     if spans is not None and "token_offsets" in arrays:
@@ -108,6 +108,7 @@ def check_types(field: Field, column: Sequence[Any], types: AbstractSet[type], w
 
 
 def _scalar(field: Field, column: Sequence[Any], where: Where) -> NDArray[Any]:
+    """A number of each rollout, NaN where it is missing."""
     types = set(map(type, column))
     if not types <= SCALARS[field.type]:
         # NumPy's scalars too, so that a mean straight from an array is welcome in process.
@@ -117,85 +118,51 @@ def _scalar(field: Field, column: Sequence[Any], where: Where) -> NDArray[Any]:
         values = np.array(column, np.float64)  # None becomes NaN
     except OverflowError:
         values = np.array([np.nan if x is None else max(-1e308, min(x, 1e308)) for x in column], np.float64)
-    if type(None) not in types:
-        _check_range(field, values, lambda i: (*where(i), field.name))
-        return values
-    missing = np.array([x is None for x in column], bool)
-    _check_range(field, np.where(missing, max(field.ge or 0.0, 0.0), values), lambda i: (*where(i), field.name))
+    known = values
+    if type(None) in types:
+        known = np.where([x is None for x in column], max(field.ge or 0.0, 0.0), values)
+    _check_range(field, known, where)
     return values
 
 
 def _ragged(field: Field, column: Sequence[Any], where: Where) -> Ragged:
+    """Lists, and of a vector the rows that are there: one of a few rollouts must not be filled up for all of them."""
+    vector = field.shape == "vector"
     for i, x in enumerate(column):
-        if x is not None:
-            _check_list(field, x, (*where(i), field.name))
-    lengths = np.array([0 if x is None else len(x) for x in column], np.int64)
-    read = _rows if field.shape == "matrix" else _entries
-    parts = [read(field, x, (*where(i), field.name)) for i, x in enumerate(column) if x is not None and len(x)]
-    if len({p.shape[1:] for p in parts}) > 1:
-        widths = sorted({p.shape[1] for p in parts})
-        raise RequestError(
-            f"{field.name} has rows of {widths[0]} and of {widths[-1]}: send the same k everywhere", code="shape"
-        )
-    none: NDArray[Any] = np.zeros(
-        (0, 0) if field.shape == "matrix" else 0, np.bool_ if field.type == "bool" else np.float64
-    )
-    return Ragged(np.concatenate(parts) if parts else none, lengths)
+        if x is not None and (isinstance(x, str | bytes) or not isinstance(x, Sequence | np.ndarray)):
+            raise _not_a_list(field, (*where(i), field.name))
+    there = [(i, x) for i, x in enumerate(column) if x is not None and (vector or len(x))]
+    parts = [_array(field, x, (*where(i), field.name)) for i, x in there]
+    if vector:
+        parts = [part[None] for part in parts]
+    if len(widths := {part.shape[1:] for part in parts}) > 1:
+        words = f"rows of {min(widths)[0]} and of {max(widths)[0]} numbers: send the same number everywhere"
+        raise RequestError(f"{field.name} has {words}", code="shape")
+    none: NDArray[Any] = np.zeros(0 if field.shape in {"tokens", "list"} else (0, 0), DTYPES[field.type])
+    lengths = np.zeros(len(column), np.int64)
+    lengths[[i for i, _ in there]] = [*map(len, parts)]
+    out = Ragged(np.concatenate(parts) if parts else none, lengths)
+    _check_range(field, out, where)
+    return out
 
 
-def _vector(field: Field, column: Sequence[Any], where: Where) -> Ragged:
-    """The rows that are there: a vector of a few rollouts must not be filled up for all of them."""
-    rows = []
-    for i, x in enumerate(column):
-        if x is not None:
-            _check_list(field, x, (*where(i), field.name))
-            rows.append(_entries(field, x, (*where(i), field.name)))
-    widths = sorted({len(r) for r in rows})
-    if len(widths) > 1 or widths == [0]:
-        raise RequestError(
-            f"{field.name} has rows of {widths[0]} and {widths[-1]} numbers; all need the same number, at least 1",
-            code="shape",
-        )
-    values = np.array(rows, np.float64).reshape(len(rows), widths[0] if widths else 1)
-    return Ragged(values, np.array([x is not None for x in column], np.int64))
-
-
-def _check_list(field: Field, value: Any, loc: tuple[str | int, ...]) -> None:
-    if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
-        raise _not_a_list(field, loc)
-
-
-def _entries(field: Field, entries: Any, loc: tuple[str | int, ...]) -> NDArray[Any]:
-    """A list of numbers (or of booleans), checked."""
-    kinds = {"bool": "b", "int": "iu", "float": "fiu"}[field.type]
+def _array(field: Field, entries: Sequence[Any] | NDArray[Any], loc: tuple[str | int, ...]) -> NDArray[Any]:
+    """A list of numbers, of booleans, or of rows of k numbers each."""
+    matrix, values = field.shape == "matrix", None
     if isinstance(entries, np.ndarray):
-        values, good = entries, entries.ndim == 1 and entries.dtype.kind in kinds
-    else:
+        values = entries if entries.dtype.kind in ARRAY_KINDS[field.type] else None
+    elif not matrix:
         allowed = LIST_TYPES[field.type]
         if not set(map(type, entries)) <= allowed:
             i = next(i for i, x in enumerate(entries) if type(x) not in allowed)
             raise RequestError(f"must be {field.rule}", loc=(*loc, i), code="type")
-        values, good = _array(field, entries)
-    if not good:
+        values = _filled(field, entries)
+    elif set(map(type, entries)) <= {list, tuple, np.ndarray}:
+        _check_widths([*map(len, entries)], loc)
+        if set(map(type, chain.from_iterable(entries))) <= {int, float, np.float32, np.float64}:
+            values = _filled(field, entries)
+    if values is None or values.ndim != 1 + matrix or not values.shape[-1]:
         raise _not_a_list(field, loc)
-    _check_range(field, values, lambda i: (*loc, i))
-    return values
-
-
-def _rows(field: Field, rows: Any, loc: tuple[str | int, ...]) -> NDArray[Any]:
-    """A list of rows of k numbers each, checked: shape [T, k]."""
-    if isinstance(rows, np.ndarray):
-        values, good = rows, rows.ndim == 2 and rows.dtype.kind in "fiu"
-    else:
-        good = set(map(type, rows)) <= {list, tuple, np.ndarray}
-        if good:
-            _check_widths([len(row) for row in rows], loc)
-        good = good and set(map(type, chain.from_iterable(rows))) <= {int, float, np.float32, np.float64}
-        values, good = _array(field, rows) if good else (np.zeros((0, 0)), False)
-    if not good or not values.shape[1]:
-        raise _not_a_list(field, loc)
-    width = max(values.shape[1], 1)
-    _check_range(field, values.ravel(), lambda i: (*loc, i // width, i % width))
     return values
 
 
@@ -208,15 +175,16 @@ def _check_widths(widths: Sequence[int], loc: tuple[str | int, ...]) -> None:
         raise RequestError(f"{told}: every token needs the same number", loc=loc, code="shape")
 
 
-def _array(field: Field, entries: Any) -> tuple[NDArray[Any], bool]:
-    dtype = {"bool": np.bool_, "int": np.int64, "float": np.float64}[field.type]
+def _filled(field: Field, entries: Sequence[Any]) -> NDArray[Any] | None:
+    """The array of a list; nothing where an integer is too long for one."""
+    dtype = DTYPES[field.type]
     try:
         if len(entries) <= PIECE:
-            return np.array(entries, dtype), True
+            return np.array(entries, dtype)
         pieces = (entries[i : i + PIECE] for i in range(0, len(entries), PIECE))
-        return np.concatenate([np.array(piece, dtype) for piece in pieces]), True
+        return np.concatenate([np.array(piece, dtype) for piece in pieces])
     except OverflowError:
-        return np.zeros(0), False
+        return None
 
 
 def _not_a_list(field: Field, loc: tuple[str | int, ...]) -> RequestError:
@@ -232,51 +200,23 @@ def _check_tensor(field: Field, column: NDArray[Any] | Ragged, rollouts: int, wh
         raise RequestError(f"{field.name} is one value per {field.unit}", code="shape")
     if len(values) and not values.size:
         raise RequestError(f"{field.name} has rows without a number", code="shape")
-    width = values.shape[1] if values.ndim == 2 else 1
-
-    def inside(i: int) -> tuple[int, ...]:
-        return (i,) if values.ndim == 1 else (i // width, i % width)
-
-    if isinstance(column, Ragged):
-        _check_count(field.name, len(column.lengths), rollouts)
-        starts = offsets(column.lengths)
-
-        def place(i: int) -> tuple[str | int, ...]:
-            t, *rest = inside(i)
-            r = int(np.searchsorted(starts, t, side="right")) - 1
-            return (*where(r), field.name, int(t - starts[r]), *rest)
-
-        for _, part in blocks(column.lengths * width):
-            _check_range(field, values.reshape(-1)[part], partial(_shifted, place, part.start))
-        return column
-    _check_count(field.name, len(column), rollouts)
-    with np.errstate(invalid="ignore"):  # a NaN may signal; the check of the range is what refuses it
-        numbers = values if field.shape == "vector" else values.astype(np.float64)
-
-    def spot(i: int) -> tuple[str | int, ...]:
-        r, *rest = inside(i)
-        return (*where(r), field.name, *rest)
-
-    _check_range(field, numbers.reshape(-1), spot)
-    return numbers
+    if (found := len(column.lengths if isinstance(column, Ragged) else column)) != rollouts:
+        raise RequestError(f"{field.name} has {found} entries for {rollouts} rollouts", loc=("groups",), code="length")
+    if not isinstance(column, Ragged) and field.shape == "scalar":
+        with np.errstate(invalid="ignore"):  # a NaN may signal; the check of the range is what refuses it
+            column = column.astype(np.float64)
+    _check_range(field, column, where)
+    return column
 
 
-def _shifted(place: Callable[[int], tuple[str | int, ...]], start: int, i: int) -> tuple[str | int, ...]:
-    return place(start + i)
-
-
-def _check_count(name: str, found: int, rollouts: int) -> None:
-    if found != rollouts:
-        raise RequestError(f"{name} has {found} entries for {rollouts} rollouts", loc=("groups",), code="length")
-
-
-def _check_range(field: Field, values: NDArray[Any], place: Callable[[int], tuple[str | int, ...]]) -> None:
+def _check_range(field: Field, column: NDArray[Any] | Ragged, where: Where) -> None:
     """Finite and in range; `min` and `max` pass NaN on, so two scans see everything.
 
     From 0 to a bound one scan does: read as unsigned integers, floats >= 0 keep their order, negative ones, infinity
     and NaN come after all of them, so the greatest integer decides. (-0.0 does too: the two scans let it pass.)
     """
-    if field.type == "bool" or not len(values):
+    values = column.values if isinstance(column, Ragged) else column
+    if field.type == "bool" or not values.size:
         return
     if field.ge == 0 and field.le is not None and values.dtype in (np.float32, np.float64):
         integer = np.uint32 if values.dtype == np.float32 else np.uint64
@@ -288,13 +228,32 @@ def _check_range(field: Field, values: NDArray[Any], place: Callable[[int], tupl
         return
     good = np.isfinite(values) & (values >= floor) & (values <= ceiling)
     if not good.all():
-        raise RequestError(f"must be {field.rule}", loc=place(int(np.argmin(good))), code="value")
+        row, *inner = map(int, np.unravel_index(np.argmin(good), values.shape))
+        if isinstance(column, Ragged):
+            starts, entry = offsets(column.lengths), row
+            row = int(np.searchsorted(starts, entry, side="right")) - 1
+            if field.ragged:  # a vector has one row
+                inner = [entry - int(starts[row]), *inner]
+        raise RequestError(f"must be {field.rule}", loc=(*where(row), field.name, *inner), code="value")
 
 
 # --- what follows from tokens ----------------------------------------------------------------------------------------
 
 
-def _derive(arrays: dict[str, NDArray[Any] | Ragged], rollouts: int, where: Where) -> None:
+def _refuse(bad_R: NDArray[Any], name: str, where: Where, code: str, words: str, *numbers_R: NDArray[Any]) -> None:
+    """RequestError for the first of the rollouts that are marked, whose numbers stand in the words."""
+    if bad_R.any():
+        i = int(np.argmax(bad_R))
+        raise RequestError(words.format(*[n[i] for n in numbers_R]), loc=(*where(i), name), code=code)
+
+
+def _stated(arrays: Arrays, name: str, rollouts: int) -> NDArray[Any]:
+    """The number of each rollout, NaN where it is not said."""
+    column = arrays.get(name)
+    return column if isinstance(column, np.ndarray) else np.full(rollouts, np.nan)
+
+
+def _derive(arrays: Arrays, rollouts: int, where: Where) -> None:
     """Token counts, and the mean or sum that per-token inputs give; those of a rollout are equally long."""
     tokens = {name: c for name, c in arrays.items() if isinstance(c, Ragged) and FIELDS[name].per_token}
     mask = tokens.pop("token_mask", None)
@@ -306,75 +265,39 @@ def _derive(arrays: dict[str, NDArray[Any] | Ragged], rollouts: int, where: Wher
         return
     lengths = np.maximum.reduce([c.lengths for c in tokens.values()])
     for name, column in (tokens if mask is None else {**tokens, "token_mask": mask}).items():
-        if (bad := (column.lengths > 0) & (column.lengths != lengths)).any():
-            i = int(np.argmax(bad))
-            raise RequestError(
-                f"{column.lengths[i]} entries for {lengths[i]} tokens", loc=(*where(i), name), code="length"
-            )
+        bad_R = (column.lengths > 0) & (column.lengths != lengths)
+        _refuse(bad_R, name, where, "length", "{} entries for {} tokens", column.lengths, lengths)
     counts = lengths
     if mask is not None:
-        mask = full_mask(mask, lengths)
-        arrays["token_mask"] = mask
+        mask = arrays["token_mask"] = full_mask(mask, lengths)
         counts = segment_sums(mask.values, lengths).astype(np.int64)
     for name, column in tokens.items():
-        _put_scalar(arrays, name, column, mask, where)
-    sent, stated = lengths > 0, arrays.get("num_tokens")
-    if isinstance(stated, np.ndarray) and (bad := sent & ~np.isnan(stated) & (stated != counts)).any():
-        i = int(np.argmax(bad))
-        raise RequestError(
-            f"is not the {counts[i]} tokens that were sent", loc=(*where(i), "num_tokens"), code="length"
-        )
-    arrays["num_tokens"] = np.where(
-        sent, counts, stated if isinstance(stated, np.ndarray) else np.full(rollouts, np.nan)
-    )
+        if (gives := FIELDS[name].gives) is not None:
+            mask_T = None if mask is None else mask.at_tokens_of(column)
+            of_segments = segment_means if gives[1] == "mean" else segment_sums
+            values_R = of_segments(column.values, column.lengths, mask_T=mask_T)
+            _put(arrays, gives[0], values_R, column.lengths > 0, source=name, where=where)
+    sent, stated = lengths > 0, _stated(arrays, "num_tokens", rollouts)
+    wrong_R = sent & ~np.isnan(stated) & (stated != counts)
+    _refuse(wrong_R, "num_tokens", where, "length", "is not the {} tokens that were sent", counts)
+    arrays["num_tokens"] = np.where(sent, counts, stated)
 
 
-def _put_scalar(
-    arrays: dict[str, NDArray[Any] | Ragged],
-    name: str,
-    column: Ragged,
-    mask: Ragged | None,
-    where: Where,
-) -> None:
-    if (gives := FIELDS[name].gives) is None:
-        return
-    target, how = gives
-    sent = column.lengths > 0
-    mask_T = None if mask is None else mask.at_tokens_of(column)
-    if how == "mean":
-        values, _ = segment_means(column.values, column.lengths, mask_T=mask_T)
-    else:
-        values = segment_sums(column.values, column.lengths, mask_T=mask_T)
-    _put(arrays, target, values, sent, source=name, where=where)
-
-
-def _put(
-    arrays: dict[str, NDArray[Any] | Ragged], target: str, values_R: Any, sent_R: Any, *, source: str, where: Where
-) -> None:
+def _put(arrays: Arrays, target: str, values_R: Any, sent_R: Any, *, source: str, where: Where) -> None:
     """The scalar that follows from per-token inputs, of the rollouts that sent these; what was stated must agree."""
-    stated = arrays.get(target)
-    if isinstance(stated, np.ndarray) and (both := sent_R & ~np.isnan(stated)).any():
-        bad = both & ~np.isclose(stated, values_R, rtol=AGREES, atol=AGREES * AGREES)
-        if bad.any():
-            i = int(np.argmax(bad))
-            raise RequestError(
-                f"differs by more than {AGREES:g} of its size from what {source} gives: correct one or leave it out",
-                loc=(*where(i), target),
-                code="conflict",
-            )
-    arrays[target] = np.where(sent_R, values_R, stated if isinstance(stated, np.ndarray) else np.nan)
+    stated = _stated(arrays, target, len(sent_R))
+    near_R = np.isclose(stated, values_R, rtol=AGREES, atol=AGREES * AGREES)
+    words = f"differs by more than {AGREES:g} of its size from what {source} gives: correct one or leave it out"
+    _refuse(sent_R & ~np.isnan(stated) & ~near_R, target, where, "conflict", words)
+    arrays[target] = np.where(sent_R, values_R, stated)
 
 
-def _found_tokens(
-    arrays: Mapping[str, NDArray[Any] | Ragged], spans: Sequence[tuple[int, int] | None], where: Where
-) -> Ragged:
+def _found_tokens(arrays: Mapping[str, Any], spans: Sequence[tuple[int, int] | None], where: Where) -> Ragged:
     """[first, last) of the tokens that share a character with the answer, where nobody said which they are."""
     places, named = arrays["token_offsets"], arrays.get("answer_tokens")
-    assert isinstance(places, Ragged)
     if places.values.shape[1:] not in {(2,), (0,)}:
-        r = int(np.flatnonzero(places.lengths)[0])
-        raise RequestError("must be [start, end) for each token", loc=(*where(r), "token_offsets"), code="shape")
-    known = np.split(named.values, offsets(named.lengths)[1:-1]) if isinstance(named, Ragged) else [()] * len(spans)
+        _refuse(places.lengths > 0, "token_offsets", where, "shape", "must be [start, end) for each token")
+    known = [()] * len(spans) if named is None else np.split(named.values, offsets(named.lengths)[1:-1])
     starts, rows = offsets(places.lengths), []
     for r, span in enumerate(spans):
         row = [int(k) for k in known[r]]
@@ -386,7 +309,7 @@ def _found_tokens(
     return Ragged(np.array([*chain.from_iterable(rows)], np.int64), np.array([*map(len, rows)], np.int64))
 
 
-def _put_answers(arrays: dict[str, NDArray[Any] | Ragged], where: Where) -> None:
+def _put_answers(arrays: Arrays, where: Where) -> None:
     """What follows from the tokens of the answers and those that end them."""
     named = arrays["answer_tokens"]
     assert isinstance(named, Ragged)
@@ -410,27 +333,18 @@ def _put_answers(arrays: dict[str, NDArray[Any] | Ragged], where: Where) -> None
 
 def _bounds(named: Ragged, lengths: Ints, where: Where) -> tuple[Ints, Ints]:
     """Start and end of each rollout's answer with the token that ends it, 0 and 0 where none is named. Shapes [R]."""
-
-    def refuse(bad_R: NDArray[Any], words: Callable[[int], str]) -> None:
-        if bad_R.any():
-            i = int(np.argmax(bad_R))
-            raise RequestError(words(i), loc=(*where(i), "answer_tokens"), code="span")
-
-    refuse((named.lengths != 0) & (named.lengths != 2), lambda _: "must be [start, end) of the answer, or null")
     has_R = named.lengths == 2
+    place = ("answer_tokens", where, "span")
+    _refuse((named.lengths != 0) & ~has_R, *place, "must be [start, end) of the answer, or null")
     start_R, end_R = np.zeros((2, len(has_R)), np.int64)
     start_R[has_R], end_R[has_R] = named.values.reshape(-1, 2).T
-    refuse(
-        has_R & (start_R >= end_R),
-        lambda i: f"[{start_R[i]}, {end_R[i]}) holds no token: leave it out where the text has no answer",
+    words = "[{}, {}) holds no token: leave it out where the text has no answer"
+    _refuse(has_R & (start_R >= end_R), *place, words, start_R, end_R)
+    words = (
+        "ends at token {}, and {} were sent: count from the first generated token, and send token_entropies or "
+        "token_logprobs"
     )
-    refuse(
-        end_R > lengths,
-        lambda i: (
-            f"ends at token {end_R[i]}, and {lengths[i]} were sent: count from the first generated token, and "
-            "send token_entropies or token_logprobs"
-        ),
-    )
+    _refuse(end_R > lengths, *place, words, end_R, lengths)
     return start_R, np.where(has_R, np.minimum(end_R + CLOSING, lengths), 0)
 
 
