@@ -309,6 +309,11 @@ class Field(Input):
         return tuple(self.also.split())
 
     @cached_property
+    def bounds(self) -> tuple[float, float]:
+        """The range of each number."""
+        return -np.inf if self.ge is None else self.ge, np.inf if self.le is None else self.le
+
+    @cached_property
     def rule(self) -> str:
         """What a value, or each of its entries, must be."""
         if self.type == "text" and self.length:

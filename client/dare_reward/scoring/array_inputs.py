@@ -27,7 +27,7 @@ from ..inputs import FIELDS, ROLLOUT_FIELDS, Field
 from ..segments import Ints, offsets, segment_means, segment_sums
 
 Columns = Mapping[str, "NDArray[Any] | Ragged"]
-Arrays = dict[str, "NDArray[Any] | Ragged"]
+Arrays = dict[str, Any]  # the same, to which is added
 Spans = Callable[[], Sequence["tuple[int, int] | None"]]
 Where = Callable[[int], tuple[str | int, ...]]
 JSON = Mapping[str, Any]
@@ -52,7 +52,7 @@ class Table:
     """
 
     size: int
-    columns: Mapping[str, list[Any]]
+    columns: dict[str, list[Any]]
     whole: frozenset[str]
     unknown: bool = False
 
@@ -87,7 +87,7 @@ def read_columns(table: Table, given: Columns, where: Where, spans: Spans | None
         field = FIELDS[name]
         build = _scalar if field.shape == "scalar" else _ragged
         arrays[name] = build(field, table.columns[name], where)
-    _derive(arrays, table.size, where)
+    _derive(arrays, where)
     if spans is not None and "token_offsets" in arrays:
         arrays["answer_tokens"] = _found_tokens(arrays, spans(), where)
     if "answer_tokens" in arrays:
@@ -222,7 +222,7 @@ def _check_range(field: Field, column: NDArray[Any] | Ragged, where: Where) -> N
         integer = np.uint32 if values.dtype == np.float32 else np.uint64
         if values.view(integer).max() <= values.dtype.type(field.le).view(integer):
             return
-    floor, ceiling = -np.inf if field.ge is None else field.ge, np.inf if field.le is None else field.le
+    floor, ceiling = field.bounds
     low, high = float(values.min()), float(values.max())
     if np.isfinite(low) and np.isfinite(high) and low >= floor and high <= ceiling:
         return
@@ -247,13 +247,7 @@ def _refuse(bad_R: NDArray[Any], name: str, where: Where, code: str, words: str,
         raise RequestError(words.format(*[n[i] for n in numbers_R]), loc=(*where(i), name), code=code)
 
 
-def _stated(arrays: Arrays, name: str, rollouts: int) -> NDArray[Any]:
-    """The number of each rollout, NaN where it is not said."""
-    column = arrays.get(name)
-    return column if isinstance(column, np.ndarray) else np.full(rollouts, np.nan)
-
-
-def _derive(arrays: Arrays, rollouts: int, where: Where) -> None:
+def _derive(arrays: Arrays, where: Where) -> None:
     """Token counts, and the mean or sum that per-token inputs give; those of a rollout are equally long."""
     tokens = {name: c for name, c in arrays.items() if isinstance(c, Ragged) and FIELDS[name].per_token}
     mask = tokens.pop("token_mask", None)
@@ -276,20 +270,24 @@ def _derive(arrays: Arrays, rollouts: int, where: Where) -> None:
             mask_T = None if mask is None else mask.at_tokens_of(column)
             of_segments = segment_means if gives[1] == "mean" else segment_sums
             values_R = of_segments(column.values, column.lengths, mask_T=mask_T)
-            _put(arrays, gives[0], values_R, column.lengths > 0, source=name, where=where)
-    sent, stated = lengths > 0, _stated(arrays, "num_tokens", rollouts)
-    wrong_R = sent & ~np.isnan(stated) & (stated != counts)
-    _refuse(wrong_R, "num_tokens", where, "length", "is not the {} tokens that were sent", counts)
-    arrays["num_tokens"] = np.where(sent, counts, stated)
+            _put(arrays, gives[0], values_R, column.lengths > 0, where, source=name)
+    _put(arrays, "num_tokens", counts, lengths > 0, where)
 
 
-def _put(arrays: Arrays, target: str, values_R: Any, sent_R: Any, *, source: str, where: Where) -> None:
-    """The scalar that follows from per-token inputs, of the rollouts that sent these; what was stated must agree."""
-    stated = _stated(arrays, target, len(sent_R))
-    near_R = np.isclose(stated, values_R, rtol=AGREES, atol=AGREES * AGREES)
-    words = f"differs by more than {AGREES:g} of its size from what {source} gives: correct one or leave it out"
-    _refuse(sent_R & ~np.isnan(stated) & ~near_R, target, where, "conflict", words)
-    arrays[target] = np.where(sent_R, values_R, stated)
+def _put(arrays: Arrays, target: str, values_R: Any, sent_R: Any, where: Where, *, source: str = "") -> None:
+    """The number that follows from per-token inputs, of the rollouts that sent these; what was stated must agree.
+
+    source   the inputs that it follows from; their count without one
+    """
+    stated_R = arrays.get(target, np.nan)
+    if target in arrays:
+        near, code, words = 0.0, "length", "is not the {} tokens that were sent"
+        if source:
+            near, code = AGREES, "conflict"
+            words = f"differs by more than {near:g} of its size from what {source} gives: correct one or leave it out"
+        far_R = ~np.isclose(stated_R, values_R, rtol=near, atol=near * near)
+        _refuse(sent_R & ~np.isnan(stated_R) & far_R, target, where, code, words, values_R)
+    arrays[target] = np.where(sent_R, values_R, stated_R)
 
 
 def _found_tokens(arrays: Mapping[str, Any], spans: Sequence[tuple[int, int] | None], where: Where) -> Ragged:
@@ -328,7 +326,7 @@ def _put_answers(arrays: Arrays, where: Where) -> None:
         found_R = segment_sums(column.values[chosen_T], count_R)
         if field.gives[1] == "mean":
             found_R /= np.maximum(count_R, 1)
-        _put(arrays, field.answer, found_R, count_R > 0, source=f"{name} with answer_tokens", where=where)
+        _put(arrays, field.answer, found_R, count_R > 0, where, source=f"{name} with answer_tokens")
 
 
 def _bounds(named: Ragged, lengths: Ints, where: Where) -> tuple[Ints, Ints]:

@@ -10,10 +10,10 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import accumulate, chain, pairwise
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -39,16 +39,12 @@ from ..segments import Bools, Floats, Ints, offsets
 from .array_inputs import Columns, Table, Where, check_types, read_columns
 
 JSON = Mapping[str, Any]
+T = TypeVar("T")
 
 # Inputs of whole groups: second groups; what estimators see otherwise; what is checked by its declaration alone.
 VIEWS: Final = tuple(f.name for f in GROUP_FIELDS.values() if f.type == "rollouts" and not f.required)
 SEEN: Final = tuple(f for f in GROUP_FIELDS.values() if f.seen and f.type != "rollouts")
-CHECKED: Final = tuple(
-    f
-    for kind in ("bool", "choice", "float", "int", "object", "options", "rollouts", "text", "texts")
-    for f in GROUP_FIELDS.values()
-    if f.type == kind and f.nullable
-)
+CHECKED: Final = tuple(sorted((f for f in GROUP_FIELDS.values() if f.nullable), key=lambda f: f.type))
 OF_REQUEST: Final = frozenset({"run", "step", "seed", "shadow", "method", "params"})  # often looked for in a group
 NONE_UNREAD: Final[Mapping[str, int]] = MappingProxyType({})
 KINDS: Final = {"text": (str, np.str_), "bool": (bool, np.bool_), "object": (dict,)}
@@ -175,7 +171,12 @@ def prepare(
     effort = effort or Effort(limits.steps)
     sizes_P = np.array([len(g["rollouts"]) for g in groups], np.int64)
     arrays = read_columns(table, columns, where, lambda: flat_spans(groups, effort, params))
-    options = tuple([_options(g, p) if g.get("kind") == "choice" else None for p, g in enumerate(groups)])
+    options = tuple(
+        [
+            _at(("groups", p, "options"), option_tuple, g) if g.get("kind") == "choice" else None
+            for p, g in enumerate(groups)
+        ]
+    )
     count = arrays.get("num_tokens")
     silent_R = count == 0 if isinstance(count, np.ndarray) else np.zeros(table.size, bool)  # no token: no answer
     if "sum_logprob" in arrays and ("token_ids" in arrays or table.columns.keys() & {"path", "text"}):
@@ -184,7 +185,7 @@ def prepare(
     seconds = [name for name in VIEWS if name in keys and any(g.get(name) for g in groups)]
     if readings is None and seconds:
         readings = Readings()  # a view holds the group's own texts once more
-    reading = _Reading.of(params, options, effort, readings)
+    reading = _Reading(reading_of(params), rules_of(params), options, effort, readings, {})
     read = reading.classes(groups, table, silent_R)
     trained, correct = table.columns.get("trained"), table.columns.get("correct")
     inputs = [f for f in SEEN if f.name in keys and any(g.get(f.name) is not None for g in groups)]
@@ -230,6 +231,11 @@ def rules_of(params: Mapping[str, Any]) -> Rules:
     return Rules(**{k: v for k, v in params.items() if k in Rules._fields})
 
 
+def reading_of(params: Mapping[str, Any]) -> dict[str, Any]:
+    """By which answers are read from texts, of the same."""
+    return {k: v for k, v in params.items() if k in READING}
+
+
 def fault_of(
     group: JSON, readings: Readings | None = None, params: Mapping[str, Any] = MappingProxyType({})
 ) -> RequestError | None:
@@ -244,8 +250,9 @@ def fault_of(
 def flat_spans(groups: Sequence[JSON], effort: Effort, params: Mapping[str, Any]) -> list[Span | None]:
     """Each rollout's answer in its text, as [start, end) of characters."""
     silent_R = np.zeros(sum(len(g["rollouts"]) for g in groups), bool)  # without tokens there are none to find
-    reading = {k: v for k, v in params.items() if k in READING}
-    return list(chain.from_iterable(read_spans(groups, silent_R, partial(effort.check, ("groups",)), reading)))
+    return list(
+        chain.from_iterable(read_spans(groups, silent_R, partial(effort.check, ("groups",)), reading_of(params)))
+    )
 
 
 def _column_P(field: Field, groups: Sequence[JSON]) -> Floats:
@@ -274,16 +281,14 @@ def check_shape(groups: Sequence[JSON], *, limits: Limits = UNLIMITED) -> tuple[
         return ("groups", p, "rollouts", int(i) - starts[p])
 
     rollouts = list(chain.from_iterable([g["rollouts"] for g in groups]))
-    table = None
-    if set(map(type, rollouts)) <= {dict}:
-        table = Table.of(rollouts)
+    table = Table.of(rollouts) if set(map(type, rollouts)) <= {dict} else None
     if table is None or table.unknown:
         for i, rollout in enumerate(rollouts):
             _check_keys(rollout, ROLLOUT_FIELDS, where(i))
         table = Table.of(rollouts)
     _check_contents(table, limits, where)
     if ids := table.columns.get("id"):
-        _check_ids(ids, sizes)
+        _check_ids(ids, starts)
     return table, where
 
 
@@ -296,9 +301,7 @@ def _check_groups(groups: Any, limits: Limits) -> None:
         loc = ("groups", p)
         _check_keys(group, GROUP_FIELDS, loc)
         rollouts = group.get("rollouts")
-        if not isinstance(rollouts, Sequence) or isinstance(rollouts, str | bytes) or not rollouts:
-            raise RequestError("must be a list of at least one rollout", loc=(*loc, "rollouts"), code="empty_group")
-        limits.check("rollouts", len(rollouts), (*loc, "rollouts"))
+        _check_some(rollouts, limits, (*loc, "rollouts"))
         name = group.get("group_id", str(p))
         if not (isinstance(name, str) and 1 <= len(name) <= 256):
             raise RequestError(f"must be {GROUP_FIELDS['group_id'].rule}", loc=(*loc, "group_id"), code="value")
@@ -311,28 +314,34 @@ def _check_groups(groups: Any, limits: Limits) -> None:
             raise RequestError(message, loc=(*loc, "group_size"), code="size_conflict")
 
 
-@lru_cache(maxsize=256)  # the groups of a run have the same keys
-def _checked(keys: frozenset[str]) -> tuple[Field, ...]:
-    return tuple(field for field in CHECKED if field.name in keys)
+def _check_some(rollouts: Any, limits: Limits, loc: Sequence[str | int], *, also: str = "") -> None:
+    """A list of at least one, and of no more than the limit. `also`: what may stand in its place."""
+    if not isinstance(rollouts, Sequence) or isinstance(rollouts, str | bytes) or not rollouts:
+        raise RequestError(f"must be a list of at least one rollout{also}", loc=loc, code="empty_group")
+    limits.check("rollouts", len(rollouts), loc)
 
 
 def _check_inputs(group: JSON, limits: Limits, loc: tuple[str | int, ...]) -> None:
     """The inputs of a whole group that are there."""
-    for field in _checked(frozenset(group)):
-        if (value := group[field.name]) is None:
+    for field in CHECKED:
+        if (value := group.get(field.name)) is None:
             continue
+        place = (*loc, field.name)
         if field.type == "rollouts":
-            _check_view(value, limits, (*loc, field.name))
+            _check_view(value, limits, place)
         elif not _fits(field, value):
             code = "value" if field.type in {"choice", "float", "int"} else "type"
-            raise RequestError(f"must be {field.rule} or null", loc=(*loc, field.name), code=code)
+            raise RequestError(f"must be {field.rule} or null", loc=place, code=code)
         elif field.type in {"text", "texts"}:
-            limits.check("text", sum(map(len, listed(value))), (*loc, field.name))
+            limits.check("text", sum(map(len, listed(value))), place)
 
 
 def _fits(field: Field, value: Any) -> bool:
     """The value has the type that is declared, and is in its range."""
     match field.type:
+        case "int" | "float":
+            low, high = field.bounds
+            return _is_number(value, whole=field.type == "int") and bool(low <= value <= high)
         case "choice":
             return isinstance(value, str) and value in field.choices
         case "text":
@@ -344,25 +353,19 @@ def _fits(field: Field, value: Any) -> bool:
             return isinstance(value, Mapping)
         case "bool":
             return isinstance(value, bool)
-        case "options":
+        case _:  # options
             return type(value) is int or (isinstance(value, list | tuple) and set(map(type, value)) <= {str})
-        case _:
-            return _is_number(field, value)
 
 
-def _is_number(field: Field, value: Any) -> bool:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole and (field.type == "int" or not isinstance(value, float | np.floating)):
-        return False
-    low, high = -np.inf if field.ge is None else field.ge, np.inf if field.le is None else field.le
-    return bool(low <= value <= high) and bool(abs(value) < np.inf)
+def _is_number(value: Any, *, whole: bool = False) -> bool:
+    """A finite number, NumPy's too."""
+    kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
+    return isinstance(value, kinds) and not isinstance(value, bool) and bool(-np.inf < value < np.inf)
 
 
 def _check_view(rollouts: Any, limits: Limits, loc: tuple[str | int, ...]) -> None:
     """A second group: a list of rollouts of which only the answers count."""
-    if not isinstance(rollouts, Sequence) or isinstance(rollouts, str | bytes) or not rollouts:
-        raise RequestError("must be a list of at least one rollout, or null", loc=loc, code="empty_group")
-    limits.check("rollouts", len(rollouts), loc)
+    _check_some(rollouts, limits, loc, also=", or null")
     for i, rollout in enumerate(rollouts):
         _check_keys(rollout, ANSWERED_FIELDS, (*loc, i))
     _check_contents(Table.of(rollouts), limits, lambda i: (*loc, i))
@@ -377,10 +380,10 @@ def _check_contents(table: Table, limits: Limits, where: Where) -> None:
         if not (found := set(map(type, column))) <= types:
             if field.type == "object":
                 column = [{} if isinstance(x, Mapping) else x for x in column]
-            elif key == "answer" and isinstance(table.columns, dict):
-                column = table.columns[key] = [number_text(x) if _is_finite(x) else x for x in column]
-            elif key == "text" and {list, tuple} & found and isinstance(table.columns, dict):
-                column = table.columns[key] = [_spoken(x, (*where(i), key)) for i, x in enumerate(column)]
+            elif key == "answer":
+                column = table.columns[key] = [number_text(x) if _is_number(x) else x for x in column]
+            elif key == "text" and {list, tuple} & found:
+                column = table.columns[key] = [_at((*where(i), key), spoken, x) for i, x in enumerate(column)]
             check_types(field, column, types, where)
         said = column if found == {str} else filter(None, column)
         if field.type == "text" and max(map(len, said), default=0) > limits.text:
@@ -388,16 +391,12 @@ def _check_contents(table: Table, limits: Limits, where: Where) -> None:
             limits.check("text", len(column[long]), (*where(long), key))
 
 
-def _spoken(content: Any, loc: tuple[str | int, ...]) -> Any:
+def _at(loc: Sequence[str | int], read: Callable[[Any], T], value: Any) -> T:
+    """What is read of the value. A RequestError says where it stands."""
     try:
-        return spoken(content)
+        return read(value)
     except RequestError as error:
         raise RequestError(error.message, loc=loc, code=error.code) from None
-
-
-def _is_finite(value: Any) -> bool:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return whole or (isinstance(value, float | np.floating) and bool(np.isfinite(value)))
 
 
 def _check_keys(value: Any, known: Collection[str], loc: tuple[str | int, ...]) -> None:
@@ -413,24 +412,15 @@ def _check_keys(value: Any, known: Collection[str], loc: tuple[str | int, ...]) 
         raise RequestError(f"{said}{end} Put your own data into meta.", loc=loc, code="unknown_field")
 
 
-def _check_ids(ids: Sequence[str | None], sizes: Sequence[int]) -> None:
-    at = 0
-    for p, size in enumerate(sizes):
-        of_group = ids[at : at + size]
-        named = [x for x in of_group if x is not None]
-        if len(set(named)) < len(named):
-            j = next(j for j, x in enumerate(of_group) if x is not None and x in of_group[:j])
-            raise RequestError(
-                "is the id of another rollout too", loc=("groups", p, "rollouts", j, "id"), code="duplicate_id"
-            )
-        at += size
-
-
-def _options(group: JSON, p: int) -> tuple[str, ...] | None:
-    try:
-        return option_tuple(group)
-    except RequestError as error:
-        raise RequestError(error.message, loc=("groups", p, "options"), code=error.code) from None
+def _check_ids(ids: Sequence[str | None], starts: Sequence[int]) -> None:
+    for p, (low, high) in enumerate(pairwise(starts)):
+        seen: set[str] = set()
+        for j, name in enumerate(ids[low:high]):
+            if name in seen:
+                loc = ("groups", p, "rollouts", j, "id")
+                raise RequestError("is the id of another rollout too", loc=loc, code="duplicate_id")
+            if name is not None:
+                seen.add(name)
 
 
 def paths(table: Table, ids: Any, sizes_P: Ints) -> Floats:
@@ -480,17 +470,6 @@ class _Reading:
     effort: Effort
     texts: Readings | None
     known: dict[Any, dict[str, Any]]  # keys by kind and options
-
-    @classmethod
-    def of(
-        cls,
-        params: Mapping[str, Any],
-        options: Sequence[tuple[str, ...] | None],
-        effort: Effort,
-        texts: Readings | None,
-    ) -> _Reading:
-        reading = {k: v for k, v in params.items() if k in READING}
-        return cls(reading, rules_of(params), options, effort, texts, {})
 
     def classes(self, groups: Sequence[JSON], table: Table, silent_R: Bools) -> _Answers:
         """The classes of each group."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..answers.rollouts import READING, Readings, read_spans
+from ..answers.rollouts import Readings, read_spans
 from ..errors import GroupError, RequestError
 from ..estimators.method import Estimate, Method
 from ..groups import Groups
@@ -26,7 +26,7 @@ from ..segments import Bools, Floats
 from .array_inputs import Columns
 from .diagnostics import correctness, describe_groups
 from .reply_writer import Judged, graded, with_spans, write
-from .request import LIMITS, Effort, Limits, Prepared, prepare
+from .request import LIMITS, Effort, Limits, Prepared, prepare, reading_of
 from .update import AS_THEY_ARE, Labelled, Update, second_sizes
 
 JSON = Mapping[str, Any]
@@ -139,7 +139,7 @@ def score(
     reply = write(prepared, main, shadows, correct_R, update=update)
     if update.spans:
         silent_R, watch = prepared.groups.column("num_tokens") == 0, partial(effort.check, ("groups",))
-        reply = with_spans(reply, read_spans(groups, silent_R, watch, {k: base.reading[k] for k in READING}))
+        reply = with_spans(reply, read_spans(groups, silent_R, watch, reading_of(base.reading)))
     return ScoredGroups(prepared, correct_R, reply, time.perf_counter() - begun)
 
 
