@@ -26,7 +26,7 @@ from ..groups import Groups
 from ..params import Param
 from ..segments import Bools, Floats
 from .common import no_groups, share_of_exp
-from .method import PROBABILITY, Certainty, Estimate, Method, When, lacking
+from .method import PROBABILITY, Certainty, Estimate, Method, When, errors_of
 
 EXPONENT = (
     "b of weight=linear, n/(u+eps)^b. 0 is the vote and needs no entropies. Below 0, answers with greater "
@@ -273,31 +273,22 @@ def _votes(groups: Groups) -> Distribution:
 
 def _fill(groups: Groups, name: str, policy: str) -> tuple[Floats, Bools, Bools, Mapping[int, GroupError]]:
     """An input with the group mean where the policy says so: which groups that touched, and which lack it still."""
-    entropy_R = groups.column(name)
-    missing_R = groups.valid_R & np.isnan(entropy_R)
+    value_R = groups.column(name)
+    missing_R = groups.valid_R & np.isnan(value_R)
     missing_P: Bools = groups.sum_rollouts(missing_R) > 0
+    lacking_P = missing_P
     if policy == "group_mean":
         known_R = groups.valid_R & ~missing_R
-        count_P = groups.sum_rollouts(known_R)
-        mean_P = groups.sum_rollouts(np.where(known_R, entropy_R, 0.0)) / np.maximum(count_P, 1)
-        helped_R = missing_R & (count_P > 0)[groups.group_R]
-        entropy_R = np.where(helped_R, mean_P[groups.group_R], entropy_R)
-        bad_P = missing_P & (count_P == 0)
-        return entropy_R, missing_P & ~bad_P, bad_P, _errors(groups, name, missing_R, bad_P)
-    errors = _errors(groups, name, missing_R, missing_P & (policy == "error"))
-    return entropy_R, np.zeros_like(missing_P), missing_P, errors
-
-
-def _errors(groups: Groups, name: str, missing_R: Bools, bad_P: Bools) -> dict[int, GroupError]:
-    code, what, source = SOURCES[name]
-    return {
-        p: GroupError(
-            code,
-            f"an answer without {what} in {count} of {groups.sizes_P[p]} rollouts (index {where}): "
-            f"send {source}, or set missing_entropy=group_mean or frequency",
+        known_P = groups.sum_rollouts(known_R) > 0
+        value_R = np.where(
+            missing_R & known_P[groups.group_R], groups.mean_rollouts(value_R, known_R)[groups.group_R], value_R
         )
-        for p, count, where in lacking(groups, missing_R & bad_P[groups.group_R])
-    }
+        lacking_P = missing_P & ~known_P
+    code, what, source = SOURCES[name]
+    words = f"an answer without {what} in {{count}} of {{size}} rollouts (index {{where}}): send {source}, or set "
+    words += "missing_entropy=group_mean or frequency"
+    refused_R = missing_R & (lacking_P & (policy != "frequency"))[groups.group_R]
+    return value_R, missing_P & ~lacking_P, lacking_P, errors_of(groups, refused_R, code, words)
 
 
 def _confidence(groups: Groups, u_A: Floats, *, weight: str, eps_A: Floats, exponent: float, lam: float) -> Floats:

@@ -275,6 +275,15 @@ def lacking(groups: Groups, missing_R: Bools) -> Iterator[tuple[int, int, str]]:
         yield p, len(at), ", ".join(map(str, at[:8])) + (", ..." if len(at) > 8 else "")
 
 
+def errors_of(groups: Groups, missing_R: Bools, code: str, words: str) -> dict[int, GroupError]:
+    """One error per group with such rollouts. The words may have their {count}, the group's {size} and {where} they
+    stand."""
+    return {
+        p: GroupError(code, words.format(count=count, size=groups.sizes_P[p], where=where))
+        for p, count, where in lacking(groups, missing_R)
+    }
+
+
 def _absent(groups: Groups, entry: str) -> Bools:
     """Groups without an input that belongs to a whole group."""
     if entry not in GROUP_FIELDS:

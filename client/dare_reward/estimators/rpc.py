@@ -16,17 +16,21 @@ from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 
-from ..errors import GroupError, RequestError
+from ..errors import RequestError
 from ..groups import Groups
 from ..params import Param
 from ..segments import Bools, Floats
 from .common import by_answer, share_of_exp, share_of_votes, winner
-from .method import Estimate, Method, lacking
+from .method import Estimate, Method, errors_of
 
 # The official code's mixture: weight of the first component, then shape and scale of each.
 START: Final = (0.5, 1.0, 1.0, 1.5, 2.0)
 BOUNDS: Final = ((0.2, 0.8), *((0.01, None),) * 4)
 FIT: Final = 5_000
+UNKNOWN: Final = (
+    "an answer without the probability of its path in {count} of {size} rollouts (index {where}): send sum_logprob, "
+    "num_tokens, and path, token_ids or text, or set missing=vote"
+)
 NOISE: Final = 0.02  # nats a token between batches of one engine in bfloat16; more is another model or temperature
 
 
@@ -86,7 +90,7 @@ def rpc(
             "path_probability": apart_P,
             "no_path_repeats": (groups.sum_rollouts(first_R) == groups.sum_rollouts(counted_R)) & (groups.sizes_P > 3),
         },
-        errors=_errors(groups, unknown_R) if missing == "error" else {},
+        errors=errors_of(groups, unknown_R, "missing_probability", UNKNOWN) if missing == "error" else {},
     )
 
 
@@ -161,17 +165,6 @@ def _components(x: Floats, values: Any) -> tuple[Floats, Floats]:
         return (k / s) * (x / s) ** (k - 1) * np.exp(-((x / s) ** k))
 
     return weight * density(shape_1, scale_1), (1 - weight) * density(shape_2, scale_2)
-
-
-def _errors(groups: Groups, unknown_R: Bools) -> dict[int, GroupError]:
-    return {
-        p: GroupError(
-            "missing_probability",
-            f"an answer without the probability of its path in {count} of {groups.sizes_P[p]} rollouts (index "
-            f"{where}): send sum_logprob, num_tokens, and path, token_ids or text, or set missing=vote",
-        )
-        for p, count, where in lacking(groups, unknown_R)
-    }
 
 
 def _mean(shape: float, scale: float) -> float:

@@ -23,6 +23,7 @@ from ..numbers import MAJORITY, NUMBERS, means, pass_sums
 from ..segments import Bools, Floats, offsets
 from .request import Effort, Prepared
 
+SAID = tuple(n.name for n in NUMBERS if n.reply)
 LOW_ENTROPY = 0.02  # nats: below it a repetition loop is likelier than confidence
 
 
@@ -95,9 +96,9 @@ def describe_request(
 ) -> dict[str, Any]:
     """Means over the groups that were scored, of which `entries` are, as `numbers` declares them."""
     out: dict[str, Any] = {"groups": len(prepared.group_ids), "rollouts": len(prepared.correct_R)}
-    for number in NUMBERS:
-        if number.reply and (values := [v for e in entries if (v := e.get(number.name)) is not None]):
-            out[number.name] = math.fsum(values) / len(values)
+    for name in SAID:
+        if values := [v for e in entries if (v := e.get(name)) is not None]:
+            out[name] = math.fsum(values) / len(values)
     if np.isnan(correct_R).all():
         return out
     groups = prepared.groups

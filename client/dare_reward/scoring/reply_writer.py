@@ -76,10 +76,14 @@ def write(
     groups, result = prepared.groups, main.result
     updated = update_groups(update, groups, main.method, result, main.truth_P)
     failed = {**result.errors, **updated.errors}
-    entries = _entries(groups, main, shadows)
+    for name, column in result.extra_P.items():
+        for entry, value in zip(main.entries, _numbers(column), strict=True):
+            entry[name] = value
+    if shadows:
+        _add_shadows(groups, main, shadows)
     scored_P = np.ones(len(prepared.group_ids), bool)
     scored_P[[*failed]] = False
-    scored = list(compress(entries, scored_P))
+    scored = list(compress(main.entries, scored_P))
     diagnostics = {**describe_request(prepared, scored, scored_P, correct_R), **result.extra}
     if shadows:
         diagnostics["shadow"] = {name: summary([e["shadow"][name] for e in scored]) for name in shadows}
@@ -89,7 +93,7 @@ def write(
         config_id=main.config_id,
         version=__version__,
         answers_version=ANSWERS_VERSION,
-        groups=tuple(_group_replies(prepared, main, entries, updated, failed)),
+        groups=tuple(_group_replies(prepared, main, updated, failed)),
         diagnostics=diagnostics,
         flags=update.flags(main.method),
     )
@@ -107,33 +111,18 @@ def with_spans(reply: Reply, spans: Sequence[Sequence[Span | None]]) -> Reply:
     return replace(reply, groups=tuple(groups))
 
 
-def _entries(groups: Groups, main: Judged, shadows: Mapping[str, Judged]) -> list[dict[str, Any]]:
-    """The diagnostics of each group."""
-    out = main.entries
-    for name, column in main.result.extra_P.items():
-        for entry, value in zip(out, _numbers(column), strict=True):
-            entry[name] = value
-    if not shadows:
-        return out
+def _add_shadows(groups: Groups, main: Judged, shadows: Mapping[str, Judged]) -> None:
+    """What shadow methods would have said, among the diagnostics of each group."""
     own_R = normalised(groups, main.method, main.result)
-    for entry in out:
-        entry["shadow"] = {}
     for name, other in shadows.items():
-        other_R = normalised(groups, other.method, other.result)
-        labels = (main.labels_P, other.labels_P)
-        for entry, found in zip(
-            out, compare(groups, (own_R, other_R), labels, other.entries, other.result), strict=True
-        ):
-            entry["shadow"][name] = found
-    return out
+        pair_R, labels = (own_R, normalised(groups, other.method, other.result)), (main.labels_P, other.labels_P)
+        found = compare(groups, pair_R, labels, other.entries, other.result)
+        for entry, said in zip(main.entries, found, strict=True):
+            entry.setdefault("shadow", {})[name] = said
 
 
 def _group_replies(
-    prepared: Prepared,
-    main: Judged,
-    entries: Sequence[Mapping[str, Any]],
-    updated: Updated,
-    failed: Mapping[int, GroupError],
+    prepared: Prepared, main: Judged, updated: Updated, failed: Mapping[int, GroupError]
 ) -> list[GroupReply]:
     groups, result = prepared.groups, main.result
     text_A = np.array((*groups.text_A, None), object)  # the last is where no answer points to
@@ -161,7 +150,7 @@ def _group_replies(
         "pseudo_label": main.labels_P,
         "entropy_source": [source if used else "none" for source, used in sources],
         "flags": _flags(prepared, {**result.flags_P, **updated.flags_P}, result.rewards_R),
-        "diagnostics": entries,
+        "diagnostics": main.entries,
     }
     own, truth, absent = (main.method.name, main.config_id), main.truth, [None] * len(prepared.group_ids)
     by = [own] * len(absent)

@@ -20,7 +20,7 @@ from ..errors import GroupError, RequestError
 from ..estimators.method import Estimate, Method
 from ..groups import Groups
 from ..inputs import Group
-from ..methods import Configured, find, other_scale, settle
+from ..methods import EXPERIMENTAL, Configured, find, other_scale, settle
 from ..reply import Reply
 from ..segments import Bools, Floats
 from .array_inputs import Columns
@@ -128,7 +128,8 @@ def score(
         raise RequestError(words, loc=("labelled",), code="scale")
     prepared = prepare(groups, columns=columns, limits=limits, params=base.reading, effort=effort, readings=readings)
     correct_R = correctness(prepared, effort)
-    candidates = [base, *(Configured(find(name), _defaults(name, seed)) for name in shadow)]
+    consent = {name: {EXPERIMENTAL.name: True} if find(name).experimental else {} for name in shadow}
+    candidates = [base, *(settle(name, consent[name], seed=seed) for name in shadow)]
     for one in candidates:
         count_steps(one, prepared.groups, effort)
     main, *others = [_judge(one, prepared, correct_R) for one in candidates]
@@ -141,12 +142,6 @@ def score(
         silent_R, watch = prepared.groups.column("num_tokens") == 0, partial(effort.check, ("groups",))
         reply = with_spans(reply, read_spans(groups, silent_R, watch, reading_of(base.reading)))
     return ScoredGroups(prepared, correct_R, reply, time.perf_counter() - begun)
-
-
-def _defaults(name: str, seed: int | None) -> dict[str, Any]:
-    method = find(name)
-    drawn = {"seed": seed} if seed is not None and any(s.name == "seed" for s in method.specs) else {}
-    return method.resolve(drawn)
 
 
 def count_steps(configured: Configured, groups: Groups, effort: Effort) -> None:

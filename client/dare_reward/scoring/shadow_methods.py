@@ -39,10 +39,11 @@ def normalised(groups: Groups, method: Method, result: Estimate) -> Floats:
     mean_P = groups.mean_rollouts(values, trained)
     scale_P = groups.max_rollouts(np.abs(values))
     centred = np.where(trained, values - mean_P[groups.group_R], 0.0)
-    clean = np.where(np.abs(centred) > ROUNDING * scale_P[groups.group_R], values, mean_P[groups.group_R])
+    differs = np.abs(centred) > ROUNDING * scale_P[groups.group_R]
+    clean = np.where(differs, values, mean_P[groups.group_R])
     out = np.zeros(len(values))
     out[trained] = grpo_population(clean[trained], sizes_P)
-    return np.where(np.abs(centred) > ROUNDING * scale_P[groups.group_R], out, 0.0)
+    return np.where(differs, out, 0.0)
 
 
 def compare(
@@ -62,7 +63,7 @@ def compare(
     flipped_P = groups.sum_rollouts(own_R * other_R < 0) / count_P
     product_P = groups.sum_rollouts(own_R * other_R)
     norm_P = np.sqrt(groups.sum_rollouts(own_R**2)) * np.sqrt(groups.sum_rollouts(other_R**2))
-    cosine_P = np.divide(product_P, norm_P, out=np.full(len(norm_P), np.nan), where=norm_P > 0)
+    cosine_P = np.clip(np.divide(product_P, norm_P, out=np.full(len(norm_P), np.nan), where=norm_P > 0), -1.0, 1.0)
     own_labels, other_labels = labels
     out = []
     for p, entry in enumerate(entries):
@@ -74,7 +75,7 @@ def compare(
         found: dict[str, Any] = {
             "pseudo_label": other_labels[p],
             "flipped": float(flipped_P[p]),
-            "cosine": None if np.isnan(cosine) else min(max(cosine, -1.0), 1.0),
+            "cosine": None if np.isnan(cosine) else cosine,
             "label_agreement": float(own_labels[p] == other_labels[p]),
         }
         if "label_accuracy" in entry:
@@ -85,11 +86,8 @@ def compare(
 
 def summary(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Means over the groups of a request, where they are defined, and how many groups could not be scored."""
-    out = {}
-    for name in SHADOW:
-        values = [e[name] for e in entries if e.get(name) is not None]
-        if values:
-            out[name] = float(np.mean(values))
+    columns = {name: [e[name] for e in entries if e.get(name) is not None] for name in SHADOW}
+    out = {name: float(np.mean(values)) for name, values in columns.items() if values}
     if failed := sum("error" in e for e in entries):
         out["errors"] = float(failed)
     return out
@@ -108,14 +106,11 @@ def log_names(shadow: Sequence[str]) -> tuple[str, ...]:
 
 def logs(diagnostics: Mapping[str, Any], shadow: Sequence[str]) -> dict[str, float]:
     """A group's diagnostics as finite numbers, under keys that depend on `shadow` alone; UNKNOWN where not told."""
-    told = diagnostics.get("shadow") or {}
     out: dict[str, float] = {}
     for name in shadow:
-        found = {key: _known(told.get(name, {}).get(key)) for key in SHADOW}
-        known = float(told.get(name, {}).get("cosine") is not None)
-        out |= {f"shadow_{name}_{key}": {**found, "cosine_known": known}[key] for key in LOGS}
+        told = (diagnostics.get("shadow") or {}).get(name, {})
+        told = {**told, "cosine_known": told.get("cosine") is not None}
+        for key in LOGS:
+            value = told.get(key)
+            out[f"shadow_{name}_{key}"] = UNKNOWN if value is None or not math.isfinite(value) else float(value)
     return out
-
-
-def _known(value: Any) -> float:
-    return float(value) if value is not None and math.isfinite(value) else UNKNOWN

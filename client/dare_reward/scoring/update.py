@@ -15,7 +15,7 @@ import numpy as np
 
 from ..advantages import ADVANTAGES, advantages, ddrl_flags, ear, find_advantage, select_ddrl
 from ..errors import GroupError, RequestError
-from ..estimators.method import Estimate, Method, lacking
+from ..estimators.method import Estimate, Method, errors_of
 from ..groups import Groups
 from ..methods import methods, require_rewards
 from ..params import Param, Spec, parameters, resolve
@@ -134,6 +134,7 @@ class Update:
 
 
 AS_THEY_ARE: Final = Update()
+LACKING: Final = "no mean_entropy or token_entropies for {count} rollouts ({where}), for reshape"
 
 
 @cache
@@ -160,7 +161,10 @@ def update_groups(
     """What becomes of the rewards of a request; those of the groups `truth_P` were made of labels."""
     place_R = result.place_R if update.selection is None else select_ddrl(groups, update.selection_size)
     trained_R = groups.trains_R if place_R is None else place_R >= 0
-    errors = {} if update.reshape is None else _errors(groups, trained_R)
+    errors: dict[int, GroupError] = {}
+    if update.reshape is not None:
+        missing_R = trained_R & ~groups.has("mean_entropy") & (groups.column("num_tokens") != 0)
+        errors = errors_of(groups, missing_R, "missing_input", LACKING)
     gain_R = _gains(
         update, groups, method, result, trained_R=trained_R, failed={*result.errors, *errors}, truth_P=truth_P
     )
@@ -176,17 +180,6 @@ def second_sizes(groups: Groups) -> Ints:
     """Rollouts of each group's `second_group`."""
     view = groups.views.get("second_group")
     return np.zeros(len(groups.sizes_P), np.int64) if view is None else view.pooled.sizes_P - groups.sizes_P
-
-
-def _errors(groups: Groups, trained_R: Bools) -> dict[int, GroupError]:
-    """Groups that lack what `reshape` needs."""
-    missing_R = trained_R & ~groups.has("mean_entropy") & (groups.column("num_tokens") != 0)
-    return {
-        p: GroupError(
-            "missing_input", f"no mean_entropy or token_entropies for {count} rollouts ({where}), for reshape"
-        )
-        for p, count, where in lacking(groups, missing_R)
-    }
 
 
 def _gains(
