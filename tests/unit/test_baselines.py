@@ -100,6 +100,8 @@ def test_scrl():
     for entropy in (0.1, 0.3, 0.7, 0.0):  # whose means differ by rounding
         equal = [{"answer": str(max(i - 15, 0)), "mean_entropy": entropy} for i in range(32)]
         assert list(score(equal, "scrl", form="binary").rewards) == [1] * 16 + [-1] * 16
+    led = [{"answer": "a" * (i < 11) or "bcd"[max(i - 17, 0)], "mean_entropy": 0.3} for i in range(20)]  # 11, 7, 1, 1
+    assert score(led, "scrl", tau_marg=0.2).pseudo_label is None  # 4 of 20: no more than the margin
 
 
 def test_intuitor():

@@ -56,9 +56,10 @@ def scrl(
     excess_A = groups.sum_by_answer(np.nan_to_num(entropy_R)) / groups.votes_A - mean_P[groups.group_A]
 
     top_A = groups.first_max(share_A)
-    second_P = np.maximum(groups.max_by_group(np.where(top_A, -np.inf, share_A)), 0.0)
+    second_P = np.maximum(groups.max_by_group(np.where(top_A, -np.inf, groups.votes_A)), 0.0)
     alone_P = groups.support_P == 1
-    lead_A = share_A - second_P[groups.group_A] > tau_marg
+    # One division of counts: 11/20 - 7/20 of two would be more than 0.2.
+    lead_A = (groups.votes_A - second_P[groups.group_A]) / groups.sizes_P[groups.group_A] > tau_marg
     positive_A = top_A & (share_A >= tau_pos) & (lead_A | alone_P[groups.group_A])
     # Means of equal entropies differ by rounding.
     negative_A = ~positive_A & (share_A < tau_neg) & (excess_A >= -1e-12 * mean_P[groups.group_A])
