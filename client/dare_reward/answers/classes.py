@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any
@@ -75,7 +75,10 @@ def classes_of(
             spellings.setdefault(key, []).append(raw)
     apart: tuple[tuple[int, int], ...] = ()
     if [key for key in spellings if key.tag]:
-        spellings = _joined(spellings)
+        homes, joined = _homes(spellings), dict[Key, list[str]]()
+        for key, same in spellings.items():
+            joined.setdefault(homes[key], []).extend(same)
+        spellings = joined
         seen: dict[tuple[str, str], list[int]] = {}
         for n, home in enumerate(spellings):
             seen.setdefault((home.kind, home.value), []).append(n)
@@ -83,15 +86,6 @@ def classes_of(
     place |= {raw: n for n, same in enumerate(spellings.values()) for raw in same}
     answers = tuple([same[0] if len(same) == 1 else min(same, key=_plainness) for same in spellings.values()])
     return Classes(tuple(map(place.__getitem__, raws)), answers, tuple(spellings), apart)
-
-
-def _joined(spellings: Mapping[Key, Sequence[str]]) -> dict[Key, list[str]]:
-    """The spellings of each home, in the order in which they were first seen."""
-    homes = _homes(spellings)
-    out: dict[Key, list[str]] = {}
-    for key, same in spellings.items():
-        out.setdefault(homes[key], []).extend(same)
-    return out
 
 
 def _plainness(raw: str) -> tuple[int, int, int, str]:
@@ -158,20 +152,16 @@ def _homes(keys: Iterable[Key]) -> dict[Key, Key]:
     A name is part of the same name with a word for its index: V of V_max.
     """
     homes = {key: key for key in keys}
-    if any(key.tag for key in homes):
-        by_value: dict[tuple[str, str], list[Key]] = {}
-        for key in homes:
-            by_value.setdefault((key.kind, key.value), []).append(key)
-        for same in by_value.values():
-            if len(same) > 1:
-                _settle(same, homes)
+    if not any(key.tag for key in homes):
+        return homes
+    by_value: dict[tuple[str, str], dict[Key, frozenset[str]]] = {}
+    for key in homes:
+        parts = frozenset([*filter(None, key.tag.split("|")), *_INDEXED.findall(key.tag)])
+        by_value.setdefault((key.kind, key.value), {})[key] = parts
+    for same in by_value.values():
+        for key, parts in same.items():
+            above = {other: more for other, more in same.items() if parts < more}
+            top = [other for other, more in above.items() if not any(more < most for most in above.values())]
+            if len(top) == 1:
+                homes[key] = top[0]
     return homes
-
-
-def _settle(same: Sequence[Key], homes: dict[Key, Key]) -> None:
-    parts = {key: frozenset([*filter(None, key.tag.split("|")), *_INDEXED.findall(key.tag)]) for key in same}
-    for key in same:
-        above = [other for other in same if parts[key] < parts[other]]
-        top = [a for a in above if not any(parts[a] < parts[b] for b in above)]
-        if len(top) == 1:
-            homes[key] = top[0]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 
 from .._pattern import pattern
 from .markup import group_end, without_html
 from .tables import spellings, words
 
 MAX_CHARS = 2_000
-_SCIENTIFIC = pattern(r"(?<=\d)\s?x\s?(?=10\s?\^)")
 # The backslash of a command, escaped once more: 12\\\\pi.
 _DOUBLED = pattern(r"\\\\(?=(?:[dt]?frac|sqrt|pi|cdot|times|text|left|right|sin|cos|tan|theta|infty|circ)(?![a-z]))")
 _SUPERSCRIPTS = {ord(a): b for a, b in zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni", strict=True)}
@@ -53,25 +53,22 @@ def clean(raw: str) -> str | None:
         s = _ascii(s)
     if "\\\\" in s and "\\begin" not in s:
         s = _DOUBLED.sub("\\\\", s)
-    s = peel(without_html(s))
-    if "\\" in s:
-        s = _ROWS.sub(r"\\begin{cases}\1\\end{cases}", s)
-    s = _unit_vectors(s.replace("{:}", ":"))  # 3{:}45: braces that set blanks
-    if "^" in s and _OWN_POWER.search(s):
-        s = _OWN_POWER.sub(r"\1 \\cdot \2", s)
-    if "x" in s and "10" in s:
-        s = _SCIENTIFIC.sub(r" \\times ", s)
-    if "\\over" in s:
-        s = _OVER.sub(r"\\frac{\1}{\2}", s)
-    s = _unconditional(_ABBREVIATION.sub(r"\1", s))
-    return _CHINESE.sub(_chosen, s) if "C_" in s or "C^" in s else s
+    s = _unit_vectors(peel(without_html(s)))
+    for mark, written, meant in _RESPELLED:
+        if mark in s:
+            s = written.sub(meant, s)
+    return _unconditional(s)
 
 
 def _unconditional(s: str) -> str:
-    """Without what an integer ranges over, which goes without saying."""
-    if ("\\in" in s or "integer" in s) and (m := _INTEGER_PARAMETER.search(s)) and _mentions(s[: m.start()], m):
-        s = peel(s[: m.start()])
-    if "for" in s and (m := _FOR_ALL.search(s)) and _EQUALS.search(s, 0, m.start()):
+    """Without what an integer ranges over, which goes without saying where what stands before depends on it."""
+    if ("\\in" in s or "integer" in s) and (m := _INTEGER_PARAMETER.search(s)):
+        head, name = s[: m.start()], m["name"]
+        # Of a sequence a_n, n is natural anyway; of anything else it may be.
+        told = m["set"] != "N" or re.match(rf"\s*+[A-Za-z]_\{{?{name}\}}?\s*+=", head)
+        if told and re.search(rf"(?<![A-Za-z\\]){name}(?![A-Za-z])", head):
+            s = peel(head)
+    if "for" in s and (m := _FOR_ALL.search(s)) and re.search("[kmnt][^=]*=", s[: m.start()]):
         s = peel(s[: m.start()])
     return s
 
@@ -96,18 +93,23 @@ def _chosen(m: re.Match[str]) -> str:
     return f"\\binom{{{top}}}{{{bottom}}}" if int(top) > int(bottom) else m[0]
 
 
-# A system of equations is set by hand as often as with \\begin{cases}.
-_ROWS = pattern(
-    r"\\left\s*+\\(?:\{|lbrace)\s*+\\begin\{array\}\s*+\{[lcr| ]{1,8}\}((?:[^\\]|\\(?!end\{))*+)"
-    r"\\end\{array\}\s*+\\right\s*+(?:\.|\Z)"
-)
-
-
-def _mentions(head: str, m: re.Match[str]) -> bool:
-    """Whether what stands before `k \\in Z` depends on k; of a sequence a_n, n is natural anyway."""
-    if m["set"] == "N" and not re.match(rf"\s*+[A-Za-z]_\{{?{m['name']}\}}?\s*+=", head):
-        return False
-    return re.search(rf"(?<![A-Za-z\\]){m['name']}(?![A-Za-z])", head) is not None
+# Spellings of one thing: a mark that each has, so that it is soon said that there is none; what is meant.
+_RESPELLED: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    # A system of equations is set by hand as often as with \\begin{cases}.
+    ("array", pattern(
+        r"\\left\s*+\\(?:\{|lbrace)\s*+\\begin\{array\}\s*+\{[lcr| ]{1,8}\}((?:[^\\]|\\(?!end\{))*+)"
+        r"\\end\{array\}\s*+\\right\s*+(?:\.|\Z)"
+    ), r"\\begin{cases}\1\\end{cases}"),
+    ("{:}", pattern(r"\{:\}"), ":"),  # 3{:}45: braces that set blanks
+    # n2^{n-1}: a letter before a power of a number in which it stands again is a factor; x1 is a name.
+    ("^", pattern(r"(?<![A-Za-z\\_{])([A-Za-z])(\d+\s?\^\s?(?=\{[^{}]*\1|\1(?![A-Za-z\d])))"), r"\1 \\cdot \2"),
+    ("10", pattern(r"(?<=\d)\s?x\s?(?=10\s?\^)"), r" \\times "),
+    ("\\over", pattern(r"(?:\{|\A)([^{}]*)\\over(?![A-Za-z])([^{}]*)(?:\}|\Z)"), r"\\frac{\1}{\2}"),
+    (".", pattern(r"\b(Rs|sq|cu|ft|in|yd|min|sec|hr|hrs|lbs|oz)\.(?=\s|\}|$)"), r"\1"),
+    ("C", pattern(
+        r"(?<![A-Za-z\\_^])C(?:_\{?(\d{1,3})\}?\^\{?(\d{1,3})\}?|\^\{?(\d{1,3})\}?_\{?(\d{1,3})\}?)(?!\d)"
+    ), _chosen),
+)  # fmt: skip
 
 
 # k pi, k \in Z: what an integer parameter ranges over goes without saying.
@@ -122,12 +124,6 @@ _FOR_ALL = pattern(
     r"(?:,|\\q?quad|\\[ ,;:]|\s)*+\\text\s?\{\s?,?\s?(?:valid\s)?for\s(?:all|every|any|each)"
     r"(?:\s(?:positive\s)?(?:integers?|n))?\s?\}[\s\\,;]*+[kmnt]\s?(?:\\geq?|\\ge|>|\\in)[^=]{1,24}$"
 )
-# n2^{n-1}: a letter before a power of a number in which it stands again is a factor; x1 is a name.
-_OWN_POWER = pattern(r"(?<![A-Za-z\\_{])([A-Za-z])(\d+\s?\^\s?(?=\{[^{}]*\1|\1(?![A-Za-z\d])))")
-_OVER = pattern(r"(?:\{|\A)([^{}]*)\\over(?![A-Za-z])([^{}]*)(?:\}|\Z)")
-_EQUALS = pattern(r"[kmnt][^=]*=")
-_ABBREVIATION = pattern(r"\b(Rs|sq|cu|ft|in|yd|min|sec|hr|hrs|lbs|oz)\.(?=\s|\}|$)")
-_CHINESE = pattern(r"(?<![A-Za-z\\_^])C(?:_\{?(\d{1,3})\}?\^\{?(\d{1,3})\}?|\^\{?(\d{1,3})\}?_\{?(\d{1,3})\}?)(?!\d)")
 
 
 def peel(s: str) -> str:
@@ -209,15 +205,9 @@ def _peel_pairs(s: str) -> str:
             inner = s[n:-n]
             if left not in inner and right not in inner and not inner.endswith("\\"):
                 return inner
-    return _drop_delimiters(s) if "$" in s else s
-
-
-def _drop_delimiters(s: str) -> str:
-    """`$x$ and $y$` without its dollars; in `$5 and $6` they are money: what closes a formula has no digit after it."""
-    places = [m.start() for m in _DOLLAR.finditer(s)]
-    if not places or len(places) % 2 or any(s[p + 1 : p + 2].isdigit() for p in places[1::2]):
-        return s
-    return _DOLLAR.sub(" ", s)
+    # `$x$ and $y$`; in `$5 and $6` they are money: what closes a formula has no digit after it.
+    closers = [s[m.end() : m.end() + 1] for m in _DOLLAR.finditer(s)] if "$" in s else []
+    return s if len(closers) % 2 or any(map(str.isdigit, closers[1::2])) else _DOLLAR.sub(" ", s)
 
 
 _DOLLAR = pattern(r"(?<!\\)\$")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
@@ -17,7 +18,7 @@ from .derivations import conclusion, is_derivation
 from .extraction.letters import choice_letter
 from .forms.reading import Reading, is_prose, opaque_value, ruled, tagged, text_value, unwrapped
 from .forms.structures import read
-from .forms.units import is_unit, unit_of
+from .forms.units import UNITS, unit_of
 from .forms.written import read_date, read_duration, read_formula, read_ordinal, read_species
 from .hashes import short
 from .kinds import KeyKind, Kind, Unreadable
@@ -34,7 +35,7 @@ _NUMBER = pattern(r"[-+]?\d{1,40}(?:\.\d{1,40})?", re.ASCII)
 _RATIO = pattern(r"([-+]?\d{1,30})/(\d{1,30})|([-+]?)\\[dt]?frac\{(\d{1,30})\}\{(\d{1,30})\}", re.ASCII)
 _LISTED = pattern(r"(?<=[^\W\d_]),(?=[^\W\d_])|;(?=[^\s\\])")  # b,e is b, e
 _ARTICLE = pattern(r"\AA (?=[a-z]{2})")
-_BLANK = pattern(r"[Nn]a[Nn]|[\s.…?·•*_$\\{},;:!~\"'`—–-]*+")  # NaN: pandas has nothing there
+_BLANK = pattern(r"[Nn]a[Nn]|(?:\{\}|[\s.…?·•*_$\\},;:!~\"'`—–-])*+")  # NaN: pandas has nothing there
 _WORDS = pattern(r"[A-Za-z]++(?:[ '-]++[A-Za-z]++)*+")
 _OPTION = pattern(r"(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\s*+\(?([A-J])\)?")
 _MERIDIEM = pattern(r"(?<=\d)\s*+([AaPp])\.\s?[Mm]\.?$")
@@ -109,12 +110,7 @@ def is_answer(raw: str, kind: Kind, options: Sequence[str] | None) -> bool:
     if kind != "math":
         return key_of(raw, kind, options, DEFAULT) is not None
     s = clean(raw)
-    return bool(raw.strip()) if s is None else not _is_blank(s)
-
-
-def _is_blank(s: str) -> bool:
-    """Whether `s`, cleaned, holds nothing but blanks, stops and empty marks."""
-    return _BLANK.fullmatch(s) is not None and "{" not in s.replace("{}", "")
+    return bool(raw.strip()) if s is None else _BLANK.fullmatch(s) is None
 
 
 def _text(raw: str) -> Key | None:
@@ -149,7 +145,7 @@ def math_key(raw: str, rules: Rules) -> Key | None:
     s = clean(raw)
     if s is None:
         return None if not raw.strip() else Key("opaque", opaque_value(raw))
-    if _is_blank(s):
+    if _BLANK.fullmatch(s):
         return None
     if (fast := _fast(s, rules)) is not None:
         return fast
@@ -256,7 +252,7 @@ def _plain_words(s: str) -> Reading | None:
     if lower in _SETS:
         return read([_SETS[lower]], DEFAULT)
     amount, _, unit = lower.rpartition(" ")
-    if is_unit(unit) and unit != "second" and (value := spoken_number(amount)) is not None:
+    if unit in UNITS and unit != "second" and (value := spoken_number(amount)) is not None:
         return Reading("exact", str(value), frozenset({f"unit={unit_of(unit)}"}))
     return None if _is_formula(s) else Reading("text", text_value(s))
 
@@ -267,7 +263,7 @@ def _is_formula(s: str) -> bool:
     if len(said) > 1 and all(len(word) == 1 or word in CALLED or word.lower() in _AMONG for word in said):
         return True
     letters = len(s) <= 3 and set(s) <= _LETTERS
-    product = _PAIR.fullmatch(s) is not None and not is_unit(s)
+    product = _PAIR.fullmatch(s) is not None and s not in UNITS
     return letters or product or s.lower() in _READABLE_WORDS or all(len(word) == 1 for word in _JOINT.split(s))
 
 
@@ -286,7 +282,6 @@ def _concluded(s: str, rules: Rules) -> Key | None:
 def _unread(s: str) -> Key:
     if is_prose(s):
         return Key("text", text_value(s))
-    try:
-        return Key("opaque", opaque_value(spell(tokenise(s))))
-    except Unreadable:
-        return Key("opaque", opaque_value(s))
+    with suppress(Unreadable):
+        s = spell(tokenise(s))
+    return Key("opaque", opaque_value(s))

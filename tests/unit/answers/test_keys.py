@@ -10,7 +10,7 @@ from rows import each
 from dare_reward.answers import Key, canonical, classify, grade
 from dare_reward.answers.algebra.fingerprint import WHOLE, constant_key, point, step_points
 from dare_reward.answers.algebra.numbers import BUDGET, charge, digits, number, rational, real, start_budget
-from dare_reward.answers.algebra.parse import Number, Op, parse
+from dare_reward.answers.algebra.parse import Op, parse
 from dare_reward.answers.algebra.tokens import tokenise
 from dare_reward.answers.algebra.tree import evaluate
 from dare_reward.answers.cleanup import MAX_CHARS, clean
@@ -105,11 +105,7 @@ def test_numbers_over_budget(text):
 )  # fmt: skip
 def test_trees(text, tree):
     def show(node):
-        if isinstance(node, Number):
-            return str(node.value)
-        if isinstance(node, Op):
-            return f"{node.name}({','.join(map(show, node.args))})"
-        return node.name
+        return f"{node.name}({','.join(map(show, node.args))})" if isinstance(node, Op) else str(node)
 
     tokens = [t._replace(kind="op") if t.text == "mod" else t for t in tokenise(text)]
     assert show(parse(tokens)) == tree

@@ -13,8 +13,8 @@ from itertools import permutations
 
 from ..hashes import hashed, seed, short
 from ..kinds import KeyKind
-from .numbers import Value, as_fraction, charge, context, digits, rational, work
-from .tree import Node, Number, Op, evaluate, operations, tried, variables
+from .numbers import Value, as_fraction, charge, context, digits, rational, real, work
+from .tree import Node, Op, evaluate, operations, tried, variables
 
 POINTS = 3
 _FAR = (Fraction(10_000_019, 3), Fraction(-10_000_079, 7))  # |x - 30| is 30 - x at the ordinary points
@@ -28,8 +28,10 @@ def values_at(node: Node) -> list[Value]:
     names = sorted(variables(node))
     if not names:
         return [evaluate(node, {})]
-    steps = [value for env in step_points(names) if (value := tried(node, env)) is not None] if jumps(node) else []
-    if len(steps) > 1 and all(name in WHOLE for name in names):
+    # Where the floor or the ceiling of something with a variable is taken, the value jumps.
+    jumps = any(op.name in {"floor", "ceil"} and variables(op) for op in operations(node))
+    steps = _values(node, step_points(names)) if jumps else []
+    if len(steps) > 1 and WHOLE.keys() >= {*names}:
         return steps  # floor((n+1)/2) is ceil(n/2), of integers
     # Where an absolute value is taken of z, |z|^2 is not z^2.
     complex_ = {name for op in operations(node) if op.name == "abs" for name in _COMPLEX & variables(op)}
@@ -37,14 +39,17 @@ def values_at(node: Node) -> list[Value]:
         evaluate(node, {name: _beside(name, j) if name in complex_ else point(name, j) for name in names})
         for j in range(POINTS)
     ]
-    further = [] if complex_ else hidden(node, names)
-    return values + [value for env in further if (value := tried(node, env)) is not None] + steps
+    return values + ([] if complex_ else _values(node, _hidden(node, names))) + steps
+
+
+def _values(node: Node, envs: Sequence[Mapping[str, Value]]) -> list[Value]:
+    """The values at those of the points at which there is one."""
+    return [value for env in envs if (value := tried(node, env)) is not None]
 
 
 def _beside(name: str, index: int) -> Value:
     """A point off the real line."""
-    ctx = context()
-    return ctx.mpc(*(ctx.mpf(at.numerator) / at.denominator for at in (point(name, index), point("i" + name, index))))
+    return context().mpc(real(point(name, index)), real(point("i" + name, index)))
 
 
 def expression_key(node: Node, significant: int = 0) -> tuple[KeyKind, str]:
@@ -72,18 +77,14 @@ def constant_key(value: Value, significant: int = 0) -> tuple[KeyKind, str]:
     charge(2 if isinstance(value, int | Fraction) else 25)
     exact = rational(value)
     if significant and not hasattr(value, "_mpc_"):
-        exact = _rounded(value, significant)
+        number = as_fraction(value)
+        school = Context(prec=significant, rounding=ROUND_HALF_UP)  # half away from zero
+        exact = Fraction(school.divide(Decimal(number.numerator), Decimal(number.denominator)))
     if exact is not None:
         long = max(abs(exact.numerator).bit_length(), exact.denominator.bit_length()) > 13_000
         # Decimal conversion is quadratic and refused past 4,300 digits.
         return "exact", short(f"{exact.numerator:x}/{exact.denominator:x}h" if long else str(exact))
     return "fingerprint", short("~" + digits(value))
-
-
-def _rounded(value: Value, significant: int) -> Fraction:
-    number = as_fraction(value)
-    school = Context(prec=significant, rounding=ROUND_HALF_UP)  # half away from zero
-    return Fraction(school.divide(Decimal(number.numerator), Decimal(number.denominator)))
 
 
 @lru_cache(maxsize=4096)
@@ -106,20 +107,13 @@ _RESIDUES = sorted(permutations(range(4), POINTS), key=lambda residues: [r % 2 f
 _INTEGERS = ("n", "m", "k", "x", "j", "r")
 
 
-def further_points(names: Sequence[str]) -> list[dict[str, Value]]:
-    """Far away, close to zero, and where one of several variables is negative: ordinary points have one sign each."""
-    mixed = names[:_MIXED] if len(names) > 1 else []
-    turned = [{name: -point(name, 0) if name == odd else point(name, 0) for name in names} for odd in mixed]
-    return [*turned, *(dict.fromkeys(names, at) for at in (*_FAR, *_CLOSE))]
-
-
 def step_points(names: Sequence[str]) -> list[dict[str, Value]]:
     """Where functions with jumps are told apart: ceil(x) and floor(x) + 1 differ at the integers alone.
 
     Of the usual names of integers, the first twelve, in an order that depends on the name, and a far one that all small
     numbers divide; of others, far integers, a half and small decimals as well as the ordinary points.
     """
-    if all(name in WHOLE for name in names):
+    if WHOLE.keys() >= {*names}:
         near = [{name: 1 + (WHOLE[name][0] + j * WHOLE[name][1]) % _RUN for name in names} for j in range(_RUN)]
         return [*near, {name: _MANIFOLD * (10**6 + seed(name) % 10**6) for name in names}]
     tops = {name: _MANIFOLD * (1 + seed(name) % 997) for name in names}
@@ -141,21 +135,19 @@ def _small(name: str, j: int) -> Fraction:
     return Fraction(round(value) or 1) if j % 4 == 0 else value / 5 if j % 4 == 1 else value
 
 
-def jumps(node: Node) -> bool:
-    """Whether the floor or the ceiling of something with a variable is taken."""
-    return any(op.name in {"floor", "ceil"} and variables(op) for op in operations(node))
+def _hidden(node: Node, names: Sequence[str]) -> list[dict[str, Value]]:
+    """Further points, if what stands under absolute values has signs there that no ordinary point shows together.
 
-
-def hidden(node: Node, names: Sequence[str]) -> list[dict[str, Value]]:
-    """The further points, if what stands under absolute values has signs there that no ordinary point shows together.
-
-    So |x - 30| is not 30 - x, and |x| + |y| not |x + y|; |x|^2 is x^2, and |x^2 + 1| needs no further point.
+    They are far away, close to zero, and where one of several variables is negative: ordinary points have one sign
+    each. So |x - 30| is not 30 - x, and |x| + |y| not |x + y|; |x|^2 is x^2, and |x^2 + 1| needs no further point.
     """
     insides = [*_insides(node)]
     if not insides:
         return []
-    shown = {_signs(insides, {name: point(name, j) for name in names}) for j in range(POINTS)}
-    further = further_points(names)
+    first, *ordinary = ({name: point(name, j) for name in names} for j in range(POINTS))
+    shown = {_signs(insides, env) for env in (first, *ordinary)}
+    mixed = [first | {odd: -first[odd]} for odd in names[:_MIXED] if len(names) > 1]
+    further = [*mixed, *(dict.fromkeys(names, at) for at in (*_FAR, *_CLOSE))]
     return further if any(None not in (signs := _signs(insides, env)) and signs not in shown for env in further) else []
 
 
@@ -178,20 +170,20 @@ def _insides(node: Node) -> Iterator[Node]:
     elif node.name == "sqrt" or (node.name == "pow" and node.args[1] == _HALF):
         yield from _squared(node.args[0], 2)
     elif node.name == "root" and node.args[1] in _EVEN:
-        yield from _squared(node.args[0], _EVEN[node.args[1]])
+        yield from _squared(node.args[0], int(node.args[1]))
     for arg in node.args:
         yield from _insides(arg)
 
 
-_EVEN: dict[Node, int] = {Number(n): n for n in (2, 4, 6)}
-_HALF = Op("div", (Number(1), Number(2)))
+_EVEN = (2, 4, 6)
+_HALF = Op("div", (1, 2))
 
 
 def _squared(node: Node, degree: int) -> Iterator[Node]:
     """The bases of the factors of `node` whose roots of this degree may have either sign: x of x^2 y, not of x^4."""
     if isinstance(node, Op) and node.name == "pow":
         base, power = node.args
-        if isinstance(power, Number) and power.value % (2 * degree) == degree and variables(base):
+        if isinstance(power, int | Fraction) and power % (2 * degree) == degree and variables(base):
             yield base
     elif isinstance(node, Op) and node.name in {"mul", "div"}:
         for arg in node.args:

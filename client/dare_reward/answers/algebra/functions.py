@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import reduce
+from functools import partial, reduce
 
 from ..kinds import Unreadable
 from ..tables import words
-from .numbers import MAX_BITS, MAX_LOG, Value, bounded, charge, computed, context, digits, is_exact, rational, work
+from .numbers import MAX_BITS, MAX_LOG, Value, bounded, charge, computed, context, digits, is_exact, nearest, work
 
 MAX_FACTORIAL = 2_100
 MAX_BINOMIAL = 5_000
@@ -136,13 +136,6 @@ def check_angle(x: Value) -> None:
         raise Unreadable("too large an angle")
 
 
-def exp(a: Value) -> Value:
-    x = computed(a)
-    check_log(abs(context().re(x)))
-    check_angle(context().im(x))
-    return context().exp(x)
-
-
 def ln(a: Value) -> Value:
     if a == 0:
         raise Unreadable("logarithm of zero")
@@ -157,39 +150,43 @@ def log(a: Value, base: Value = 10) -> Value:
     return div(ln(a), ln(base))
 
 
-def _wave(name: str, *, turned: bool = False) -> Callable[[Value], Value]:
-    """A sine or cosine, which turns with its argument's real part and grows with the other; `turned`: hyperbolic."""
-
-    def f(a: Value) -> Value:
-        ctx, x = context(), computed(a)
-        turns, grows = (ctx.im(x), ctx.re(x)) if turned else (ctx.re(x), ctx.im(x))
-        check_angle(turns)
-        check_log(abs(grows))
-        out = getattr(ctx, name)(x)
-        return 0 if abs(out) <= ctx.noise * max(1, abs(x)) and abs(x) >= 0.001 else out  # a small sine is its value
-
-    return f
+def _wave(name: str, a: Value) -> Value:
+    """A sine or cosine, which turns with its argument's real part and grows with the other: `h` the other way."""
+    ctx, x = context(), computed(a)
+    turns, grows = (ctx.im(x), ctx.re(x)) if name.endswith("h") else (ctx.re(x), ctx.im(x))
+    check_angle(turns)
+    check_log(abs(grows))
+    out = getattr(ctx, name)(x)
+    return 0 if abs(out) <= ctx.noise * max(1, abs(x)) and abs(x) >= 0.001 else out  # a small sine is its value
 
 
-_sin, _cos = _wave("sin"), _wave("cos")
-_sinh, _cosh = _wave("sinh", turned=True), _wave("cosh", turned=True)
+def _inverse(name: str, a: Value) -> Value:
+    return getattr(context(), name)(computed(a))
 
 
-def _factorial(a: Value) -> Value:
-    if isinstance(a, int):
-        if not 0 <= a <= MAX_FACTORIAL:
+def _waves(end: str) -> dict[str, Callable[[Value], Value]]:
+    """The six functions of an angle; with `h` for `end`, the hyperbolic ones."""
+    sin, cos = partial(_wave, "sin" + end), partial(_wave, "cos" + end)
+    named: dict[str, Callable[[Value], Value]] = {
+        "sin": sin,
+        "cos": cos,
+        "tan": lambda a: div(sin(a), cos(a)),
+        "cot": lambda a: div(cos(a), sin(a)),
+    }
+    named |= {"sec": lambda a: div(1, cos(a)), "csc": lambda a: div(1, sin(a))}
+    return {name + end: function for name, function in named.items()}
+
+
+def _factorial(a: Value, step: int = 1) -> Value:
+    """`step` 2: of every second number."""
+    if isinstance(a, int) or step == 2:
+        if not isinstance(a, int) or not 0 <= a <= MAX_FACTORIAL:
             raise Unreadable("no such factorial")
-        return math.factorial(a)
+        return math.factorial(a) if step == 1 else math.prod(range(a, 0, -step))
     x = computed(a)
     if abs(x) > 500:
         raise Unreadable("too large")
     return context().gamma(x + 1)
-
-
-def _factorial2(a: Value) -> Value:
-    if not isinstance(a, int) or not 0 <= a <= MAX_FACTORIAL:
-        raise Unreadable("no such factorial")
-    return math.prod(range(a, 0, -2))
 
 
 def _binom(n: Value, k: Value) -> Value:
@@ -199,23 +196,8 @@ def _binom(n: Value, k: Value) -> Value:
         return math.comb(n, k)
     if isinstance(k, int) and 0 <= k <= 60:
         charge(5 * k)
-        out: Value = 1
-        for j in range(k):
-            out = bounded(div(mul(out, add2(n, -j)), j + 1))
-        return out
+        return reduce(lambda out, j: bounded(div(mul(out, add2(n, -j)), j + 1)), range(k), 1)
     return div(_factorial(n), mul(_factorial(k), _factorial(add2(n, -k))))
-
-
-def _round_to(name: str) -> Callable[[Value], Value]:
-    def f(a: Value) -> Value:
-        near = rational(a)
-        if near is not None:
-            return math.floor(near) if name == "floor" else math.ceil(near)
-        if hasattr(a, "_mpc_"):
-            raise Unreadable("floor of a complex number")
-        return int(getattr(context(), name)(a))
-
-    return f
 
 
 def _integers(args: tuple[Value, ...]) -> tuple[int, ...]:
@@ -224,20 +206,17 @@ def _integers(args: tuple[Value, ...]) -> tuple[int, ...]:
     return args
 
 
-def _mod(a: Value, b: Value) -> Value:
-    a, b = _integers((a, b))
+def _exact(args: tuple[Value, ...]) -> tuple[Value, ...]:
+    if not is_exact(*args):
+        raise Unreadable("not comparable")
+    return args
+
+
+def _mod(*args: Value) -> Value:
+    a, b = _integers(args)
     if b <= 0:
         raise Unreadable("no such modulus")
     return a % b
-
-
-def _extreme(pick: Callable[..., Value]) -> Callable[..., Value]:
-    def f(*args: Value) -> Value:
-        if not all(is_exact(a) for a in args):
-            raise Unreadable("not comparable")
-        return pick(args)
-
-    return f
 
 
 def _zeta(a: Value) -> Value:
@@ -260,41 +239,24 @@ RULES: dict[str, tuple[int, int, Callable[..., Value]]] = {
     "mod": (2, 2, _mod),
     "deg": (1, 2, lambda a: mul(mul(a, Fraction(1, 180)), context().pi * 1)),
     "factorial": (1, 60, _factorial),
-    "factorial2": (1, 2, _factorial2),
+    "factorial2": (1, 2, partial(_factorial, step=2)),
     "Gamma": (1, 60, lambda a: _factorial(add2(a, -1))),
     "zeta": (1, 400, _zeta),
     "binom": (2, 60, _binom),
-    "floor": (1, 2, _round_to("floor")),
-    "ceil": (1, 2, _round_to("ceil")),
+    "floor": (1, 2, lambda a: math.floor(nearest(a))),
+    "ceil": (1, 2, lambda a: math.ceil(nearest(a))),
     "gcd": (0, 2, lambda *a: math.gcd(*_integers(a))),
     "lcm": (0, 2, lambda *a: math.lcm(*_integers(a))),
-    "max": (0, 2, _extreme(max)),
-    "min": (0, 2, _extreme(min)),
-    "exp": (1, 30, exp),
-    "cis": (1, 30, lambda a: exp(mul(context().j * 1, a))),
+    "max": (0, 2, lambda *a: max(_exact(a))),
+    "min": (0, 2, lambda *a: min(_exact(a))),
+    "exp": (1, 30, lambda a: power(context().e * 1, a)),
+    "cis": (1, 30, lambda a: power(context().e * 1, mul(context().j * 1, a))),
     "ln": (1, 30, ln),
     "lg": (1, 30, log),
     "log": (0, 30, log),
-    "sin": (1, 30, _sin),
-    "cos": (1, 30, _cos),
-    "sinh": (1, 30, _sinh),
-    "cosh": (1, 30, _cosh),
+    **{name: (1, 30, function) for name, function in (_waves("") | _waves("h")).items()},
     **{
-        name + h: (1, 30, lambda a, top=top, bottom=bottom: div(top(a), bottom(a)))
-        for h, sin, cos in (("", _sin, _cos), ("h", _sinh, _cosh))
-        for name, top, bottom in (
-            ("tan", sin, cos),
-            ("cot", cos, sin),
-            ("sec", lambda _: 1, cos),
-            ("csc", lambda _: 1, sin),
-        )
-    },
-    **{
-        ("ar" if "h" in name else "arc") + name: (
-            1,
-            60,
-            lambda a, name=name: getattr(context(), "a" + name)(computed(a)),
-        )
+        ("ar" if "h" in name else "arc") + name: (1, 60, partial(_inverse, "a" + name))
         for name in words("sin cos tan cot sec csc sinh cosh tanh")
     },
 }

@@ -104,9 +104,17 @@ def as_fraction(value: Any) -> Fraction:
     """A real number as it is held, to its last bit."""
     if isinstance(value, int | Fraction):
         return Fraction(value)
+    if hasattr(value, "_mpc_"):
+        raise Unreadable("not real")
     sign, man, exp, _ = value._mpf_
     man = -int(man) if sign else int(man)
     return Fraction(man * 2**exp) if exp >= 0 else Fraction(man, 2**-exp)
+
+
+def nearest(value: Value) -> Fraction:
+    """The rational number that a value is, else the value as it is held."""
+    near = rational(value)
+    return as_fraction(value if near is None else near)
 
 
 def real(value: Fraction) -> Value:

@@ -13,7 +13,7 @@ from ..kinds import Unreadable
 from ..tables import listed
 from .numbers import number
 from .tokens import Token
-from .tree import Constant, Node, Number, Op, Variable
+from .tree import Node, Op
 
 MAX_DEPTH = 60
 MAX_POSTFIX = 5
@@ -76,11 +76,10 @@ class _Parser:
         return self.here.kind == "op" and self.here.text in texts
 
     def take(self, text: str) -> bool:
-        if self.here.kind != "op" or self.here.text != text:
-            return False
-        self.i += 1
-        self.here = self.tokens[self.i]
-        return True
+        taken = self.here.kind == "op" and self.here.text == text
+        if taken:
+            self.next()
+        return taken
 
     def choice(self, depth: int) -> Node:
         node = self.sum(depth)
@@ -89,9 +88,7 @@ class _Parser:
     def sum(self, depth: int) -> Node:
         terms = [self.term(depth)]
         while self.at("+", "-"):
-            minus = self.next().text == "-"
-            node = self.term(depth)
-            terms.append(Op("neg", (node,)) if minus else node)
+            terms.append(_signed(self.next().text == "-", self.term(depth)))
         return terms[0] if len(terms) == 1 else Op("add", tuple(terms))
 
     def term(self, depth: int) -> Node:
@@ -130,8 +127,7 @@ class _Parser:
             if not self.at("+", "-"):
                 break
             minus ^= self.next().text == "-"
-        node = self.power(depth)
-        return Op("neg", (node,)) if minus else node
+        return _signed(minus, self.power(depth))
 
     def power(self, depth: int, *, exponent: bool = False) -> Node:
         """A factor with what stands behind it; an exponent takes no mixed number and no degrees."""
@@ -153,16 +149,16 @@ class _Parser:
     def exponent(self, depth: int) -> Node:
         if depth > MAX_DEPTH:
             raise Unreadable("too deep")
-        if self.take("-"):
-            return Op("neg", (self.exponent(depth + 1),))
-        return self.exponent(depth + 1) if self.take("+") else self.power(depth, exponent=True)
+        if self.at("+", "-"):
+            return _signed(self.next().text == "-", self.exponent(depth + 1))
+        return self.power(depth, exponent=True)
 
     def primary(self, depth: int, *, mixed: bool = False) -> Node:
         if depth > MAX_DEPTH:
             raise Unreadable("too deep")
         t = self.next()
         if t.kind == "num":
-            return self.mixed(t) if mixed else Number(number(t.text))
+            return self.mixed(t) if mixed else number(t.text)
         if t.kind == "let":
             return self.letter(t, depth)
         if t.kind == "fn":
@@ -194,7 +190,7 @@ class _Parser:
 
     def mixed(self, t: Token) -> Node:
         """`1 1/2` and `1\\frac{1}{2}` are one and a half; `2\\frac{3}{2}` is a product."""
-        whole = Number(number(t.text))
+        whole = number(t.text)
         following = self.here
         if following.kind == "end" or following.text in _AFTER_NUMBER or not t.text.isdigit():
             return whole
@@ -204,7 +200,7 @@ class _Parser:
             return whole
         self.i += m[0].count(" ") + 1
         self.here = self.tokens[self.i]
-        return Number(whole.value + Fraction(top, bottom))
+        return whole + Fraction(top, bottom)
 
     def argument(self, depth: int) -> Node:
         """What \\frac or \\binom takes: a group or one character, so that \\frac12 is a half."""
@@ -214,7 +210,7 @@ class _Parser:
         if not t.text.isdigit():
             raise Unreadable("an argument without braces")
         self.here = self.tokens[self.i] = Token("num", t.text[1:])
-        return Number(int(t.text[0]))
+        return int(t.text[0])
 
     def letter(self, t: Token, depth: int) -> Node:
         name = t.text
@@ -225,17 +221,17 @@ class _Parser:
         if self.at("(", "[") and self.is_call(name):
             args = self.enclosed(self.next().text, depth + 1)
             return Op("binom" if name == "C" and len(args) == 2 else "call " + name, args)
-        return Constant(name) if name in {"pi", "e", "i"} else Variable(name)
+        return name
 
     def subscript(self) -> str:
         t = self.next()
         if t.text != "{":
             return t.text
-        start, depth = self.i, 1
+        said, depth = "", 1
         while depth:
-            t = self.next()
+            said += (t := self.next()).text
             depth += (t.text == "{") - (t.text == "}")
-        return "".join(t.text for t in self.tokens[start : self.i - 1])
+        return said[:-1]
 
     def is_call(self, name: str) -> bool:
         """f(x) is a value of f, x(x+1) is a product; J_0(2x) is not 2 J_0(x)."""
@@ -249,8 +245,7 @@ class _Parser:
 
     def function(self, name: str, depth: int) -> Node:
         index = self.enclosed("[", depth + 1) if name == "sqrt" and self.take("[") else ()
-        base: Node | None = None
-        exponent: Node | None = None
+        base = exponent = None
         while self.at("_", "^"):
             if self.next().text == "_":
                 base = self.primary(depth + 1)
@@ -258,14 +253,14 @@ class _Parser:
                 exponent = self.exponent(depth + 1)
         args = self.function_arguments(name, depth)
         if index:
-            node: Node = Op("root", (args[0], *index))
+            node = Op("root", (args[0], *index))
         elif base is not None:
             if name != "log" or len(args) != 1:
                 raise Unreadable("a function with a subscript")
             node = Op("div", (Op("ln", args), Op("ln", (base,))))
         else:
             node = Op(name, args)
-        if exponent == Op("neg", (Number(1),)):
+        if exponent == Op("neg", (1,)):
             return Op("arc" + name, args)  # of a function that has none: no such function
         return node if exponent is None else Op("pow", (node, exponent))
 
@@ -300,26 +295,24 @@ class _Parser:
         return node
 
 
+def _signed(minus: bool, node: Node) -> Node:
+    return Op("neg", (node,)) if minus else node
+
+
 def _product(factors: Sequence[Node]) -> Node:
     return factors[0] if len(factors) == 1 else Op("mul", tuple(factors))
 
 
 def _letters(tokens: Sequence[Token]) -> list[Token]:
     """Short runs of letters become products; longer ones are words, which no expression holds."""
-    if not any(t.kind == "word" for t in tokens):
-        return list(tokens)
+    out: list[Token] = []
     beside = [Token("op", ""), *tokens, Token("op", "")]
-    return [
-        part
-        for before, t, after in zip(beside, tokens, beside[2:], strict=False)
-        for part in (_split_letters(t, within=_is_within(before, t, after)) if t.kind == "word" else [t])
-    ]
-
-
-def _is_within(before: Token, t: Token, after: Token) -> bool:
-    """Whether mathematics stands on both sides, so that two letters are a product, whatever word they make: e^{at}."""
-    left = before.kind == "fn" or before.text in _BEFORE or (before.kind == "num" and after.text in {"+", "-"})
-    return len(t.text) == 2 and left and after.text in _AFTER
+    for before, t, after in zip(beside, tokens, beside[2:], strict=False):
+        # Where mathematics stands on both sides, two letters are a product, whatever word they make: e^{at}.
+        left = before.kind == "fn" or before.text in _BEFORE or (before.kind == "num" and after.text in {"+", "-"})
+        within = len(t.text) == 2 and left and after.text in _AFTER
+        out += _split_letters(t, within=within) if t.kind == "word" else [t]
+    return out
 
 
 def _split_letters(t: Token, *, within: bool) -> list[Token]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from ..._pattern import pattern
@@ -65,11 +66,11 @@ _CROSS = pattern(
     r"|(?<![A-Za-z\\])[A-Z](?![A-Za-z])|\\nabla(?![a-z]))(?:_\{?\w\}?)?+\s*+"
     r"(?=\\times\s*+(?:\\(?:vec|mathbf|boldsymbol|bm|overrightarrow)\b|[A-Z](?![A-Za-z])))"
 )
-_SET = pattern(r"\s*+(?:\{\s*+([RZNQCEP])\s*+\}|([RZNQCEP]))")  # E and P: an expectation, a probability
-_ENVIRONMENT = pattern(r"\s*+\{\s*+([A-Za-z]++\*?)\s*+\}(?:\s*+\[[a-z]\])?")
+_SET = pattern(r"\s*+(?P<brace>\{\s*+)?(?P<name>[RZNQCEP])(?(brace)\s*+\})")  # E and P: an expectation, a probability
+_ENVIRONMENT = pattern(r"\s*+\{\s*+(?P<name>[A-Za-z]++\*?)\s*+\}(?:\s*+\[[a-z]\])?")
 # Brackets in a list of tokens: where it splits, and whether one pair encloses all of it.
-_OPEN = frozenset({"(", "[", "{", "\\{", "lfloor", "lceil", "langle"})
-_CLOSE = frozenset({")", "]", "}", "\\}", "rfloor", "rceil", "rangle"})
+_STEPS = dict.fromkeys(words("( [ { \\{ lfloor lceil langle"), 1)
+_STEPS |= dict.fromkeys(words(") ] } \\} rfloor rceil rangle"), -1)
 
 
 def tokenise(s: str) -> list[Token]:
@@ -137,8 +138,8 @@ class _Scanner:
             m = (_SET if name == "mathbb" else _ENVIRONMENT).match(s, self.at)
             if m is None:
                 raise Unreadable("a set or an environment without a name")
-            letter = m[1] or m[2] if name == "mathbb" else ""
-            self.put(*(("let" if letter in "EP" else "set", letter) if letter else ("op", f"{name} {m[1]}")))
+            kind = "op" if name != "mathbb" else "let" if m["name"] in {"E", "P"} else "set"
+            self.put(kind, f"{name} {m['name']}" if kind == "op" else m["name"])
             self.at = m.end()
         else:
             self.put(*_COMMANDS.get(name, ("cmd", "\\" + name)))
@@ -203,14 +204,8 @@ def _content(content: str, name: str, out: list[Token], *, subscript: bool) -> t
 
 def _wide_blanks(tokens: list[Token]) -> list[Token]:
     """`x = 1 \\quad y = 2` is a list; elsewhere a wide blank is a blank."""
-    if not any(t.text == "quad" for t in tokens):
-        return tokens
-    equations = [0]
-    for t in tokens:
-        if t.text == "quad":
-            equations.append(0)
-        equations[-1] += t.text == "="
-    if all(n == 1 for n in equations):
+    said = [t.text for t in tokens if t.text in {"quad", "="}]
+    if said == ["=", "quad"] * (len(said) // 2) + ["="]:
         return [Token("op", ",") if t.text == "quad" else t for t in tokens]
     return [t for t in tokens if t.text != "quad"]
 
@@ -230,11 +225,7 @@ def depth_step(t: Token) -> int:
     """1 for a token that opens a bracket, -1 for one that closes it, 0 for any other."""
     if t.kind != "op":
         return 0
-    if t.text in _OPEN or t.text.startswith("begin "):
-        return 1
-    if t.text in _CLOSE or t.text.startswith("end "):
-        return -1
-    return 0
+    return _STEPS.get(t.text) or t.text.startswith("begin ") - t.text.startswith("end ")
 
 
 def split(tokens: Sequence[Token], at: Iterable[str]) -> tuple[list[list[Token]], list[str]]:
@@ -257,9 +248,5 @@ def split(tokens: Sequence[Token], at: Iterable[str]) -> tuple[list[list[Token]]
 
 def closes_at_end(tokens: Sequence[Token]) -> bool:
     """Whether the bracket at the start closes with the last token."""
-    depth = 0
-    for n, t in enumerate(tokens):
-        depth += depth_step(t)
-        if depth == 0:
-            return n == len(tokens) - 1
-    return False
+    depths = accumulate(map(depth_step, tokens))
+    return next((n for n, depth in enumerate(depths, 1) if depth == 0), -1) == len(tokens)

@@ -1,50 +1,35 @@
-"""The tree of an expression and its value: exact while it is rational, else computed, and never over the budget."""
+"""The tree of an expression and its value: exact while it is rational, else computed, and never over the budget.
+
+A number is a leaf as it is, a variable and the constants pi, e and i are leaves by their names.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from ..hashes import seed
 from ..kinds import Unreadable
 from .functions import RULES
 from .numbers import Value, bounded, charge, context, digits, lock
 
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    value: int | Fraction
+CONSTANTS = {"pi": "pi", "e": "e", "i": "j"}  # the last: in mpmath
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    name: str  # pi e i
-
-
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(NamedTuple):
     name: str
     args: tuple[Node, ...]
 
 
-Node = Number | Variable | Constant | Op
+Node = int | Fraction | str | Op
 
 
-def variables(node: Node, into: set[str] | None = None) -> set[str]:
-    """The names of the variables in `node`, added to `into` if that is given."""
-    found = set() if into is None else into
-    if isinstance(node, Variable):
-        found.add(node.name)
-    elif isinstance(node, Op):
-        for arg in node.args:
-            variables(arg, found)
-    return found
+def variables(node: Node) -> set[str]:
+    """The names of the variables in `node`."""
+    if isinstance(node, Op):
+        return set().union(*map(variables, node.args))
+    return {node} - CONSTANTS.keys() if isinstance(node, str) else set()
 
 
 def operations(node: Node) -> Iterator[Op]:
@@ -74,17 +59,15 @@ def tried(node: Node, env: Mapping[str, Value]) -> Value | None:
 
 
 def _value(node: Node, env: Mapping[str, Value]) -> Value:
-    if isinstance(node, Number):
-        return node.value
-    if isinstance(node, Variable):
-        if node.name not in env:
+    if isinstance(node, str):
+        if node in CONSTANTS:
+            return getattr(context(), CONSTANTS[node]) * 1
+        if node not in env:
             raise Unreadable("a variable where a number must stand")
-        return env[node.name]
-    if isinstance(node, Constant):
-        ctx = context()
-        return {"pi": ctx.pi, "e": ctx.e, "i": ctx.j}[node.name] * 1
-    name = node.name
-    args = [_value(a, env) for a in node.args]
+        return env[node]
+    if not isinstance(node, Op):
+        return node
+    name, args = node.name, [_value(a, env) for a in node.args]
     if name.startswith("call "):
         return _unknown(name, args)
     if name in _SIZES and _undecided(node):

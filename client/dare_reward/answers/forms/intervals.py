@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import reduce
+from typing import Any, NamedTuple
 
 from ..algebra.fingerprint import constant_key
-from ..algebra.numbers import Value, as_fraction, charge, rational
+from ..algebra.numbers import Value, charge, nearest
 from ..algebra.tokens import Token
-from ..kinds import Unreadable
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     order: Any  # Fraction or a float infinity: Python orders them exactly
     key: str
 
@@ -32,22 +31,13 @@ class Cut:
         return bool(self.at.order < other.at.order)
 
 
-@dataclass(frozen=True, slots=True)
-class RealInterval:
+class RealInterval(NamedTuple):
     start: Cut
     end: Cut
 
     @property
-    def empty(self) -> bool:
-        return not self.start < self.end
-
-    @property
     def point(self) -> bool:
         return self.start.at.key == self.end.at.key
-
-    @property
-    def open(self) -> bool:
-        return self.start.behind and not self.end.behind
 
 
 MINUS_INFINITY = Endpoint(float("-inf"), "-oo")
@@ -70,17 +60,14 @@ def interval(low: Endpoint, high: Endpoint, *, closed: str = "") -> RealInterval
 
 
 def endpoint(value: Value, significant: int = 0) -> Endpoint:
-    if hasattr(value, "_mpc_"):
-        raise Unreadable("not real")
     charge(25)
-    near = rational(value)
-    return Endpoint(as_fraction(value if near is None else near), constant_key(value, significant)[1])
+    return Endpoint(nearest(value), constant_key(value, significant)[1])
 
 
 def union(pieces: Sequence[RealInterval]) -> list[RealInterval]:
     """Disjoint pieces in order, touching ones joined, empty ones left out."""
     out: list[RealInterval] = []
-    for piece in sorted((p for p in pieces if not p.empty), key=lambda p: (p.start.at.order, p.start.behind)):
+    for piece in sorted((p for p in pieces if p.start < p.end), key=lambda p: (p.start.at.order, p.start.behind)):
         if out and not out[-1].end < piece.start:
             out[-1] = RealInterval(min(out[-1].start, piece.start), max(out[-1].end, piece.end))
         else:
@@ -94,10 +81,7 @@ def intersect(a: Sequence[RealInterval], b: Sequence[RealInterval]) -> list[Real
 
 def without(pieces: Sequence[RealInterval], points: Sequence[Endpoint]) -> list[RealInterval]:
     """The pieces with single points taken out."""
-    out = list(pieces)
-    for p in points:
-        out = intersect(out, [interval(MINUS_INFINITY, p), interval(p, PLUS_INFINITY)])
-    return out
+    return reduce(intersect, ([interval(MINUS_INFINITY, p), interval(p, PLUS_INFINITY)] for p in points), list(pieces))
 
 
 def spelled(pieces: Sequence[RealInterval]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..._pattern import pattern
 from ..algebra.tokens import Token
@@ -15,8 +15,7 @@ from ..tables import rows
 from .intervals import RealInterval, spelled
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     kind: KeyKind
     value: str
     tags: frozenset[str] = frozenset()  # "name=x", "unit=cm", "open": what the group rule may leave out
@@ -41,13 +40,14 @@ def listing(items: Sequence[Reading], *, ordered: bool, distinct: bool = False) 
 
 
 def interval_reading(pieces: Sequence[RealInterval], tags: frozenset[str] = frozenset()) -> Reading:
-    if len(pieces) == 1 and pieces[0].open and "oo" not in spelled(pieces):
+    said = spelled(pieces)
+    if len(pieces) == 1 and said[0] + said[-1] == "()" and "oo" not in said:
         tags |= {"open"}
-    return Reading("structured", short(spelled(pieces)), tags, pieces=tuple(pieces))
+    return Reading("structured", short(said), tags, pieces=tuple(pieces))
 
 
 def tagged(r: Reading, *tags: str) -> Reading:
-    return Reading(r.kind, r.value, r.tags | frozenset(tags), r.pieces, r.items)
+    return r._replace(tags=r.tags | frozenset(tags))
 
 
 def ruled(r: Reading, rules: Rules) -> Reading:
@@ -62,7 +62,7 @@ def ruled(r: Reading, rules: Rules) -> Reading:
             value += "#" + tag
         elif call != "ignore":
             kept.add(tag)
-    return Reading(r.kind, value, frozenset(kept), r.pieces, r.items)
+    return r._replace(value=value, tags=frozenset(kept))
 
 
 _WRAPPED = pattern(r"\\(?:text|textbf|textit|textrm|textsf|mathrm|mathbf|mbox|emph)\s*+\{([^{}]*+)\}")

@@ -15,7 +15,7 @@ from ..algebra.fingerprint import POINTS, constant_key, expression_key, point, v
 from ..algebra.numbers import Value, as_fraction, charge, digits, real
 from ..algebra.parse import parse
 from ..algebra.tokens import Token, spell, split
-from ..algebra.tree import Node, Number, Op, Variable, evaluate, tried, variables
+from ..algebra.tree import CONSTANTS, Node, Op, evaluate, tried, variables
 from ..hashes import short
 from ..kinds import Unreadable
 from ..rules import Rules
@@ -27,7 +27,6 @@ RELATIONS = ("=", "~", "<", ">", "<=", ">=", "!=", "in")
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _PREFERRED = ("z", "y", "x")  # a line or a plane is solved for the last coordinate that it determines
 Zeros = tuple[list[Value], bool]
-_CONSTANTS = frozenset({"pi", "e", "i"})
 _PROBES = (Fraction(0), Fraction(1), Fraction(-1), Fraction(7, 3), Fraction(-19, 5))
 _NOISE = 40  # digits below the largest value at which a coefficient is rounding error
 _DERIVATIVE = pattern(r"frac\{(d[\^0-9]*+[A-Za-z]*+)\}\{(d[A-Za-z][\^0-9]*+)\}")
@@ -69,7 +68,8 @@ def _equation(parts: list[list[Token]], ops: list[str], rules: Rules, read: Read
         raise Unreadable("a side is missing")
     name = name_of(parts[0])
     if len(parts) > 2:
-        if (names := _names(parts[:-1])) is not None:
+        names = [p[0].text for p in parts[:-1] if len(p) == 1 and p[0].kind == "let"]
+        if len(parts) - 1 == len(names) == len(set(names)):  # m = n = 1
             return assignments(names, [read(parts[-1])] * len(names))
         sides = [read(p) for p in parts[1 if name else 0 :]]
         exact = [r for r, op in zip(sides, ["=", *ops[1:]] if name else ["=", *ops], strict=True) if op == "="]
@@ -81,11 +81,11 @@ def _equation(parts: list[list[Token]], ops: list[str], rules: Rules, read: Read
         name, left, right = flipped, right, left
     if ops == ["~"] and name is None:
         return read(left)
-    if (names := coordinates(left)) is not None:
+    if named := _coordinates(left):
         value = read(right)
-        if value.items is None or len(value.items) != len(names):
-            return tagged(value, "name=(" + ",".join(names) + ")")
-        return assignments(names, value.items)
+        if value.items is None or len(value.items) != len(named):
+            return tagged(value, "name=(" + ",".join(named) + ")")
+        return assignments(named, value.items)
     if name is not None and not _is_plane_curve(left, right):
         return tagged(read(right), "name=" + name)
     return _implicit(parse(left), parse(right), rules)
@@ -107,24 +107,17 @@ def _is_value(tokens: list[Token]) -> bool:
     """Whether a side holds a number, a unit at most, and no variable."""
     found = split_unit(tokens)
     head = tokens if found is None else found[0]
-    numbers = [t.kind == "num" or t.text in _CONSTANTS for t in head]
+    numbers = [t.kind == "num" or t.text in CONSTANTS for t in head]
     return any(numbers) and all(n or t.kind in {"fn", "op"} for n, t in zip(numbers, head, strict=True))
 
 
-def _names(parts: list[list[Token]]) -> list[str] | None:
-    """The letters of `m = n = 1`."""
-    names = [p[0].text for p in parts if len(p) == 1 and p[0].kind == "let"]
-    return names if len(names) == len(parts) == len(set(names)) else None
-
-
-def coordinates(tokens: Sequence[Token]) -> list[str] | None:
+def _coordinates(tokens: Sequence[Token]) -> list[str]:
     """The names of `(x, y)`."""
     if len(tokens) < 5 or tokens[0].text != "(" or tokens[-1].text != ")":
-        return None
-    names = [name_of(p) for p in split(tokens[1:-1], [","])[0]]
-    if len(names) < 2 or len(set(names)) != len(names):
-        return None
-    return [n for n in names if n is not None] if all(names) else None
+        return []
+    parts = split(tokens[1:-1], [","])[0]
+    names = [n for p in parts if (n := name_of(p)) is not None]
+    return names if 1 < len(parts) == len(set(names)) else []
 
 
 def assignments(names: Sequence[str], values: Sequence[Reading]) -> Reading:
@@ -157,7 +150,7 @@ def _implicit(left: Node, right: Node, rules: Rules) -> Reading:
     if (stated := _stated(left, right, names, rules) or _stated(right, left, names, rules)) is not None:
         return stated
     for name in names if len(names) == 1 else [n for n in _PREFERRED if n in names]:
-        sides = [b for a, b in ((left, right), (right, left)) if a == Variable(name) and name not in variables(b)]
+        sides = [b for a, b in ((left, right), (right, left)) if a == name and name not in variables(b)]
         solved = values_at(sides[0]) if sides else _solved(difference, name, names)
         # A coordinate that does not depend on the others comes from a product or an unknown function, not from a line.
         if solved is not None and (len(names) == 1 or len({digits(v) for v in solved}) > 1):
@@ -168,7 +161,7 @@ def _implicit(left: Node, right: Node, rules: Rules) -> Reading:
         if zeros[0] == zeros[1]:
             return tagged(zeros[0], *tags)  # a double one is one solution
         return Reading("structured", listing(zeros, ordered=False, distinct=True), tags, items=tuple(zeros))
-    return Reading("structured", "eq:" + short(_ratios(_values(difference, names), signed=False)))
+    return Reading("structured", "eq:" + short(_ratios(difference, names, signed=False)))
 
 
 def _minus(left: Node, right: Node) -> Node:
@@ -177,31 +170,24 @@ def _minus(left: Node, right: Node) -> Node:
 
 def _stated(left: Node, right: Node, names: Sequence[str], rules: Rules) -> Reading | None:
     """`a + b = 5`, `V/\\pi = 75`: the value of an expression, which is no equation to solve and no curve."""
-    if variables(right) or set(names) <= set(_PREFERRED) or (len(names) == 1 and not _is_quantity(left, names[0])):
+    # V and E[k] are quantities, of which one speaks; x is an unknown, for which one solves.
+    spoken = len(names) > 1 or names[0].isupper() or (isinstance(left, Op) and left.name.startswith("call "))
+    if variables(right) or set(names) <= set(_PREFERRED) or not spoken:
         return None
     kind, value = expression_key(right, rules.significant)
     return None if value == "0" else Reading(kind, value, frozenset({"name=" + expression_key(left)[1]}))
 
 
-def _is_quantity(node: Node, name: str) -> bool:
-    """V and E[k] are quantities, of which one speaks; x is an unknown, for which one solves."""
-    return name.isupper() or (isinstance(node, Op) and node.name.startswith("call "))
-
-
-def _at(names: Sequence[str], j: int) -> dict[str, Value]:
-    return {name: point(name, j) for name in names}
-
-
-def _values(node: Node, names: Sequence[str]) -> list[Value]:
-    return [evaluate(node, _at(names, j)) for j in range(POINTS)]
+def _points(names: Sequence[str]) -> list[dict[str, Value]]:
+    return [{name: point(name, j) for name in names} for j in range(POINTS)]
 
 
 def _solved(difference: Node, name: str, names: Sequence[str]) -> list[Value] | None:
     """The values of `name` at the points of the other variables, where the equation is linear in it."""
     others = [n for n in names if n != name]
     solved: list[Value] = []
-    for j in range(POINTS if others else 1):
-        found = _zeros(difference, name, _at(others, j))
+    for env in _points(others) if others else [{}]:
+        found = _zeros(difference, name, env)
         if found is None or len(found[0]) > 1:
             return None
         solved += found[0]
@@ -229,12 +215,13 @@ def _zeros(difference: Node, name: str, env: Mapping[str, Value] = MappingProxyT
         return [-c / b if rational else real(-c / b)], b > 0
     if not a or not rational:
         return None
-    spread, middle = Op("sqrt", (Number((b * b / 4 - a * c) / (a * a)),)), Number(-b / (2 * a))
+    spread, middle = Op("sqrt", ((b * b / 4 - a * c) / (a * a),)), -b / (2 * a)
     return [evaluate(Op("add", (middle, side)), {}) for side in (Op("neg", (spread,)), spread)], a > 0
 
 
-def _ratios(values: Sequence[Value], *, signed: bool) -> str:
-    """Values up to one factor (up to a positive one where `signed`)."""
+def _ratios(node: Node, names: Sequence[str], *, signed: bool) -> str:
+    """The values at the points up to one factor (up to a positive one where `signed`)."""
+    values = [evaluate(node, env) for env in _points(names)]
     if values[0] == 0 or any(hasattr(v, "_mpc_") for v in values):
         raise Unreadable("no scale, or not real everywhere")
     first, *others = map(as_fraction, values)
@@ -243,7 +230,7 @@ def _ratios(values: Sequence[Value], *, signed: bool) -> str:
 
 
 def _membership(parts: list[list[Token]], rules: Rules, read: Reader) -> Reading:
-    if (names := coordinates(parts[0])) is not None and parts[1]:
+    if (names := _coordinates(parts[0])) and parts[1]:
         return tagged(read(parts[1]), "name=(" + ",".join(names) + ")")
     name = name_of(parts[0])
     if name is None or not parts[1]:
@@ -251,13 +238,13 @@ def _membership(parts: list[list[Token]], rules: Rules, read: Reader) -> Reading
     inner = read(parts[1])
     if inner.items is not None and len(inner.items) == 2 and inner.value.startswith("("):
         items = inner.items if inner.pieces is None else None  # with numbers for its ends, an interval and no point
-        inner = Reading(inner.kind, inner.value, inner.tags | {"open"}, inner.pieces, items)
+        inner = inner._replace(tags=inner.tags | {"open"}, items=items)
     return tagged(inner, "name=" + name)
 
 
 def _excluded(parts: list[list[Token]], rules: Rules) -> Reading:
-    if name_of(parts[0]) is None and name_of(parts[1]) is not None:
-        parts = [parts[1], parts[0]]  # 1 is not x
+    if name_of(parts[0]) is None:
+        parts.reverse()  # 1 is not x
     name = name_of(parts[0])
     if name is None:
         raise Unreadable("an inequality without a name")
@@ -311,7 +298,7 @@ def _solutions(left: Node, op: str, right: Node, name: str, rules: Rules) -> lis
 def _curved(left: Node, op: str, right: Node, names: Sequence[str]) -> str:
     if op[0] == "<":
         left, right, op = right, left, _FLIPPED[op]
-    return op + _ratios(_values(_minus(left, right), names), signed=True)
+    return op + _ratios(_minus(left, right), names, signed=True)
 
 
 def name_of(tokens: Sequence[Token]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial, reduce
 from itertools import product
@@ -12,7 +13,7 @@ from ..algebra.fingerprint import expression_key
 from ..algebra.numbers import charge
 from ..algebra.parse import parse
 from ..algebra.tokens import Token, closes_at_end, split
-from ..algebra.tree import Number, Op, evaluate, variables
+from ..algebra.tree import Op, evaluate, variables
 from ..hashes import short
 from ..kinds import Unreadable
 from ..number_words import cardinal
@@ -28,6 +29,7 @@ MAX_SIGNS = 4
 MAX_DEPTH = 12
 _CONNECTIVES = (",", ";", "and", "or", "iff", "row", "land", "lor")
 _MATRICES = frozenset({"pmatrix", "bmatrix", "matrix", "Bmatrix", "smallmatrix", "array", "vmatrix", "Vmatrix"})
+_RELATED = frozenset(("op", relation) for relation in RELATIONS)
 _IF = frozenset({"if", "for", "when", "where"})
 _ROWS = frozenset({"cases", "aligned", "align", "align*", "gathered", "gather*"})
 _NUMERAL = r"-?\d{1,64}|\d[\dA-Za-z]{1,64}"
@@ -106,7 +108,12 @@ def _environment(tokens: list[Token], at: int, rules: Rules, read: Reader) -> Re
         body = body[1 + next((n for n, t in enumerate(body) if t.text == "}"), len(body)) :]
     rows = [row for row in (split(row, ["&"])[0] for row in split(body, ["row"])[0]) if any(row)]
     if name in _MATRICES:
-        return _matrix(name, rows, tokens[: at - (at > 0 and tokens[at - 1].text == "*")], read)
+        if len({len(row) for row in rows}) != 1 or len(rows) * len(rows[0]) > MAX_CELLS:
+            raise Unreadable("no matrix")
+        if factor := tokens[: at - (at > 0 and tokens[at - 1].text == "*")]:
+            rows = [[[*factor, Token("op", "("), *cell, Token("op", ")")] for cell in row] for row in rows]
+        text = "/".join(",".join(encoded(read(cell)) for cell in row) for row in rows)
+        return Reading("structured", short(("det" if name in {"vmatrix", "Vmatrix"} else "matrix") + f"[{text}]"))
     if at or name not in _ROWS:
         raise Unreadable("an unknown environment, or a multiple of one")
     if name == "cases" and (pieces := _piecewise(rows)) is not None:
@@ -119,9 +126,9 @@ def _environment(tokens: list[Token], at: int, rules: Rules, read: Reader) -> Re
 
 def _piecewise(rows: list[list[list[Token]]]) -> list[tuple[list[Token], list[Token]]] | None:
     """The values and the conditions of `x & x > 0 \\\\ -x & x < 0`; None where `&` only aligns the rows."""
-    if any(len(row) != 2 or not all(row) or row[0][-1].text in RELATIONS for row in rows):
+    if any(len(row) != 2 or not all(row) for row in rows):
         return None
-    if any(row[1][0].kind == "op" and row[1][0].text in RELATIONS for row in rows):
+    if any(value[-1].text in RELATIONS or condition[0][:2] in _RELATED for value, condition in rows):
         return None
     pairs = [(_trimmed(value), _trimmed(condition)) for value, condition in rows]
     return pairs if all(v and c for v, c in pairs) else None
@@ -131,15 +138,6 @@ def _trimmed(part: list[Token]) -> list[Token]:
     """Without the comma at the end and the "if" at the start."""
     part = part[:-1] if part[-1].text == "," else part
     return part[1:] if part and part[0].text.lower() in _IF else part
-
-
-def _matrix(name: str, rows: list[list[list[Token]]], factor: list[Token], read: Reader) -> Reading:
-    if len({len(row) for row in rows}) != 1 or len(rows) * len(rows[0]) > MAX_CELLS:
-        raise Unreadable("no matrix")
-    if factor:
-        rows = [[[*factor, Token("op", "("), *cell, Token("op", ")")] for cell in row] for row in rows]
-    text = "/".join(",".join(encoded(read(cell)) for cell in row) for row in rows)
-    return Reading("structured", short(("det" if name in {"vmatrix", "Vmatrix"} else "matrix") + f"[{text}]"))
 
 
 def _signs(tokens: list[Token], read: Reader) -> Reading:
@@ -157,19 +155,25 @@ def _signs(tokens: list[Token], read: Reader) -> Reading:
         values.append(read(chosen))
     if len({encoded(v) for v in values}) == 1:
         return values[0]
-    names = {frozenset(t for t in v.tags if t.startswith("name=")) for v in values}
-    name = names.pop() if len(names) == 1 else frozenset()
+    names = [_names(v) for v in values]
+    name = names[0] if names.count(names[0]) == len(names) else frozenset()
     bare = [Reading(v.kind, v.value, v.tags - name) for v in values]
     return Reading("structured", listing(bare, ordered=False, distinct=True), name, items=tuple(bare))
+
+
+def _names(*readings: Reading) -> frozenset[str]:
+    return frozenset(t for r in readings for t in r.tags if t.startswith("name="))
 
 
 def _set_algebra(tokens: list[Token], rules: Rules, read: Reader) -> Reading | None:
     parts, operators = split(tokens, ("cup", "setminus"))
     if not operators:
         return None
-    pieces = _pieces(read(parts[0]))
-    for operator, part in zip(operators, parts[1:], strict=True):
-        other = _pieces(read(part))
+    pieces: Sequence[RealInterval] = []
+    for operator, part in zip(["cup", *operators], parts, strict=True):
+        other = read(part).pieces
+        if other is None:
+            raise Unreadable("not a set of reals")
         if operator == "cup":
             pieces = union([*pieces, *other])
         elif all(p.point for p in other):
@@ -177,12 +181,6 @@ def _set_algebra(tokens: list[Token], rules: Rules, read: Reader) -> Reading | N
         else:
             raise Unreadable("a difference of intervals")
     return interval_reading(pieces)
-
-
-def _pieces(r: Reading) -> list[RealInterval]:
-    if r.pieces is None:
-        raise Unreadable("not a set of reals")
-    return list(r.pieces)
 
 
 def _bracketed(tokens: list[Token], rules: Rules, read: Reader) -> Reading | None:
@@ -217,8 +215,7 @@ def _items(body: list[Token]) -> list[list[Token]]:
 
 
 def _tuple(opener: str, closer: str, parts: list[list[Token]], rules: Rules, read: Reader) -> Reading:
-    ends = [_end(p, rules) for p in parts] if len(parts) == 2 and opener in "([" else [None]
-    low, high = ends[0], ends[-1]
+    low, high = [_end(p, rules) for p in parts] if len(parts) == 2 and opener in "([" else (None, None)
     pieces: tuple[RealInterval, ...] | None = None
     if low is not None and high is not None:
         pieces = tuple(union([interval(low, high, closed=opener + closer)]))
@@ -247,9 +244,8 @@ def _set(body: list[Token], rules: Rules, read: Reader) -> Reading:
         return _set_builder(body, rules, read)
     parts = _items(body)
     items = [r for p in parts for r in _items_of(p, read(p))]
-    ends = [_end(p, rules) for p in parts]
-    points = [e for e in ends if e is not None]
-    pieces = tuple(union([interval(e, e, closed="[]") for e in points])) if len(points) == len(ends) else None
+    points = [e for p in parts if (e := _end(p, rules)) is not None]
+    pieces = tuple(union([interval(e, e, closed="[]") for e in points])) if len(points) == len(parts) else None
     ordered = any(t.text == "..." for t in body)
     return Reading("structured", listing(items, ordered=ordered, distinct=True), pieces=pieces)
 
@@ -266,7 +262,7 @@ def _set_builder(body: list[Token], rules: Rules, read: Reader) -> Reading:
     domain = "".join(t.text for t in head[1]) if len(head) == 2 else ""
     if domain not in {"", "R"}:  # the integers above 5 are no interval
         return Reading("structured", short(f"{{{domain}:{inner.value}}}"))
-    return Reading(inner.kind, inner.value, inner.tags - {"name=" + name}, inner.pieces)
+    return inner._replace(tags=inner.tags - {"name=" + name}, items=None)
 
 
 def _quantity(tokens: list[Token], rules: Rules, read: Reader) -> Reading:
@@ -281,19 +277,19 @@ def _quantity(tokens: list[Token], rules: Rules, read: Reader) -> Reading:
         return Reading(*expression_key(parse(tokens), rules.significant))
     head, scale, unit = found
     node = parse(head)
-    if scale != 1:
-        node = Op("mul", (node, Number(scale)))
     if unit == "%" and rules.percent == "fraction":
-        return Reading(*expression_key(Op("div", (node, Number(100))), rules.significant))
+        node, unit = Op("div", (node, 100)), ""
+    if scale != 1:
+        node = Op("mul", (node, scale))
     return Reading(*expression_key(node, rules.significant), frozenset({"unit=" + unit} if unit else ()))
 
 
 def _read_list(parts: list[list[Token]], connectives: list[str], rules: Rules, read: Reader) -> Reading:
     if groups := _alternatives(parts, connectives):
         return _bare_list([_read_list(g, [","] * (len(g) - 1), rules, read) for g in groups], rules)
-    empty = sum(not p for p in parts)  # "2, and 3" has an empty part, "2," a last one
+    said = len(parts)
     parts = [p for p in parts if p]
-    if empty > 2:
+    if said - len(parts) > 2:  # "2, and 3" has an empty part, "2," a last one
         raise Unreadable("separators without items")
     if len(parts) == 1:
         return read(parts[0])
@@ -305,14 +301,14 @@ def _read_list(parts: list[list[Token]], connectives: list[str], rules: Rules, r
     sides = [_named_side(p) for p in parts]
     if any(sides) and (named := _named_list(parts, sides, rules, read)) is not None:
         different = "or" in connectives and any(t.startswith("name=(") for t in named.tags)
-        return Reading(named.kind, "or" + named.value, named.tags) if different else named
+        return named._replace(value="or" + named.value, items=None) if different else named
     readings = [r for p in parts for r in _items_of(p, read(p))]
     return _joined(readings, parts, connectives, rules)
 
 
 def _joined(readings: list[Reading], parts: list[list[Token]], connectives: list[str], rules: Rules) -> Reading:
     """What the readings of the parts are together: one value said twice, solutions, a sequence or a list."""
-    if set(connectives) == {"or"} and len({encoded(r) for r in readings}) == 1:
+    if {*connectives} == {"or"} and len({encoded(r) for r in readings}) == 1:
         return readings[0]  # 1/2 or 0.5
     words = {w.removeprefix("l") for w in connectives} - {",", ";", "row"}
     if len(words) <= 1 and all(r.pieces is not None and r.items is None for r in readings):
@@ -324,7 +320,7 @@ def _joined(readings: list[Reading], parts: list[list[Token]], connectives: list
     if any(t.text == "..." for p in parts for t in p):
         return Reading("structured", listing(readings, ordered=True))
     listed = _bare_list(readings, rules)
-    names = {t for r in readings for t in r.tags if t.startswith("name=")}
+    names = _names(*readings)
     if "or" in connectives and (len(names) > 1 or all(len(p) == 1 and p[0].kind == "let" for p in parts)):
         return Reading(listed.kind, "or" + listed.value)  # x > 0 or y > 0, p or q: not both
     return listed
@@ -380,7 +376,7 @@ def _items_of(part: list[Token], r: Reading) -> tuple[Reading, ...]:
 
 def _joined_solutions(readings: list[Reading], word: str) -> Reading | None:
     """`x < 1 or x > 2`, `x > 1 and x < 2`; a comma means what leaves more than nothing and less than everything."""
-    names = frozenset(t for r in readings for t in r.tags if t.startswith("name="))
+    names = _names(*readings)
     if len(names) > 1 or (word == "," and not all(r.tags & names for r in readings)):
         return None
     sets = [list(r.pieces or ()) for r in readings]
@@ -392,9 +388,7 @@ def _joined_solutions(readings: list[Reading], word: str) -> Reading | None:
 
 def _fixed(tokens: list[Token], rules: Rules, read: Reader) -> Reading | None:
     """What a few signs name as a whole."""
-    if len(tokens) > 5:
-        return None
-    return _FIXED.get("".join([f"set {t.text}" if t.kind == "set" else t.text for t in tokens]))
+    return _FIXED.get("".join([f"set {t.text}" if t.kind == "set" else t.text for t in tokens[:6]]))
 
 
 def _based(tokens: list[Token], rules: Rules, read: Reader) -> Reading | None:
@@ -412,11 +406,9 @@ def _based(tokens: list[Token], rules: Rules, read: Reader) -> Reading | None:
 
 def _ratio(tokens: list[Token], rules: Rules, read: Reader) -> Reading | None:
     """`3:4` is a ratio, `3:45` may be a time and is left as it is."""
-    half = tokens[-1].text.lower().replace(".", "")
-    if half in {"am", "pm"}:
-        tokens = tokens[:-1]
-    else:
-        half = ""
+    last = tokens[-1].text.lower().replace(".", "")
+    half = last if last in {"am", "pm"} else ""
+    tokens = tokens[:-1] if half else tokens
     parts, colons = split(tokens, [":"])
     if not colons:
         return None
@@ -426,5 +418,5 @@ def _ratio(tokens: list[Token], rules: Rules, read: Reader) -> Reading | None:
     if half or not all(isinstance(t, int | Fraction) and t > 0 for t in terms):
         raise Unreadable("no ratio")
     if len(terms) == 2:
-        return Reading(*expression_key(Number(Fraction(terms[0]) / terms[1])), frozenset({"unit=ratio"}))
+        return Reading(*expression_key(Fraction(terms[0]) / terms[1]), frozenset({"unit=ratio"}))
     return Reading("structured", short(":".join(str(Fraction(t) / terms[0]) for t in terms)))

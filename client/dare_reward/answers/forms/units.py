@@ -11,11 +11,11 @@ from ..tables import listed, rows, spellings, words
 CURRENCIES = dict(zip("$€£¥₹₩₽₺₫", words("usd eur gbp yen inr krw rub try vnd"), strict=True))
 _MONEY_WORDS = frozenset({*CURRENCIES.values(), "cny"})
 SCALES = {"hundred": 100, "dozen": 12} | {word: POWERS[word] for word in words("thousand million billion trillion")}
-_UNITS = spellings("units")
-_UNITS |= {row.split()[0]: row.split()[0] for row in rows("units")}
+UNITS = spellings("units")
+UNITS |= {row.split()[0]: row.split()[0] for row in rows("units")}
 # Prefixes tell units apart by their case: 5 mW is not 5 MW.
 _PREFIXED = [prefix + unit for prefix in "kMGmnp" for unit in ("N", "J", "W", "V", "A", "Pa", "Hz", "eV", "F", "T")]
-_UNITS |= {word: _UNITS.get(word, word) for word in _PREFIXED}
+UNITS |= {word: UNITS.get(word, word) for word in _PREFIXED}
 # Letters that follow a number and a blank are a unit; written close, they are a variable.
 _SPACED_LETTERS = frozenset(words("m s g h N J W V K L T Omega"))
 _MEASURED_LETTERS = _SPACED_LETTERS | frozenset("CAKF")  # behind 1.6 x 10^-19 no letter is a variable
@@ -42,10 +42,6 @@ _WORDS = pattern(r"[A-Za-z]++|\^-?\d++|[/*%¢()]")
 Suffix = tuple[list[Token], int, str]  # the tokens of the number, its scale, the canonical unit ("" for none)
 
 
-def is_unit(word: str) -> bool:
-    return word in _UNITS
-
-
 def split_unit(tokens: list[Token]) -> Suffix | None:
     """The number, the scale word and the unit of `5 million cm^2`; None where there is neither scale nor unit."""
     sign = [t for t in tokens[:1] if t.text == "-"]
@@ -59,7 +55,7 @@ def split_unit(tokens: list[Token]) -> Suffix | None:
 
 def _currency(t: Token) -> str:
     """The currency of a sign, or of a word as USD; nothing for anything else."""
-    name = CURRENCIES.get(t.text) if t.kind == "op" else _UNITS.get(t.text) if t.kind == "word" else None
+    name = CURRENCIES.get(t.text) if t.kind == "op" else UNITS.get(t.text) if t.kind == "word" else None
     return name if name in _MONEY_WORDS else ""
 
 
@@ -115,7 +111,7 @@ def _unit(head: list[Token], tail: list[Token]) -> str | None:
         letters = _MEASURED_LETTERS if "10^" in said else _SPACED_LETTERS
         if not _MEASURED.fullmatch(said):
             return None
-        return _UNITS.get(tail[0].text) if spaced and tail[0].text in letters else None
+        return UNITS.get(tail[0].text) if spaced and tail[0].text in letters else None
     if all(t.kind == "let" for t in (*head, *tail)):
         return None  # m g h
     text = " ".join(t.text for t in tail)
@@ -177,4 +173,4 @@ def _known(text: str) -> str | None:
 
 
 def unit_of(word: str) -> str | None:
-    return _UNITS.get(word) or _UNITS.get(word.lower() if len(word) > 2 else word)
+    return UNITS.get(word) or UNITS.get(word.lower() if len(word) > 2 else word)
