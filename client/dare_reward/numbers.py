@@ -30,27 +30,25 @@ MAJORITY: Final = "majority_ratio"  # the one number of a group by which others 
 EQUAL: Final = 1e-12  # rewards whose standard deviation is at most this are equal
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 OF_ROLLOUT: Final = frozenset({"trained", "mean_entropy", "num_tokens", "correct", "finish_reason"})
+# Of a rollout: it has an answer; this was not pruned; its reward; it trains, the others only vote; the mean over its
+# tokens, in nats; and whether it has the pseudo-label, NaN without an answer.
 ROWS: Final = ("valid", "keep", "rewards", "trained", "mean_entropy", "num_tokens", "truncated", "correct", "agrees")
 
 
-@dataclass(frozen=True, eq=False)
 class Columns:
     """Scored groups as columns over their rollouts and groups."""
 
-    sizes_P: Ints
-    group_R: Ints  # the group of each rollout
-    valid_R: Bools  # it has an answer
-    keep_R: Floats  # its answer was not pruned
-    trained_R: Bools  # it trains; the others only vote
-    rewards_R: Floats
-    mean_entropy_R: Floats  # mean over its tokens, in nats
-    num_tokens_R: Floats
-    truncated_R: Floats
-    correct_R: Floats
-    agrees_R: Floats  # it has the pseudo-label; NaN without an answer
-    distinct_P: Floats
-    dropped_P: Floats
-    diagnostics_P: Sequence[Mapping[str, Any]]
+    def __init__(self, groups: Sequence[GroupNumbers]) -> None:
+        rows = np.concatenate([np.zeros((len(ROWS), 0)), *[group.rows for group in groups]], axis=1)
+        valid_R, self.keep_R, self.rewards_R, trained_R, self.mean_entropy_R, self.num_tokens_R, *rest = rows
+        self.truncated_R, self.correct_R, self.agrees_R = rest  # by ROWS
+        self.valid_R: Bools = valid_R > 0
+        self.trained_R: Bools = trained_R != 0  # by default it trains
+        self.sizes_P: Ints = np.array([group.rows.shape[1] for group in groups], np.int64)
+        self.group_R = np.repeat(np.arange(len(groups)), self.sizes_P)
+        self.distinct_P = np.array([group.distinct for group in groups], np.float64)
+        self.dropped_P = np.array([group.dropped for group in groups], np.float64)
+        self.diagnostics_P = [group.diagnostics for group in groups]
 
     def sum(self, values_R: Any) -> Floats:
         """Over the rollouts of each group."""
@@ -69,22 +67,6 @@ class Columns:
         square_P = self.sum(np.where(on_R, (self.rewards_R - mean_P[self.group_R]) ** 2, 0.0)) / count_P
         deviation_P = np.where(square_P > EQUAL**2, np.sqrt(square_P), 0.0)
         return np.where(number_P > 0, deviation_P, np.nan)
-
-
-def columns_of(groups: Sequence[GroupNumbers]) -> Columns:
-    """The columns of scored groups."""
-    sizes = [group.rows.shape[1] for group in groups]
-    rows = np.concatenate([np.zeros((len(ROWS), 0)), *[group.rows for group in groups]], axis=1)
-    columns: dict[str, Any] = {f"{name}_R": row for name, row in zip(ROWS, rows, strict=True)}
-    columns |= {"valid_R": columns["valid_R"] > 0, "trained_R": columns["trained_R"] != 0}  # by default it trains
-    return Columns(
-        sizes_P=np.array(sizes, np.int64),
-        group_R=np.repeat(np.arange(len(sizes)), sizes),
-        **columns,
-        distinct_P=np.array([group.distinct for group in groups], np.float64),
-        dropped_P=np.array([group.dropped for group in groups], np.float64),
-        diagnostics_P=[group.diagnostics for group in groups],
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -366,29 +348,27 @@ def shadow_sums(diagnostics_P: Sequence[Mapping[str, Any]]) -> dict[str, Sums]:
     """What shadow methods say, by `shadow_METHOD_KEY`; and, of the groups that they label otherwise where the truth is
     known, `judged_METHOD`: who is right there, the shadow (`theirs`) or the method (`ours`)."""
     out: dict[str, Sums] = {}
-
-    def add(name: str, p: int, value: Any) -> None:
-        if isinstance(value, int | float):
-            values_P, weights_P = out.setdefault(name, (np.zeros(len(diagnostics_P)), np.zeros(len(diagnostics_P))))
-            values_P[p], weights_P[p] = float(value), 1.0
-
     for p, group in enumerate(diagnostics_P):
         for method, shadow in (group.get("shadow") or NOTHING).items():
             if not isinstance(shadow, Mapping) or "error" in shadow:
                 continue
-            for key in SHADOW:
-                add(f"shadow_{method}_{key}", p, shadow.get(key))
+            said = {f"shadow_{method}_{key}": shadow.get(key) for key in SHADOW}
             ours, theirs = group.get("label_accuracy"), shadow.get("label_accuracy")
             if shadow.get("label_agreement") == 0 and ours is not None and theirs is not None:
-                add(f"theirs:{method}", p, theirs)
-                add(f"ours:{method}", p, ours)
+                said |= {f"theirs:{method}": theirs, f"ours:{method}": ours}
+            for name, value in said.items():
+                if isinstance(value, int | float):
+                    values_P, weights_P = out.setdefault(
+                        name, (np.zeros(len(diagnostics_P)), np.zeros(len(diagnostics_P)))
+                    )
+                    values_P[p], weights_P[p] = float(value), 1.0
     return out
 
 
 def of_group(line: Line, numbers: Iterable[RunNumber]) -> dict[str, float | None]:
     """Some numbers of one scored group; None where one is not known."""
     group = GroupNumbers.of(line)
-    columns = columns_of([group])
+    columns = Columns([group])
     totals = {n.name: n.of(columns) for n in numbers if n.of is not None and not n.reply}
     found = {name: float(v[0] / w[0]) if w[0] else None for name, (v, w) in totals.items()}
     return found | {n.name: group.diagnostics.get(n.name) for n in numbers if n.reply}
@@ -398,7 +378,7 @@ def pooled(lines: Iterable[Line]) -> dict[str, float]:
     """The numbers of a step by name; `group_errors` is the share of its groups that could not be scored."""
     every = list(lines)
     good = [line for line in every if (line.get("reply") or NOTHING).get("error") is None]
-    out = means(sums(columns_of([*map(GroupNumbers.of, good)])))
+    out = means(sums(Columns([*map(GroupNumbers.of, good)])))
     return out | ({"group_errors": 1 - len(good) / len(every)} if every else {})
 
 

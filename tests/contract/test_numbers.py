@@ -146,7 +146,7 @@ def test_a_rollout_without_an_answer_is_neither_right_nor_wrong(surfaces):
 
 def test_what_a_number_is_a_mean_of_is_as_declared():
     logged = list(objects(of_groups(GROUPS, dare_reward.estimate(GROUPS, over="answer").groups), 0.0))
-    for name, (_, weights_P) in registry.sums(registry.columns_of([*map(registry.GroupNumbers.of, logged)])).items():
+    for name, (_, weights_P) in registry.sums(registry.Columns([*map(registry.GroupNumbers.of, logged)])).items():
         if name in BY_NAME:
             assert weights_P.max() == 1 or BY_NAME[name].over == "rollouts", name
 

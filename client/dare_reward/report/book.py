@@ -16,7 +16,7 @@ import numpy as np
 
 from ..analysis.truth import is_known
 from ..answers import Kind, canonical, read_label
-from ..numbers import GroupNumbers, columns_of, sums
+from ..numbers import Columns, GroupNumbers, sums
 from .last_steps import BLOCK, ROLLOUTS, LastSteps, Order, group_of
 from .picks import Picks
 from .steps import Steps
@@ -126,7 +126,7 @@ class RunTotals:
             return
         places, groups, labels = zip(*self._waiting, strict=True)
         self._waiting = []
-        summed = sums(columns_of(groups))
+        summed = sums(Columns(groups))
         summed["groups"] = np.ones(len(groups)), np.ones(len(groups))
         new, labelled, flipped, again = np.array(labels, np.float64).T
         summed |= {"distinct_labels": (new, labelled), "flips": (flipped, again)}

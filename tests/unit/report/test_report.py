@@ -16,7 +16,7 @@ from rows import each
 from dare_reward.answers import rollouts as reading
 from dare_reward.cli import main
 from dare_reward.files.reader import Reader
-from dare_reward.numbers import CHARTS, LABELLED, NUMBERS, GroupNumbers, columns_of, sums
+from dare_reward.numbers import CHARTS, LABELLED, NUMBERS, Columns, GroupNumbers, sums
 from dare_reward.report import book as books
 from dare_reward.report import steps as step_totals
 from dare_reward.report.book import RunBook
@@ -690,7 +690,7 @@ def test_step_and_run_of_a_file_are_kept(tmp_path, capsys):
 def test_the_spread_is_that_of_the_trained_rollouts():
     """Rollouts that only vote have no advantage: 64 votes of which two train on equal rewards have no spread."""
     keys = {"rewards": [1.0, 1.0, 0.0, 0.0], "trained": [True, True, False, False], "valid": [True] * 4}
-    found = sums(columns_of([GroupNumbers.of(as_line(**own)) for own in (keys, {**keys, "rewards": None})]))
+    found = sums(Columns([GroupNumbers.of(as_line(**own)) for own in (keys, {**keys, "rewards": None})]))
     assert (found["reward_std"][0].tolist(), found["reward_std"][1].tolist()) == ([0.0, 0.0], [1.0, 0.0])
     assert (found["reward"][0].tolist(), found["reward"][1].tolist()) == ([2.0, 0.0], [4.0, 0.0])
 
