@@ -113,9 +113,7 @@ class Groups:
     @cached_property
     def most_votes_P(self) -> Floats:
         """Votes of the most voted answer; 0 where nobody answers."""
-        out = np.zeros(len(self.sizes_P))
-        np.maximum.at(out, self.group_A, self.votes_A)
-        return out
+        return np.maximum(self.max_by_group(self.votes_A), 0.0)
 
     @cached_property
     def tied_P(self) -> Bools:

@@ -186,7 +186,7 @@ def prepare(
     if readings is None and seconds:
         readings = Readings()  # a view holds the group's own texts once more
     reading = _Reading(reading_of(params), rules_of(params), options, effort, readings, {})
-    read = reading.classes(groups, table, silent_R)
+    classes, guessed, unread = zip(*reading.classes(groups, table, silent_R), strict=True) if groups else ((), (), ())
     trained, correct = table.columns.get("trained"), table.columns.get("correct")
     inputs = [f for f in SEEN if f.name in keys and any(g.get(f.name) is not None for g in groups)]
     planned_P = np.array([g.get("group_size") or len(g["rollouts"]) for g in groups], np.int64)
@@ -195,26 +195,26 @@ def prepare(
     return Prepared(
         groups=Groups(
             sizes_P,
-            *read.arrays(sizes_P),
+            *_arrays(classes, sizes_P),
             columns=arrays,
             trained_R=None if trained is None else np.array(trained, bool),
             views={name: _view(groups, name, silent_R, reading) for name in seconds},
             columns_P={f.name: _column_P(f, groups) for f in inputs},
         ),
         group_ids=tuple([g.get("group_id", str(p)) for p, g in enumerate(groups)]),
-        keys_A=tuple([key.kind for classes in read.classes for key in classes.keys]),
+        keys_A=tuple([key.kind for each in classes for key in each.keys]),
         sources=tuple([g.get("entropy_source") or "exact" for g in groups]),
         kinds=tuple([g.get("kind") or "math" for g in groups]),
         options=options,
         labels=tuple([None if g.get("label_conflict") else g.get("label") for g in groups]),
         correct_R=np.full(table.size, np.nan) if correct is None else np.array(correct, np.float64),
-        guessed_P=np.array(read.guessed, bool),
-        apart_P=np.array([bool(classes.apart) for classes in read.classes], bool),
+        guessed_P=np.array(guessed, bool),
+        apart_P=np.array([bool(each.apart) for each in classes], bool),
         conflict_P=conflict_P,
         partial_P=(sizes_P < planned_P) & ~neutral_P,
         neutral_P=neutral_P,
         rules=reading.rules,
-        unread=tuple(read.unread),
+        unread=unread,
         keys=table.whole if len(table.whole) == len(table.columns) else frozenset(),
     )
 
@@ -445,22 +445,6 @@ def paths(table: Table, ids: Any, sizes_P: Ints) -> Floats:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Answers:
-    """Of each group: the classes of its answers, whether one was guessed, and why rollouts have none."""
-
-    classes: list[Classes]
-    guessed: list[bool]
-    unread: list[Mapping[str, int]]
-
-    def arrays(self, sizes_P: Ints) -> tuple[Ints, Ints, tuple[str, ...]]:
-        """What `Groups` has of them: answer_R, support_P and text_A."""
-        support_P = np.array([len(c.answers) for c in self.classes], np.int64)
-        index_R = np.fromiter(chain.from_iterable([c.index for c in self.classes]), np.int64)
-        answer_R = np.where(index_R >= 0, index_R + np.repeat(offsets(support_P)[:-1], sizes_P), -1)
-        return answer_R, support_P, tuple(chain.from_iterable([c.answers for c in self.classes]))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _Reading:
     """How the answers of a request are read and compared; each distinct one is read once."""
 
@@ -471,9 +455,11 @@ class _Reading:
     texts: Readings | None
     known: dict[Any, dict[str, Any]]  # keys by kind and options
 
-    def classes(self, groups: Sequence[JSON], table: Table, silent_R: Bools) -> _Answers:
-        """The classes of each group."""
-        out, silent = _Answers([], [], []), silent_R.tolist()
+    def classes(
+        self, groups: Sequence[JSON], table: Table, silent_R: Bools
+    ) -> list[tuple[Classes, bool, Mapping[str, int]]]:
+        """Of each group: the classes of its answers, whether one was guessed, and why rollouts have none."""
+        out, silent = [], silent_R.tolist()
         given: list[str | None] = []  # what all rollouts bring, where they do
         if "answer" in table.whole and self.params.get("truncated") != "invalid":
             given = table.columns["answer"]
@@ -499,13 +485,20 @@ class _Reading:
             known = self.known.setdefault((kind, letters), {})
             asked = partial(self.effort.check, ("groups", p))
             classes = classes_of(raws, kind, letters, self.rules, known=known, after_each=asked)
-            out.classes.append(classes)
-            out.guessed.append(texts is not None and any(e.source == "fallback" for e in texts))
-            out.unread.append(NONE_UNREAD)
+            unread = NONE_UNREAD
             if -1 in classes.index:
                 reasons = map(why_none, raws) if texts is None else [e.reason for e in texts]
-                out.unread[p] = Counter(why for why, k in zip(reasons, classes.index, strict=True) if k < 0)
+                unread = Counter(why for why, k in zip(reasons, classes.index, strict=True) if k < 0)
+            out.append((classes, texts is not None and any(e.source == "fallback" for e in texts), unread))
         return out
+
+
+def _arrays(classes: Sequence[Classes], sizes_P: Ints) -> tuple[Ints, Ints, tuple[str, ...]]:
+    """What `Groups` has of the answers of each group: answer_R, support_P and text_A."""
+    support_P = np.array([len(c.answers) for c in classes], np.int64)
+    index_R = np.fromiter(chain.from_iterable([c.index for c in classes]), np.int64)
+    answer_R = np.where(index_R >= 0, index_R + np.repeat(offsets(support_P)[:-1], sizes_P), -1)
+    return answer_R, support_P, tuple(chain.from_iterable([c.answers for c in classes]))
 
 
 def _view(groups: Sequence[JSON], name: str, silent_R: Bools, reading: _Reading) -> View:
@@ -519,4 +512,5 @@ def _view(groups: Sequence[JSON], name: str, silent_R: Bools, reading: _Reading)
     if "answer" in table.columns:
         columns = {**table.columns, "answer": [*map(text_of, table.columns["answer"])]}
         table = replace(table, columns=columns)
-    return View(Groups(sizes_P, *reading.classes(pooled, table, silent).arrays(sizes_P)), own_R)
+    classes = [found for found, *_ in reading.classes(pooled, table, silent)]
+    return View(Groups(sizes_P, *_arrays(classes, sizes_P)), own_R)

@@ -131,7 +131,8 @@ def score(
     consent = {name: {EXPERIMENTAL.name: True} if find(name).experimental else {} for name in shadow}
     candidates = [base, *(settle(name, consent[name], seed=seed) for name in shadow)]
     for one in candidates:
-        count_steps(one, prepared.groups, effort)
+        for place, steps in enumerate(one.method.steps(prepared.groups, one.values) if one.method.steps else ()):
+            effort.spend(steps, ("groups", place))  # before a method begins that would take more than the request may
     main, *others = [_judge(one, prepared, correct_R) for one in candidates]
     if labelled == "gt":
         truth = settle("gt", base.reading)
@@ -142,14 +143,6 @@ def score(
         silent_R, watch = prepared.groups.column("num_tokens") == 0, partial(effort.check, ("groups",))
         reply = with_spans(reply, read_spans(groups, silent_R, watch, reading_of(base.reading)))
     return ScoredGroups(prepared, correct_R, reply, time.perf_counter() - begun)
-
-
-def count_steps(configured: Configured, groups: Groups, effort: Effort) -> None:
-    """LimitError before a method begins that would take more than the request may."""
-    count = configured.method.steps
-    if count is not None:
-        for place, steps in enumerate(count(groups, configured.values)):
-            effort.spend(steps, ("groups", place))
 
 
 def _judge(configured: Configured, prepared: Prepared, correct_R: Floats) -> Judged:

@@ -6,7 +6,7 @@ The order is fixed: select, then take advantages over what is selected, reshape,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Annotated, Any, Final, Literal
@@ -68,53 +68,39 @@ class Update:
         """RequestError if the options do not go with the method, its parameters and the number of groups."""
         if self == AS_THEY_ARE:
             return
-        self._check_unused()
-        self._check_selection(method)
-        if self.own is not None:
-            if self.own != method:
-                raise RequestError(
-                    f"{self.advantage} is the advantage of the method of that name, not of {method.name}: leave out "
-                    f"advantage, or score the groups of {method.name} in a request of their own",
-                    loc=("advantage",),
-                    code="advantage",
-                )
-            whole = method.whole_batch
-            if whole is not None and groups == 1 and whole.holds(params):
-                raise RequestError(
-                    f"{whole.words} over a single group weighs all prompts alike, which undoes {method.name}: send all "
-                    f"groups of a step, or {whole.remedy}",
-                    loc=("params",),
-                    code="whole_batch",
-                )
-        elif self.advantage is not None:
+        for option, code, words in self._conflicts(method, params, groups):
+            raise RequestError(words, loc=(option,), code=code)
+        if self.advantage is not None and self.own is None:
             find_advantage(self.advantage)
             require_rewards(method, consumer=f"advantage={self.advantage}")
-        elif method.output == "rewards" and (self.reshape or self.adv_clip):
-            name = "reshape" if self.reshape else "adv_clip"
-            raise RequestError("there are no advantages: set advantage too", loc=(name,), code="conflict")
 
-    def _check_unused(self) -> None:
+    def _conflicts(self, method: Method, params: Mapping[str, Any], groups: int) -> Iterator[tuple[str, str, str]]:
+        """What does not go with what: the place, the rule's code, and what to do."""
         for name, of in (("selection_size", "selection"), ("ear_floor", "reshape")):
             if name in self.asked() and getattr(self, of) is None:
-                raise RequestError(f"there is no {of}: set {of} too", loc=(name,), code="conflict")
-
-    def _check_selection(self, method: Method) -> None:
-        if self.selection is None:
-            return
-        if method.selects:
-            raise RequestError(
-                f"{method.name} selects by itself, which selection={self.selection} would replace: leave out "
-                "selection, or choose another method",
-                loc=("selection",),
-                code="conflict",
+                yield name, "conflict", f"there is no {of}: set {of} too"
+        if self.selection is not None and method.selects:
+            words = "selects by itself, which selection={} would replace: leave out selection, or choose another method"
+            yield "selection", "conflict", f"{method.name} {words.format(self.selection)}"
+        if self.selection is not None and (self.own is not None or method.output == "advantages"):
+            words = (
+                "which are over all trained rollouts: leave out selection, or choose a method that gives rewards and"
             )
-        if self.own is not None or method.output == "advantages":
-            raise RequestError(
-                f"selection={self.selection} cannot go with {method.name}'s own advantages, which are over all trained "
-                "rollouts: leave out selection, or choose a method that gives rewards and another advantage",
-                loc=("selection",),
-                code="conflict",
+            words = f"cannot go with {method.name}'s own advantages, {words} another advantage"
+            yield "selection", "conflict", f"selection={self.selection} {words}"
+        if self.own is not None and self.own != method:
+            words = f"leave out advantage, or score the groups of {method.name} in a request of their own"
+            words = f"{self.advantage} is the advantage of the method of that name, not of {method.name}: {words}"
+            yield "advantage", "advantage", words
+        whole = method.whole_batch
+        if self.own is not None and whole is not None and groups == 1 and whole.holds(params):
+            words = (
+                f"weighs all prompts alike, which undoes {method.name}: send all groups of a step, or {whole.remedy}"
             )
+            yield "params", "whole_batch", f"{whole.words} over a single group {words}"
+        if self.advantage is None and method.output == "rewards" and (self.reshape or self.adv_clip):
+            name = "reshape" if self.reshape else "adv_clip"
+            yield name, "conflict", "there are no advantages: set advantage too"
 
     def over_request(self, method: Method | None, params: Mapping[str, Any]) -> str:
         """What to do instead where the groups of a step cannot come in one request; empty if they can."""
