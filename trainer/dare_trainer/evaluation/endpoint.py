@@ -24,33 +24,28 @@ TIMEOUT = httpx.Timeout(3600.0, connect=10.0)  # 3,072 tokens on a busy server t
 
 async def collect(
     url: str,
-    wants: Sequence[Want],
     plan: MeasurePlan,
+    wants: Sequence[Want],
+    take: Callable[[JSON], None],
     *,
     concurrency: int,
-    take: Callable[[JSON], None],
-    token: str | None = None,
-    transport: httpx.AsyncBaseTransport | None = None,
+    token: str | None,
 ) -> None:
     """Ask for every rollout that is wanted; `take` gets each problem's as they come, a part of a group at a time."""
     gate = asyncio.Semaphore(concurrency)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     limits = httpx.Limits(max_connections=concurrency)
-    async with httpx.AsyncClient(
-        base_url=url.rstrip("/") + "/", headers=headers, timeout=TIMEOUT, limits=limits, transport=transport
-    ) as client:
+    base = url.rstrip("/") + "/"
+    async with httpx.AsyncClient(base_url=base, headers=headers, timeout=TIMEOUT, limits=limits) as client:
 
         async def ask(want: Want, first: int, count: int) -> list[JSON]:
             async with gate:
-                route, body = _request(plan, want, first, count)
-                reply = await _post(client, route, body)
-            return [_rollout(choice) for choice in reply["choices"][: count or 1]]
+                choices = await _choices(client, *_request(plan, want, first, count))
+            return [_rollout(choice) for choice in choices[: count or 1]]
 
         async def fill(want: Want) -> None:
             if want.greedy:
-                (alone,) = await ask(want, 0, 0)
-                group = want.problem.group([], as_is=plan.as_is)
-                take(group | {"meta": {**group["meta"], "greedy": alone}})
+                take(want.problem.group([], *await ask(want, 0, 0), as_is=plan.as_is))
             first, last = plan.rollouts - want.rollouts, plan.rollouts
             while first < last:  # a server that ignores `n` gives one at a time
                 rollouts = await ask(want, first, last - first)
@@ -93,9 +88,9 @@ def _rollout(choice: Mapping[str, Any]) -> JSON:
     }
 
 
-async def _post(client: httpx.AsyncClient, route: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """One reply with choices; what passes is tried again, what does not is an error with the server's words."""
-    problem = ""
+async def _choices(client: httpx.AsyncClient, route: str, body: Mapping[str, Any]) -> list[JSON]:
+    """Those of one reply; what passes is tried again, what does not is an error with the server's words."""
+    problem, address = "", f"{client.base_url}{route}"
     for attempt in range(TRIES):
         if attempt:
             await asyncio.sleep(PAUSE * 2 ** (attempt - 1))
@@ -112,10 +107,10 @@ async def _post(client: httpx.AsyncClient, route: str, body: Mapping[str, Any]) 
         try:
             value = reply.json()
         except ValueError:
-            raise ReplyError(f"{client.base_url}{route}: not JSON") from None
+            raise ReplyError(f"{address}: not JSON") from None
         choices: Any = value.get("choices") if isinstance(value, dict) else None
         told = isinstance(choices, list) and all(isinstance(c, dict) and {"message", "text"} & {*c} for c in choices)
         if not (told and choices):
-            raise ReplyError(f"{client.base_url}{route}: a reply without choices that hold a message or a text")
-        return dict(value)
-    raise UnavailableError(f"{client.base_url}{route}: {problem} ({TRIES} tries)")
+            raise ReplyError(f"{address}: a reply without choices that hold a message or a text")
+        return list(choices)
+    raise UnavailableError(f"{address}: {problem} ({TRIES} tries)")

@@ -197,11 +197,10 @@ def _sample(
         progress.add(group)
 
     if loaded:
-        for group in loaded.groups(wants):
-            take(group)
-        return
-    token = os.environ.get("OPENAI_API_KEY")
-    asyncio.run(collect(arguments.url, wants, plan, concurrency=arguments.concurrency or 32, take=take, token=token))
+        loaded.sample(wants, take)
+    else:
+        asked = {"concurrency": arguments.concurrency or 32, "token": os.environ.get("OPENAI_API_KEY")}
+        asyncio.run(collect(arguments.url, plan, wants, take, **asked))
 
 
 class Progress:

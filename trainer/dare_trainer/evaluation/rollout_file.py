@@ -90,7 +90,7 @@ class RolloutFile:
                 self._take(json.loads(line))
             except ValueError:
                 if line is not lines[-1] or line[: len(OPENING)] != OPENING[: len(line)]:
-                    raise ConfigError(f"{path} is no file of sampled groups: choose another --out") from None
+                    raise self._refused("is no file of sampled groups") from None
         if lines:
             mend_end(path)
 
@@ -126,18 +126,17 @@ class RolloutFile:
     def _take(self, group: Any) -> None:
         before = group.get("meta", {}).get("sampling") if isinstance(group, dict) else None
         if not isinstance(before, dict) or not {"group_id", "rollouts"} <= group.keys():
-            raise ConfigError(f"{self.path} is no file of sampled groups: choose another --out")
+            raise self._refused("is no file of sampled groups")
         if changed := sorted(name for name, value in self.plan.items() if before.get(name) != value):
-            flags = ", ".join(f"--{name.replace('_', '-')}" for name in changed)
-            raise ConfigError(f"{self.path} was not sampled with this {flags}: choose another --out")
-        name = group["group_id"]
-        if name not in self.asked:
-            raise ConfigError(f"{self.path} has a group {name!r} that --data lacks: choose another --out")
+            raise self._refused(f"was not sampled with this {', '.join('--' + n.replace('_', '-') for n in changed)}")
+        if (name := group["group_id"]) not in self.asked:
+            raise self._refused(f"has a group {name!r} that --data lacks")
         if other := ", ".join(_differences(group, self.asked[name])):
-            raise ConfigError(
-                f"{self.path} has another {other} of the group {name!r} than --data: choose another --out"
-            )
+            raise self._refused(f"has another {other} of the group {name!r} than --data")
         self.lines.setdefault(name, []).append(group)
+
+    def _refused(self, why: str) -> ConfigError:
+        return ConfigError(f"{self.path} {why}: choose another --out")
 
 
 def _differences(line: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:

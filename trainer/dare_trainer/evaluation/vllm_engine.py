@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from typing import Any, Final
@@ -25,8 +25,6 @@ from .rollout_file import MeasurePlan, Want
 
 JSON = dict[str, Any]
 SEQUENCES: Final = 256  # that vLLM runs at a time, unless --engine max_num_seqs says another number
-# The engine's core runs in this process: one of its own would live on where this one is ended, and burn a core.
-ONE_PROCESS: Final = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
 
 
 class Engine:
@@ -34,7 +32,8 @@ class Engine:
 
     def __init__(self, plan: MeasurePlan, settings: Mapping[str, Any]) -> None:
         """ConfigError without vLLM, or for a model that has no chat template."""
-        os.environ.update({name: os.environ.get(name, value) for name, value in ONE_PROCESS.items()})
+        # The engine's core runs in this process: one of its own would live on where this one is ended, and burn a core.
+        os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
         try:
             self._vllm = import_module("vllm")
         except ModuleNotFoundError:
@@ -44,26 +43,34 @@ class Engine:
         turn_on("temperature")
         alone = {"distributed_executor_backend": "uni"} if settings.get("tensor_parallel_size", 1) == 1 else {}
         self.plan, self.settings = plan, {"seed": plan.seed, **alone, **settings}
+        self._known = {
+            "entropy_source": "exact",
+            "entropy_mode": "temperature",
+            "temperature": plan.temperature,
+            "top_p": plan.top_p,
+            "logprobs_mode": settings.get("logprobs_mode", "raw_logprobs"),  # vLLM's default
+        }
         with said_as_errors():
             self._llm = self._vllm.LLM(model=plan.model, **self.settings)
         self._tokenizer = self._llm.get_tokenizer()
         if plan.chat and getattr(self._tokenizer, "chat_template", None) is None:
             raise ConfigError(f"{plan.model} has no chat template: add --no-chat")
 
-    def groups(self, wants: Sequence[Want]) -> Iterator[JSON]:
-        """What each problem lacked, as soon as all of it is there. A cut costs what the engine computes then.
+    def sample(self, wants: Sequence[Want], take: Callable[[JSON], None]) -> None:
+        """`take` gets what each problem lacked, as soon as all of it is there. A cut costs what the engine computes
+        then.
 
         The engine stays full: it begins the next problems while the long rollouts of earlier ones go on.
         """
         engine, most = self._llm.llm_engine, 2 * int(self.settings.get("max_num_seqs", SEQUENCES))
-        waiting = deque((f"{'greedy' * greedy}{k}", w, greedy) for k, w in enumerate(wants) for greedy in w.parts)
+        waiting = deque((w, greedy) for w in wants for greedy in w.parts)
         running: dict[str, tuple[Want, bool]] = {}
         made: dict[str, dict[bool, list[JSON]]] = {w.problem.id: {} for w in wants}
         while waiting or running:
             with said_as_errors():
                 while waiting and engine.get_num_unfinished_requests() < most:
-                    name, want, greedy = waiting.popleft()
-                    running[name] = want, greedy
+                    want, greedy = waiting.popleft()
+                    running[name := str(len(waiting))] = want, greedy
                     engine.add_request(name, self._prompt(want.problem), self._sampling(want, greedy))
                 ended = [output for output in engine.step() if output.finished]
             for output in ended:
@@ -71,7 +78,9 @@ class Engine:
                 problem, parts = want.problem, made[want.problem.id]
                 parts[greedy] = [self._rollout(completion, problem) for completion in output.outputs]
                 if len(parts) == len(want.parts):
-                    yield self._group(problem, parts.get(False, []), *made.pop(problem.id).get(True, []))
+                    del made[problem.id]
+                    group = parts.get(False, []), *parts.get(True, [])
+                    take(problem.group(*group, as_is=self.plan.as_is, **self._known))
 
     def _prompt(self, problem: LabelledQuestion) -> JSON:
         """A prompt as vLLM takes it: the tokens of what the model is sent."""
@@ -91,18 +100,6 @@ class Engine:
             logprobs=0,  # what the entropies ride on
             output_kind=self._vllm.sampling_params.RequestOutputKind.FINAL_ONLY,
         )
-
-    def _group(self, problem: LabelledQuestion, rollouts: Sequence[JSON], greedy: JSON | None = None) -> JSON:
-        group = problem.group(
-            rollouts,
-            as_is=self.plan.as_is,
-            entropy_source="exact",
-            entropy_mode="temperature",
-            temperature=self.plan.temperature,
-            top_p=self.plan.top_p,
-            logprobs_mode=self.settings.get("logprobs_mode", "raw_logprobs"),  # vLLM's default
-        )
-        return group if greedy is None else group | {"meta": {**group["meta"], "greedy": greedy}}
 
     def _rollout(self, completion: Any, problem: LabelledQuestion) -> JSON:
         """Text, and what is known of its tokens: these, or their means and sums. Without a token there is no entropy

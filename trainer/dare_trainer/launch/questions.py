@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import tomllib
 from collections import Counter
@@ -11,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -28,9 +28,10 @@ from dare_reward.membership import Member, gather, label_text
 from dare_reward.messages import ASSISTANT, asked_text, is_messages
 
 JSON = Mapping[str, Any]
+Fields = Mapping[str, Sequence[str]]  # the names, in order of trial, of each thing that a question needs
 INSTRUCTION: Final = "\nPlease reason step by step, and put {what} within \\boxed{{}}."
 # Where a set of your own keeps what a question needs, in lower case.
-OWN: Final[Mapping[str, Sequence[str]]] = {
+OWN: Final[Fields] = {
     "question": ("prompt", *GROUP_NAMES["prompt"]),
     "answer": ("label", "answer", *GROUP_NAMES["label"], "solution", "answerkey"),
     "options": ("options", "choices"),
@@ -85,10 +86,13 @@ class LabelledQuestion:
             **({"asked": self.asked} if self.asked else {}),
         }
 
-    def group(self, rollouts: Sequence[JSON], *, as_is: bool = False, **known: Any) -> dict[str, Any]:
-        """Its group of `POST /reward`, with `known` of the sampling."""
+    def group(
+        self, rollouts: Sequence[JSON], greedy: JSON | None = None, *, as_is: bool = False, **known: Any
+    ) -> dict[str, Any]:
+        """Its group of `POST /reward`, with its `greedy` rollout, if any, and what is `known` of the sampling."""
         asks = self.asks(as_is=as_is)
         meta = {**self.meta, **({"asked": asks.pop("asked")} if self.asked else {})}
+        meta |= {} if greedy is None else {"greedy": greedy}
         return {"group_id": self.id, **asks, **known, "meta": meta, "rollouts": rollouts}
 
 
@@ -110,8 +114,8 @@ def load(name: str, path: Path) -> list[LabelledQuestion]:
     facts = benchmark_facts(name)
     if facts is None:
         raise RequestError(f"unknown benchmark {name!r}. Known: {', '.join(benchmarks())}", code="name")
-    fields = {**facts["fields"], "id": OWN["id"]}
-    questions = [_named(path, i, _benchmark, row, fields, facts["kind"]) for i, row in enumerate(read_rows(path))]
+    how = facts["fields"], facts["kind"]
+    questions = [_named(path, i, _benchmark, row, *how) for i, row in enumerate(read_rows(path))]
     if len({q.id for q in questions}) < len(questions):  # ids that are no ids
         return [replace(q, id=str(i)) for i, q in enumerate(questions)]
     return questions
@@ -127,13 +131,9 @@ def load_own(path: Path, *, kind: str | None = None, labelled: bool = True) -> l
     kind      how all answers compare; None: a row's own, else choice with options and math without
     labelled  False: a row may lack its label, and ids may repeat
     """
-    used = {name for names in OWN.values() for name in names}
-    questions = [
-        replace(
-            _named(path, i, _own, row, kind, labelled), meta={k: v for k, v in row.items() if k.casefold() not in used}
-        )
-        for i, row in enumerate(read_rows(path))
-    ]
+    rows, used = read_rows(path), {name for names in OWN.values() for name in names}
+    more = [{k: v for k, v in row.items() if k.casefold() not in used} for row in rows]
+    questions = [replace(_named(path, i, _own, row, kind, labelled), meta=more[i]) for i, row in enumerate(rows)]
     repeated = [name for name, count in Counter(q.id for q in questions).items() if count > 1]
     if labelled and repeated:
         raise ConfigError(f"{path}: {len(repeated)} ids come twice, {repeated[0]!r} first: give each question its own")
@@ -170,11 +170,12 @@ def read_rows(source: Path) -> list[JSON]:
             if long := next((i for i, row in enumerate(rows, 1) if None in row), 0):
                 raise ConfigError(f"{source}: question {long} has more cells than columns: quote cells with a comma")
         else:
+            rows = []
             with closing(open_records(str(source))) as values:
-                items = list(values.items)
-            if wrong := next(((n, v) for n, v in items if isinstance(v, RequestError)), None):
-                raise ConfigError(f"{source}: {values.unit} {wrong[0]}: {wrong[1]}")
-            rows = [row for _, value in items for row in (value if isinstance(value, list) else [value])]
+                for number, value in values.items:
+                    if isinstance(value, RequestError):
+                        raise ConfigError(f"{source}: {values.unit} {number}: {value}")
+                    rows += value if isinstance(value, list) else [value]
     except RequestError as error:  # it names the file
         raise ConfigError(str(error)) from None
     except (ValueError, csv.Error) as error:
@@ -192,12 +193,11 @@ def _named(path: Path, index: int, make: Callable[..., LabelledQuestion], row: J
         raise ConfigError(f"{path}: question {index + 1}: {error}") from None
 
 
-def _benchmark(row: JSON, place: str, fields: Mapping[str, Sequence[str]], kind: Kind) -> LabelledQuestion:
-    text, name = _prompt_text(_first(row, fields["question"], "question")), _id(row, fields, place)
+def _benchmark(row: JSON, place: str, fields: Fields, kind: Kind) -> LabelledQuestion:
+    text = _prompt_text(_first(row, fields["question"], "question"))
     answer = _first(row, fields["answer"], "answer")
-    if kind == "choice":
-        return LabelledQuestion(name, text, *_choice(text, answer, row, fields))
-    return LabelledQuestion(name, text, _value(answer, kind), kind)
+    label, options = _choice(text, answer, row, fields) if kind == "choice" else (_value(answer, kind), None)
+    return LabelledQuestion(_id(row, place), text, label, kind, options)
 
 
 def _own(row: JSON, place: str, kind: Any, labelled: bool) -> LabelledQuestion:
@@ -216,7 +216,7 @@ def _own(row: JSON, place: str, kind: Any, labelled: bool) -> LabelledQuestion:
     if answer is None:
         label = ""
     elif kind == "choice":
-        label, kind, listed = _choice(text, answer, row, OWN)
+        label, listed = _choice(text, answer, row, OWN)
     elif answer == []:
         raise ConfigError("the label is an empty list: write the right answers into it")
     else:
@@ -224,11 +224,11 @@ def _own(row: JSON, place: str, kind: Any, labelled: bool) -> LabelledQuestion:
         if isinstance(row.get("answer"), int | float | str) and _value(row["answer"], kind) not in {label, *more}:
             raise ConfigError("label and answer differ: keep the column that holds the right answer")
     further = dict.fromkeys(a for a in (*more, *accepted) if a != label)
-    return LabelledQuestion(_id(row, OWN, place), text, label, kind, listed, tuple(further), asked)
+    return LabelledQuestion(_id(row, place), text, label, kind, listed, tuple(further), asked)
 
 
-def _id(row: JSON, fields: Mapping[str, Sequence[str]], place: str) -> str:
-    name = _first(row, fields["id"], "id", needed=False)
+def _id(row: JSON, place: str) -> str:
+    name = _first(row, OWN["id"], "id", needed=False)
     return place if name is None else str(name)
 
 
@@ -242,23 +242,18 @@ def _value(answer: Any, kind: Kind) -> str:
     return value
 
 
-def _choice(
-    text: str, answer: Any, row: JSON, fields: Mapping[str, Sequence[str]]
-) -> tuple[str, Kind, tuple[str, ...]]:
+def _choice(text: str, answer: Any, row: JSON, fields: Fields) -> tuple[str, tuple[str, ...]]:
     """The letter of the right option, and all. One that is listed apart from the wrong ones is put there by hash."""
     wrong = [str(row[n]).strip() for n in map(str.casefold, fields.get("wrong", ())) if row.get(n)]
     options, named = _options(row, fields, needed=not wrong)
     if options is None:
         right = str(answer).strip()
-        texts = sorted([right, *wrong], key=lambda t: hashlib.sha256(f"{text}\0{t}".encode()).digest())
-        return option_letters(len(texts))[texts.index(right)], "choice", tuple(texts)
-    letter = option_letters(len(options))[named.index(answer)] if answer in named else _letter_of(answer, options)
-    return letter, "choice", options
+        texts = sorted([right, *wrong], key=lambda t: sha256(f"{text}\0{t}".encode("utf-8", "replace")).digest())
+        return option_letters(len(texts))[texts.index(right)], tuple(texts)
+    return _letter_of(answer, options, named), options
 
 
-def _options(
-    row: JSON, fields: Mapping[str, Sequence[str]], *, needed: bool = False
-) -> tuple[tuple[str, ...] | None, Sequence[Any]]:
+def _options(row: JSON, fields: Fields, *, needed: bool = False) -> tuple[tuple[str, ...] | None, Sequence[Any]]:
     """The options, and what their set calls them: in ARC and its like `choices` is {"text": [...], "label": [...]}."""
     named: list[Any] = []
     options = _first(row, fields["options"], "options", needed=needed)
@@ -271,9 +266,11 @@ def _options(
     return tuple(str(o).strip() for o in options), named
 
 
-def _letter_of(answer: Any, texts: Sequence[str]) -> str:
-    """The letter of the right option, given by its place, its letter or its text."""
+def _letter_of(answer: Any, texts: Sequence[str], named: Sequence[Any]) -> str:
+    """The letter of the right option, given by what its set calls it, or by its place, its letter or its text."""
     letters = option_letters(len(texts))
+    if answer in named:
+        return letters[named.index(answer)]
     value = label_text(answer, "choice", letters).strip() if isinstance(answer, str | int | float) else str(answer)
     if value.upper() in letters:
         return value.upper()

@@ -8,24 +8,11 @@ entropy for a rank.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-
-__all__ = [
-    "FLOOR",
-    "MODES",
-    "SWITCH",
-    "EntropyError",
-    "Mode",
-    "decode",
-    "encode",
-    "sampled_logprobs",
-    "token_entropies",
-]
 
 Mode = Literal["raw", "temperature"]
 MODES: Final = get_args(Mode)
@@ -72,38 +59,26 @@ def token_entropies(completion: Any) -> NDArray[np.float32]:
         raise EntropyError("the request did not ask for log-probabilities: set SamplingParams(logprobs=0)")
     if len(rows) != len(ids):
         raise EntropyError(f"{len(rows)} log-probabilities for {len(ids)} tokens")
-    if hasattr(rows, "start_indices"):
-        return decode([rows.ranks[i] for i in rows.start_indices])
-    return decode([row[token].rank for token, row in zip(ids, rows, strict=True)])
-
-
-def sampled_logprobs(completion: Any) -> NDArray[np.float64] | None:
-    """Log-probabilities (nats) of the generated tokens, None where vLLM returned none or one is not finite. What of
-    them rounding puts above 0 is 0."""
-    ids, rows = list(completion.token_ids), completion.logprobs
-    if rows is None or len(rows) != len(ids):
-        return None
-    if hasattr(rows, "start_indices"):
-        logprobs = [rows.logprobs[i] for i in rows.start_indices]
-    else:
-        logprobs = [getattr(row.get(token), "logprob", math.nan) for token, row in zip(ids, rows, strict=True)]
-    values = np.array(logprobs, np.float64)
-    return np.minimum(values, 0.0) if np.isfinite(values).all() else None
+    return decode(_sampled(ids, rows, "rank"))
 
 
 def token_arrays(completion: Any, entropies: Any) -> dict[str, Any]:
     """What is known of a completion's tokens, by the inputs' names: entropies, where they were asked for; and
-    log-probabilities with the ids that tell the path, where vLLM returned them."""
+    log-probabilities with the ids that tell the path, where vLLM returned them and each is finite."""
     out: dict[str, Any] = {}
     if entropies is not None and len(entropies):
         out["token_entropies"] = np.asarray(entropies)
-    ids = list(completion.token_ids)
-    if ids and (logprobs := sampled_logprobs(completion)) is not None:
-        out |= {"token_logprobs": logprobs, "token_ids": ids}
+    ids, rows = list(completion.token_ids), completion.logprobs
+    if ids and rows is not None and len(rows) == len(ids):
+        logprobs = np.array(_sampled(ids, rows, "logprob"), np.float64)
+        if np.isfinite(logprobs).all():  # what of them rounding puts above 0 is 0
+            out |= {"token_logprobs": np.minimum(logprobs, 0.0), "token_ids": ids}
     return out
 
 
-def mean(entropies: NDArray[np.floating[Any]]) -> float | None:
-    """Mean in float64; None for no tokens."""
-    value = float(np.mean(entropies, dtype=np.float64)) if len(entropies) else math.nan
-    return None if math.isnan(value) else value
+def _sampled(ids: Sequence[int], rows: Any, name: str) -> list[Any]:
+    """The `rank` or the `logprob` of each generated token, None where vLLM lists it under no token of this id."""
+    if hasattr(rows, "start_indices"):
+        column = getattr(rows, f"{name}s")
+        return [column[i] for i in rows.start_indices]
+    return [getattr(row.get(token), name, None) for token, row in zip(ids, rows, strict=True)]
