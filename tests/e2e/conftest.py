@@ -1,12 +1,11 @@
 """What the slow tests share: a tiny model and an environment without network or home folder."""
 
 import os
-import subprocess
-import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
+from by_path import run
 from filelock import FileLock
 
 HERE = Path(__file__).parent / "openrlhf"
@@ -48,16 +47,14 @@ def tiny(cache, quiet):
     folder = cache / "tiny"
     with FileLock(cache / "tiny.lock"):
         if not (folder / "config.json").is_file():
-            subprocess.run(
-                [sys.executable, str(HERE / "tiny_model.py"), str(folder)], check=True, capture_output=True, timeout=600
-            )
+            run(HERE / "tiny_model.py", folder)
     return folder
 
 
 @pytest.fixture
 def v2_runner(tmp_path):
     """Variables that run vLLM's V2 model runner through Triton's interpreter. vLLM 0.29 asks for a distribution named vllm."""
-    path = [str(HERE / "v2_runner")]
+    path = [str(HERE / "at_start")]
     try:
         version("vllm")
     except PackageNotFoundError:

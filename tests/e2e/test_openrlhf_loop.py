@@ -1,28 +1,23 @@
 """The whole loop by one flag: released OpenRLHF 0.11.2, Ray, DeepSpeed, vLLM, our plugin, our service, no GPU.
 
 Needs the environment of `scripts/test_openrlhf_loop.py`, which runs this file. The only thing that is not as released
-is the shim beside it, which stands in for CUDA.
+is what openrlhf/at_start changes, and the shim beside it: they stand in for CUDA.
 """
 
-import importlib.util
 import itertools
 import math
-import sys
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+from by_path import load
 
 from dare_reward.openrlhf import keys_of, rounded
 
 pytestmark = pytest.mark.openrlhf_loop
 
-_spec = importlib.util.spec_from_file_location("dare_loop", Path(__file__).parent / "openrlhf" / "loop.py")
-loop = importlib.util.module_from_spec(_spec)
-sys.modules["dare_loop"] = loop
-_spec.loader.exec_module(loop)
-
+loop = load(Path(__file__).parent / "openrlhf" / "loop.py")
 BATCH, SAMPLES, VOTES, STEPS = 8, 4, 8, 4
 
 

@@ -6,11 +6,11 @@ DARE_TEST_OPENRLHF names a folder of `openrlhf-VERSION*.whl`; `scripts/test_open
 import json
 import os
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+from by_path import run
 from serving import service
 
 from dare_reward import estimate
@@ -46,18 +46,10 @@ def live(quiet):
         yield running.url
 
 
-def call(source, script, *words, **environment):
+def call(source, script, *words):
     path = [str(source), str(HERE.parent / "trainer"), str(HERE / "openrlhf" / "shim")]
-    done = subprocess.run(
-        [sys.executable, str(HERE / "openrlhf" / script), *words],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path), "DS_ACCELERATOR": "cpu", **environment},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-5000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    told = run(HERE / "openrlhf" / script, *words, PYTHONPATH=os.pathsep.join(path), DS_ACCELERATOR="cpu")
+    return json.loads(told.splitlines()[-1])
 
 
 @pytest.mark.parametrize("version", RELEASES)

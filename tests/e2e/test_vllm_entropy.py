@@ -1,38 +1,24 @@
 """The plugin on a real vLLM engine: exact to 1e-4 against transformers in float32, with both model runners."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from by_path import run
 
 from dare_reward.topk_entropy import bounds
 
 pytestmark = pytest.mark.openrlhf_loop
 HERE = Path(__file__).parent / "openrlhf"
-
-
-def run(script, *arguments, **environment):
-    done = subprocess.run(
-        [sys.executable, str(HERE / script), *map(str, arguments)],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    return done
+GENERATE = HERE / "generate.py"
 
 
 def compare(model, folder, options, mode, **environment):
     """(plugin, reference) entropies of all tokens, and the generator's output."""
     made, scored = folder / "made.json", folder / "scored.json"
-    run("generate.py", model, made, json.dumps(options), VLLM_TOKEN_ENTROPY=mode, **environment)
-    run("rescore.py", model, made, scored, options["temperature"] if mode == "temperature" else 1.0)
+    run(GENERATE, model, made, json.dumps(options), VLLM_TOKEN_ENTROPY=mode, **environment)
+    run(HERE / "rescore.py", model, made, scored, options["temperature"] if mode == "temperature" else 1.0)
     generated, reference = json.loads(made.read_text()), json.loads(scored.read_text())
     assert all(isinstance(r["entropies"], list) for r in generated["rows"]), generated["rows"][0]["entropies"]
     assert all(len(r["entropies"]) == len(r["ids"]) == options["tokens"] for r in generated["rows"])
@@ -78,13 +64,8 @@ def test_topk_bounds_hold_on_every_token(plain):
 
 
 def test_without_the_switch_ranks_stay_ranks(tiny, tmp_path):
-    run(
-        "generate.py",
-        tiny,
-        tmp_path / "made.json",
-        json.dumps({"n": 2, "tokens": 4, "temperature": 1.0}),
-        VLLM_TOKEN_ENTROPY="off",
-    )
+    options = {"n": 2, "tokens": 4, "temperature": 1.0}
+    run(GENERATE, tiny, tmp_path / "made.json", json.dumps(options), VLLM_TOKEN_ENTROPY="off")
     rows = json.loads((tmp_path / "made.json").read_text())["rows"]
     assert all("plugin is not active" in r["entropies"] for r in rows)
 
@@ -93,7 +74,7 @@ def test_speculative_decoding_is_refused(tiny, tmp_path):
     options = {"n": 2, "tokens": 4, "temperature": 1.0}
     options["engine"] = {"speculative_config": {"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_max": 3}}
     with pytest.raises(AssertionError, match="speculative decoding gives no token entropies"):
-        run("generate.py", tiny, tmp_path / "made.json", json.dumps(options), VLLM_TOKEN_ENTROPY="raw")
+        run(GENERATE, tiny, tmp_path / "made.json", json.dumps(options), VLLM_TOKEN_ENTROPY="raw")
 
 
 @pytest.mark.bench
@@ -102,7 +83,7 @@ def test_overhead(tiny, tmp_path):
     options = {"n": 64, "tokens": 64, "temperature": 1.0, "time": 4}
     seconds = {}
     for mode in ("off", "temperature"):
-        run("generate.py", tiny, tmp_path / "made.json", json.dumps(options), VLLM_TOKEN_ENTROPY=mode)
+        run(GENERATE, tiny, tmp_path / "made.json", json.dumps(options), VLLM_TOKEN_ENTROPY=mode)
         seconds[mode] = json.loads((tmp_path / "made.json").read_text())["seconds"]
     with_plugin = seconds["temperature"]["logprobs=0"]
     print(f"\n{seconds}\nplugin / logprobs=0: {with_plugin / seconds['off']['logprobs=0']:.2f}")

@@ -102,17 +102,17 @@ def source(tmp_path):
 
 
 def arguments(source, out, *more, name="math-500"):
-    return ["measure", "--model", "m", "--data", f"{name}={source}", "--out", str(out), "--rollouts", "16", *more]
+    return own(f"{name}={source}", out, "--rollouts", "16", *more)
+
+
+def own(path, out, *more):
+    return ["measure", "--model", "m", "--data", str(path), "--out", str(out), "--rollouts", "8", *more]
 
 
 def test_one_command_from_prompts_to_the_line(vllm, source, tmp_path, capsys):
     out = tmp_path / "new" / "rollouts.jsonl"
-    assert (
-        main(
-            arguments(source, out, "--prompts", "34", "--engine", "tensor_parallel_size=2", "--engine", "dtype=float16")
-        )
-        == 0
-    )
+    more = ["--engine", "tensor_parallel_size=2", "--engine", "dtype=float16"]
+    assert main(arguments(source, out, "--prompts", "34", *more)) == 0
     printed = capsys.readouterr().out
     groups = read_lines(out)
     assert len(groups) == len({g["group_id"] for g in groups}) == 34
@@ -125,9 +125,8 @@ def test_one_command_from_prompts_to_the_line(vllm, source, tmp_path, capsys):
     assert (found.auroc_wrong.prompts, found.auroc_right.prompts) == (34, 0)
     assert printed.splitlines()[-1] == found.params
     assert "AUROC where the vote is wrong" in printed
-    assert vllm.made == [
-        {"model": "m", "seed": 0, "tensor_parallel_size": 2, "dtype": "float16"}
-    ]  # workers are its own
+    workers = {"tensor_parallel_size": 2}  # are its own
+    assert vllm.made == [{"model": "m", "seed": 0, **workers, "dtype": "float16"}]
     _, sampling = vllm.asked[0]
     asked = (sampling.n, sampling.temperature, sampling.top_p, sampling.max_tokens, sampling.logprobs)
     assert asked == (16, 1.0, 0.95, 3072, 0)
@@ -137,8 +136,7 @@ def test_the_entropies_are_the_plugins_and_the_prompts_are_the_benchmarks(vllm, 
     out = tmp_path / "rollouts.jsonl"
     main(arguments(source, out, "--prompts", "3", "--no-chat"))
     known = {p.id: p for p in load("math-500", source)}
-    for line in out.read_text().splitlines():
-        group = json.loads(line)
+    for group in read_lines(out):
         problem = known[group["group_id"]]
         assert (group["prompt"], group["label"]) == (problem.prompt(), problem.label)
         assert (group["entropy_source"], group["entropy_mode"]) == ("exact", "temperature")
@@ -161,12 +159,12 @@ def test_a_cut_run_goes_on_where_it_was(vllm, source, tmp_path):
     out = tmp_path / "rollouts.jsonl"
     vllm.broken = True
     assert main(arguments(source, out, "--prompts", "34", "--engine", "max_num_seqs=64")) == 130
-    before = out.read_text()
-    assert len(before.splitlines()) == 8
-    out.write_text(before + '{"group_id": "torn')
+    first = read_lines(out)
+    assert len(first) == 8
+    out.write_text(out.read_text() + '{"group_id": "torn')
     vllm.broken, vllm.asked = False, []
     assert main(arguments(source, out, "--prompts", "34")) == 0
-    kept, first = ([json.loads(line)["rollouts"] for line in text.splitlines()] for text in (out.read_text(), before))
+    kept = read_lines(out)
     assert kept[:8] == first
     assert len(kept) == 34, "the torn line is gone"
     assert len(vllm.asked) == 26
@@ -204,9 +202,7 @@ def test_a_file_is_compared_by_what_it_stores(vllm, capitals, tmp_path, capsys, 
     """What was sampled is not sampled again."""
     out = tmp_path / "r.jsonl"
     main(own(capitals, out))
-    lines = read_lines(out)
-    (line,) = (line for line in lines if line["group_id"] == "b")
-    out.write_text(json.dumps(line) + "\n")
+    write_lines(out, [line for line in read_lines(out) if line["group_id"] == "b"])
     before, asked = out.read_text(), len(vllm.asked)
     write_lines(capitals, (CAPITALS[0], CAPITALS[1] | row))
     capsys.readouterr()
@@ -225,11 +221,10 @@ def test_a_question_that_comes_to_be_sent_otherwise_is_refused(vllm, capitals, t
     """Also where its prompt stays the same to the letter."""
     out, (_, mali, *_) = tmp_path / "r.jsonl", CAPITALS
     plain = {**{k: v for k, v in mali.items() if k != "asked"}, "prompt": "Which is the capital of Mali?"}
-    capitals.write_text(json.dumps(plain) + "\n")
+    write_lines(capitals, [plain])
     main(own(capitals, out, *flags))
-    (line,), asked = (json.loads(each) for each in out.read_text().splitlines()), len(vllm.asked)
-    before = out.read_text()
-    capitals.write_text(json.dumps(plain | {"prompt": line["prompt"], "asked": "Mali:"}) + "\n")
+    (line,), before, asked = read_lines(out), out.read_text(), len(vllm.asked)
+    write_lines(capitals, [plain | {"prompt": line["prompt"], "asked": "Mali:"}])
     assert "another asked of the group 'b'" in ran(own(capitals, out, *flags), 2).err
     assert (out.read_text(), len(vllm.asked)) == (before, asked)
 
@@ -264,7 +259,7 @@ def test_multiple_choice(vllm, tmp_path):
     source, out = tmp_path / "mmlu.json", tmp_path / "rollouts.jsonl"
     source.write_text(json.dumps(CHOICES))
     assert main(arguments(source, out, name="mmlu-pro")) == 1
-    group = json.loads(out.read_text())
+    (group,) = read_lines(out)
     assert (group["kind"], group["options"], group["label"]) == ("choice", ["A", "B", "C"], "B")
     assert read_labelled(str(out)).correct_R.sum() == 6
 
@@ -274,7 +269,7 @@ def test_the_draw_is_seeded(vllm, source, tmp_path):
     for i, seed in enumerate((1, 1, 2)):
         out = tmp_path / f"{i}.jsonl"
         main(arguments(source, out, "--prompts", "5", "--seed", str(seed)))
-        drawn.append([json.loads(line)["group_id"] for line in out.read_text().splitlines()])
+        drawn.append([group["group_id"] for group in read_lines(out)])
     assert drawn[0] == drawn[1] != drawn[2]
 
 
@@ -301,22 +296,18 @@ def capitals(vllm, tmp_path, monkeypatch):
     return write_lines(tmp_path / "capitals.jsonl", CAPITALS)
 
 
-def own(path, out, *more):
-    return ["measure", "--model", "m", "--data", str(path), "--out", str(out), "--rollouts", "8", *more]
-
-
 def test_your_own_questions(vllm, capitals, tmp_path):
     out = tmp_path / "r.jsonl"
     more = ["--no-chat", "--as-is", "--prefix", "Q: Peru?\\nA: Lima\\n", "--stop", "\\n", "--stop", "Q:"]
     assert main(own(capitals, out, *more)) in {0, 1}
     assert {text for text, _ in vllm.asked} == {"Q: Peru?\nA: Lima\nCapital of Ukraine?", "Q: Peru?\nA: Lima\nMali:"}
     assert vllm.asked[0][1].stop == ["\n", "Q:"]
-    groups = {g["group_id"]: g for g in map(json.loads, out.read_text().splitlines())}
+    groups = {g["group_id"]: g for g in read_lines(out)}
     assert [groups[k]["prompt"] for k in "ab"] == ["Capital of Ukraine?", "Capital of Mali?"]
     assert (groups["a"]["label"], groups["a"]["kind"]) == (["Kyiv", "Kiev"], "text")
     assert (groups["b"]["label"], groups["a"]["meta"]["family"]) == ("Bamako", "capital")
     data = read_labelled(str(out))
-    by_name = dict(zip(("a", "b") if out.read_text().startswith('{"group_id": "a"') else ("b", "a"), np.split(data.correct_R, 2), strict=True))  # fmt: skip
+    by_name = dict(zip(groups, np.split(data.correct_R, 2), strict=True))
     assert by_name["a"].tolist() == [1, 1] + [0] * 6
     assert by_name["b"].tolist() == [0] * 4 + [1, 1, 0, 0]
 
@@ -348,7 +339,7 @@ def test_each_of_these_settings_tells_files_apart(vllm, capitals, tmp_path, caps
 def test_tokens(vllm, capitals, tmp_path):
     out = tmp_path / "r.jsonl"
     main(own(capitals, out, "--tokens", "--as-is"))
-    rollout = json.loads(out.read_text().splitlines()[0])["rollouts"][0]
+    rollout = read_lines(out)[0]["rollouts"][0]
     assert rollout["token_ids"] == [0, 1, 2, 3, 4]
     assert rollout["token_logprobs"] == [-0.5] * 5
     assert len(rollout["token_entropies"]) == 5
@@ -362,7 +353,7 @@ def test_the_tokens_of_the_answer_and_the_one_that_ends_it(vllm, source, tmp_pat
     files = [tmp_path / name for name in ("tokens.jsonl", "sums.jsonl")]
     main(arguments(source, files[0], "--prompts", "1", "--tokens"))
     main(arguments(source, files[1], "--prompts", "1"))
-    tokens, sums = (json.loads(f.read_text().splitlines()[0])["rollouts"] for f in files)
+    tokens, sums = (read_lines(f)[0]["rollouts"] for f in files)
     at = [i for i, r in enumerate(tokens) if "999" in r["text"]]
     assert at
     for i in at:
@@ -395,8 +386,7 @@ def test_a_base_model_is_not_asked_by_chat(vllm, capitals, tmp_path, ran, monkey
     ],
 )
 def test_a_row_that_means_nothing_is_named(vllm, tmp_path, ran, row, words):
-    path = tmp_path / "own.jsonl"
-    path.write_text(json.dumps(CAPITALS[0]) + "\n" + json.dumps(row) + "\n")
+    path = write_lines(tmp_path / "own.jsonl", [CAPITALS[0], row])
     assert words in ran(own(path, tmp_path / "r.jsonl"), 2).err
     assert vllm.made == []
 
@@ -491,7 +481,7 @@ def test_greedy_is_added_to_a_file_that_lacks_it(vllm, source, tmp_path, monkeyp
 def test_a_table_of_fewer_prompts_says_so(vllm, source, tmp_path, capsys, ran):
     out = tmp_path / "r.jsonl"
     assert "The tables hold" not in ran(arguments(source, out, "--prompts", "40")).out
-    first, *others = map(json.loads, out.read_text().splitlines())
+    first, *others = read_lines(out)
     del first["rollouts"][3]["mean_entropy"]
     write_lines(out, (first, *others))
     assert main(arguments(source, out, "--prompts", "40")) == 3

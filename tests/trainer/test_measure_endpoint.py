@@ -2,7 +2,7 @@
 
 import json
 import threading
-from contextlib import ExitStack
+from contextlib import contextmanager
 
 import pytest
 from jsonl import read_lines, write_lines
@@ -48,13 +48,11 @@ class Server:
         status, value = self.reply(handler.path, json.loads(content))
         return status, value if isinstance(value, bytes) else json.dumps(value).encode()
 
-    def __enter__(self):
-        self.running = ExitStack()
-        self.url = f"{self.running.enter_context(answering(self.answer))}/v1"
-        return self
-
-    def __exit__(self, *_):
-        self.running.close()
+    @contextmanager
+    def running(self):
+        with answering(self.answer) as address:
+            self.url = f"{address}/v1"
+            yield self
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +76,7 @@ def groups(tmp_path):
 
 
 def test_accuracies_of_a_served_model_beside_the_greedy_control(command, tmp_path, capsys):
-    with Server() as server:
+    with Server().running() as server:
         assert main(command(server, "--greedy")) == 1
     out, err = capsys.readouterr()
     assert "greedy 100.0 [100.0, 100.0] (0% cut at the limit), the vote of all rollouts 100.0" in out
@@ -90,7 +88,7 @@ def test_accuracies_of_a_served_model_beside_the_greedy_control(command, tmp_pat
 
 
 def test_a_file_of_vllm_is_not_gone_on_with_by_an_endpoint(command, tmp_path, capsys):
-    with Server() as server:
+    with Server().running() as server:
         main(command(server))
         before = (tmp_path / "r.jsonl").read_bytes()
         words = command(server)
@@ -101,7 +99,7 @@ def test_a_file_of_vllm_is_not_gone_on_with_by_an_endpoint(command, tmp_path, ca
 
 def test_what_is_sent(command, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
-    with Server() as server:
+    with Server().running() as server:
         main(command(server, "--prompts", "1", "--stop", "\\n", "--greedy"))
         assert server.heads[0]["Authorization"] == "Bearer secret"
         (path, greedy), (_, body) = server.bodies
@@ -119,7 +117,7 @@ def test_what_is_sent(command, tmp_path, monkeypatch):
 
 
 def test_a_server_that_ignores_n_or_comes_up_late(command, tmp_path):
-    with Server(most=1, fail_first=3) as server:
+    with Server(most=1, fail_first=3).running() as server:
         main(command(server))
         assert len(server.bodies) == 3 + 20
         assert len({b["seed"] for _, b in server.bodies}) == 20
@@ -138,7 +136,7 @@ def test_a_server_that_ignores_n_or_comes_up_late(command, tmp_path):
     ],
 )
 def test_errors_name_what_happened(command, capsys, broken, words):
-    with Server(broken=broken) as server:
+    with Server(broken=broken).running() as server:
         assert main(command(server)) == 2
     said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("dare-reward")]
     assert len(said) == 1
@@ -146,9 +144,9 @@ def test_errors_name_what_happened(command, capsys, broken, words):
 
 
 def test_what_came_before_an_error_is_kept(command, tmp_path, capsys):
-    with Server() as server:
+    with Server().running() as server:
         main(command(server, "--out", str(tmp_path / "whole.jsonl"), "--concurrency", "1"))
-        order = [json.loads(line)["group_id"] for line in (tmp_path / "whole.jsonl").read_text().splitlines()]
+        order = [group["group_id"] for group in read_lines(tmp_path / "whole.jsonl")]
         server.gone = f"What is {order[3][1:]} "
         assert main(command(server, "--concurrency", "1")) == 2
     assert "gone" in capsys.readouterr().err

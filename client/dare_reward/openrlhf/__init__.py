@@ -17,6 +17,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
@@ -39,7 +40,6 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 DISTINCT: Final = re.compile(r"[0-9]{9}|[0-9a-f]{8}-[0-9a-f]{4}-", re.ASCII | re.IGNORECASE)
 Known = Mapping[str, float | Sequence[float]]  # values of the log that only the route knows, under their keys
 Split = Literal["train", "eval"]
-SPLITS: Final = (None, "train", "eval")
 Route = Literal["url", "actor"]
 Pruned = Literal["zero", "neutral", "mask"]
 SCALE: Final = (
@@ -67,7 +67,8 @@ def read_label(value: Any, *, policy: Split = "train") -> Label:
     """
     try:
         if isinstance(value, str) and value.lstrip().startswith("{"):
-            value = _object(value)
+            with suppress(ValueError):  # a set such as {x | x > 0} is an answer
+                value = json.loads(value)
         if isinstance(value, Mapping):
             return _checked(value)
         answer = _answer(value)
@@ -87,17 +88,9 @@ def write_label(label: Label) -> str:
     return text
 
 
-def _object(text: str) -> Any:
-    """The object that the text writes, or the text: a set such as {x | x > 0} is an answer."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
 def _checked(label: Mapping[str, Any]) -> Label:
     answer, split, kind = _answer(label.get("answer")), label.get("split"), label.get("kind")
-    if split not in SPLITS:
+    if split not in (None, *get_args(Split)):
         raise RequestError("split must be train or eval")
     if kind is not None and kind not in GROUP_FIELDS["kind"].choices:
         raise RequestError(f"kind must be {GROUP_FIELDS['kind'].rule}")
@@ -209,13 +202,6 @@ def rounded(rewards: Iterable[float]) -> list[float]:
     """
     found = [round(r / GRID) * GRID + 0.0 for r in rewards]  # + 0.0: no zero is negative
     return [min(found)] * len(found) if found and max(found) - min(found) <= GRID else found
-
-
-def _neutralised(rewards: Sequence[float], gone: Sequence[bool]) -> list[float]:
-    """Pruned rollouts get the mean of the others, hence no advantage."""
-    kept = [r for r, g in zip(rewards, gone, strict=True) if not g]
-    mean = math.fsum(kept) / len(kept) if kept else 0.0
-    return [mean if g else r for r, g in zip(rewards, gone, strict=True)]
 
 
 # --- logs ------------------------------------------------------------------------------------------------------------
@@ -334,8 +320,10 @@ def outcomes(
     rewards = [reply.rewards[i] for i in places]
     flags = reply.flags or ()
     equal = "neutral" in flags
-    if pruned != "zero":
-        rewards = _neutralised(rewards, [gone[i] for i in places])
+    if pruned != "zero":  # they get the mean of the others, hence no advantage
+        kept = [reply.rewards[i] for i in places if not gone[i]]
+        mean = math.fsum(kept) / len(kept) if kept else 0.0
+        rewards = [mean if gone[i] else reply.rewards[i] for i in places]
     scores = [0.0] * len(places) if equal else _scores(reply, places)
     group = {
         "rollouts": [{"mean_entropy": entropy} for entropy in entropies],

@@ -169,7 +169,7 @@ def _environment(more):
     settings = {
         "DARE_TEST_CPU_SHIM": "1",
         "DARE_TEST_RAY": str(ray),
-        "PYTHONPATH": str(HERE / "shim"),
+        "PYTHONPATH": os.pathsep.join([str(HERE / "at_start"), str(HERE / "shim")]),
         "DS_ACCELERATOR": "cpu",
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_DEDUP_LOGS": "0",

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from dare_reward.answers import option_letters
 from dare_reward.errors import ConfigError
 from dare_reward.openrlhf import AnswerRules
 from dare_reward.scoring.array_inputs import without_tokens
@@ -105,16 +104,12 @@ class Engine:
         """Text, and what is known of its tokens: these, or their means and sums. Without a token there is no entropy
         and no answer."""
         rollout: JSON = {"text": completion.text, "finish_reason": completion.finish_reason}
-        tokens = token_arrays(completion, token_entropies(completion))
-        if tokens:
-            letters = option_letters(len(problem.options)) if problem.options else None
-            rules = AnswerRules({}, problem.kind, options=letters)
-            ids = list(completion.token_ids)
-            asked = {"prompt": problem.text if problem.asked else problem.prompt(as_is=self.plan.as_is)}
-            answer, _ = answer_tokens({**rollout, **asked}, ids, tokenizer=self._tokenizer, rules=rules)
-            tokens |= {} if answer is None else {"answer_tokens": list(answer)}
+        asks, ids = problem.asks(as_is=self.plan.as_is), list(completion.token_ids)
+        rules = AnswerRules({}, problem.kind, asks.get("options"), prompt=asks["prompt"])
+        answer, _ = answer_tokens(rollout, ids, tokenizer=self._tokenizer, rules=rules)
+        tokens = token_arrays(completion, token_entropies(completion), answer)
         if not self.plan.tokens:
-            return rollout | {"num_tokens": len(completion.token_ids), **without_tokens(tokens)}
+            return rollout | {"num_tokens": len(ids), **without_tokens(tokens)}
         return rollout | {k: np.round(v, 6).tolist() if isinstance(v, np.ndarray) else v for k, v in tokens.items()}
 
 

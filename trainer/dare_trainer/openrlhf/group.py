@@ -151,10 +151,7 @@ class GroupScorer:
                 self._logging = asyncio.ensure_future(self._post_missed(client))
             return found, 0.0
         self._keep_for_log(group, key)
-        return self._in_process(group), 1.0
-
-    def _in_process(self, group: Group) -> GroupReply:
-        return self._seen(estimate([group], limits=BOUNDLESS, **self._options))
+        return self._seen(estimate([group], limits=BOUNDLESS, **self._options)), 1.0
 
     def _keep_for_log(self, group: Group, key: str) -> None:
         kept = self._unlogged

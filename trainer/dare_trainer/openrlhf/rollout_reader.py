@@ -87,8 +87,7 @@ class RolloutReader:
             answer, lost = answer_tokens(response, ids, tokenizer=tokenizer, rules=rules, label=label)
         # Where the service has to see how an answer was found, it gets the text, as from any client.
         entry |= {"text": text} if rules.needs_text else {"answer": rules.read(response, label)}
-        if tokens := token_arrays(completion, entropies):
-            tokens |= {} if answer is None else {"answer_tokens": list(answer)}
+        if tokens := token_arrays(completion, entropies, answer):
             numbers = without_tokens(tokens)
             mean = numbers.get("mean_entropy")
             entry |= tokens if self._sends_tokens else numbers

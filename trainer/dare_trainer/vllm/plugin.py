@@ -44,7 +44,7 @@ def register() -> None:
 
 def switch_on(worker: Any, wanted: Mode) -> None:
     """In a worker of a running engine: `collective_rpc(switch_on, args=(mode,))`."""
-    _refuse(getattr(worker, "vllm_config", None))
+    _checked(getattr(worker, "vllm_config", None))
     turn_on(wanted)
     patch(wanted)
 
@@ -104,16 +104,15 @@ def _wrap(owner: Any, name: str, make: Any) -> None:
 
 def _refuse_speculation(original: Any) -> Any:
     def create_engine_config(self: Any, *args: Any, **kwargs: Any) -> Any:
-        config = original(self, *args, **kwargs)
-        _refuse(config)
-        return config
+        return _checked(original(self, *args, **kwargs))
 
     return create_engine_config
 
 
-def _refuse(config: Any) -> None:
+def _checked(config: Any) -> Any:
     if getattr(config, "speculative_config", None) is not None:
         raise PluginError(f"speculative decoding gives no token entropies: turn it off, or unset {SWITCH}")
+    return config
 
 
 def _v1_forward(wanted: Mode, original: Any) -> Any:

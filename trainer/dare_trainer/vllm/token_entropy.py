@@ -62,9 +62,10 @@ def token_entropies(completion: Any) -> NDArray[np.float32]:
     return decode(_sampled(ids, rows, "rank"))
 
 
-def token_arrays(completion: Any, entropies: Any) -> dict[str, Any]:
+def token_arrays(completion: Any, entropies: Any, answer: Sequence[int] | None = None) -> dict[str, Any]:
     """What is known of a completion's tokens, by the inputs' names: entropies, where they were asked for; and
-    log-probabilities with the ids that tell the path, where vLLM returned them and each is finite."""
+    log-probabilities with the ids that tell the path, where vLLM returned them and each is finite. Beside either, the
+    places of the answer's tokens, if these are known."""
     out: dict[str, Any] = {}
     if entropies is not None and len(entropies):
         out["token_entropies"] = np.asarray(entropies)
@@ -73,7 +74,7 @@ def token_arrays(completion: Any, entropies: Any) -> dict[str, Any]:
         logprobs = np.array(_sampled(ids, rows, "logprob"), np.float64)
         if np.isfinite(logprobs).all():  # what of them rounding puts above 0 is 0
             out |= {"token_logprobs": np.minimum(logprobs, 0.0), "token_ids": ids}
-    return out
+    return out | ({"answer_tokens": list(answer)} if out and answer is not None else {})
 
 
 def _sampled(ids: Sequence[int], rows: Any, name: str) -> list[Any]:
