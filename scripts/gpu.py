@@ -337,8 +337,8 @@ def sample(job: Job) -> None:
         for question, prompt, many, (alone,) in zip(part, prompts, groups, greedy, strict=True):
             if start == 0 and question is part[0]:
                 checked(job, model, prompt, many[0])
-            how = {"entropy_source": "exact", "entropy_mode": "temperature", "temperature": 1.0, "top_p": 1.0}
-            file.add(question.group(many, alone, **how))
+            how: dict[str, Any] = {"entropy_source": "exact", "entropy_mode": "temperature"}
+            file.add(question.group(many, alone, temperature=1.0, top_p=1.0, **how))
             tokens += sum(len(r["token_ids"]) for r in (*many, alone))
         seconds = time.monotonic() - begun
         job.put(problems=start + len(part), rollouts=rollouts, tokens=tokens, tokens_per_second=tokens / seconds)

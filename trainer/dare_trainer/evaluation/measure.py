@@ -199,8 +199,8 @@ def _sample(
     if loaded:
         loaded.sample(wants, take)
     else:
-        asked = {"concurrency": arguments.concurrency or 32, "token": os.environ.get("OPENAI_API_KEY")}
-        asyncio.run(collect(arguments.url, plan, wants, take, **asked))
+        token, at_once = os.environ.get("OPENAI_API_KEY"), arguments.concurrency or 32
+        asyncio.run(collect(arguments.url, plan, wants, take, concurrency=at_once, token=token))
 
 
 class Progress:

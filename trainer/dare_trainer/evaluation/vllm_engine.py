@@ -78,8 +78,8 @@ class Engine:
                 parts[greedy] = [self._rollout(completion, problem) for completion in output.outputs]
                 if len(parts) == len(want.parts):
                     del made[problem.id]
-                    group = parts.get(False, []), *parts.get(True, [])
-                    take(problem.group(*group, as_is=self.plan.as_is, **self._known))
+                    many, alone = parts.get(False, []), next(iter(parts.get(True, [])), None)
+                    take(problem.group(many, alone, as_is=self.plan.as_is, **self._known))
 
     def _prompt(self, problem: LabelledQuestion) -> JSON:
         """A prompt as vLLM takes it: the tokens of what the model is sent."""
