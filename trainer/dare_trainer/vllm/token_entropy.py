@@ -14,6 +14,8 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["FLOOR", "MODES", "SWITCH", "EntropyError", "Mode", "decode", "encode", "token_arrays", "token_entropies"]
+
 Mode = Literal["raw", "temperature"]
 MODES: Final = get_args(Mode)
 SWITCH: Final = "VLLM_TOKEN_ENTROPY"
