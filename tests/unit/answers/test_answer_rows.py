@@ -6,22 +6,49 @@ from pathlib import Path
 
 from rows import each
 
-from dare_reward.answers import ANSWERS_VERSION, canonical, choice_letter, extract, grade
+from dare_reward.answers import ANSWERS_VERSION, canonical, choice_letter, classify, extract, grade
+from dare_reward.answers.algebra.parse import Op, parse
 from dare_reward.answers.algebra.tokens import tokenise
+from dare_reward.answers.algebra.tree import evaluate
 from dare_reward.answers.cleanup import fold, peel
 from dare_reward.answers.extraction.prose_values import unit_after
 from dare_reward.answers.forms.relations import name_of
 from dare_reward.answers.forms.written import read_formula
+from dare_reward.answers.kinds import Unreadable
 from dare_reward.answers.labels import read_label
 from dare_reward.answers.markup import undecorated, without_html
 from dare_reward.answers.number_words import chinese_number
 
 PATH = Path(__file__).parents[2] / "data" / "answer_rows.jsonl"
 ROWS = [json.loads(line) for line in PATH.read_text(encoding="utf-8").splitlines()]
+
+
+def tree(text):
+    def show(node):
+        return f"{node.name}({','.join(map(show, node.args))})" if isinstance(node, Op) else str(node)
+
+    tokens = [t._replace(kind="op") if t.text == "mod" else t for t in tokenise(text)]
+    return show(parse(tokens))
+
+
+def readable(read):
+    def value(text):
+        try:
+            return read(text)
+        except Unreadable:
+            return None
+
+    return value
+
+
 READ = {
     "extracted": lambda text, **rules: extract(text, **rules).answer,
     "announced": lambda text, **rules: extract(text, unmarked="none", **rules).answer,
     "key": lambda text: [(key := canonical(text)).kind, key.value, key.tag],
+    "kind": lambda text: canonical(text).kind,
+    "classes": lambda answers: list(classify(answers).index),
+    "tree": readable(tree),
+    "number": readable(lambda text: evaluate(parse(tokenise(text)), {})),
     "read": lambda text: canonical(text).kind not in {"opaque", "text"},
     "letter": choice_letter,
     "label": read_label,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from num2words import num2words
 from rows import each
 
-from dare_reward.answers import canonical, classify, extract, grade
+from dare_reward.answers import canonical, classify, extract
 from dare_reward.answers.languages import LANGUAGES
 from dare_reward.answers.number_words import POWERS, cardinal, chinese_number
 
@@ -72,48 +72,3 @@ def test_a_number_before_a_power_of_ten_is_multiplied_or_none(word):
 
 
 EASY = {"thousand", "million", "billion", "trillion"}  # of English, in which a point is decimal
-
-
-@each(
-    "answers",
-    [
-        ["18元", "18", "18 元", "十八元"], ["18個", "18"], ["18개", "18", "십팔개"], ["18ドル", "18"], ["18 руб.", "18"],
-        ["18 सेब", "18"], ["18 تفاحة", "18"], ["根号3", r"\sqrt{3}"], ["2根號3", r"2\sqrt3"], ["二十五", "25", "이십오"],
-        [r"\textbf{(C) } 12", "12", r"(C)\ 12", "C. 12", r"\text{(C)}\ 12", "（C）12"], ["(a) -3", "-3"], ["(b) \\sqrt{2}", r"\sqrt2"],
-        ["n2^{n-1}", r"n\cdot 2^{n-1}"], ["k2^k", r"2^k \cdot k"], ["N2^{-N}", r"\frac{N}{2^N}"], ["3n2^n", r"3n\cdot2^n"],
-        [r"{1 \over 2}", "1/2"], ["theta^2", r"\theta^2"], ["twenty-five apples", "25 apples", "25"],
-        ["2 millions", "2,000,000", "2 million"], ["5万元", "50000元", "50,000"], ["2,5 millones", "2500000", "2.5 million"],
-        ["εκατόν είκοσι πέντε", "125"], ["पैंतालीस", "45"], ["एक हज़ार दो सौ", "1200"], ["mia tatu na kumi na tano", "315"],
-        ["elfu mbili mia tatu na arobaini na tano", "2345"], ["lapan puluh satu", "81"], ["3 लाख", "300000"],
-    ],
-)  # fmt: skip
-def test_one_answer(answers):
-    assert set(classify(answers).index) == {0}
-
-
-@each(
-    "answers",
-    [
-        ["5 millones", "5"], ["2 millions", "2"], ["5万", "5"], ["18 тысяч", "18"], ["1.234 millones", "1.234"], ["3万5千", "3"],
-        ["tres", "3"], ["tres", "60"], ["Lima", "5"], ["twenty and five", "25"], ["만족", "10000"], ["千克", "1000"], ["사과", "4"],
-        ["பதினைந்து", "15"], ["پچیس", "25"], ["mẹ́ẹ̀ẹ́dógún", "15"],  # no grammar for these languages: words
-    ],
-)  # fmt: skip
-def test_two_answers(answers):
-    assert len(set(classify(answers).index)) == 2
-
-
-@each(
-    ("text", "value"),
-    [
-        ("The answer is null.", None),
-        ("Die Antwort ist null.", "0"),
-        ("The answer is sept.", "sept"),
-        ("La réponse est sept.", "7"),
-        ("Die Antwort ist elf.", "11"),
-        ("Answer: elf", "elf"),
-    ],
-)
-def test_a_number_word_that_is_a_word_elsewhere_is_read_in_its_own_language(text, value):
-    assert extract(text).answer == value
-    assert grade("sept", "7") is grade("null", "0") is False
