@@ -12,7 +12,6 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cache
-from itertools import pairwise
 from typing import NamedTuple
 
 from .._pattern import pattern
@@ -31,7 +30,9 @@ _NAMES = frozenset(words("lima once fire cent elf due mia sita null sept"))
 class _Word(NamedTuple):
     value: int
     power: bool = False  # of ten: what stands before it is multiplied
-    joint: str = ""  # the "and" before it
+
+
+_NOTHING = _Word(0)
 
 
 @cache
@@ -41,16 +42,12 @@ def _words(code: str) -> dict[str, _Word]:
     found: dict[str, _Word] = {}
     for field, first, step in (("ones", 0, 1), ("tens", 20, 10), ("hundreds", 100, 100)):
         for n, forms in enumerate(row[field]):
-            found |= dict.fromkeys(_forms(forms), _Word(first + n * step))
+            found |= dict.fromkeys(forms.split("/"), _Word(first + n * step))
     for entry in row["powers"]:
         forms, _, last = entry.rpartition(" ")
         word = _Word(10 ** int(last), power=True) if int(last) < 20 else _Word(int(last))
-        found |= dict.fromkeys(_forms(forms), word)
-    return found
-
-
-def _forms(forms: str) -> list[str]:
-    return unicodedata.normalize("NFKC", forms).split("/")
+        found |= dict.fromkeys(forms.split("/"), word)
+    return {unicodedata.normalize("NFKC", said): word for said, word in found.items()}
 
 
 @cache
@@ -92,31 +89,24 @@ def told(content: str, lead: str) -> str:
 
 
 def _cardinal(said: str, code: str) -> int | None:
-    (next_word, known), read, at = _next_word(code), [], 0
+    """What the words say, brought into the order of English: fünf|und|zwanzig is 25, and mia|tatu 300."""
+    (next_word, known), row, at = _next_word(code), LANGUAGES[code], 0
+    read: list[_Word] = []
+    last: _Word | None = None
     while at < len(said):
         if (m := next_word.match(said, at)) is None:
             return None
-        read.append(known[m["word"].replace(" ", "")]._replace(joint=m["joint"] or ""))
-        at = m.end()
-    row = LANGUAGES[code]
-    for before, after in pairwise(read):
-        if after.joint and after.joint not in row["plus" if before.value >= 100 else "inner"]:
+        at, joint, word = m.end(), m["joint"], known[m["word"].replace(" ", "")]
+        if joint and (last is None or joint not in row["plus" if last.value >= 100 else "inner"]):
             return None  # "twenty and five" are two numbers
-    return None if read[0].joint else _total(_in_order(read, code), code)
-
-
-def _in_order(read: list[_Word], code: str) -> list[_Word]:
-    """The words in the order of English: fünf|und|zwanzig is 25, and mia|tatu 300."""
-    out: list[_Word] = []
-    for word in read:
-        before = out[-1] if out else None
-        if before and code in UNIT_FIRST and 0 < before.value < 10 and 20 <= word.value < 100 and word.joint:
-            out[-1] = before._replace(value=before.value + word.value)
-        elif before and code in POWER_FIRST and before.power and not word.joint and not word.power:
-            out[-1:] = [word, before]
+        before, last = read[-1] if read else _NOTHING, word
+        if code in UNIT_FIRST and 0 < before.value < 10 and 20 <= word.value < 100 and joint:
+            read[-1] = before._replace(value=before.value + word.value)
+        elif code in POWER_FIRST and before.power and not joint and not word.power:
+            read[-1:] = [word, before]
         else:
-            out.append(word)
-    return out
+            read.append(word)
+    return _total(read, code)
 
 
 def _total(read: Sequence[_Word], code: str) -> int | None:
@@ -193,12 +183,8 @@ def counted(text: str) -> tuple[Fraction, str] | None:
 def _abroad(text: str, start: int, end: int) -> bool:
     """Whether a number word of another language is beside: "cent six" and "six cent" are French."""
     beside = (_BEFORE.search(text, max(0, start - 24), start), _AFTER.match(text, end))
-    return any(word is not None and word[1].lower() in _all_words() for word in beside)
-
-
-@cache
-def _all_words() -> frozenset[str]:
-    return frozenset(word for code in LANGUAGES for word in _words(code) if len(word) > 3)  # "on", "to", "due"
+    said = [word[1].lower() for word in beside if word is not None]
+    return any(len(word) > 3 and any(word in _words(code) for code in LANGUAGES) for word in said)  # not "to", "due"
 
 
 _BEFORE, _AFTER = pattern(r"(?<![^\W\d_])([^\W\d_]++)[ -]\Z"), pattern(r"[ -]([^\W\d_]++)")

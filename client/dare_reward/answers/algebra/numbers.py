@@ -173,13 +173,10 @@ def number(text: str) -> int | Fraction:
     if text.startswith("0" * MAX_ZEROS):
         raise Unreadable("too many zeros")
     mantissa, _, exponent = text.lower().partition("e")
-    power = int(exponent or "0") if len(exponent) < 10 else MAX_DIGITS + 1
-    if abs(power) > MAX_DIGITS:
+    if len(exponent) > 9 or abs(int(exponent or "0")) > MAX_DIGITS:
         raise Unreadable("too large an exponent")
     start, _, cycle = mantissa.rstrip(")").partition("(")
-    whole, _, decimals = start.partition(".")
-    value = Fraction(int(whole + decimals))
+    value = Fraction(f"{start}e{exponent or 0}")
     if cycle:
-        value += Fraction(int(cycle), 10 ** len(cycle) - 1)
-    value *= Fraction(10) ** (power - len(decimals))
+        value += Fraction(int(cycle), (10 ** len(cycle) - 1) * 10 ** len(start.partition(".")[2]))
     return value.numerator if value.denominator == 1 else value

@@ -31,6 +31,7 @@ _AREAS = {"square": "^2", "sq": "^2", "cubic": "^3", "cu": "^3"}
 _HEAT = {w: w[0].upper() for w in ("C", "F", "celsius", "Celsius", "fahrenheit", "Fahrenheit")}
 _SUFFIXES = {"squared": "^2", "cubed": "^3"} | _HEAT
 _SUFFIX_OPS = frozenset({"^", "/", "*", "{", "}", "-", "deg", "%", "¢"})
+_CLOCK = {("fn", "min"), ("fn", "sec")}
 _PRODUCT_LETTERS = frozenset("abcxyz")
 _VOWEL = pattern("[aeiouy]")
 _LETTERS = pattern(r"[A-Za-z]++(?:[ -][A-Za-z]++)*+\Z")
@@ -61,7 +62,7 @@ def _currency(t: Token) -> str:
 
 def _split_at(tokens: list[Token], start: int) -> Suffix | None:
     head, tail = tokens[:start], tokens[start:]
-    if any(_is_word(t) for t in head):
+    if any(t[:2] in _CLOCK for t in head):
         return None
     first, _, rest = tail[0].text.partition(" ")
     scale = SCALES.get(first.lower(), 1) if tail[0].kind in {"word", "text"} else 1
@@ -93,14 +94,9 @@ def _suffix_starts(tokens: list[Token]) -> list[int]:
 
 
 def _begins_unit(t: Token) -> bool:
-    """Words, letters (of the Greek ones only the ohm's) and signs."""
+    """Words, letters (of the Greek ones only the ohm's) and signs; minutes and seconds look like functions."""
     letter = t.kind == "let" and (len(t.text) == 1 or t.text == "Omega")
-    return letter or t.kind in {"word", "text"} or _is_word(t) or t.text in {"deg", "%", "¢"}
-
-
-def _is_word(t: Token) -> bool:
-    """Minutes and seconds look like functions."""
-    return t.kind == "fn" and t.text in {"min", "sec"}
+    return letter or t.kind in {"word", "text"} or t[:2] in _CLOCK or t.text in {"deg", "%", "¢"}
 
 
 def _unit(head: list[Token], tail: list[Token]) -> str | None:
@@ -118,11 +114,8 @@ def _unit(head: list[Token], tail: list[Token]) -> str | None:
     if tail[0].kind == "word" and not spaced and tail[0].text in _TWO_LETTER_PRODUCTS:
         return None
     known = _known(text.replace(".", ""))
-    if known is not None:
-        return known
-    if spaced and all(t.kind in {"word", "text"} for t in tail) and _COUNTED.fullmatch(said):
-        return _noun(text)
-    return None
+    counted = spaced and all(t.kind in {"word", "text"} for t in tail) and _COUNTED.fullmatch(said)
+    return _noun(text) if known is None and counted else known
 
 
 def _noun(text: str) -> str | None:
@@ -134,9 +127,8 @@ def _noun(text: str) -> str | None:
     if "per" in words[1:-1] and len(words) < 5:
         over, under = (_noun(" ".join(part)) for part in (words[: words.index("per")], words[words.index("per") + 1 :]))
         return None if over is None or under is None else f"{over} /{under}"  # Mb per hour
-    if not _LETTERS.match(text) or len(words) > 3 or any(w in _NOT_NOUNS for w in words):
-        return None
-    if len(text) < 3 or not set(text.lower()) - _PRODUCT_LETTERS or not _VOWEL.search(text.lower()):
+    noun = _LETTERS.match(text) and len(words) < 4 and _NOT_NOUNS.isdisjoint(words)
+    if not noun or len(text) < 3 or _PRODUCT_LETTERS.issuperset(text.lower()) or not _VOWEL.search(text.lower()):
         return None
     return " ".join(w if w.endswith("ss") else stem(w) if w.islower() else w for w in words)
 

@@ -88,9 +88,7 @@ def read_date(s: str) -> Reading | None:
     """`March 15, 2024`, `15 March 2024` and `2024-03-15`; `3/15/2024`, whose order nobody knows, equals itself."""
     if m := _SLASHED.fullmatch(s):
         return Reading("text", f"d:{int(m[1])}/{int(m[2])}/{m[3]}")
-    said = next((m.groupdict() for date in _DATES if (m := date.fullmatch(s))), None)
-    if said is None:
-        return None
+    said = next((m.groupdict() for date in _DATES if (m := date.fullmatch(s))), {"month": ""})
     month = int(said["month"]) if said["month"].isdigit() else _MONTH_OF.get(said["month"].lower(), 0)
     day = int(said.get("day", 1))
     if not (1 <= month <= 12 and 1 <= day <= 31):
@@ -101,9 +99,8 @@ def read_date(s: str) -> Reading | None:
 def read_ordinal(s: str) -> Reading | None:
     """`12th`, `12^{\\text{th}}` and `12^{\\text{th}} \\text{ grade}`: 12, with "the how manieth" for its unit."""
     m = _ORDINAL.fullmatch(s)
-    if m is None:
-        return None
-    return Reading("exact", str(int(m[1])), frozenset({"unit=th", *([f"unit={m[2]}"] if m[2] else [])}))
+    tags = ["unit=th", *([f"unit={m[2]}"] if m and m[2] else [])]
+    return None if m is None else Reading("exact", str(int(m[1])), frozenset(tags))
 
 
 def read_duration(s: str) -> Reading | None:
@@ -111,10 +108,8 @@ def read_duration(s: str) -> Reading | None:
     if not _DURATION.fullmatch(s):
         return None
     parts = [(m[1], unit_of(m[2])) for m in _PART.finditer(s)]
-    units = [unit for _, unit in parts]
     for family in _FAMILIES:
-        if all(unit in family for unit in units):
-            places = [family.index(unit) for unit in units if unit is not None]
-            if places == sorted(set(places)):
-                return Reading("structured", " ".join(f"{number(n)} {unit}" for n, unit in parts))
+        places = [family.index(unit) for _, unit in parts if unit in family]
+        if len(places) == len(parts) and places == sorted(set(places)):
+            return Reading("structured", " ".join(f"{number(n)} {unit}" for n, unit in parts))
     return None
