@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 
 from ..._pattern import pattern
 from ..choices import option_letters
@@ -42,7 +42,7 @@ _AT = pattern(
     r"(?P<close>[ ]?[)\]}）】>」』])?+"
 )
 _FORMULA = pattern(
-    r"[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+×·]\s?[\w(]|/\s?(?:[\d(]|[A-Za-z](?![a-z]))|-\s?(?:\d|[A-Za-z](?![a-z]|\s[a-z]{2}))|\\(?:cdot|times|frac|cap|cup|to)"
+    r"-(?=[^\W_])|[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+×·]\s?[\w(]|/\s?(?:[\d(]|[A-Za-z](?![a-z]))|-\s?(?:\d|[A-Za-z](?![a-z]|\s[a-z]{2}))|\\(?:cdot|times|frac|cap|cup|to)"
     r"|_[\w{]|\(\w\))"
 )
 _JOINED = pattern(
@@ -93,7 +93,6 @@ _IS = (
     r"|(?<!s)[\"'*_]*+\s*+[*_]*+[:：])"
 )
 _ES = rf"(?:\s(?:{alternatives('correct')}))?\s*+(?:{alternatives('is')}|[:：—–-])"
-_NOUNS, _VERBS, _LEFT = (PHRASES[name] for name in ("nouns", "verbs", "leaves"))
 _SUBJECT = pattern(
     r"(?:(?<![a-z])(?:i|we)(?:['’](?:ll|d|m|re)|\swould|\swill|\sam|\sare)?+\s|(?:\A|\n|[.!]\s)[\s*_]*+"
     r"(?:(?:so|thus|hence|therefore),?\s)?)\Z"
@@ -104,9 +103,9 @@ _DENIES = pattern(rf"(?:{alternatives('not')})\s?\Z")
 _GOOD = pattern(rf"(?<![a-z])(?:{english('good')})\s\Z")
 _TAILS: dict[str, re.Pattern[str]] = (
     {noun: pattern(_ES) for noun in every("option")}
-    | {noun: pattern(r"s?+(?![a-z])" + _IS) for noun in _NOUNS}
-    | {verb: pattern(r"(?:ed)?(?![a-z])") for verb in _VERBS}
-    | {word: pattern(r"(?:\s(?:only|us|just|behind|with|me))*+(?![a-z])") for word in _LEFT}
+    | {noun: pattern(r"s?+(?![a-z])" + _IS) for noun in PHRASES["nouns"]}
+    | {verb: pattern(r"(?:ed)?(?![a-z])") for verb in PHRASES["verbs"]}
+    | {word: pattern(r"(?:\s(?:only|us|just|behind|with|me))*+(?![a-z])") for word in PHRASES["leaves"]}
     | {
         "closest": pattern(_IS),
         "response": pattern(r"[*_\"']*+[:：]|\s(?:is|would be)(?![a-z'’])"),
@@ -114,10 +113,12 @@ _TAILS: dict[str, re.Pattern[str]] = (
     }
     | {word: pattern(rf"{_ES}|\s++" if word[0].islower() else rf"{_ES}|\s*+[:：]?") for word in every("choose")}
 )
-_STEMS = tuple(_TAILS)
-_MENTION = pattern(r"\s*+(?=[*_`\"'$\\({\[]*+[a-zA-Z](?![a-zA-Z]))")
-_BRACKETED = ("matches", "corresponds to")
-_MENTIONED = (*_NOUNS, *every("option", "answer"), *_BRACKETED)
+# What must stand before some of these words; of the others only what must not.
+_NEEDS = dict.fromkeys(PHRASES["verbs"], _SUBJECT) | {"one ": _GOOD} | dict.fromkeys(PHRASES["leaves"], _WENT)
+_NAMED = r"\s*+(?=[*_`\"'$\\({\[]*+[a-zA-Z](?![a-zA-Z]))"
+_MENTIONS = dict.fromkeys((*PHRASES["nouns"], *every("option", "answer")), pattern(_NAMED)) | dict.fromkeys(
+    ("matches", "corresponds to"), pattern(rf"{_NAMED}(?=\()")
+)
 # With any other noun: "The most likely diagnosis is (D) Aortic dissection.", "The uncertainty is **B. 3 m**." What
 # begins with letters is searched fast.
 _STATED = pattern(
@@ -227,18 +228,14 @@ def _stands(text: str, start: int, match: re.Match[str], letter: str) -> bool:
     """Whether a letter in prose is a choice: no word, article, symbol, question, label or first line of a list."""
     at, after, small = match.start("letter"), match.end(), letter.islower()
     following = text[after : after + 80]
-    labelled = (small or letter == "I") and _LABELS.search(text, max(0, start - 2), at)
-    if labelled or (small and _CAPITAL.match(text, after)):
+    if (small or letter == "I") and _LABELS.search(text, max(0, start - 2), at):
         return False
-    if not match["close"]:
-        if small:
-            return _stands_alone(text, at, after)
+    if small and (_CAPITAL.match(text, after) or not (match["close"] or _stands_alone(text, at, after))):
+        return False
+    if not (small or match["close"]):
         word = _ARTICLE.match(following)
-        if word and letter not in {"A", "I"} and ("\n" in word[0] or _CALLED.search(text, max(0, at - 24), at)):
-            word = None
-        if word or _EPITHET.match(following):
-            return False
-        if (following[:1] == "-" and following[1:2].isalnum()) or _FORMULA.match(following):
+        ends = word and letter not in "AI" and ("\n" in word[0] or _CALLED.search(text, max(0, at - 24), at))
+        if (word and not ends) or _EPITHET.match(following) or _FORMULA.match(following):
             return False
     return not (_QUESTION.match(following) or (letter == "A" and _LIST.match(text, after, after + _READ)))
 
@@ -286,31 +283,37 @@ def _said(text: str, letters: Sequence[str], start: int, end: int | None = None)
     """Announcements whose words stand from `start` on and before `end`, from the last to the first."""
     low = lowered(text)
     found: dict[int, Announcement] = {}
-    for announcement in islice(announcements(text, low, start, end), EVENTS):
-        place = (announcement.start, announcement.end)
+    for one in islice(announcements(text, low, start, end), EVENTS):
+        place = (one.start, one.end)
         said = letter_at(text, *place, letters) or _letter_in_line(text, *place, letters)
-        if said is not None:
-            denied = said.negated or announcement.negated
-            said = replace(said, negated=denied, conditional=announcement.conditional)
-            found[said.end] = said
-            instead = _INSTEAD.match(text, said.end, said.end + _READ) if denied else None  # "not B but C"
-            if instead and (other := letter_at(text, instead.end(), instead.end(), letters)) is not None:
-                found[other.end] = other
-    for at, stem in descending(low, _STEMS, EVENTS, start, end):
-        match = _TAILS[stem].match(low, at + len(stem))
-        if match is None or not _introduced(low, at, stem):
+        if said is None:
             continue
-        said = letter_at(text, at, match.end(), letters)
-        if said is not None:
-            found.setdefault(said.end, said)
-    for said in _stated(text, letters, start, len(text) if end is None else end):
+        denied = said.negated or one.negated
+        found[said.end] = replace(said, negated=denied, conditional=one.conditional)
+        instead = _INSTEAD.match(text, said.end, said.end + _READ) if denied else None  # "not B but C"
+        if instead and (other := letter_at(text, instead.end(), instead.end(), letters)) is not None:
+            found[other.end] = other
+    for said in chain(_behind(text, _TAILS, letters, start, end), _stated(text, letters, start, end)):
         found.setdefault(said.end, said)
-    return sorted(found.values(), key=lambda s: (s.end, s.start), reverse=True)
+    return [found[place] for place in sorted(found, reverse=True)]
 
 
-def _stated(text: str, letters: Sequence[str], start: int, end: int) -> Iterator[Announcement]:
+def _behind(
+    text: str, words: Mapping[str, re.Pattern[str]], letters: Sequence[str], start: int = 0, end: int | None = None
+) -> Iterator[Announcement]:
+    """The letters right behind words that name options, each with what may lead over to a letter, last first."""
+    low = lowered(text)
+    for at, word in descending(low, tuple(words), EVENTS, start, end):
+        lead = words[word].match(low, at + len(word))
+        if lead and (words is _MENTIONS or _introduced(low, at, word)):
+            said = letter_at(text, at, lead.end(), letters)
+            if said is not None:
+                yield said
+
+
+def _stated(text: str, letters: Sequence[str], start: int, end: int | None) -> Iterator[Announcement]:
     """The letters of options that a sentence states under another noun: "The most likely diagnosis is (D) ..."."""
-    for match in islice(_STATED.finditer(text, start, end), EVENTS):
+    for match in islice(_STATED.finditer(text, start, len(text) if end is None else end), EVENTS):
         said = letter_at(text, *match.span(), letters)
         before = text[max(0, text.rfind("\n", 0, match.start()), match.start() - 160) : match.start()]
         shown = "\n" in match[0] and _OPTION_LINE.search(text, match.end()) is None  # "is:", and the option below
@@ -332,15 +335,11 @@ def _endorsed(text: str, letters: Sequence[str]) -> list[Announcement]:
     return found
 
 
-def _introduced(low: str, at: int, stem: str) -> bool:
-    """Whether what must stand before `stem` does: "I choose", "the best one is"."""
-    if stem in _VERBS:
-        return _SUBJECT.search(low, max(0, at - 12), at) is not None
-    if stem == "one ":
-        return _GOOD.search(low, max(0, at - 16), at) is not None
-    if stem in _LEFT:
-        return _WENT.search(low, max(0, at - 160), at) is not None
-    return not (_DENIES.search(low, max(0, at - 12), at) or (stem.isascii() and at and low[at - 1].isalpha()))
+def _introduced(low: str, at: int, word: str) -> bool:
+    """Whether what must stand before `word` does: "I choose", "the best one is"."""
+    if (needed := _NEEDS.get(word)) is not None:
+        return needed.search(low, max(0, at - 160), at) is not None
+    return not (_DENIES.search(low, max(0, at - 12), at) or (word.isascii() and at and low[at - 1].isalpha()))
 
 
 def _letter_in_line(text: str, start: int, end: int, letters: Sequence[str]) -> Announcement | None:
@@ -350,7 +349,7 @@ def _letter_in_line(text: str, start: int, end: int, letters: Sequence[str]) -> 
         return Announcement(start, end)
     if (closing := _at_end(window, letters)) is not None:
         return replace(closing, start=start, end=end + closing.end)
-    mentions = _mentions(window, lowered(window), letters)
+    mentions = [*_behind(window, _MENTIONS, letters)]
     if len({m.content for m in mentions}) == 1 and not mentions[0].negated:
         return replace(mentions[0], start=start, end=end + mentions[0].end)
     return None
@@ -369,19 +368,7 @@ def _contradicted(text: str, said: list[Announcement], last: Announcement) -> bo
 def _only_mention(text: str, letters: Sequence[str]) -> str | None:
     """The option that is mentioned by name ("option (E)") if it is the only one, and nothing is said against it."""
     seen: set[str | None] = set()
-    for said in _mentions(text, lowered(text), letters):
+    for said in _behind(text, _MENTIONS, letters):
         no = _DENIED_BEFORE.search(text, max(0, said.start - 24), said.start) or _DENIED_AFTER.match(text, said.end)
         seen.add(None if said.negated or no else said.content)
     return seen.pop() if len(seen) == 1 else None
-
-
-def _mentions(text: str, low: str, letters: Sequence[str]) -> list[Announcement]:
-    """ "option (E)", "вариант B": options called by name, last first."""
-    found = []
-    for at, stem in descending(low, _MENTIONED, EVENTS):
-        match = _MENTION.match(text, at + len(stem))
-        if match is None or (stem in _BRACKETED and text[match.end()] != "("):
-            continue
-        if (said := letter_at(text, at, match.end(), letters)) is not None:
-            found.append(said)
-    return found
