@@ -33,9 +33,10 @@ _LETTER_FIRST = pattern(
     r"(?:[\s*_`\"'$(（【{]|\[(?!\[)|\\(?:text(?:bf)?|math(?:rm|bf))(?![a-z])|\\[(\[])*+"
     r"(?:(?!A\s*+[:：])[A-ZＡ-Ｊ](?![A-Za-z])|(?<!\()[a-j]\)\s)"
 )
-_LABEL_LINE = pattern(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+(?:[.):\]：]|[*_\s]*+(?=\n))")
+_LABEL = pattern(
+    r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+(?:(?P<text>[.):\]][*_]*+\s\S)|[.):\]：]|[*_\s]*+(?=\n))"
+)
 _REASONS = pattern(r"\s*+[*_#]*+(?:Explanation|Rationale|Reason(?:ing)?)\b")
-_LABEL_TEXT = pattern(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+[.):\]][*_]*+\s\S")
 _CLOSING = pattern(
     r"(?:(?<!\w)(?P<only>[Oo]nly\s)|(?<!\S)(?<![\W_][A-Z]\s)(?:⇒|→|[=-]{1,2}>)\s|(?<![\w,'’])(?i:(?:i'd|i would) say\s"
     r"|(?:it is |it's )?(?:definitely|clearly|obviously|certainly)\s"
@@ -53,27 +54,21 @@ _FENCED = pattern(r"\A```.*\n\s*(.*?)\s*\n```\Z")  # the one line of a reply tha
 
 
 def unannounced_letter(text: str, letters: Sequence[str]) -> str | None:
-    """The letter of a reply that is one option ("B", "C. 12 m/s"), or of a last line that is a dressed letter."""
+    """The letter of a reply that is an option ("B", "C. 12 m/s") or begins or ends with one."""
     reply = COPULA.sub("", undecorated(_FENCED.sub(r"\1", text.strip())).lstrip("✅✔☑→👉\ufe0f "))
     if _SMALL_REPLY.fullmatch(reply):
         return named(reply, letters)
-    if len(reply) <= REPLY and "\n" not in reply:
-        if _TWO.search(reply):
-            return None
-        whole = _LETTER_FIRST.match(reply) is not None and not _SAYS_MORE.search(reply, 1)
-        whole = whole or _BRACKETED.fullmatch(reply) is not None
-        return (named(reply, letters) if whole else None) or _closing(reply, letters)
-    if (first := _first_line(reply, letters)) is not None:
-        return first
     before, _, line = reply.rpartition("\n")
+    if not before and len(line) <= REPLY and _TWO.search(line):
+        return None
+    if (first := _opening(reply, letters)) is not None:
+        return first
     if before.endswith("\n") and _BARE.fullmatch(line):
         line = f"({line[0]})"
-    if len(line) > LINE or not _DRESSED.match(line):
+    if not before or len(line) > LINE or not _DRESSED.match(line):
         return _closing(line, letters)
-    letter = named(line, letters)
-    labels = {match["letter"] for match in _LABEL_LINE.finditer(before)}
-    discussed = line.startswith("(") and letter in {match["letter"] for match in _LABEL_TEXT.finditer(before)}
-    return None if labels - {letter} and not discussed else letter
+    letter, labels = named(line, letters), _labels(before)
+    return None if labels.keys() - {letter} and not (line.startswith("(") and labels.get(letter)) else letter
 
 
 def last_line(text: str, letters: Sequence[str]) -> str | None:
@@ -83,19 +78,26 @@ def last_line(text: str, letters: Sequence[str]) -> str | None:
     return bare[0][0] if bare and bare[0][0] in letters else None
 
 
-def _first_line(reply: str, letters: Sequence[str]) -> str | None:
-    """The letter of a reply that names it on its first line and gives reasons below."""
+def _opening(reply: str, letters: Sequence[str]) -> str | None:
+    """The letter of a reply that is one line, or that names it on its first and gives reasons below."""
     line, _, after = reply.partition("\n")
     reasons = _REASONS.match(after) is not None
-    if len(line) > REPLY or not (reasons or after.startswith("\n")):
+    if len(line) > REPLY or not (reasons or after[:1] in {"", "\n"}):
         return None
-    if not _LETTER_FIRST.match(line) or _SAYS_MORE.search(line, 1):
+    if not _BRACKETED.fullmatch(line) and (not _LETTER_FIRST.match(line) or _SAYS_MORE.search(line, 1)):
         return None
     letter = named(line, letters)
-    if letter == letters[0] and len(line.strip(" *_().`$")) > 1 and not reasons:
+    if after and letter == letters[0] and len(line.strip(" *_().`$")) > 1 and not reasons:
         return None  # the first option of a survey
-    labels = {match["letter"] for match in _LABEL_LINE.finditer(after)}
-    return None if labels - {letter} else letter
+    return None if _labels(after).keys() - {letter} else letter
+
+
+def _labels(lines: str) -> dict[str | None, bool]:
+    """The letters that label lines, each with whether one of these has a text."""
+    found: dict[str | None, bool] = {}
+    for label in _LABEL.finditer(lines):
+        found[label["letter"]] = found.get(label["letter"], False) or label["text"] is not None
+    return found
 
 
 def _closing(line: str, letters: Sequence[str]) -> str | None:
