@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from itertools import groupby
-from operator import itemgetter
 
 from ..._pattern import pattern
 from ..languages import PHRASES, english, every
@@ -36,7 +34,7 @@ _OPENING = pattern(
 )
 # Whatever a template or HTML may begin or end a part with; `i<j` is none.
 _MARKUP = pattern(r"<(?:[|/\uff5c]|br|[A-Za-z][^\s<>]{0,30}+>)")
-_SQUARED = pattern(r"\[(?=/?THINK\]|unused1|BEGIN F)")  # of brackets, which formulas have
+_SQUARED = pattern(r"\[(?:/?THINK\]|unused1|BEGIN F)")  # of brackets, which formulas have
 _CHANNEL = "<|channel|>"
 _HARMONY, _MESSAGE = "<|channel|>final", "<|message|>"  # between them may stand the format: <|constrain|>json
 _THINK = [*zip(listed("thinking")[::2], listed("thinking")[1::2], strict=True)]
@@ -56,16 +54,14 @@ _LINE = (
     rf"|(?i:[#*]*(?:{english('prompts')})))"
 )
 _INSTRUCTS = pattern(rf"(?i:\s*+[#*]*(?:{english('prompts')}))")
-# What such a line begins with, behind its dress: nearly all others are told from it by their first letters.
-_BEGINNINGS = sorted(
-    {(word[0], re.escape(word[1:4])) for word in (*_ASKS, "user", "human", "<")}
-    | {(word[0], word[1:] + r"[ \t]") for word in ("Next", "New", "Another")}
-    | {(c, f"(?i:{re.escape(said[1:8])})") for said in PHRASES["prompts"] for c in (said[0], said[0].upper())}
-)
-_BRANCHES = [f"{c}(?:{'|'.join(rest for _, rest in same)})" for c, same in groupby(_BEGINNINGS, key=itemgetter(0))]
-_LETTERS = "".join(w[0] for w in _BRANCHES) + r"\["
-_SOON = rf"(?=[ \t#*>{_LETTERS}])(?=[ \t#*>]*+(?=[{_LETTERS}])(?:{'|'.join(_BRANCHES)}|\[))"
-_QUESTION, _OPENS = pattern(r"\n" + _SOON + _LINE), pattern(r"\s*+" + _LINE)
+# What such a line begins with, behind its dress: nearly all others are told from it by their first letters, and each
+# of these letters is followed by what may follow any of them.
+_BEGINNINGS = {(word[0], re.escape(word[1:4]) or r"(?<=[Q<\[])") for word in (*_ASKS, "user", "human", "<", "[")}
+_BEGINNINGS |= {(word[0], word[1:] + r"[ \t]") for word in ("Next", "New", "Another")}
+_BEGINNINGS |= {(c, f"(?i:{re.escape(said[1:8])})") for said in PHRASES["prompts"] for c in said[0] + said[0].upper()}
+_FIRST, _THEN = (sorted(set(column)) for column in zip(*_BEGINNINGS, strict=True))
+_SOON = rf"[ \t#*>]*+[{re.escape(''.join(_FIRST))}](?:{'|'.join(_THEN)})"
+_MAYBE, _QUESTION, _OPENS = pattern(r"\n" + _SOON), pattern(rf"\n(?={_SOON}){_LINE}"), pattern(r"\s*+" + _LINE)
 # What a base model writes for the end of its answer, without its beginning.
 _STRAY = pattern(r"(?<![A-Za-z<])<?(?:/(?:final_)?answer|/?end answer|answer)>", re.IGNORECASE)
 _OPENED = pattern(r"<(?:final_)?answer>", re.IGNORECASE)
@@ -90,7 +86,7 @@ def is_plain(text: str) -> bool:
         or (">" in text and text.rfind("nswer>") >= 0)
         or "◁" in text
         or "\b" in text
-        or _QUESTION.search(text)
+        or ((line := _MAYBE.search(text)) and _QUESTION.search(text, line.start()))
     )
 
 
