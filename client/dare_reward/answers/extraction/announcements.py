@@ -71,10 +71,6 @@ _STEMS = [w for w in every("answer") if not any(w != shorter and w.startswith(sh
 _TAIL = {stem: pattern(tail) for stem, tail in ({stem: _tail(stem) for stem in _STEMS} | _ENGLISH).items()}
 _MARKS = ("####", "\na:", "\n**a")
 _ALL_STEMS = (*_TAIL, *_MARKS)
-_UNSURE = pattern(
-    rf"(?<![a-z])(?:(?:{english('unsure')})\s++(?:that\s++)?+(?:the\s++|my\s++|this\s++|our\s++)?+(?:(?:final|correct)\s++)?+"
-    rf"|(?:{english('of others')})[^\S\n]++)\Z"
-)
 _HEAD = pattern(
     r"(?:[\s#*_>\-=|]|\d++[.)]|step\s++\d++[:.]?+|\\(?:textbf|text|boldsymbol|mathbf|section|subsection)\*?\{"
     r"|\\\["
@@ -82,19 +78,20 @@ _HEAD = pattern(
 )
 # `e.g., "answer": "C"` and "The output should be "The answer is (A)"" say how to answer.
 SHOWN = r"\be\.g\.,?|\bfor example,?|\bsuch as|\b(?:format|form|output|response|reply)\s(?:should|must) be"
-_QUOTED = pattern(
-    rf"(?:{SHOWN}|\b(?:end|finish|reply|respond|conclude)\s(?:(?:your|my|the|this)\s)?(?:\w+\s)?with)[:\s]*[\"“'`]{{1,2}}"
-    r"(?:(?:the|my|final|correct)\s)*\Z"
+# What is not said to be the answer: what is asked or shown, and what others say.
+_NOT_SAID = pattern(
+    rf"(?:(?<![a-z])(?:{english('unsure')})\s++(?:that\s++)?+(?:the\s++|my\s++|this\s++|our\s++)?+(?:(?:final|correct)\s++)?+"
+    rf"|(?<![a-z])(?:{english('of others')})[^\S\n]++"
+    rf"|(?:{SHOWN}|\b(?:end|finish|reply|respond|conclude)\s(?:(?:your|my|the|this)\s)?(?:\w+\s)?with)[:\s]*[\"“'`]{{1,2}}"
+    r"(?:(?:the|my|final|correct)\s)*"
+    r"|\baccording to (?:the|my|your|a) \w{3,12},? the\s(?:(?:correct|right|final)\s)?"
+    r"|\b(?:many|some|most|people|students|others)\b[^.\n]{0,24}\b(?:think|say|believe|guess|assume|argue)\s(?:that\s)?"
+    r"(?:the\s)?(?:(?:correct|right|final)\s)?)\Z"
 )
 # What holds under a condition, "if x were 2", or of a part, in brackets.
 _CONDITION = pattern(
     r"(?:\A|[.!?:\n(]\s*+)(?:(?:note|if|unless|without|suppose|supposing|assuming|had|were|under|for)\s(?![^\n]*\bthen\b)"
     r"[^.!?\n]{1,80}?,?\s|(?<=\())(?:the|our|my)\s(?:final\s|correct\s)?\Z"
-)
-_OTHERS = pattern(
-    r"\baccording to (?:the|my|your|a) \w{3,12},? the\s(?:(?:correct|right|final)\s)?\Z"
-    r"|\b(?:many|some|most|people|students|others)\b[^.\n]{0,24}\b(?:think|say|believe|guess|assume|argue)\s(?:that\s)?"
-    r"(?:the\s)?(?:(?:correct|right|final)\s)?\Z"
 )
 # "The answer is 5. Wait, it is 6.": taken back for another value or letter, whose own words say whether it holds. A box
 # is taken back for nothing, too: "Wait, that is wrong."
@@ -195,9 +192,7 @@ def _word(low: str, at: int, stem: str) -> Announcement | None:
         return None
     match = _TAIL[stem].match(low, at + len(stem), at + len(stem) + 400)
     before = low[max(0, at - 48) : at]
-    if match is None:
-        return None
-    if _UNSURE.search(before) or _QUOTED.search(before) or _OTHERS.search(before):
+    if match is None or _NOT_SAID.search(before):
         return None
     found = {name for name, value in match.groupdict().items() if value is not None}
     link = _link(low, at, before, found)

@@ -54,13 +54,13 @@ _LINE = (
     rf"|(?i:[#*]*(?:{english('prompts')})))"
 )
 _INSTRUCTS = pattern(rf"(?i:\s*+[#*]*(?:{english('prompts')}))")
-# What such a line begins with, behind its dress: nearly all others are told from it by their first letters, and each
-# of these letters is followed by what may follow any of them.
-_BEGINNINGS = {(word[0], re.escape(word[1:4]) or r"(?<=[Q<\[])") for word in (*_ASKS, "user", "human", "<", "[")}
-_BEGINNINGS |= {(word[0], word[1:] + r"[ \t]") for word in ("Next", "New", "Another")}
-_BEGINNINGS |= {(c, f"(?i:{re.escape(said[1:8])})") for said in PHRASES["prompts"] for c in said[0] + said[0].upper()}
-_FIRST, _THEN = (sorted(set(column)) for column in zip(*_BEGINNINGS, strict=True))
-_SOON = rf"[ \t#*>]*+[{re.escape(''.join(_FIRST))}](?:{'|'.join(_THEN)})"
+# The letters with which such a line begins, behind its dress: by their first three nearly all others are told from it.
+_WORDS = {*_ASKS, "user", "human", "Next", "New", "Another", "<", "["}.union(
+    *({said[:3], said[:3].capitalize(), said[:3].upper()} for said in PHRASES["prompts"])
+)
+_SHORT = re.escape("".join(sorted({word[0] for word in _WORDS if len(word) < 3})))
+_FIRST, _SECOND, _THIRD = (re.escape("".join(sorted({w[k] for w in _WORDS if len(w) > 2}))) for k in range(3))
+_SOON = rf"[ \t#*>]*+(?:[{_FIRST}][{_SECOND}][{_THIRD}]|[{_SHORT}])"
 _MAYBE, _QUESTION, _OPENS = pattern(r"\n" + _SOON), pattern(rf"\n(?={_SOON}){_LINE}"), pattern(r"\s*+" + _LINE)
 # What a base model writes for the end of its answer, without its beginning.
 _STRAY = pattern(r"(?<![A-Za-z<])<?(?:/(?:final_)?answer|/?end answer|answer)>", re.IGNORECASE)
