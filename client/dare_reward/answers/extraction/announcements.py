@@ -69,8 +69,6 @@ _ENGLISH = {
 }
 _STEMS = [w for w in every("answer") if not any(w != shorter and w.startswith(shorter) for shorter in every("answer"))]
 _TAIL = {stem: pattern(tail) for stem, tail in ({stem: _tail(stem) for stem in _STEMS} | _ENGLISH).items()}
-_MARKS = ("####", "\na:", "\n**a")
-_ALL_STEMS = (*_TAIL, *_MARKS)
 _HEAD = pattern(
     r"(?:[\s#*_>\-=|]|\d++[.)]|step\s++\d++[:.]?+|\\(?:textbf|text|boldsymbol|mathbf|section|subsection)\*?\{"
     r"|\\\["
@@ -101,9 +99,16 @@ _RETRACTED = (
 )
 _RETRACTS = pattern(rf"{_RETRACTED})", re.DOTALL)
 _RETRACTS_BOX = pattern(rf"{_RETRACTED}|\b(?:{english('denies itself')}))", re.DOTALL)
-_HASH = pattern(r"####(?!#)[^\S\n]*+")
-_LINE = pattern(r"(?:\*\*)?a(?:\*\*)?:(?:\*\*)?[^\S\n]++")
-_LISTED = pattern(r"[^\n]*+\n\s*+(?:\*\*)?b(?:\*\*)?[:.)]")
+# `A: 26` on a line of its own, unless it is the first of a list of options. A Markdown heading of the fourth level
+# looks like GSM8K's `#### 42` and is sorted out by its content.
+_LINE = r"(?:\*\*)?[^\S\n]++(?![^\n]*+\n\s*+(?:\*\*)?b(?:\*\*)?[:.)])"
+_MARKS: dict[str, tuple[Link, re.Pattern[str]]] = {
+    "####": ("hash", pattern(r"(?<![^\n ]####)(?!#)[^\S\n]*+")),
+    "\na:": ("line", pattern(_LINE)),
+    "\n**a": ("line", pattern(rf"(?:\*\*)?:{_LINE}")),
+}
+_FIRST_LINE = pattern(rf"(?:\*\*)?a(?:\*\*)?:{_LINE}")
+_ALL_STEMS = (*_TAIL, *_MARKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +185,15 @@ def descending(
 def announcements(text: str, low: str, start: int = 0, end: int | None = None) -> Iterator[Announcement]:
     """The announcements of `text` that begin from `start` on and before `end`, last first; `low` is `lowered(text)`."""
     for at, stem in descending(low, _ALL_STEMS, TRIES, start, end):
-        one = _hash(low, at) if stem == "####" else _line(low, at + 1) if stem[0] == "\n" else _word(low, at, stem)
-        if one is not None:
-            yield one
-    if not start and (first := _line(low, 0)) is not None:
-        yield first
+        if stem in _TAIL:
+            if (one := _word(low, at, stem)) is not None:
+                yield one
+            continue
+        link, tail = _MARKS[stem]
+        if match := tail.match(low, at + len(stem), at + 400):
+            yield Announcement(at, match.end(), link)
+    if not start and (match := _FIRST_LINE.match(low, 0, 400)):
+        yield Announcement(0, match.end(), "line")
 
 
 def _word(low: str, at: int, stem: str) -> Announcement | None:
@@ -219,19 +228,3 @@ def _link(low: str, at: int, before: str, found: set[str]) -> Link | None:
         elif _HEAD.fullmatch(line) or ("dot" in found and before.endswith("**")):
             link = "is" if "alone" in found else "heading"
     return link
-
-
-def _hash(low: str, at: int) -> Announcement | None:
-    """GSM8K's `#### 42`; a Markdown heading of the fourth level looks the same and is sorted out by its content."""
-    match = _HASH.match(low, at)
-    if match is None or (at and low[at - 1] not in "\n "):
-        return None
-    return Announcement(at, match.end(), "hash")
-
-
-def _line(low: str, at: int) -> Announcement | None:
-    """`A: 26` on a line of its own, unless it is the first of a list of options."""
-    match = _LINE.match(low, at)
-    if match is None or _LISTED.match(low, match.end(), match.end() + 400):
-        return None
-    return Announcement(at, match.end(), "line")

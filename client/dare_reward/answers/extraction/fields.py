@@ -237,12 +237,9 @@ def last_mark(text: str) -> Mark | None:
             return field
     if tag is None or box is None:
         return tag or box
-    if tag.content is None:
-        # `<answer>\boxed{5}` without the closing tag: the box is complete all the same.
-        return box if box.end > tag.end else tag
-    if box.content is None and box.end <= tag.end:
-        return tag
-    return box if box.end >= tag.end - len(tag.content) else tag
+    # `<answer>\boxed{5}` without the closing tag: the box is complete all the same.
+    wins = box.end >= tag.end - len(tag.content or "") and (box.content is not None or box.end > tag.end)
+    return box if wins else tag
 
 
 def plain_box(text: str) -> str | None:
