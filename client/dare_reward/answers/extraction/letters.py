@@ -106,11 +106,7 @@ _TAILS: dict[str, re.Pattern[str]] = (
     | {noun: pattern(r"s?+(?![a-z])" + _IS) for noun in PHRASES["nouns"]}
     | {verb: pattern(r"(?:ed)?(?![a-z])") for verb in PHRASES["verbs"]}
     | {word: pattern(r"(?:\s(?:only|us|just|behind|with|me))*+(?![a-z])") for word in PHRASES["leaves"]}
-    | {
-        "closest": pattern(_IS),
-        "response": pattern(r"[*_\"']*+[:：]|\s(?:is|would be)(?![a-z'’])"),
-        "one ": pattern(r"(?:is|would be)(?![a-z'’])"),
-    }
+    | {"closest": pattern(_IS), "response": pattern(_IS), "one ": pattern(r"(?:is|would be)(?![a-z'’])")}
     | {word: pattern(rf"{_ES}|\s++" if word[0].islower() else rf"{_ES}|\s*+[:：]?") for word in every("choose")}
 )
 # What must stand before some of these words; of the others only what must not.
@@ -265,18 +261,15 @@ def announced_letter(text: str, letters: Sequence[str]) -> str | None:
     said = _said(text, letters, near)
     if near and ((last := holding(text, said)) is None or last.start < near + APART):
         said = _said(text, letters, 0, None if said else near)
-    said = said or _endorsed(text, letters)[::-1]
-    if not said:
-        return _only_mention(text, letters)
+    said = said or _endorsed(text, letters) or _only_mention(text, letters)
     last = holding(text, said)
     return None if last is None or _contradicted(text, said, last) else last.content
 
 
 def last_letter(text: str, letters: Sequence[str]) -> str | None:
     """The last capital letter of the options that stands alone: a fallback of published harnesses, on request only."""
-    lone = (m for m in _LONE.finditer(text) if m[0] in letters)
-    found = [m[0] for m in lone if not (m[0] in "AI" and _ARTICLE.match(text, m.end()))]
-    return found[-1] if found else None
+    lone = (m[0] for m in _LONE.finditer(text) if not (m[0] in "AI" and _ARTICLE.match(text, m.end())))
+    return next((letter for letter in reversed([*lone]) if letter in letters), None)
 
 
 def _said(text: str, letters: Sequence[str], start: int, end: int | None = None) -> list[Announcement]:
@@ -322,7 +315,7 @@ def _stated(text: str, letters: Sequence[str], start: int, end: int | None) -> I
 
 
 def _endorsed(text: str, letters: Sequence[str]) -> list[Announcement]:
-    """The letters of options that a text calls right, first to last."""
+    """The letters of options that a text calls right, last first."""
     found = []
     for match in islice(_ENDORSED.finditer(text), 64):
         opened, letter = match["open"], match["letter"].upper()
@@ -332,7 +325,7 @@ def _endorsed(text: str, letters: Sequence[str]) -> list[Announcement]:
             continue
         said = letter if letter in letters else None
         found.append(Announcement(match.start(), match.end("letter"), content=said))
-    return found
+    return found[::-1]
 
 
 def _introduced(low: str, at: int, word: str) -> bool:
@@ -347,12 +340,8 @@ def _letter_in_line(text: str, start: int, end: int, letters: Sequence[str]) -> 
     window = text[end : end + _READ].partition("\n")[0]
     if _UNLISTED.search(window):
         return Announcement(start, end)
-    if (closing := _at_end(window, letters)) is not None:
-        return replace(closing, start=start, end=end + closing.end)
-    mentions = [*_behind(window, _MENTIONS, letters)]
-    if len({m.content for m in mentions}) == 1 and not mentions[0].negated:
-        return replace(mentions[0], start=start, end=end + mentions[0].end)
-    return None
+    found = _at_end(window, letters) or next(iter(_only_mention(window, letters)), None)
+    return None if found is None or found.negated else replace(found, start=start, end=end + found.end)
 
 
 def _contradicted(text: str, said: list[Announcement], last: Announcement) -> bool:
@@ -365,10 +354,10 @@ def _contradicted(text: str, said: list[Announcement], last: Announcement) -> bo
     return len(between) <= APART and _TAKEN_BACK.search(between) is None
 
 
-def _only_mention(text: str, letters: Sequence[str]) -> str | None:
-    """The option that is mentioned by name ("option (E)") if it is the only one, and nothing is said against it."""
-    seen: set[str | None] = set()
+def _only_mention(text: str, letters: Sequence[str]) -> list[Announcement]:
+    """The option that is mentioned by name ("option (E)") if it is the only one, and whether something denies it."""
+    found = []
     for said in _behind(text, _MENTIONS, letters):
         no = _DENIED_BEFORE.search(text, max(0, said.start - 24), said.start) or _DENIED_AFTER.match(text, said.end)
-        seen.add(None if said.negated or no else said.content)
-    return seen.pop() if len(seen) == 1 else None
+        found.append(replace(said, negated=said.negated or no is not None))
+    return found[:1] if len({(said.content, said.negated) for said in found}) == 1 else []
