@@ -203,28 +203,26 @@ def _word(low: str, at: int, stem: str) -> Announcement | None:
     before = low[max(0, at - 48) : at]
     if match is None or _NOT_SAID.search(before):
         return None
-    found = {name for name, value in match.groupdict().items() if value is not None}
-    link = _link(low, at, before, found)
+    link = _link(low, at, before, match.lastgroup or "")
     if link is None:
         return None
     conditional = _CONDITION.search(low, max(0, at - 120), at) is not None
-    return Announcement(at, match.end(), link, "neg" in found, conditional)
+    return Announcement(at, match.end(), link, match.lastgroup == "neg", conditional)
 
 
-def _link(low: str, at: int, before: str, found: set[str]) -> Link | None:
-    """What links the word at `at` to its content; None where the place says that it announces nothing."""
+def _link(low: str, at: int, before: str, led: str) -> Link | None:
+    """What links the word at `at`, which `led` to its content; None where the place says that it announces nothing."""
     link: Link | None = None
-    if found & {"neg", "is", "of", "next"} or (found & {"bare", "alone"} and before.endswith("[")):
+    line = low[low.rfind("\n", max(0, at - 200), at) + 1 : at]
+    if led in {"neg", "is", "of", "next"} or (led in {"bare", "alone"} and before.endswith("[")):
         link = "is"
-    elif "colon" in found:
+    elif led == "colon":
         link = "colon"
-    elif "equals" in found:
+    elif led == "equals":
         code = low.count("```", 0, at) % 2 or low[max(0, at - 5) : at] in {"\n    ", "\n\t"}
         link = None if code else "equals"  # an assignment in code is no announcement
-    elif found & {"cell", "heading", "dot", "dash", "alone"}:
-        line = low[low.rfind("\n", max(0, at - 200), at) + 1 : at]
-        if "cell" in found:
-            link = "cell" if "|" in line else None
-        elif _HEAD.fullmatch(line) or ("dot" in found and before.endswith("**")):
-            link = "is" if "alone" in found else "heading"
+    elif led == "cell":
+        link = "cell" if "|" in line else None
+    elif led != "bare" and (_HEAD.fullmatch(line) or (led == "dot" and before.endswith("**"))):
+        link = "is" if led == "alone" else "heading"
     return link
