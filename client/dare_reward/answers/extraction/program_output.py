@@ -15,7 +15,7 @@ _FENCED = pattern(r"```\w*\n(?P<inner>.*?)\n?[ \t]*```", re.DOTALL)
 _CODE = pattern(r"(?P<ticks>`{1,3})(?P<inner>[^`\n]++)(?P=ticks)")
 _QUOTED = pattern(r"(?<!\w)(?=[\[({'\"])")
 _AFTER = pattern(r"[.,;:!)*`]*+(?:\s|\Z)")
-_ASSERTION = pattern(r"assert\s.*==\s*+(?P<value>.*)\Z|\w+\(.*\)\s==\s(?P<side>.*)\Z", re.DOTALL)
+_ASSERTION = pattern(r"(?:assert\s.*==\s*+|\w+\(.*\)\s==\s)(?P<value>.*)\Z", re.DOTALL)
 _DRESS = pattern(r"(?:\s|\*\*|__(?!\w))*+")
 
 
@@ -65,6 +65,5 @@ def _bare(said: str) -> str:
         said = fence["inner"].strip()
     if code := _CODE.fullmatch(said):
         said = code["inner"].strip()
-    if (found := _ASSERTION.match(said)) is not None:
-        return (found["value"] if found["value"] is not None else found["side"]).strip()
-    return said
+    found = _ASSERTION.match(said)
+    return found["value"].strip() if found else said

@@ -17,15 +17,17 @@ REPLY = 200  # characters of a reply that is an option and nothing else
 FEW = 4  # words of a line that may be an answer and no sentence
 LONE = 60  # characters of a reply in words that is its answer
 LINE = 24  # characters of a last line that is a letter and its dress
-_TALKS = pattern(rf"\b(?:{english('talks')})|n['’]t\b|[?？…:：,]\s*+\Z", re.IGNORECASE)
-# "(B) No" is an option with its text, "(B) is wrong" none.
+_TALKS = pattern(
+    rf"(?i)\b(?:{english('talks')}|cannot\b|none\b)|n['’]t\b|[?？…:：,]\s*+\Z"
+    r"|\b(?:is|are|was|were|does|do|did|can|have|has)\s(?:not|never|no)\b"
+)
 _HIGHLIGHTED = pattern(r"\*\*([^*\n]{1,80})\*\*")
 _AMOUNT = pattern(r"[-−]?[$€£]?\d[\d,]*+(?:\.\d++)?(?=\s(?!(?:hundred|[a-z]*(?:thousand|illion))\b)[a-z(]\D*\Z)")
-_DENIES = pattern(r"(?i)\b(?:is|are|was|were|does|do|did|can|have|has)\s(?:not|never|no)\b|\b(?:cannot|none)\b")
 _SUBJECT = r"(?:The|An?|My|Our|His|Her|Its|Their)\s(?:[^\s.:;?!'\"“‘]++\s){1,20}?"
 _WHAT = r"(?!an?\b|in\b|at\b|to\b)(?P<what>[^,;:.!?\n]{1,60}(?:\.[^\s.]+)?)(?:,\s[^.]*)?+\.?"
 _NAMES = pattern(rf"{_SUBJECT}(?:is|are|was|were)(?:\s{_WHAT}|:\s(?P<listed>[^.;:!?\n]{{1,120}})\.?)")
 _CITES = pattern(r".{4,}?\b(?:is|was|are|named|called|titled|as):?\s['\"“‘*](?P<what>[^'\"“”*\n]{1,80})\.?['\"”’*]\.?")
+# "(B) No" is an option with its text, "(B) is wrong" none.
 _BRACKETED = pattern(r"(?i)\([A-Z]\)\s(?!(?:is|are|was|cannot|wrong|incorrect|excluded|eliminated)\b)\w+(?:\s\w+)?\.?")
 _DRESSED = pattern(r"(?:\*\*|__|[(\[（【$`]|\\[(\[]|\\(?:text|mathrm|mathbf|textbf)\{)")
 _SAYS_MORE = pattern(rf"\b(?:{english('says more')})|n['’]t\b|[?？…]|[:：,]\s*\Z|\.\.", re.IGNORECASE)
@@ -115,7 +117,7 @@ def lone_line(text: str) -> str | None:
     value.
     """
     line = text.strip()
-    if not line or len(line) > REPLY or "\n" in line or _TALKS.search(line) or _DENIES.search(line):
+    if not line or len(line) > REPLY or "\n" in line or _TALKS.search(line):
         return None
     if (found := _HIGHLIGHTED.findall(line)) and len(set(found)) == 1:
         return _number(found[0]).strip(" .:")
