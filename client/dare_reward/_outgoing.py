@@ -21,7 +21,7 @@ from .answers.rollouts import READING, asked_of, read_answers, spoken, text_of
 from .errors import RequestError
 from .estimators.method import OVER, last_tokens
 from .groups import Ragged
-from .inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
+from .inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS
 from .methods import OTHER_NAMES, find
 from .reply import NOTHING, read_json
 from .scoring.array_inputs import Table, full_mask, path_digest, read_columns, token_sums
@@ -31,13 +31,10 @@ from .wire import MEDIA_TYPES, pack
 JSON = Mapping[str, Any]
 
 
-def _copied(fields: Mapping[str, Field]) -> tuple[str, ...]:
-    """What travels as it is; the columns of numbers have their own ways."""
-    return tuple(f.name for f in fields.values() if f.sent and not f.is_array)
-
-
-COPIED: Final = _copied(ROLLOUT_FIELDS)
-ANSWERED_COPIED: Final = _copied(ANSWERED_FIELDS)
+# What travels as it is; the columns of numbers have their own ways.
+COPIED, ANSWERED_COPIED = (
+    tuple(f.name for f in fields.values() if f.sent and not f.is_array) for fields in (ROLLOUT_FIELDS, ANSWERED_FIELDS)
+)
 GROUP_COPIED: Final = tuple(f.name for f in GROUP_FIELDS.values() if f.sent and f.type != "rollouts")
 SCALARS: Final = tuple(f.name for f in FIELDS.values() if f.shape == "scalar")
 ARRAYS: Final = tuple(f.name for f in FIELDS.values() if f.shape != "scalar" and f.sent)
@@ -86,18 +83,7 @@ UNLIMITED: Final = ServiceLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One request body and its groups: as they were given, their names, and why rollouts travel without an answer."""
-
-    content: bytes
-    media_type: str
-    groups: Sequence[JSON]
-    names: list[str]
-    unread: list[Counter[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
+class Sent:
     """One group as it was given and as it travels: JSON, its token arrays by field, its size in bytes, and why rollouts
     whose texts were read here have no answer."""
 
@@ -107,6 +93,15 @@ class _Group:
     arrays: Mapping[str, Ragged]
     size: int
     unread: Counter[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One request body and its groups."""
+
+    content: bytes
+    media_type: str
+    groups: Sequence[Sent]
 
 
 def split_address(url: str) -> SplitResult:
@@ -157,7 +152,7 @@ def parts(
         for group in ready:
             _put_paths(group.body["rollouts"], group.given["rollouts"])
     limit = limits.frame_bytes if any(g.arrays for g in ready) else limits.json_bytes
-    run: list[_Group] = []
+    run: list[Sent] = []
     total = rollouts = 0
     for group in ready:
         more = len(group.given["rollouts"])
@@ -196,14 +191,10 @@ def _wanted(inputs: frozenset[str] | None, sending: Sending) -> tuple[str, ...]:
     return tuple(name for name in ARRAYS if name in names or (tokens and name in BESIDE))
 
 
-def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], reading: Mapping[str, Any]) -> _Group:
+def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], reading: Mapping[str, Any]) -> Sent:
     rollouts = group["rollouts"]
     out: list[dict[str, Any]] = [{k: r[k] for k in COPIED if r.get(k) is not None} for r in rollouts]
     unread = _put_answers(out, group, sending, reading)
-    for name in SCALARS:
-        for target, rollout in zip(out, rollouts, strict=True):
-            if rollout.get(name) is not None:
-                target[name] = rollout[name]
     columns = read_columns(
         Table.of(rollouts),
         {},
@@ -211,7 +202,8 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
         lambda: flat_spans([group], Effort(sys.maxsize), reading),
     )
     for i, (target, rollout) in enumerate(zip(out, rollouts, strict=True)):
-        target |= token_sums(rollout, i, columns, wanted)  # noqa: PLW2901
+        target.update({k: rollout[k] for k in SCALARS if rollout.get(k) is not None})
+        target.update(token_sums(rollout, i, columns, wanted))
     arrays = _with_tokens({name: column for name in wanted if isinstance(column := columns.get(name), Ragged)})
     body = {k: group[k] for k in GROUP_COPIED if group.get(k) is not None}
     accepted = listed(body.get("label"))
@@ -226,7 +218,7 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
             _put_answers(body[view], {**group, "rollouts": group[view]}, sending, reading)
     # Eight bytes an element, and 300 for the frame's bookkeeping, bound what the arrays add.
     size = len(json.dumps(body, default=_plain)) + sum(8 * a.values.size for a in arrays.values()) + 300
-    return _Group(group, group.get("group_id", str(index)), body, arrays, size, unread)
+    return Sent(group, group.get("group_id", str(index)), body, arrays, size, unread)
 
 
 def _with_tokens(arrays: Mapping[str, Ragged]) -> dict[str, Ragged]:
@@ -265,16 +257,13 @@ def _put_paths(out: Sequence[dict[str, Any]], rollouts: Sequence[JSON]) -> None:
             target["path"] = path
 
 
-def _part(run: Sequence[_Group], head: JSON) -> Part:
+def _part(run: Sequence[Sent], head: JSON) -> Part:
     bodies = [g.body for g in run]
-    names, given, unread = [g.name for g in run], [g.given for g in run], [g.unread for g in run]
     request = {**head, "groups": bodies}
-    columns: dict[str, Any] = {}
-    for name in sorted({name for g in run for name in g.arrays}):
-        columns[name] = _joined(name, run)
+    columns: dict[str, Any] = {name: _joined(name, run) for name in sorted({name for g in run for name in g.arrays})}
     if not columns:
         content = json.dumps(request, separators=(",", ":"), default=_plain).encode()
-        return Part(content, "application/json", given, names, unread)
+        return Part(content, "application/json", run)
     request = json.loads(json.dumps(request, default=_plain))
     for name in [name for name in columns if not FIELDS[name].ragged]:
         rows = columns[name]
@@ -286,10 +275,10 @@ def _part(run: Sequence[_Group], head: JSON) -> Part:
     if "token_mask" in columns:
         tokens = [c.lengths for name, c in columns.items() if FIELDS[name].per_token and name != "token_mask"]
         columns["token_mask"] = full_mask(columns["token_mask"], np.maximum.reduce(tokens))
-    return Part(pack(request, columns), MEDIA_TYPES[0], given, names, unread)
+    return Part(pack(request, columns), MEDIA_TYPES[0], run)
 
 
-def _joined(name: str, run: Sequence[_Group]) -> Ragged:
+def _joined(name: str, run: Sequence[Sent]) -> Ragged:
     """An input of all groups, in a type that travels: float32 stays, other numbers are float64."""
     none = [np.zeros(len(g.body["rollouts"]), np.int64) for g in run]
     lengths = [g.arrays[name].lengths if name in g.arrays else zero for g, zero in zip(run, none, strict=True)]

@@ -1,6 +1,6 @@
 """`Client` and `AsyncClient`: `POST /reward` with the arguments of `dare_reward.estimate`.
 
-One conversation is written once, as a coroutine; the synchronous client blocks where the other one awaits. By default
+All is written once, as coroutines; the synchronous client blocks where the other one awaits. By default
 a client sends what the method needs and no more: answers extracted here, mean entropies and token counts. The service
 is a pure function of the request: repeating one is safe.
 """
@@ -20,11 +20,10 @@ import time
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, partial, wraps
 from hashlib import blake2b
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast
 from urllib.request import getproxies, proxy_bypass
 
 import httpx
@@ -99,10 +98,22 @@ class _Response:
         """Another try may do better. Ray Serve's proxy answers 500 where a replica dies over a request."""
         return self.status in RETRY or (self.status == 500 and not self.ours)
 
+    @property
+    def problem(self) -> dict[str, Any]:
+        try:
+            body = read_json(self.content)
+        except ReplyError:
+            return {"detail": self.content[:200].decode("utf-8", "replace")}
+        return body if isinstance(body, dict) else {}
+
+    def __str__(self) -> str:
+        return f"{self.status} {self.problem.get('detail', '')}".strip()
+
 
 Home = tuple[int, asyncio.AbstractEventLoop]
 Outcome = _Response | Exception
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class _Base:
@@ -204,11 +215,8 @@ class _Base:
                     send.method, send.path, content=send.content or None, headers=send.headers
                 ) as response,
             ):
-                body = _Body(send, response)
-                if body.wanted:
-                    async for chunk in response.aiter_bytes():
-                        body.add(chunk)
-                return body.whole()
+                body = await _body(response, send.max_reply)
+                return _Response(response.status_code, response.headers, body, send.request_id)
         except TimeoutError:
             return httpx.ReadTimeout(f"no whole reply within {self.timeout:g} s")
         except (*AWAY, DareError) as error:
@@ -239,13 +247,14 @@ class _Base:
         }
 
     async def _converse(
-        self, groups: Sequence[JSON], method: str, labels: Mapping[str, Any], options: Mapping[str, Any], key: str
+        self, groups: Sequence[JSON], *, method: str, key: str = "", labelled: Labelled = "method", **options: Any
     ) -> Reply:
         """Score `groups`: in as many requests as the service's limits need, or in process if it is away and may be."""
+        begun, key, method = time.monotonic(), key or secrets.token_hex(16), OTHER_NAMES.get(method, method)
+        asked = {name: options.pop(name, None) for name in ("run", "step", "seed", "shadow")}
+        asked |= {"shadow": asked["shadow"] or None, "labelled": None if labelled == "method" else labelled}
         update, params = Update.split(plain(options))
-        key = key or secrets.token_hex(16)
-        begun = time.monotonic()
-        labels, method = {**labels, **update.asked()}, OTHER_NAMES.get(method, method)
+        labels = {k: v for k, v in asked.items() if v is not None} | update.asked()
         known = params  # and the operator's where the call has none, once the service has said them
         try:
             limits = await self._learn_limits()
@@ -262,10 +271,13 @@ class _Base:
                 send = Send("POST", "/v1/reward", part.content, part.media_type, max_reply=most, key=own)
                 replies.append(await self._ask(send, partial(self._read, head, part)))
         except (UnavailableError, ReplyError) as error:
-            self._check_fallback(error)
-            asked = {k: v for k, v in labels.items() if k in {"seed", "shadow", "labelled"}}
+            # What has not shown yet that it is a reward service is a wrong address, which nobody wants papered over.
+            if self.fallback != "local" or (isinstance(error, ReplyError) and self._limits is None):
+                raise
+            logger.warning("the reward service gave no usable reply (%s): scoring in process", error)
+            beside = {k: v for k, v in labels.items() if k in {"seed", "shadow", "labelled"}}
             whole = replace(LIMITS, groups=sys.maxsize, text=sys.maxsize)  # groups are split, texts stay here
-            reply = score(groups, known, method=method, limits=whole, update=update, **asked).reply
+            reply = score(groups, known, method=method, limits=whole, update=update, **beside).reply
             replies = [replace(reply, flags=(*reply.flags, "local_fallback"))]
         for reply in replies:
             self._check_pin(method, params, reply)
@@ -276,26 +288,6 @@ class _Base:
             made = partial(of_groups, groups, reply.groups, asked=self._logged, seconds=spent, params=known, **place)
             run_log_of(self._run_log, self._logged).add_made(made, len(groups))
         return reply
-
-    async def _await_ready(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while True:
-            outcome = await self._carry_out(Send("GET", "/ready"))
-            if isinstance(outcome, _Response) and outcome.good:
-                return
-            if time.monotonic() >= end:
-                raise UnavailableError(
-                    f"{self.url} is not ready{f' after {seconds:g} s' * (seconds > 0)}: {_why(outcome)}{self._proxy}"
-                )
-            await self._pause(0.2)
-
-    def _check_fallback(self, error: UnavailableError | ReplyError) -> None:
-        """Raises `error` where nothing may be done in process instead."""
-        # What has not shown yet that it is a reward service is a wrong address, which nobody wants papered over.
-        unknown = isinstance(error, ReplyError) and self._limits is None
-        if self.fallback != "local" or unknown:
-            raise error
-        logger.warning("the reward service gave no usable reply (%s): scoring in process", error)
 
     async def _ask(self, send: Send, read: Callable[[_Response], T]) -> T:
         """The reply. Another request's is a failed try, because a new connection may bring ours."""
@@ -313,29 +305,29 @@ class _Base:
         if reply.request_id != asked:
             self._connections.clear()  # whatever crossed this connection's replies may cross the next ones too
         output = methods()[head["method"]].output if head["method"] in methods() else None
-        check_fit(reply, head, part.groups, request_id=asked, output=output)
-        groups = zip(part.names, map(with_reasons, reply.groups, part.unread), strict=True)
-        return replace(reply, groups=tuple(g if g.group_id == n else replace(g, group_id=n) for n, g in groups))
+        check_fit(reply, head, [sent.given for sent in part.groups], request_id=asked, output=output)
+        groups = [
+            with_reasons(g if g.group_id == sent.name else replace(g, group_id=sent.name), sent.unread)
+            for g, sent in zip(reply.groups, part.groups, strict=True)
+        ]
+        return replace(reply, groups=tuple(groups))
 
     async def _insist(self, send: Send) -> _Response:
         """The response, after as many tries as are allowed."""
-        problem, key = "", send.key or secrets.token_hex(16)
+        key = send.key or secrets.token_hex(16)
         for attempt in range(self.retries + 1):
             outcome = await self._carry_out(replace(send, request_id=secrets.token_hex(16), key=key))
             if isinstance(outcome, DareError):
                 raise outcome
-            if isinstance(outcome, _Response):
+            if isinstance(outcome, _Response) and not outcome.passing:
                 if outcome.good:
                     return outcome
-                if not outcome.passing:
-                    raise _refused(outcome, self._proxy)
-                problem = f"{outcome.status} {_problem(outcome).get('detail', '')}".strip()
-            else:
-                refused = isinstance(outcome, httpx.ConnectError)
-                problem = _why(outcome) if refused else f"{type(outcome).__name__}: {outcome}"
+                raise _refused(outcome, self._proxy)
             if attempt < self.retries:
                 await self._pause(_pause(attempt, outcome))
-        raise UnavailableError(f"{self.url}{send.path}: {problem} ({self.retries + 1} tries){self._proxy}")
+        what = _why(outcome) if isinstance(outcome, httpx.ConnectError) else f"{type(outcome).__name__}: {outcome}"
+        what = str(outcome) if isinstance(outcome, _Response) else what
+        raise UnavailableError(f"{self.url}{send.path}: {what} ({self.retries + 1} tries){self._proxy}")
 
     @property
     def _proxy(self) -> str:
@@ -350,23 +342,20 @@ class _Base:
 
     async def _learn_limits(self) -> ServiceLimits:
         if self._limits is None:
-            info = self._read_info(await self._insist(Send("GET", "/info")))
-            self._limits = ServiceLimits.of(info["settings"])
+            info, self._limits = self._read_info(await self._insist(Send("GET", "/info")))
             if self._token and info.get("auth") is False:
                 logger.warning("%s has no token: anybody can use it, and ours is ignored (DARE_TOKEN)", self.url)
         return self._limits
 
-    def _read_info(self, response: _Response) -> dict[str, Any]:
+    def _read_info(self, response: _Response) -> tuple[dict[str, Any], ServiceLimits]:
         """What `GET /info` says; ReplyError where another server answers."""
         try:
             info = read_json(response.content)
-            ServiceLimits.of(info["settings"])
+            return dict(info), ServiceLimits.of(info["settings"])
         except (ReplyError, ValueError, KeyError, TypeError, AttributeError):
             raise ReplyError(
                 f"{self.url}/info is not that of a reward service: is the address right?{self._proxy}"
             ) from None
-        else:
-            return dict(info)
 
     def _check_pin(self, method: str, params: Mapping[str, Any], reply: Reply) -> None:
         """A run trains on one configuration, the first reply's."""
@@ -385,11 +374,12 @@ class _Base:
         )
 
 
-class Client(_Base):
-    """A synchronous client; picklable, safe to share between threads, a context manager."""
+class AsyncClient(_Base):
+    """For asyncio; picklable. Each event loop has connections of its own; `close` closes those of the running loop."""
 
-    def reward(
+    async def reward(
         self,
+        /,
         groups: Sequence[Group],
         *,
         method: str = "dare",
@@ -423,38 +413,89 @@ class Client(_Base):
             ReplyError: the reply does not fit the request.
             ConfigError: another configuration or version than that of the first reply.
         """
-        options = {"advantage": advantage, **params}
-        return _run(self._converse(groups, method, _labels(run, step, seed, shadow, labelled), options, key))
+        options = {"run": run, "step": step, "seed": seed, "shadow": shadow, "advantage": advantage, **params}
+        return await self._converse(groups, method=method, key=key, labelled=labelled, **options)
 
-    def rewards(self, groups: Sequence[Group], *, method: str = "dare", **params: Any) -> list[list[float | None]]:
+    async def rewards(
+        self, /, groups: Sequence[Group], *, method: str = "dare", **params: Any
+    ) -> list[list[float | None]]:
         """One reward per rollout; None for the rollouts of a group that could not be scored."""
-        return _rewards(groups, self.reward(groups, method=method, **params))
+        reply = await self._converse(groups, method=method, **params)
+        if reply.output != "rewards":
+            words = f"{reply.method} returns {reply.output}: call reward() and read its groups"
+            raise RequestError(words, loc=("method",))
+        return [
+            list(found.rewards or [None] * len(sent["rollouts"]))
+            for found, sent in zip(reply.groups, groups, strict=True)
+        ]
 
-    def wait_ready(self, seconds: float = 60.0) -> None:
+    async def wait_ready(self, seconds: float = 60.0) -> None:
         """Return once the service is ready.
 
         Raises:
             UnavailableError: it is not ready within `seconds`.
         """
-        _run(self._await_ready(seconds))
+        end = time.monotonic() + seconds
+        while True:
+            outcome = await self._carry_out(Send("GET", "/ready"))
+            if isinstance(outcome, _Response) and outcome.good:
+                return
+            if time.monotonic() >= end:
+                raise UnavailableError(
+                    f"{self.url} is not ready{f' after {seconds:g} s' * (seconds > 0)}: {_why(outcome)}{self._proxy}"
+                )
+            await self._pause(0.2)
 
-    def info(self) -> dict[str, Any]:
+    async def info(self) -> dict[str, Any]:
         """What the service says of itself, asked once.
 
         Raises:
             UnavailableError: nobody answers, or a gateway for a service that is not there.
             ReplyError: another server answers.
         """
-        outcome = _run(self._carry_out(Send("GET", "/info")))
+        outcome = await self._carry_out(Send("GET", "/info"))
         if isinstance(outcome, DareError):
             raise outcome
         if not isinstance(outcome, _Response) or outcome.status in {429, *RETRY}:
             raise UnavailableError(f"{self.url} does not answer: {_why(outcome)}{self._proxy}")
-        return self._read_info(outcome)
+        return self._read_info(outcome)[0]
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close the connections. The next call opens new ones."""
-        _elsewhere(self._close())
+        await self._close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+def _blocking(
+    method: Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Client, P], T]:
+    """The method of a client whose every step blocks, so that the coroutine never waits."""
+
+    @wraps(method)
+    def blocking(self: Client, /, *args: P.args, **options: P.kwargs) -> T:
+        try:
+            method(cast("AsyncClient", self), *args, **options).send(None)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        raise AssertionError("a synchronous client never waits")
+
+    return blocking
+
+
+class Client(_Base):
+    """A synchronous client; picklable, safe to share between threads, a context manager."""
+
+    reward = _blocking(AsyncClient.reward)
+    rewards = _blocking(AsyncClient.rewards)
+    wait_ready = _blocking(AsyncClient.wait_ready)
+    info = _blocking(AsyncClient.info)
+    close = _blocking(AsyncClient.close)
 
     def __enter__(self) -> Self:
         return self
@@ -468,76 +509,23 @@ class Client(_Base):
     async def _pause(self, seconds: float) -> None:
         time.sleep(seconds)  # noqa: ASYNC251  (nobody else waits in this coroutine)
 
-
-class AsyncClient(_Base):
-    """The same for asyncio. Each event loop has connections of its own; `close` closes those of the running loop."""
-
-    async def reward(
-        self,
-        groups: Sequence[Group],
-        *,
-        method: str = "dare",
-        run: str | None = None,
-        step: int | None = None,
-        seed: int | None = None,
-        labelled: Labelled = "method",
-        advantage: str | None = None,
-        shadow: Sequence[str] = (),
-        key: str = "",
-        **params: Any,
-    ) -> Reply:
-        """As `Client.reward`, with its arguments and errors."""
-        options = {"advantage": advantage, **params}
-        return await self._converse(groups, method, _labels(run, step, seed, shadow, labelled), options, key)
-
-    async def rewards(
-        self, groups: Sequence[Group], *, method: str = "dare", **params: Any
-    ) -> list[list[float | None]]:
-        """One reward per rollout; None for the rollouts of a group that could not be scored."""
-        return _rewards(groups, await self.reward(groups, method=method, **params))
-
-    async def wait_ready(self, seconds: float = 60.0) -> None:
-        """Return once the service is ready.
-
-        Raises:
-            UnavailableError: it is not ready within `seconds`.
-        """
-        await self._await_ready(seconds)
-
-    async def close(self) -> None:
-        """Close the connections. The next call opens new ones."""
-        await self._close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
+    async def _close(self) -> None:
+        _elsewhere(super()._close())
 
 
-class _Body:
-    """A response's body as it comes, within the size that its request allows."""
-
-    def __init__(self, send: Send, response: httpx.Response) -> None:
-        self._send = send
-        self._response = response
-        self._held = bytearray()
-        encoding = response.headers.get("content-encoding", "identity").strip().lower()
-        self.wanted = encoding in {"", "identity"}
-        if not self.wanted and response.is_success:
+async def _body(response: httpx.Response, most: int) -> bytes:
+    """The body, which is bounded by its reader: of a refusal what is longer is left out."""
+    encoding, held = response.headers.get("content-encoding", "identity").strip().lower(), bytearray()
+    if encoding not in {"", "identity"}:
+        if response.is_success:
             raise ReplyError(f"a reply in the encoding {encoding[:64]!r}, which we did not ask for")
-
-    def add(self, chunk: bytes) -> None:
-        if len(self._held) + len(chunk) <= self._send.max_reply:
-            self._held += chunk
-        elif self._response.is_success:
-            raise ReplyError(f"a reply of more than {self._send.max_reply} bytes, which no service of ours sends")
-
-    def whole(self) -> _Response:
-        response, send = self._response, self._send
-        return _Response(response.status_code, response.headers, bytes(self._held), send.request_id)
+        return b""
+    async for chunk in response.aiter_bytes():
+        if len(held) + len(chunk) <= most:
+            held += chunk
+        elif response.is_success:
+            raise ReplyError(f"a reply of more than {most} bytes, which no service of ours sends")
+    return bytes(held)
 
 
 @cache
@@ -546,16 +534,6 @@ def _loop(pid: int) -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name=f"dare-reward-{pid}", daemon=True).start()
     return loop
-
-
-def _run(work: Coroutine[Any, Any, T]) -> T:
-    """What comes of a coroutine that blocks and never waits."""
-    try:
-        work.send(None)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    raise AssertionError("a synchronous client never waits")
 
 
 def _elsewhere(work: Coroutine[Any, Any, T]) -> T:
@@ -578,14 +556,6 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _labels(
-    run: str | None, step: int | None, seed: int | None, shadow: Sequence[str], labelled: Labelled
-) -> dict[str, Any]:
-    labels = {"run": run, "step": step, "seed": seed, "shadow": shadow or None}
-    labels["labelled"] = None if labelled == "method" else labelled
-    return {k: v for k, v in labels.items() if v is not None}
-
-
 def _pause(attempt: int, outcome: Outcome) -> float:
     """Retry-After, else 0.5 s doubled each time, spread so that many clients do not come back together."""
     if isinstance(outcome, _Response) and outcome.headers.get("retry-after", "").isdecimal():
@@ -605,20 +575,11 @@ def _check_split(update: Update, method: str, params: Mapping[str, Any]) -> None
         )
 
 
-def _problem(response: _Response) -> dict[str, Any]:
-    try:
-        body = read_json(response.content)
-    except ReplyError:
-        return {"detail": response.content[:200].decode("utf-8", "replace")}
-    return body if isinstance(body, dict) else {}
-
-
 def _why(outcome: Outcome) -> str:
     """What the last try met, and what to do."""
     text = str(outcome)
     if isinstance(outcome, _Response):
-        status = f"{outcome.status} {_problem(outcome).get('detail', '')}".strip()
-        return f"the last answer was {status}: is the service started, and the address right?"
+        return f"the last answer was {text}: is the service started, and the address right?"
     if "CERTIFICATE_VERIFY_FAILED" in text:
         reason = text.partition("CERTIFICATE_VERIFY_FAILED] ")[2].partition(" (_ssl")[0]
         return f"{reason}: if your own authority signed it, set SSL_CERT_FILE=/path/ca.crt"
@@ -639,7 +600,7 @@ def _is_refused(outcome: Outcome) -> bool:
 
 
 def _refused(response: _Response, proxy: str) -> DareError:
-    problem = _problem(response)
+    problem = response.problem
     if not response.ours:
         problem["detail"] = f"{problem.get('detail', '')}{proxy}"
     if response.status >= 500:
@@ -660,10 +621,3 @@ def _merge(replies: Sequence[Reply]) -> Reply:
     flags = tuple(dict.fromkeys(f for r in replies for f in r.flags))
     parts = [dict(r.diagnostics) for r in replies]
     return replace(replies[0], groups=groups, flags=flags, diagnostics={"parts": parts})
-
-
-def _rewards(groups: Sequence[JSON], reply: Reply) -> list[list[float | None]]:
-    if reply.output != "rewards":
-        raise RequestError(f"{reply.method} returns {reply.output}: call reward() and read its groups", loc=("method",))
-    sizes = [len(g["rollouts"]) for g in groups]
-    return [list(g.rewards) if g.rewards is not None else [None] * n for g, n in zip(reply.groups, sizes, strict=True)]

@@ -47,10 +47,8 @@ def service(monkeypatch):
         made = partial(getattr(client, kind), transport=httpx.MockTransport(answer), retries=0)
         monkeypatch.setattr(client, kind, made)
     common._client.cache_clear()
-    common._async_client.cache_clear()
     report._seen.clear()
     slime._parsed.cache_clear()
     easyr1._scorer.cache_clear()
     yield state
     common._client.cache_clear()
-    common._async_client.cache_clear()

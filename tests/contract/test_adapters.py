@@ -28,7 +28,7 @@ from dare_reward.runs import read_run
 from dare_reward.runs.line import asked_for
 from dare_reward.runs.log import run_log_of
 from dare_reward.stacks import adapter as common
-from dare_reward.stacks import report, rollout, slime, verl
+from dare_reward.stacks import report, slime, verl
 from dare_reward.stacks.report import say_once
 from dare_reward.stacks.rollout import outside_answer
 from dare_reward.stacks.trl import DareReward
@@ -38,6 +38,7 @@ pytestmark = pytest.mark.usefixtures("plugins")
 
 easyr1, swift = sys.modules["easyr1"], sys.modules["ms_swift"]  # conftest.py loads them by their paths
 URL = "http://service"
+group = common.Scorer.of(URL).group
 
 
 def rollouts(answers, **columns):
@@ -85,24 +86,24 @@ def test_errors_cross_processes(error):
 
 
 def test_sources_are_never_mixed():
-    exact = rollout.group("g", rollouts("12", token_entropies=[[0.1], [0.2]], logprobs=[[-5.0], [-5.0]]))
+    exact = group("g", rollouts("12", token_entropies=[[0.1], [0.2]], logprobs=[[-5.0], [-5.0]]))
     assert [set(r) for r in exact["rollouts"]] == [{"text", "token_entropies", "token_logprobs"}] * 2
     assert "entropy_source" not in exact
     half = [{"text": "a", "token_entropies": [0.1], "logprobs": [-1.0]}, {"text": "b", "logprobs": [-3.0, -1.0]}]
-    estimated = rollout.group("g", half)
+    estimated = group("g", half)
     assert estimated["entropy_source"] == "logprob"
     assert [r["token_logprobs"].tolist() for r in estimated["rollouts"]] == [[-1.0], [-3.0, -1.0]]
     assert [r["token_entropies"].tolist() for r in estimated["rollouts"]] == [[1.0], [3.0, 1.0]]
-    lacking = rollout.group("g", [{"text": "a", "token_entropies": [0.1]}, {"text": "b"}])
+    lacking = group("g", [{"text": "a", "token_entropies": [0.1]}, {"text": "b"}])
     assert [set(r) for r in lacking["rollouts"]] == [{"text", "token_entropies"}, {"text"}]
 
 
 def test_no_entropy_anywhere_is_votes_alone_unless_told(service):
-    group = rollout.group("g", rollouts("112"))
-    ((one, two, three),), _ = common.Scorer.of(URL).score([group])
+    votes = group("g", rollouts("112"))
+    ((one, two, three),), _ = common.Scorer.of(URL).score([votes])
     assert one == two > three
     with pytest.raises(ReplyError, match="was not scored"):
-        common.Scorer.of(URL, missing_entropy="error").score([group])
+        common.Scorer.of(URL, missing_entropy="error").score([votes])
 
 
 def test_an_answer_whose_probability_cannot_be_told_ends_nothing(service):
@@ -110,7 +111,7 @@ def test_an_answer_whose_probability_cannot_be_told_ends_nothing(service):
     scorer = common.Scorer.of(f"{URL}?certainty=answer_probability")
     whole = rollouts("112", logprobs=[[-0.1], [-0.2], [-5.0]], answer_tokens=[[0, 1]] * 3)
     lacking = [whole[0], {**whole[1], "answer_tokens": None}, whole[2]]
-    replies = [scorer.score([rollout.group("g", rows)])[1] for rows in (whole, lacking)]
+    replies = [scorer.score([group("g", rows)])[1] for rows in (whole, lacking)]
     assert [r.groups[0].entropy_source for r in replies] == ["logprob", "none"]
     assert len({r.config_id for r in replies}) == 1
 
@@ -123,7 +124,7 @@ def test_a_wrong_reply_is_an_error_whatever_on_error_says(service, on_error):
     """tests/unit/test_client.py has the other ways in which a reply is wrong."""
     service.change = lambda reply: reply["groups"][0]["rewards"].pop() and reply
     with pytest.raises(ReplyError, match="2 rewards"):
-        common.Scorer.of(URL, on_error=on_error).score([rollout.group("g", rollouts("112"))])
+        common.Scorer.of(URL, on_error=on_error).score([group("g", rollouts("112"))])
 
 
 # --- the adapters ----------------------------------------------------------------------------------------------------
@@ -131,7 +132,7 @@ def test_a_wrong_reply_is_an_error_whatever_on_error_says(service, on_error):
 
 def test_rollouts_without_answers_are_warned_of_at_once_and_not_at_every_step(service, caplog):
     scorer = common.Scorer.of(URL, method="ttrl")
-    silent = rollout.group("g", [{"text": "no idea", "finish_reason": "stop"}] * 3 + [{"text": "", "answer": None}])
+    silent = group("g", [{"text": "no idea", "finish_reason": "stop"}] * 3 + [{"text": "", "answer": None}])
     for _ in range(9):
         scorer.score([silent])
     warned = [
@@ -139,9 +140,9 @@ def test_rollouts_without_answers_are_warned_of_at_once_and_not_at_every_step(se
     ]
     assert [w.split()[0] for w in warned] == ["4", "8", "16", "32"]
     assert WHY_NONE["unannounced"] in warned[0]
-    scorer.score([rollout.group("h", rollouts("1")), *({**silent, "group_id": str(i)} for i in range(8))])
+    scorer.score([group("h", rollouts("1")), *({**silent, "group_id": str(i)} for i in range(8))])
     caplog.clear()
-    common.Scorer.of(URL, method="ttrl", tie="first").score([rollout.group("g", rollouts("112"))])
+    common.Scorer.of(URL, method="ttrl", tie="first").score([group("g", rollouts("112"))])
     assert not [r for r in caplog.records if r.levelname == "WARNING" and "without an answer" in r.getMessage()]
 
 
@@ -429,7 +430,7 @@ def test_a_trainer_that_divides_is_refused_what_must_keep_its_scale(service, one
 def by_verls_step(query, answers):
     """What the trainer's step scores and logs, without its queue."""
     scorer = common.Scorer.of(f"{URL}?{query}").require_supported("verl", lacks={"gaps"})
-    groups = [rollout.group("p", [{"text": text} for text in texts_of(answers)])]
+    groups = [group("p", [{"text": text} for text in texts_of(answers)])]
     (rewards,), reply = scorer.score(groups)
     return Paid(rewards, {f"dare/{name}": value for name, value in verl.numbers(reply, groups).items()})
 
@@ -656,7 +657,7 @@ def test_what_does_not_train_is_in_no_run_log(service, tmp_path):
     trainer.num_generations_eval = 2
     for trainer.model.training in (True, False):
         assert score(["p"] * 4, texts_of("1112"), log_metric=trainer.log_metric)[:2] == [1.0, 1.0]
-    verl.by_votes(common.Scorer.of(f"{URL}?{settings}")).score([rollout.group("p", rollouts("12"))])
+    verl.by_votes(common.Scorer.of(f"{URL}?{settings}")).score([group("p", rollouts("12"))])
     given = [sample(i, a) for i, a in enumerate("112")]
     args = SimpleNamespace(
         rm_url=f"{URL}?{settings}&advantage=rloo", custom_reward_post_process_path=slime.POST_PROCESS
@@ -813,8 +814,8 @@ def test_trl_settles_votes_by_what_is_paid_and_in_one_process(service):
 
 def test_groups_with_a_label_are_scored_by_it_where_asked(service):
     groups = [
-        rollout.group("known", [{"answer": a} for a in "1122"], label="2"),
-        rollout.group("other", [{"answer": a} for a in "1112"]),
+        group("known", [{"answer": a} for a in "1122"], label="2"),
+        group("other", [{"answer": a} for a in "1112"]),
     ]
     plain, gt = (common.Scorer.of(f"{URL}?method=ttrl{more}") for more in ("", "&labelled=gt"))
     assert plain.score(groups)[0] == [[1, 1, 0, 0], [1, 1, 1, 0]]

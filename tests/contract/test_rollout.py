@@ -26,7 +26,7 @@ import dare_reward
 from dare_reward.errors import ReplyError, RequestError
 from dare_reward.stacks import slime, verl
 from dare_reward.stacks.adapter import Scorer
-from dare_reward.stacks.rollout import group, label_of, read_rollout
+from dare_reward.stacks.rollout import label_of, read_rollout
 from dare_reward.stacks.trl import DareReward
 
 URL = "http://service"
@@ -104,7 +104,7 @@ def test_what_is_not_aligned_is_one_error_that_names_both(wrong):
     with pytest.raises(
         RequestError, match=r"a rollout has \d entries of \w+ and \d of \w+: pass one for each token"
     ) as caught:
-        group("g", [{"text": "\\boxed{1}", **wrong}])
+        Scorer.of(URL).group("g", [{"text": "\\boxed{1}", **wrong}])
     assert caught.value.code == "length"
 
 

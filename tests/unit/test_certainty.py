@@ -13,7 +13,7 @@ from dare_reward._outgoing import Sending, parts
 from dare_reward.groups import Groups
 from dare_reward.methods import find, methods
 from dare_reward.scoring.array_inputs import path_digest, without_tokens
-from dare_reward.stacks.rollout import group
+from dare_reward.stacks.adapter import Scorer
 from dare_reward.wire import pack, unpack
 
 READERS = sorted(name for name, m in methods().items() if "mean_entropy" in m.inputs)
@@ -299,7 +299,7 @@ def test_a_stack_hands_over_tokens_and_the_place_of_the_answer():
         {"text": "\\boxed{1}", "logprobs": [-0.1, -0.2, -0.6], "answer_tokens": [1, 2]},
         {"text": "\\boxed{2}", "logprobs": [-0.1, 1e-6]},
     ]
-    one = group("a", rows)
+    one = Scorer.of("http://service").group("a", rows)
     numbers = [without_tokens(r) for r in one["rollouts"]]
     assert [r.get("answer_entropy") for r in numbers] == [pytest.approx(0.4), None]
     assert one["entropy_source"] == "logprob"
@@ -307,7 +307,7 @@ def test_a_stack_hands_over_tokens_and_the_place_of_the_answer():
         [one], method="weighted_vote", certainty="answer_probability", missing_entropy="frequency"
     ).groups
     assert found.error is None
-    bad = group("a", [{"text": "\\boxed{1}", "mean_entropy": 0.1, "logprobs": [0.5]}])
+    bad = Scorer.of("http://service").group("a", [{"text": "\\boxed{1}", "mean_entropy": 0.1, "logprobs": [0.5]}])
     assert "token_logprobs" not in bad["rollouts"][0], "a run does not end of a number that its method does not read"
 
 

@@ -13,11 +13,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
+from typing import Any, Final, Literal, TypeVar, cast
 from urllib.parse import urlunsplit
+
+import numpy as np
 
 from .._outgoing import split_address
 from ..answers import Kind
+from ..answers.classes import Labels
 from ..errors import (
     ConfigError,
     DareError,
@@ -31,24 +34,36 @@ from ..errors import (
 )
 from ..estimators.method import reads_answers
 from ..inputs import Group
-from ..methods import find, other_scale, require_every_rollout, require_scale, require_steps, scale_unseen, specs
+from ..membership import Member, gather
+from ..methods import find, other_scale, require_every_rollout, require_scale, scale_unseen, specs
 from ..openrlhf import AnswerRules, Label
 from ..options import ADAPTER, CLIENT, OnCollapse, OnError, TrainOn
 from ..params import Spec, query_texts
+from ..reply import Reply
 from ..scoring.update import Labelled, Update
 from ..votes import Wanted, Waves, votes_suffice
 from .collapse import RunWatch, watch_of
 from .report import logger, say_once, watch_answers
-from .rollout import group, label_of
-
-if TYPE_CHECKING:
-    from ..client import AsyncClient, Client
-    from ..reply import Reply
+from .rollout import label_of, read_rollout
 
 JSON = Mapping[str, Any]
-# What a stack or its adapter may lack: rollouts without a reward, masks of tokens, a way to end the training, labels.
-Ability = Literal["gaps", "masks", "end", "labels"]
+# What a stack or its adapter may lack (rollouts without a reward, labels, masks of tokens, a way to end the training):
+# the setting that asks for it by this value, and what is said of it.
+Ability = Literal["gaps", "labels", "masks", "end"]
+ABILITIES: Final[Mapping[Ability, tuple[str, str, str]]] = MappingProxyType(
+    {
+        "gaps": ("on_error", "abstain", " needs a number for every rollout: on_error is raise or zero, not abstain"),
+        "labels": ("labelled", "gt", ": this adapter is handed no labels: leave out labelled=gt"),
+        "masks": ("train_on", "reasoning", ": this adapter masks no tokens: leave out train_on=reasoning"),
+        "end": (
+            "on_collapse",
+            "warn stop",
+            ": this adapter neither warns nor stops: leave out on_collapse, and read the report",
+        ),
+    }
+)
 Rewards = list[list[float | None]]
+ENTROPIES: Final = frozenset({"token_entropies", "mean_entropy"})
 EQUAL: Final = (None, "zero_variance", "all_invalid")  # to carry on, or to have no advantage anyway
 
 
@@ -111,18 +126,18 @@ class Scorer:
     def score(self, groups: Sequence[Group], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
         """Rewards for each group, in order, and the reply that they come from; no reply, if the service is away."""
         try:
-            reply = _client(self).reward(self._sent(groups), step=step, **self._asked)
+            reply = _client(self, "Client").reward(self._sent(groups), step=step, **self._asked)
         except UnavailableError as error:
-            return self._without(groups, error), None
-        return self._with(groups, reply), reply
+            return self._paid(groups, error)
+        return self._paid(groups, reply)
 
     async def score_async(self, groups: Sequence[Group], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
         """The same, on the running event loop."""
         try:
-            reply = await _async_client(self).reward(self._sent(groups), step=step, **self._asked)
+            reply = await _client(self, "AsyncClient").reward(self._sent(groups), step=step, **self._asked)
         except UnavailableError as error:
-            return self._without(groups, error), None
-        return self._with(groups, reply), reply
+            return self._paid(groups, error)
+        return self._paid(groups, reply)
 
     def votes_suffice(self, group: Group, waves: Waves) -> Wanted:
         """Votes of the group's next wave, and the risk of doing without. What fails costs votes, never a label."""
@@ -148,15 +163,58 @@ class Scorer:
         """The same, whose groups stand in no run log, nor on the service's page."""
         return replace(self, client=(*(x for x in self.client if not x[0].startswith("run_log")), ("record", False)))
 
+    def alone(self, **changes: Any) -> Scorer:
+        """The same for groups that come again in their whole step, which is what is logged: of what is asked beside
+        rewards, what a group by itself can tell."""
+        return replace(self.unlogged, update=tuple(x for x in self.update if x[0] == "settled"), **changes)
+
     @property
     def reads_answers(self) -> bool:
         """The method's certainty is over the answer's tokens."""
         return reads_answers(dict(self.params))
 
-    def group(self, group_id: str, rollouts: Sequence[JSON], *, tokenizer: Any = None, **more: Any) -> Group:
-        """One group of the request, of rollouts as the stack has them (`rollout.group`)."""
+    def group(
+        self,
+        group_id: str,
+        rollouts: Sequence[JSON],
+        *,
+        tokenizer: Any = None,
+        labels: Sequence[Labels | None] = (),
+        size: int | None = None,
+        **more: Any,
+    ) -> Group:
+        """One group of the request, its entropies from one source.
+
+        Args:
+            group_id: the group's name in the request
+            rollouts: as `read_rollout` takes them; `tokenizer` is its own
+            labels: of the rollouts, as `label_of` reads them; those that contradict each other are no label
+            size: rollouts that the group was to have
+            more: further keys of `dare_reward.Group`
+
+        Entropies of the full vocabulary are exact. Where more of the rollouts that may vote have log-probabilities of
+        their sampled tokens, -log p takes the place of each token's entropy, an unbiased estimate that is labelled
+        `logprob`. A rollout that has neither has no entropy, which `missing_entropy` decides about.
+        """
         rules = AnswerRules(dict(self.params), self.kind, prompt=more.get("prompt")) if self.reads_answers else None
-        return group(group_id, rollouts, tokenizer=tokenizer, rules=rules, kind=self.kind, **more)
+        rows = [read_rollout(r, tokenizer=tokenizer, rules=rules) for r in rollouts]
+        voting = [r for r in rows if r.get("answer", "") is not None]  # an aborted one was given without an answer
+        facts: dict[str, Any] = {}
+        if sum("token_logprobs" in r for r in voting) > sum(not r.keys().isdisjoint(ENTROPIES) for r in voting):
+            facts["entropy_source"] = "logprob"
+            for row in rows:
+                for name in ENTROPIES:
+                    row.pop(name, None)
+                if "token_logprobs" in row:
+                    row["token_entropies"] = np.maximum(-row["token_logprobs"], 0.0)
+        if any(labels) or size is not None:
+            said = [*labels, *[None] * (len(rows) - len(labels))]
+            members = [
+                Member(r, key=group_id, kind=self.kind, label=x, size=size) for r, x in zip(rows, said, strict=True)
+            ]
+            facts |= gather(members)[0].fields()
+        facts = {k: v for k, v in (facts | more).items() if v is not None and k != "kind"}
+        return cast("Group", {"group_id": group_id, **facts, "rollouts": rows})
 
     def grade(self, rollout: JSON, truth: Any) -> float:
         """1.0 if the rollout's answer, read as in training, equals the data set's `truth`, else 0.0: for validation."""
@@ -184,18 +242,9 @@ class Scorer:
 
         `takes`: for a stack that computes advantages itself, of every rollout: what it takes beside rewards.
         """
-        if "gaps" in lacks and self.on_error == "abstain":
-            raise RequestError(
-                f"{stack} needs a number for every rollout: on_error is raise or zero, not abstain", code="parameter"
-            )
-        if "labels" in lacks and self.labelled == "gt":
-            raise ConfigError(f"{stack}: this adapter is handed no labels: leave out labelled=gt")
-        if "masks" in lacks and self.train_on != "all":
-            raise ConfigError(f"{stack}: this adapter masks no tokens: leave out train_on={self.train_on}")
-        if "end" in lacks and self.on_collapse != "off":
-            raise ConfigError(
-                f"{stack}: this adapter neither warns nor stops: leave out on_collapse, and read the report"
-            )
+        for ability, (setting, values, words) in ABILITIES.items():
+            if ability in lacks and getattr(self, setting) in values.split():
+                raise ConfigError(f"{stack}{words}")
         if find(self.method).masks:
             require_every_rollout(find(self.method), consumer=stack)
         if takes is None:
@@ -209,12 +258,7 @@ class Scorer:
 
     def rewards_alone(self, stack: str) -> Scorer:
         """This, for an adapter that hands on rewards and nothing else (`require_supported`)."""
-        return self.require_supported(stack, lacks=frozenset(get_args(Ability)), takes=frozenset())
-
-    def one_group(self, stack: str) -> Scorer:
-        """This, for a stack that scores one group a call."""
-        require_steps(find(self.method), find(self.method).resolve(dict(self._own)), consumer=stack)
-        return self
+        return self.require_supported(stack, lacks=ABILITIES.keys(), takes=frozenset())
 
     def check_scale(self, stack: str, *, divides: bool | None, remedy: str) -> None:
         """RequestError if the stack divides by a group's deviation what must keep its scale; None: the adapter cannot
@@ -228,47 +272,36 @@ class Scorer:
             say_once(words)
 
     @property
-    def _own(self) -> Iterable[tuple[str, Any]]:
-        """The parameters of the method itself, without those of the answers."""
-        names = {s.name for s in find(self.method).specs}
-        return ((k, v) for k, v in self.params if k in names)
-
-    @property
     def _params(self) -> dict[str, Any]:
         """The parameters; votes alone in groups that lack entropies, where the user did not decide otherwise."""
         takes = any(s.name == "missing_entropy" for s in specs(find(self.method)))
         return {**({"missing_entropy": "frequency"} if takes else {}), **dict(self.params)}
 
-    def _without(self, groups: Sequence[JSON], error: UnavailableError) -> Rewards:
-        if self.on_error == "raise":
-            raise error
-        what = f"{counted(len(groups), 'group')} (on_error={self.on_error}; fallback=local scores here)"
-        logger.warning("no rewards for %s: %s", what, error)
-        return [[self._absent] * len(g["rollouts"]) for g in groups]
-
-    def _with(self, groups: Sequence[JSON], reply: Reply) -> Rewards:
-        watch_answers(self, groups, reply, dict(self.params))
-        flagged = any("missing_entropy_frequency" in (g.flags or ()) for g in reply.groups)
+    def _paid(self, groups: Sequence[JSON], outcome: Reply | UnavailableError) -> tuple[Rewards, Reply | None]:
+        absent = 0.0 if self.on_error == "zero" else None
+        nothing = [[absent] * len(g["rollouts"]) for g in groups]
+        if isinstance(outcome, UnavailableError):
+            if self.on_error == "raise":
+                raise outcome
+            what = f"{counted(len(groups), 'group')} (on_error={self.on_error}; fallback=local scores here)"
+            logger.warning("no rewards for %s: %s", what, outcome)
+            return nothing, None
+        watch_answers(self, groups, outcome, dict(self.params))
+        flagged = any("missing_entropy_frequency" in (g.flags or ()) for g in outcome.groups)
         if flagged and "missing_entropy" not in dict(self.params):
             say_once(
                 "groups lack entropies, or log-probabilities of answers where these count: they are scored by votes "
                 "alone (missing_entropy=frequency)"
             )
-        for g in reply.groups:
-            if g.error is not None:
-                if self.on_error == "raise":
-                    raise ReplyError(f"group {g.group_id!r} was not scored: {g.error.message} ({g.error.code})")
-                why = f"{g.error.message} ({g.error.code})"
-                logger.warning("no rewards for group %r (on_error=%s): %s", g.group_id, self.on_error, why)
-        sizes = (len(g["rollouts"]) for g in groups)
-        return [
-            [self._absent] * n if g.rewards is None else list(g.rewards)
-            for g, n in zip(reply.groups, sizes, strict=True)
-        ]
-
-    @property
-    def _absent(self) -> float | None:
-        return 0.0 if self.on_error == "zero" else None
+        for g in outcome.groups:
+            if g.error is None:
+                continue
+            why = f"{g.error.message} ({g.error.code})"
+            if self.on_error == "raise":
+                raise ReplyError(f"group {g.group_id!r} was not scored: {why}")
+            logger.warning("no rewards for group %r (on_error=%s): %s", g.group_id, self.on_error, why)
+        paid = zip(outcome.groups, nothing, strict=True)
+        return [none if g.rewards is None else list(g.rewards) for g, none in paid], outcome
 
 
 def _value(spec: Spec, value: Any) -> Any:
@@ -289,17 +322,10 @@ def from_environment(stack: str, **defaults: Any) -> Scorer:
 
 
 @cache
-def _client(scorer: Scorer) -> Client:
-    from ..client import Client
+def _client(scorer: Scorer, kind: Literal["Client", "AsyncClient"]) -> Any:
+    from .. import client
 
-    return Client(scorer.url, **dict(scorer.client))
-
-
-@cache
-def _async_client(scorer: Scorer) -> AsyncClient:
-    from ..client import AsyncClient
-
-    return AsyncClient(scorer.url, **dict(scorer.client))
+    return getattr(client, kind)(scorer.url, **dict(scorer.client))
 
 
 # --- groups ----------------------------------------------------------------------------------------------------------
@@ -314,16 +340,8 @@ def groups_by(keys: Iterable[Any]) -> dict[str, list[int]]:
 
 
 def scatter_to_rows(rewards: Rewards, rows: Iterable[Sequence[int]], count: int) -> list[float | None]:
-    """Rewards of groups, back in the order of the rows.
-
-    Args:
-        rewards: one list for each group
-        rows: the indices of each group's rows, as the values of `groups_by`
-        count: number of rows
-
-    Returns:
-        One reward per row; None for a row that is in no group, or has no reward.
-    """
+    """Rewards of groups, back in the order of their `count` rows: `rows` are the indices of each group's, as the values
+    of `groups_by`. None for a row that is in no group, or has no reward."""
     out: list[float | None] = [None] * count
     for group_rewards, members in zip(rewards, rows, strict=True):
         for i, reward in zip(members, group_rewards, strict=True):
@@ -340,11 +358,7 @@ def zero_dropped(rewards: Rewards, reply: Reply | None, level: float | None = No
 
 
 def require_complete(rewards: Sequence[float | None]) -> list[float]:
-    """The rewards, for a stack that has no value for "no reward".
-
-    Raises:
-        ReplyError: a rollout has none.
-    """
+    """The rewards, for a stack that has no value for "no reward"; ReplyError where a rollout has none."""
     if (missing := sum(r is None for r in rewards)) > 0:
         raise ReplyError(f"{missing} of {len(rewards)} rollouts are without a reward")
     return [r for r in rewards if r is not None]

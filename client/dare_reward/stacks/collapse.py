@@ -49,26 +49,17 @@ class RunWatch:
         for group in reply.groups if reply is not None else ():
             self._run.add({"step": step, "time": "now", "kind": self.kind, "reply": group_json(group)})
         places = self._run.steps.places
-        whole = places[-2] if len(places) > 1 else None
+        whole = places[-2] if len(places) > 1 else None  # the last step may have more to come
         if whole is not None and whole != self._judged:
             self._judged = whole
-            self._judge()
+            self._judge({name: column_S[:-1] for name, column_S in self.columns.items()})
 
-    def _judge(self) -> None:
-        columns = {
-            name: column_S[:-1] for name, column_S in self.columns.items()
-        }  # the last step may have more to come
+    def _judge(self, columns: Mapping[str, Floats]) -> None:
         verdict = run_verdict(columns, rules_by_step(columns))
         if verdict.word != self.word and verdict.word in STATES:
-            bad = verdict.word == "collapsing"
-            logger.log(
-                WARNING if bad else INFO,
-                "step %s: the run is %s (%s): %s",
-                self._judged,
-                verdict.word,
-                verdict.rule,
-                verdict.why,
-            )
+            level = WARNING if verdict.word == "collapsing" else INFO
+            told = (self._judged, verdict.word, verdict.rule, verdict.why)
+            logger.log(level, "step %s: the run is %s (%s): %s", *told)
         self.word = verdict.word
         self.collapsing |= verdict.word == "collapsing"
 

@@ -55,15 +55,10 @@ def shadow_numbers(reply: Reply | None, groups: Sequence[Mapping[str, Any]]) -> 
 
 def rollout_columns(reply: Reply | None, sizes: Sequence[int]) -> dict[str, list[Any]]:
     """What a stack's table of completions shows beside each rollout: its answer, and what its group said of it."""
-    out: dict[str, list[Any]] = {
-        name: [] for name in ("dare/answer", "dare/pseudo_label", "dare/kept", "dare/group_flags")
-    }
-    groups = [None] * len(sizes) if reply is None else reply.groups
-    for size, group in zip(sizes, groups, strict=True):
-        answers = (group and group.answers) or (None,) * size
-        kept = (group and group.keep) or (None,) * size
-        out["dare/answer"] += [harmless(a) for a in answers]
-        out["dare/kept"] += kept
+    out: dict[str, list[Any]] = {f"dare/{name}": [] for name in ("answer", "pseudo_label", "kept", "group_flags")}
+    for size, group in zip(sizes, [None] * len(sizes) if reply is None else reply.groups, strict=True):
+        out["dare/answer"] += [harmless(a) for a in (group and group.answers) or (None,) * size]
+        out["dare/kept"] += (group and group.keep) or (None,) * size
         out["dare/pseudo_label"] += [harmless(group.pseudo_label) if group else None] * size
         out["dare/group_flags"] += [", ".join(group.flags or ()) if group else None] * size
     return out

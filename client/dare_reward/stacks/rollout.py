@@ -7,7 +7,7 @@ a turn; a token without a number is NaN, None, -inf or -9999; a text holds what 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from itertools import pairwise
 from numbers import Real
 from typing import Any, Final, cast
@@ -19,8 +19,8 @@ from ..answers import Kind, Span, answer_span, outside_span, span_tokens
 from ..answers.classes import Labels
 from ..answers.labels import content_of_label
 from ..errors import RequestError
-from ..inputs import ACCEPTED, FIELDS, MAX_ENTROPY, Group
-from ..membership import Member, gather, label_text
+from ..inputs import ACCEPTED, FIELDS, MAX_ENTROPY
+from ..membership import label_text
 from ..messages import asked_text
 from ..openrlhf import AnswerRules, Label
 from ..scoring.request import LIMITS
@@ -36,9 +36,9 @@ NUMBERS: Final[Mapping[str, tuple[float, float]]] = {
     "token_logprobs": (-MAX_ENTROPY, ROUNDING),
     "topk_logprobs": (-np.inf, ROUNDING),
 }
-ENTROPIES: Final = frozenset({"token_entropies", "mean_entropy"})
 PLACES: Final = ("answer_tokens", "step_ends", "token_offsets")  # they move where tokens before them are left out
-READ: Final = frozenset({*NUMBERS, *PLACES, "logprobs", "token_mask", "token_ids"})
+SCALARS: Final = frozenset(name for name, field in FIELDS.items() if field.shape == "scalar")
+READ: Final = frozenset({*NUMBERS, *PLACES, *SCALARS, "logprobs", "token_mask", "token_ids"})
 
 
 def read_rollout(given: JSON, *, tokenizer: Any = None, rules: AnswerRules | None = None) -> dict[str, Any]:
@@ -56,64 +56,24 @@ def read_rollout(given: JSON, *, tokenizer: Any = None, rules: AnswerRules | Non
     Raises:
         RequestError: what should have one entry for each token has not, or a mask holds more than 0 and 1.
     """
-    row = {k: v for k, v in given.items() if k not in READ and (v is not None or k == "answer")}
-    row = {k: v for k, v in row.items() if k not in FIELDS or FIELDS[k].shape != "scalar"} | _scalars(row)
-    tokens = _Tokens.of(given)
-    said = tokens.last_said
+    row = {k: v for k, v in given.items() if k not in READ and (v is not None or k == "answer")} | _scalars(given)
+    ids, columns, places, own = _aligned(given)
+    stretch = own_stretch(own)
+    said = ids if own.all() else ids[stretch]
     if tokenizer is not None and len(said) and not row.keys() & {"text", "answer"}:
         row["text"] = tokenizer.decode(said.tolist(), skip_special_tokens=True)
-    places = dict(tokens.places)
     if rules is not None and tokenizer is not None and len(said) and row.get("text") and "answer_tokens" not in places:
         span, _ = answer_tokens(row, said.tolist(), tokenizer=tokenizer, rules=rules)
-        places |= {} if span is None else {"answer_tokens": [tokens.stretch.start + n for n in span]}
-    columns, numbered = _with_numbers(tokens.columns, tokens.own)
+        places |= {} if span is None else {"answer_tokens": [stretch.start + n for n in span]}
+    kept, numbered = _with_numbers(columns, own)
     if not numbered.all():
-        follows = {"num_tokens", *(t for name in tokens.columns for t in (FIELDS[name].gives or ())[:1])}
+        follows = {"num_tokens", *(t for name in columns for t in (FIELDS[name].gives or ())[:1])}
         row = {k: v for k, v in row.items() if k not in follows}
-        row |= {} if columns else {"num_tokens": int(tokens.own.sum())}
+        row |= {} if kept else {"num_tokens": int(own.sum())}
         places = {name: _moved(name, value, numbered) for name, value in places.items()}
-    row |= {"token_ids": tokens.own_ids} if len(tokens.own_ids) else {}
-    return row | columns | {k: v for k, v in places.items() if columns and len(v)}
-
-
-def group(
-    group_id: str,
-    rollouts: Sequence[JSON],
-    *,
-    tokenizer: Any = None,
-    rules: AnswerRules | None = None,
-    labels: Sequence[Labels | None] = (),
-    kind: Kind = "math",
-    size: int | None = None,
-    **more: Any,
-) -> Group:
-    """One group of the request, its entropies from one source.
-
-    Args:
-        group_id: the group's name in the request
-        rollouts: as `read_rollout` takes them; `tokenizer` and `rules` are its own
-        labels: of the rollouts, as `label_of` reads them; those that contradict each other are no label
-        kind: by which labels are compared
-        size: rollouts that the group was to have
-        more: further keys of `dare_reward.Group`
-
-    Entropies of the full vocabulary are exact. Where more of the rollouts that may vote have log-probabilities of their
-    sampled tokens, -log p takes the place of each token's entropy, an unbiased estimate that is labelled `logprob`. A
-    rollout that has neither has no entropy, which `missing_entropy` decides about.
-    """
-    rows = [read_rollout(r, tokenizer=tokenizer, rules=rules) for r in rollouts]
-    voting = [r for r in rows if r.get("answer", "") is not None]  # one that was aborted was given without an answer
-    source = {}
-    if sum("token_logprobs" in r for r in voting) > sum(not r.keys().isdisjoint(ENTROPIES) for r in voting):
-        source["entropy_source"] = "logprob"
-        rows = [_estimated(r) for r in rows]
-    own: dict[str, Any] = {}
-    if any(labels) or size is not None:
-        said = [*labels, *[None] * (len(rows) - len(labels))]
-        members = [Member(r, key=group_id, kind=kind, label=x, size=size) for r, x in zip(rows, said, strict=True)]
-        own = gather(members)[0].fields()
-    fields = {k: v for k, v in (own | more).items() if v is not None and k != "kind"}
-    return cast("Group", {"group_id": group_id, **source, **fields, "rollouts": rows})
+    own_ids = ids if own.all() or not len(ids) else ids[own]
+    row |= {"token_ids": own_ids} if len(own_ids) else {}
+    return row | kept | {k: v for k, v in places.items() if kept and len(v)}
 
 
 def label_of(value: Any, kind: Kind = "math") -> Labels | None:
@@ -125,8 +85,13 @@ def label_of(value: Any, kind: Kind = "math") -> Labels | None:
     value = value.tolist() if hasattr(value, "tolist") else value
     value = content_of_label(value) if isinstance(value, Mapping) else value
     value = value.tolist() if hasattr(value, "tolist") else value
-    several = value if isinstance(value, list | tuple) else [value]
-    texts = [_label(v, kind) for v in several if isinstance(v, str | Real) and v == v]  # noqa: PLR0124
+    texts = list[str]()
+    for one in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(one, str | Real) and one == one:  # noqa: PLR0124
+            try:
+                texts.append(label_text(cast("str | float", one), kind))
+            except RequestError as error:  # which is no reason to end the run
+                say_once(f"a label is none: {error.message}")
     texts = [text for text in texts if text.strip()]
     if len(texts) > ACCEPTED:  # the request would be refused, and the run would end
         say_once(f"a prompt with {len(texts):,} labels has none: at most {ACCEPTED:,} are accepted. Shorten its list")
@@ -145,90 +110,54 @@ def prompt_text(prompt: Any) -> str | None:
 def own_stretch(mask: Any) -> slice:
     """Where in a response its policy spoke last: the last run of tokens that the mask names."""
     own = _mask(mask)
-    return slice(0, 0) if own is None else slice(*_last_stretch(own))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Tokens:
-    """The tokens of a response: numbers by column, places among them, and which of them the policy generated.
-
-    There may be other ids than numbers (an engine that adds an end token) where no mask tells them apart.
-    """
-
-    ids: NDArray[Any]
-    columns: Mapping[str, NDArray[Any]]
-    places: Mapping[str, Any]
-    own: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, given: JSON) -> _Tokens:
-        columns = {name: column for name in NUMBERS if (column := _numbers(name, given)) is not None}
-        ids, mask = _joined(given.get("token_ids"), np.int64), _mask(given.get("token_mask"))
-        ids = np.zeros(0, np.int64) if ids is None else ids
-        places = {k: given[k] for k in PLACES if given.get(k) is not None}
-        if wrong := [k for k, v in places.items() if not hasattr(v, "__len__")]:
-            raise RequestError(f"{wrong[0]} of a rollout must be a list: {FIELDS[wrong[0]].doc}", code="type")
-        counts = {} if mask is None else {"token_mask": len(mask)}
-        counts |= {name: len(column) for name, column in columns.items()}
-        counts |= {name: len(value) for name, value in places.items() if name == "token_offsets"}
-        if mask is not None and not mask.all() and len(ids):
-            counts["token_ids"] = len(ids)
-        for (one, count), (other, another) in pairwise(counts.items()):
-            if count != another:
-                raise RequestError(
-                    f"a rollout has {count} entries of {one} and {another} of {other}: pass one for each token of its "
-                    "response",
-                    code="length",
-                )
-        own = np.ones(next(iter(counts.values()), len(ids)), bool) if mask is None else mask
-        return cls(ids, columns, places, own)
-
-    @property
-    def stretch(self) -> slice:
-        """Where the policy spoke last."""
-        return slice(*_last_stretch(self.own))
-
-    @property
-    def last_said(self) -> NDArray[Any]:
-        return self.ids if self.own.all() else self.ids[self.stretch]
-
-    @property
-    def own_ids(self) -> NDArray[Any]:
-        return self.ids if self.own.all() or not len(self.ids) else self.ids[self.own]
+    if own is None or not own.any():
+        return slice(0, 0)
+    last = len(own) - int(np.argmax(own[::-1]))
+    before = np.flatnonzero(~own[:last])
+    return slice(int(before[-1]) + 1 if len(before) else 0, last)
 
 
 # --- parts ----------------------------------------------------------------------------------------------------------
 
 
-def _label(value: Any, kind: Kind) -> str:
-    try:
-        return label_text(value, kind)
-    except RequestError as error:  # which is no reason to end the run
-        say_once(f"a label is none: {error.message}")
-        return ""
-
-
-def _scalars(row: JSON) -> dict[str, Any]:
+def _scalars(given: JSON) -> dict[str, Any]:
     """The numbers of a whole rollout; those that are none, or out of range, are left out."""
     out = {}
-    for name, value in row.items():
-        if name not in FIELDS or FIELDS[name].shape != "scalar":
-            continue
-        number, field = _number(value), FIELDS[name]
-        number = 0.0 if field.ge == 0 and -ROUNDING <= number < 0 else number
-        good = field.ge is None or number >= field.ge
-        if np.isfinite(number) and good and (field.le is None or number <= field.le):
+    for name in (name for name, value in given.items() if name in SCALARS and value is not None):
+        field, number = FIELDS[name], np.nan
+        with suppress(TypeError, ValueError):
+            number = float(given[name])
+        low, high = (-np.inf if field.ge is None else field.ge), (np.inf if field.le is None else field.le)
+        number = 0.0 if low == 0 and -ROUNDING <= number < 0 else number
+        if np.isfinite(number) and low <= number <= high:
             out[name] = int(number) if field.type == "int" else number
         else:
             say_once(f"{name} of a rollout is no number that it can be: it is left out")
     return out
 
 
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return float("nan")
+def _aligned(given: JSON) -> tuple[NDArray[Any], dict[str, NDArray[Any]], dict[str, Any], NDArray[np.bool_]]:
+    """The tokens of a response, their numbers by column, places among them, and which of them the policy generated.
+
+    There may be other ids than numbers (an engine that adds an end token) where no mask tells them apart.
+    """
+    columns = {name: column for name in NUMBERS if (column := _numbers(name, given)) is not None}
+    ids, mask = _joined(given.get("token_ids"), np.int64), _mask(given.get("token_mask"))
+    ids = np.zeros(0, np.int64) if ids is None else ids
+    places = {k: given[k] for k in PLACES if given.get(k) is not None}
+    if wrong := [k for k, v in places.items() if not hasattr(v, "__len__")]:
+        raise RequestError(f"{wrong[0]} of a rollout must be a list: {FIELDS[wrong[0]].doc}", code="type")
+    entries = {"token_mask": mask, **columns, "token_offsets": places.get("token_offsets")}
+    entries["token_ids"] = ids if mask is not None and not mask.all() and len(ids) else None
+    counts = {name: len(value) for name, value in entries.items() if value is not None}
+    for (one, count), (other, another) in pairwise(counts.items()):
+        if count != another:
+            raise RequestError(
+                f"a rollout has {count} entries of {one} and {another} of {other}: pass one for each token of its "
+                "response",
+                code="length",
+            )
+    return ids, columns, places, np.ones(next(iter(counts.values()), len(ids)), bool) if mask is None else mask
 
 
 def _numbers(name: str, given: JSON) -> NDArray[Any] | None:
@@ -277,15 +206,6 @@ def _mask(value: Any) -> NDArray[np.bool_] | None:
     return mask.astype(bool)
 
 
-def _last_stretch(own: NDArray[np.bool_]) -> tuple[int, int]:
-    """[first, last) of the last run of True."""
-    if not own.any():
-        return 0, 0
-    last = len(own) - int(np.argmax(own[::-1]))
-    before = np.flatnonzero(~own[:last])
-    return (int(before[-1]) + 1 if len(before) else 0), last
-
-
 def _moved(name: str, value: Any, own: NDArray[np.bool_]) -> Any:
     """Places of tokens, counted among the policy's own."""
     if name == "token_offsets":
@@ -304,28 +224,17 @@ def _with_numbers(
 
     A column without any number is no column.
     """
-    kept, numbered = {}, own
+    kept, numbered = list[str](), own
     for name, column in columns.items():
         low, high = NUMBERS[name]
-        good = (column >= low) & (column <= high)
-        good = np.asarray(good if good.ndim == 1 else good.all(axis=1))
+        good = np.asarray(((column >= low) & (column <= high)).reshape(len(column), -1).all(axis=1))
         if not good[own].all():
             say_once("tokens without a number (NaN, None, -inf, -9999, or out of its range) are masked")
         if (good & own).any():
-            kept[name], numbered = column, numbered & good
-    kept = {
-        name: np.clip(column[numbered], FIELDS[name].ge, FIELDS[name].le)
-        for name, column in kept.items()
-        if numbered.any()
-    }
-    return kept, numbered
-
-
-def _estimated(row: JSON) -> dict[str, Any]:
-    """-log p of each sampled token in place of its entropy."""
-    out = {k: v for k, v in row.items() if k not in ENTROPIES}
-    logprobs = row.get("token_logprobs")
-    return out if logprobs is None else out | {"token_entropies": np.maximum(-logprobs, 0.0)}
+            kept.append(name)
+            numbered = numbered & good
+    some = kept if numbered.any() else ()
+    return {name: np.clip(columns[name][numbered], FIELDS[name].ge, FIELDS[name].le) for name in some}, numbered
 
 
 # --- which tokens the final answer stands in --------------------------------------------------------------------------

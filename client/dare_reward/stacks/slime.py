@@ -13,15 +13,14 @@ suffice (docs/stopping.md).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache, partial
 from typing import Any, Final, cast
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from ..errors import ConfigError, RequestError
 from ..inputs import Group
-from ..methods import find, require_every_rollout
+from ..methods import find, require_every_rollout, require_steps
 from ..params import query_texts
 from ..votes import Waves, require_ballots
 from .adapter import Scorer, groups_by, require_complete, zero_dropped
@@ -30,6 +29,11 @@ from .rollout import label_of, prompt_text
 
 POST_PROCESS: Final = "dare_reward.stacks.slime.advantages"
 VOTING: Final = ("adaptive", "votes")
+# What the router is told of sampling, and slime's arguments `rollout_...` that say it.
+SAMPLING: Final = {
+    **{name: name for name in ("temperature", "top_p", "top_k", "stop", "stop_token_ids", "skip_special_tokens")},
+    "max_new_tokens": "max_response_len",
+}
 DROP: Final = "dare_drop"  # in a sample's metadata
 
 
@@ -95,14 +99,14 @@ def _of_group(args: Any) -> Scorer:
     """What scores a group by itself. Its advantages and its line of the run log come later, from the whole step."""
     scorer, _ = _parsed(_url(args))
     process = getattr(args, "custom_reward_post_process_path", None)
-    asked = dict(scorer.update)
-    if asked.keys() - {"settled"}:
-        if process != POST_PROCESS:
-            names = ", ".join(sorted(asked.keys() - {"settled"}))
-            raise ConfigError(
-                f"slime takes {names} from a whole step: add --custom-reward-post-process-path {POST_PROCESS}"
-            )
-        return replace(scorer.unlogged, update=tuple((k, v) for k, v in asked.items() if k == "settled"))
+    later = [name for name, _ in scorer.update if name != "settled"]
+    if later and process != POST_PROCESS:
+        raise ConfigError(
+            f"slime takes {', '.join(sorted(later))} from a whole step: add --custom-reward-post-process-path "
+            f"{POST_PROCESS}"
+        )
+    if later:
+        return scorer.alone()
     if process != POST_PROCESS:
         remedy = f"add --custom-reward-post-process-path {POST_PROCESS}, with advantage=... in --rm-url"
         require_every_rollout(find(scorer.method), consumer="slime without a post-process", remedy=remedy)
@@ -113,7 +117,10 @@ def _of_group(args: Any) -> Scorer:
     scorer.check_scale(
         "slime", divides=divides and not process, remedy=f"pass --disable-grpo-std-normalization, or use {POST_PROCESS}"
     )
-    return scorer.one_group("slime")
+    method = find(scorer.method)
+    own = {s.name for s in method.specs}  # without the parameters of the answers
+    require_steps(method, method.resolve({k: v for k, v in scorer.params if k in own}), consumer="slime")
+    return scorer
 
 
 def _waves(args: Any) -> Waves | None:
@@ -193,8 +200,6 @@ def _rollout(args: Any, sample: Any) -> dict[str, Any]:
 # slime's generation sees one sample at a time; the whole group is together in the reward function, which is
 # asynchronous and may ask the router for more.
 
-Post = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
-
 
 async def _more_votes(
     args: Any,
@@ -249,13 +254,13 @@ def _tokenizer_of(args: Any, sample: Any) -> Any:
     return GenerateState(args).tokenizer
 
 
-def _post(sample: Any) -> Post:
+def _post(sample: Any) -> Callable[..., Awaitable[Any]]:
     """The stack's own way to its router, with its connections and retries."""
     if _is_of_miles(sample):
         from miles.utils.http_utils import post
     else:
         from slime.utils.http_utils import post
-    return cast("Post", post)
+    return cast("Callable[..., Awaitable[Any]]", post)
 
 
 def _is_of_miles(sample: Any) -> bool:
@@ -263,21 +268,18 @@ def _is_of_miles(sample: Any) -> bool:
     return type(sample).__module__.partition(".")[0] == "miles"
 
 
-async def _vote(args: Any, post: Post, prompt: list[int]) -> dict[str, Any]:
+async def _vote(args: Any, post: Callable[..., Awaitable[Any]], prompt: list[int]) -> dict[str, Any]:
+    """A rollout that only votes, sampled as slime samples those that it trains on."""
     url = f"http://{args.sglang_router_ip}:{args.sglang_router_port}/generate"
-    body = {"input_ids": prompt, "sampling_params": _sampling(args), "return_logprob": True}
-    reply = await post(url, body)
-    meta: Mapping[str, Any] = reply["meta_info"]
-    ended = meta["finish_reason"]["type"]
+    sampling = {name: getattr(args, f"rollout_{own}") for name, own in SAMPLING.items()}
+    sampling |= {"no_stop_trim": True, "spaces_between_special_tokens": False}
+    reply = await post(url, {"input_ids": prompt, "sampling_params": sampling, "return_logprob": True})
+    ended, entries = reply["meta_info"]["finish_reason"]["type"], reply["meta_info"].get("output_token_logprobs")
     if ended == "abort":
         raise RequestError("the router aborted a vote")
-    finish = "length" if ended == "length" else "stop"
-    row: dict[str, Any] = {"text": reply["text"], "finish_reason": finish, "trained": False}
-    if meta.get("output_token_logprobs"):
-        entries = meta["output_token_logprobs"]
-        row["logprobs"] = [entry[0] for entry in entries]
-        row["token_ids"] = [int(entry[1]) for entry in entries]
-    return row
+    row = {"text": reply["text"], "finish_reason": "length" if ended == "length" else "stop", "trained": False}
+    said = {"logprobs": [e[0] for e in entries], "token_ids": [int(e[1]) for e in entries]} if entries else {}
+    return row | said
 
 
 def _prompt(sample: Any) -> list[int]:
@@ -287,18 +289,3 @@ def _prompt(sample: Any) -> list[int]:
     if not prompt:
         raise RequestError("slime's sample has no tokens of its prompt, so no votes can be generated for it")
     return prompt
-
-
-def _sampling(args: Any) -> dict[str, Any]:
-    """As slime samples the rollouts that it trains on."""
-    return {
-        "temperature": args.rollout_temperature,
-        "top_p": args.rollout_top_p,
-        "top_k": args.rollout_top_k,
-        "max_new_tokens": args.rollout_max_response_len,
-        "stop": args.rollout_stop,
-        "stop_token_ids": args.rollout_stop_token_ids,
-        "skip_special_tokens": args.rollout_skip_special_tokens,
-        "no_stop_trim": True,
-        "spaces_between_special_tokens": False,
-    }

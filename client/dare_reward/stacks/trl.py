@@ -9,20 +9,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..errors import ConfigError, RequestError, unknown_name
 from ..inputs import Group
+from ..reply import Reply
 from .adapter import Rewards, Scorer, scored_together, zero_dropped
 from .report import numbers, rollout_columns, say_once
 from .rollout import label_of, prompt_text
-from .trl_rollout import FIELD, forward_entropies, prompt_ids_of, rollout, text_of
-
-if TYPE_CHECKING:
-    from ..reply import Reply
+from .trl_rollout import forward_entropies, prompt_ids_of, put_columns, rollout, text_of
 
 # What a rollout_func may bring. A dataset column of one of these names would be taken for it.
 EXTRAS = (
@@ -38,6 +35,7 @@ MASKS = (
 )
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of an image, which each row of a prompt may hold a copy of
 SELECTS = frozenset({"settled", "selection", "selection_size"})
+OF_GROUP = {"name", "prompt", "label", "vote_only"}  # keys of a row that are no inputs of its rollout
 SOURCES = {"token_entropies", "mean_entropy", "sampled_logprobs"}
 
 
@@ -67,7 +65,8 @@ class DareReward:
         self.num_generations, self.entropy, self.label = num_generations, entropy, label
 
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
-        trainer = self._checked(_trainer(columns))
+        trainer = _trainer(columns)
+        self._check_scale(trainer)
         rows = self._rows(trainer, prompts, completions, columns)
         scored = scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
         # Every rank learns of a collapse in the same call, so all of them end after the same step.
@@ -75,17 +74,13 @@ class DareReward:
             _stop(trainer)
         return _logged(scored, columns)
 
-    def _checked(self, trainer: Any) -> Any:
-        """The trainer; RequestError if it divides by a group's deviation what must keep its scale, and a warning where
-        no trainer calls (async_grpo)."""
+    def _check_scale(self, trainer: Any) -> None:
+        """RequestError if the trainer divides by a group's deviation what must keep its scale, and a warning where no
+        trainer calls (async_grpo)."""
         args = getattr(trainer, "args", None)
-        if args is None:
-            self.scorer.check_scale("TRL", divides=None, remedy=UNSEEN)
-            return trainer
         each = getattr(args, "multi_objective_aggregation", None) == EACH  # whatever scale_rewards is
-        divides = each or getattr(args, "scale_rewards", None) in (True, "group")
-        self.scorer.check_scale("TRL", divides=divides, remedy=SUM if each else SCALE)
-        return trainer
+        divides = None if args is None else each or getattr(args, "scale_rewards", None) in (True, "group")
+        self.scorer.check_scale("TRL", divides=divides, remedy=UNSEEN if args is None else SUM if each else SCALE)
 
     def _rows(
         self, trainer: Any, prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Any]
@@ -95,7 +90,13 @@ class DareReward:
         extras = {k: columns[k] for k in EXTRAS if k in columns}
         ids = columns.get("completion_ids") or [None] * len(completions)
         labels = {} if self.label is None else {self.label: columns[self.label]}
-        _check_lengths({"prompts": prompts, "completion_ids": ids, **labels, **extras}, len(completions))
+        for name, column in {"prompts": prompts, "completion_ids": ids, **labels, **extras}.items():
+            if len(column) != len(completions):
+                raise RequestError(
+                    f"{name} has {len(column)} entries for {len(completions)} completions: a rollout_func and a data "
+                    "set give one for each",
+                    code="length",
+                )
         rows = [
             {"name": _digest(p), "prompt": prompt_text(p), **rollout(trainer, text_of(c), i)}
             for p, c, i in zip(prompts, completions, ids, strict=True)
@@ -105,23 +106,20 @@ class DareReward:
             extras |= forward_entropies(trainer, prompt_ids_of(trainer, prompts), ids)
         if self.label is not None:
             extras["label"] = [label_of(x, self.scorer.kind) for x in columns[self.label]]
-        for name, column in extras.items():
-            for row, value in zip(rows, column, strict=True):
-                row[FIELD.get(name, name)] = value
+        put_columns(rows, extras)
         for row, completion in zip(rows, completions, strict=True):
             if isinstance(completion, str) and row.keys() >= {"token_mask", "token_ids"}:
                 del row["text"]  # it holds what tools said: the policy's own words are decoded
         return rows
 
     def _check_label(self, columns: Mapping[str, Any]) -> None:
-        if self.label is not None and self.label not in columns:
-            known = [name for name, column in columns.items() if isinstance(column, list) and name != "completion_ids"]
-            generated = self.label in {"prompt", "completion"}
-            unknown = unknown_name("column of the dataset", self.label, known, listed=True)
-            why = (
-                f"{self.label!r} holds no answers. Name the dataset's column of right answers" if generated else unknown
-            )
-            raise RequestError(f"DareReward(label=...): {why}")
+        if self.label is None or self.label in columns:
+            return
+        known = [name for name, column in columns.items() if isinstance(column, list) and name != "completion_ids"]
+        why = unknown_name("column of the dataset", self.label, known, listed=True)
+        if self.label in {"prompt", "completion"}:
+            why = f"{self.label!r} holds no answers. Name the dataset's column of right answers"
+        raise RequestError(f"DareReward(label=...): {why}")
 
     def _check_order(self, trainer: Any, prompts: Sequence[Any]) -> None:
         """RequestError where a group holds rows of several prompts. TRL orders the rows of its trainers, and an
@@ -162,15 +160,14 @@ class DareReward:
         out, seen = list[Group](), Counter[str]()
         for start in range(0, len(rows), size):
             trained = rows[start : start + size]
-            name = trained[0]["name"]
+            name, prompt = (trained[0][key] for key in ("name", "prompt"))
             seen[name] += 1
-            members = [
-                {k: v for k, v in r.items() if k not in {"name", "prompt", "vote_only", "label"}} for r in trained
-            ]
-            votes = [{**v, "trained": False} for v in chain.from_iterable(r.get("vote_only") or () for r in trained)]
+            members = [{k: v for k, v in r.items() if k not in OF_GROUP} for r in trained]
+            votes = [{**v, "trained": False} for r in trained for v in r.get("vote_only") or ()]
             once = name if seen[name] == 1 else f"{name}-{seen[name]}"
-            facts = {"labels": [r.get("label") for r in trained], "prompt": trained[0]["prompt"]}
-            out.append(self.scorer.group(once, members + votes, tokenizer=_tokenizer(trainer), **facts))
+            labels = [r.get("label") for r in trained]
+            tokenizer = getattr(trainer, "_tokenizer", None)
+            out.append(self.scorer.group(once, members + votes, tokenizer=tokenizer, labels=labels, prompt=prompt))
         return out
 
     def _size(self, trainer: Any) -> int | None:
@@ -179,23 +176,16 @@ class DareReward:
         return int(trainer.num_generations if _trains(trainer) else trainer.num_generations_eval)
 
     def _score(self, trainer: Any, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> list[_Result]:
-        """With the state of the run, if it is asked for and this is no evaluation."""
-        groups, step = self._groups(trainer, rows), _step(columns)
-        scorer = self.scorer if _trains(trainer) else self.scorer.unlogged
-        rewards, reply = scorer.score(groups, step=step)
-        scored = self._results(trainer, groups, rewards, reply)
-        watch = scorer.watch(reply, step, trainer) if _trains(trainer) else None
-        if watch is None:
-            return scored
-        state = {f"dare/{name}": value for name, value in watch.numbers.items()}
-        return [replace(one, shared={**one.shared, **state}) for one in scored]
-
-    def _results(self, trainer: Any, groups: Sequence[Any], rewards: Rewards, reply: Any) -> list[_Result]:
-        """One for each rollout that is trained on."""
-        shared = {f"dare/{name}": value for name, value in numbers(reply, groups, dict(self.scorer.params)).items()}
+        """Of each rollout that is trained on; of an evaluation without the state of the run."""
+        groups, state = self._groups(trainer, rows), columns.get("trainer_state")
+        step, trains = (None if state is None else int(state.global_step)), _trains(trainer)
+        rewards, reply = (self.scorer if trains else self.scorer.unlogged).score(groups, step=step)
+        watch = self.scorer.watch(reply, step, trainer) if trains else None
+        found = {**numbers(reply, groups, dict(self.scorer.params)), **({} if watch is None else watch.numbers)}
+        shared = {f"dare/{name}": value for name, value in found.items()}
         beside = rollout_columns(reply, [len(of_group) for of_group in rewards])
         size, out, at = self._size(trainer), list[_Result](), 0
-        for of_group in _selected(zero_dropped([*map(list, rewards)], reply), reply, size):
+        for of_group in _selected(zero_dropped(rewards, reply), reply, size):
             for i, reward in enumerate(of_group[:size], start=at):
                 out.append(_Result(reward, {name: column[i] for name, column in beside.items()}, shared))
             at += len(of_group)
@@ -238,16 +228,6 @@ def _stop(trainer: Any) -> None:
     say_once("the run collapses: the training ends after this step (on_collapse=stop)")
 
 
-def _check_lengths(columns: Mapping[str, Sequence[Any]], count: int) -> None:
-    for name, column in columns.items():
-        if len(column) != count:
-            raise RequestError(
-                f"{name} has {len(column)} entries for {count} completions: a rollout_func and a data set give one for "
-                "each",
-                code="length",
-            )
-
-
 def _digest(prompt: Any) -> str:
     return blake2b(repr(prompt).encode("utf-8", "replace"), digest_size=6).hexdigest()
 
@@ -265,22 +245,20 @@ def _logged(scored: Sequence[_Result], columns: Mapping[str, Any]) -> list[float
 
 def _selected(rewards: Rewards, reply: Reply | None, size: int | None) -> Rewards:
     """Rewards of what the reply selects; None for the others."""
+    if reply is None:
+        return rewards
     out = []
-    for of_group, one in zip(rewards, reply.groups if reply else (), strict=reply is not None):
+    for of_group, one in zip(rewards, reply.groups, strict=True):
         if one.select is not None and size is not None and len(of_group) > size:
             raise RequestError("selection chooses among all votes, and TRL trains its own completions: use extra=0")
         out.append([r if one.select is None or i in one.select else None for i, r in enumerate(of_group)])
-    return out if reply else rewards
+    return out
 
 
 def _trainer(columns: Mapping[str, Any]) -> Any:
     """The trainer that calls: `log_metric` is its method. None where something else calls (async_grpo)."""
     owner = getattr(columns.get("log_metric"), "__self__", None)
     return owner if hasattr(owner, "num_generations") else None
-
-
-def _tokenizer(trainer: Any) -> Any:
-    return getattr(trainer, "_tokenizer", None)
 
 
 def _trains(trainer: Any) -> bool:
@@ -297,8 +275,3 @@ def _place(trainer: Any) -> dict[str, int]:
     if trainer is None:
         return {"rank": 0, "ranks": 1}
     return {"rank": trainer.accelerator.process_index, "ranks": trainer.accelerator.num_processes}
-
-
-def _step(columns: Mapping[str, Any]) -> int | None:
-    state = columns.get("trainer_state")
-    return None if state is None else int(state.global_step)

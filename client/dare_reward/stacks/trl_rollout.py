@@ -56,12 +56,10 @@ class VoteRollout:
         size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
         if self.scorer is not None:
             return self._in_waves(trainer, self.scorer, prompts, ids, size)
-        completions, logprobs, fields = self._sample(trainer, ids, size)
-        rounds = [self._sample(trainer, ids, size) for _ in range(self.extra)]
-        votes = [_votes(trainer, more, more_fields) for more, _, more_fields in rounds]
-        columns = {"prompt_ids": ids, "completion_ids": completions, "logprobs": logprobs, **fields}
+        columns, _ = self._sample(trainer, ids, size)
+        votes = [self._sample(trainer, ids, size)[1] for _ in range(self.extra)]
         columns |= {"vote_only": [[more[i] for more in votes] for i in range(len(prompts))]}
-        return columns | loss_masks(trainer, prompts, completions)
+        return columns | loss_masks(trainer, prompts, columns["completion_ids"])
 
     def _in_waves(
         self, trainer: Any, scorer: Scorer, prompts: Sequence[Any], ids: list[list[int]], size: int
@@ -71,8 +69,7 @@ class VoteRollout:
             raise RequestError("VoteRollout(adaptive=...) needs whole groups, and so one process: leave adaptive out")
         self._check_same(trainer, scorer)
         waves = Waves.read(self.adaptive, votes=size * (self.extra + 1))
-        completions, logprobs, fields = self._sample(trainer, ids, size)
-        trained = _votes(trainer, completions, fields)
+        columns, trained = self._sample(trainer, ids, size)
         groups = range(len(ids) // size)
         votes: list[list[dict[str, Any]]] = [[] for _ in groups]
         risk, asked, still = dict.fromkeys(groups, 0.0), size, list(groups)
@@ -90,13 +87,12 @@ class VoteRollout:
             asked += more
             for p, wave in zip(still, self._wave(trainer, [ids[p * size] for p in still], more), strict=True):
                 votes[p] += wave
-        columns = {"prompt_ids": ids, "completion_ids": completions, "logprobs": logprobs, **fields}
         columns |= {
             "vote_only": [votes[i // size][i % size :: size] for i in range(len(ids))],
             "votes_saved": [waves.votes - size - len(votes[i // size]) for i in range(len(ids))],
             "settle_risk": [risk[i // size] for i in range(len(ids))],
         }
-        return columns | loss_masks(trainer, prompts, completions)
+        return columns | loss_masks(trainer, prompts, columns["completion_ids"])
 
     def _check_same(self, trainer: Any, scorer: Scorer) -> None:
         """RequestError if no reward function of the trainer pays what settles the votes, or one chooses among all."""
@@ -115,29 +111,25 @@ class VoteRollout:
         """`more` votes for each prompt."""
         if not prompts:
             return []
-        ids = [prompt for prompt in prompts for _ in range(more)]
-        completions, _, fields = self._sample(trainer, ids, more)
-        rows = _votes(trainer, completions, fields)
+        _, rows = self._sample(trainer, [prompt for prompt in prompts for _ in range(more)], more)
         return [rows[start : start + more] for start in range(0, len(rows), more)]
 
     def _sample(
         self, trainer: Any, ids: Sequence[list[int]], each: int
-    ) -> tuple[list[list[int]], Any, dict[str, list[Any]]]:
-        """A completion for each row of `ids`, `each` rows of a prompt after one another; log-probabilities; what the
-        reward function is told of them."""
+    ) -> tuple[dict[str, list[Any]], list[dict[str, Any]]]:
+        """A completion for each row of `ids`, `each` rows of a prompt after one another: as the columns that TRL and
+        its reward function are told, and as rollouts."""
         completions, logprobs = trainer._generate_single_turn(ids, None, {}, each)  # noqa: SLF001
-        return completions, logprobs, self._inform(trainer, ids, completions, logprobs)
-
-    def _inform(
-        self, trainer: Any, ids: Sequence[Sequence[int]], completions: Sequence[Sequence[int]], logprobs: Any
-    ) -> dict[str, list[Any]]:
         if self.entropy == "forward":
-            return forward_entropies(trainer, ids, completions)
-        if logprobs is None:
+            fields = forward_entropies(trainer, ids, completions)
+        elif logprobs is None:
             raise RequestError(
                 "this generation gives no log-probabilities (only vLLM does): use VoteRollout(entropy='forward')"
             )
-        return {"sampled_logprobs": logprobs}
+        else:
+            fields = {"sampled_logprobs": logprobs}
+        columns = {"prompt_ids": ids, "completion_ids": completions, "logprobs": logprobs, **fields}
+        return columns, _votes(trainer, completions, fields)
 
 
 def loss_masks(trainer: Any, prompts: Sequence[Any], completions: Sequence[Sequence[int]]) -> dict[str, list[Any]]:
@@ -162,10 +154,15 @@ def _votes(
 ) -> list[dict[str, Any]]:
     texts = trainer.processing_class.batch_decode(completions, skip_special_tokens=True)
     rows = [rollout(trainer, text, ids) for text, ids in zip(texts, completions, strict=True)]
-    for name, column in fields.items():
+    put_columns(rows, fields)
+    return rows
+
+
+def put_columns(rows: Sequence[dict[str, Any]], columns: Mapping[str, Sequence[Any]]) -> None:
+    """Each row's entry of each column, by the input's own name."""
+    for name, column in columns.items():
         for row, value in zip(rows, column, strict=True):
             row[FIELD.get(name, name)] = value
-    return rows
 
 
 def rollout(trainer: Any, text: str, ids: Sequence[int] | None) -> dict[str, Any]:

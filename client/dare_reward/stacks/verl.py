@@ -19,10 +19,10 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ..answers import Kind
 from ..answers.classes import Labels
@@ -30,6 +30,7 @@ from ..errors import ConfigError
 from ..inputs import Group
 from ..methods import find, specs
 from ..openrlhf import AnswerRules
+from ..reply import Reply
 from .adapter import EQUAL, Scorer, from_environment, groups_by, require_complete, scatter_to_rows, zero_dropped
 from .report import numbers, say_once
 from .rollout import label_of, outside_answer, own_stretch, prompt_text
@@ -46,7 +47,7 @@ TOKENS: Final = MappingProxyType(
 METRIC: Final = "dare"
 TESTED: Final = "0.9"
 SCALE: Final = "set algorithm.adv_estimator=grpo and algorithm.norm_adv_by_std_in_grpo=false"
-FIELDS: Final = ["uid", "prompts", *TOKENS.values(), "reward_model"]
+FIELDS: Final = ["prompts", *TOKENS.values(), "reward_model"]
 
 
 def install(scorer: Scorer, trained: int | None = None) -> None:
@@ -107,10 +108,12 @@ def session_update(
     on: verl trains multiples of a number, and a step must not end the run for one group. Its advantages are 0.
     """
     on = None if trained is None else trained_sessions(names, members.values(), trained)
+    if reply is None:
+        return SessionUpdate(on, {})
     chosen: set[str] = set()
     gains: dict[str, float] = {}
-    selected = [len(one.select) for one in (reply.groups if reply else ()) if one.select is not None]
-    for at, one in zip(members.values(), reply.groups if reply else (), strict=reply is not None):
+    selected = [len(one.select) for one in reply.groups if one.select is not None]
+    for at, one in zip(members.values(), reply.groups, strict=True):
         sessions = [names[i] for i in at]
         chosen |= set(sessions[: max(selected, default=0)]) if one.select is None else {sessions[i] for i in one.select}
         if one.error is not None or one.drop not in EQUAL:
@@ -140,13 +143,12 @@ def score_batch(
 
     filters(trainer.config)
     data = columns_of(batch.keys, batch.partition_id, FIELDS)
-    last = final_rows(batch.keys, padding_of(batch, data["response_mask"].unbind()))
-    members = groups_by(data["uid"][i] for i in last.values())
-    asked = prompts_of(trainer, batch.keys, data)
-    groups = groups_of(scorer, trainer, data, last, members, asked=asked, trained=trained)
+    padding = padding_of(batch, data["response_mask"].unbind())
+    names, members, groups = groups_of(scorer, trainer, batch.keys, data, padding=padding, trained=trained)
     step = getattr(trainer, "global_steps", None)
     rewards, reply = scorer.score(groups, step=step)
-    of_session = dict(zip(last, require_complete(scatter_to_rows(rewards, members.values(), len(last))), strict=True))
+    every = require_complete(scatter_to_rows(rewards, members.values(), len(names)))
+    of_session = dict(zip(names, every, strict=True))
     scores = []
     for key, response in zip(batch.keys, data["responses"].unbind(), strict=True):
         scores.append(torch.zeros(len(response), dtype=torch.float32))
@@ -155,7 +157,7 @@ def score_batch(
     watch = scorer.watch(reply, step, trainer)
     state = {} if watch is None else watch.numbers
     logged = {f"dare/{name}": value for name, value in {**numbers(reply, groups, dict(scorer.params)), **state}.items()}
-    return logged, session_update(list(last), members, reply, trained)
+    return logged, session_update(names, members, reply, trained)
 
 
 def _stop(scorer: Scorer, trainer: Any, logged: Mapping[str, float]) -> None:
@@ -189,7 +191,7 @@ def mask_answers(scorer: Scorer, trainer: Any, batch: Any, metrics: dict[str, An
     responses, masks = data["responses"].unbind(), list(data["response_mask"].unbind())
     asked, lost = prompts_of(trainer, batch.keys, data), []
     for session, i in final_rows(batch.keys, padding_of(batch, masks)).items():
-        rules = AnswerRules(dict(scorer.params), scorer.kind, prompt=asked.get(session_of(session)))
+        rules = AnswerRules(dict(scorer.params), scorer.kind, prompt=asked.get(uid_of(session)))
         own = own_stretch(masks[i])
         ids = responses[i][own].tolist()
         row = said(trainer, {"token_ids": responses}, i) | {
@@ -271,9 +273,8 @@ def final_rows(keys: Sequence[str], padding: Sequence[bool]) -> dict[str, int]:
 
     In the order of the sessions, not of the rows, which verl shuffles: a tie goes to the answer that was seen first.
     """
-    order = sorted((i for i, pad in enumerate(padding) if not pad), key=lambda i: int(keys[i].rsplit("_", 1)[1]))
-    rows = {session_of(keys[i]): i for i in order}
-    return dict(sorted(rows.items(), key=lambda item: number_of(item[0])))
+    real = (i for i, pad in enumerate(padding) if not pad)
+    return {session_of(keys[i]): i for i in sorted(real, key=lambda i: [*map(int, keys[i].rsplit("_", 2)[1:])])}
 
 
 def padding_of(batch: Any, masks: Sequence[Any]) -> list[bool]:
@@ -282,25 +283,20 @@ def padding_of(batch: Any, masks: Sequence[Any]) -> list[bool]:
 
 
 def groups_of(
-    scorer: Scorer,
-    trainer: Any,
-    data: Any,
-    last: Mapping[str, int],
-    members: Mapping[str, Sequence[int]],
-    *,
-    asked: Mapping[str, str],
-    trained: int | None,
-) -> list[Group]:
-    """The groups `members`, whose entries number the sessions `last`, from the columns of `data` that are there, and
-    their prompts `asked`.
+    scorer: Scorer, trainer: Any, keys: Sequence[str], data: Any, *, padding: Sequence[bool], trained: int | None
+) -> tuple[list[str], dict[str, list[int]], list[Group]]:
+    """The sessions of these rows, for each prompt the numbers of its sessions among them, and the prompts' groups, of
+    the columns of `data` that are there.
 
     A session is the first `trained` of its prompt's, or only votes. Those that failed are missing: verl numbers them.
     """
-    names, columns = list(last), {name: data[field].unbind() for name, field in TOKENS.items() if field in data}
+    last, asked = final_rows(keys, padding), prompts_of(trainer, keys, data)
+    names, members = list(last), groups_by(map(uid_of, last))
+    columns = {name: data[field].unbind() for name, field in TOKENS.items() if field in data}
     on = trained_sessions(names, members.values(), trained)
     rows = [said(trainer, columns, i) | {"trained": name in on} for name, i in last.items()]
     labels = [truth_of(data, i, scorer.kind) for i in last.values()]
-    return [
+    groups = [
         scorer.group(
             prompt,
             [rows[j] for j in at],
@@ -311,13 +307,14 @@ def groups_of(
         )
         for prompt, at in members.items()
     ]
+    return names, members, groups
 
 
 def prompts_of(trainer: Any, keys: Sequence[str], data: Any) -> dict[str, str]:
     """The text of each prompt by its uid, as its sessions' first output was asked: it tells the asked question."""
     if "prompts" not in data:
         return {}
-    first = {session_of(session_of(key)): i for i, key in enumerate(keys) if key.endswith("_0")}
+    first = {uid_of(session_of(key)): i for i, key in enumerate(keys) if key.endswith("_0")}
     column = data["prompts"].unbind()
     texts = {uid: trainer.tokenizer.decode(column[i].tolist(), skip_special_tokens=True) for uid, i in first.items()}
     return {uid: text for uid, words in texts.items() if (text := prompt_text(words))}
@@ -350,8 +347,8 @@ def number_of(session: str) -> int:
     return int(session.rsplit("_", 1)[1])
 
 
-def uid_of(key: str) -> str:
-    return key.split("_", 1)[0]
+def uid_of(session: str) -> str:
+    return session.rsplit("_", 1)[0]
 
 
 # --- verl's own filter of groups, which works while verl samples: before there are entropies --------------------------
@@ -380,9 +377,7 @@ def by_votes(scorer: Scorer) -> Scorer:
             "disable it"
         )
     params = dict(scorer.params) | ({"missing_entropy": "frequency"} if optional else {})
-    kept = tuple((name, value) for name, value in scorer.update if name == "settled")
-    # A run log has each group once: as it is trained on.
-    return replace(scorer.unlogged, params=tuple(sorted(params.items())), update=kept, shadow=())
+    return scorer.alone(params=tuple(sorted(params.items())), shadow=())
 
 
 def filter_groups(scorer: Scorer, trainer: Any, buffer: Any, trained: int | None = None) -> None:
@@ -397,7 +392,7 @@ def filter_groups(scorer: Scorer, trainer: Any, buffer: Any, trained: int | None
         if partition != "val":
             known = buffer._dapo_classification_cache[partition]  # noqa: SLF001
             finished = buffer.finished_keys[partition] - known.keys()
-            keys = [key for key in buffer.partitions[partition] if uid_of(key) in finished]
+            keys = [key for key in buffer.partitions[partition] if uid_of(session_of(key)) in finished]
             known.update(_verdicts(scorer, trainer, keys, partition, trained) if keys else {})
         return original(partition)
 
@@ -408,19 +403,12 @@ def _verdicts(
     scorer: Scorer, trainer: Any, keys: list[str], partition: str, trained: int | None
 ) -> dict[str, float | None]:
     data = columns_of(keys, partition, ["prompts", "responses", "response_mask", "reward_model"])
-    last = final_rows(keys, [False] * len(keys))
-    members = groups_by(map(uid_of, last))
-    asked = prompts_of(trainer, keys, data)
-    groups = groups_of(scorer, trainer, data, last, members, asked=asked, trained=trained)
+    _, members, groups = groups_of(scorer, trainer, keys, data, padding=[False] * len(keys), trained=trained)
     rewards, reply = scorer.score(groups)
     if reply is None:
         return dict.fromkeys(members)
     levels = (one[0] for one in zero_dropped(rewards, reply, 0.0))
     return {u: level if g.drop else None for u, level, g in zip(members, levels, reply.groups, strict=True)}
-
-
-if TYPE_CHECKING:
-    from ..reply import Reply
 
 
 # --- how verl loads this ----------------------------------------------------------------------------------------------
