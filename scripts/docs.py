@@ -243,7 +243,7 @@ def advantages_table() -> Iterator[Sequence[str]]:
     from dare_reward.methods import methods  # noqa: PLC0415
 
     yield "name", "formula", "OpenRLHF", "verl", "over"
-    yield from ((a.name, a.formula, a.openrlhf, a.verl, a.over) for a in ADVANTAGES.values())
+    yield from ((name, a.formula, a.openrlhf, a.verl, a.over) for name, a in ADVANTAGES.items())
     yield "pass@K", "A+ or A- of pass@K, from rewards of 0 and 1", "-", "-", "group"
     for m in methods().values():
         if m.advantages:

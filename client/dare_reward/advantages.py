@@ -119,7 +119,6 @@ class Advantage:
     """An advantage estimator: what the stacks call it, whether it looks beyond the group, and whether it divides by the
     group's deviation."""
 
-    name: str
     function: Function
     formula: str
     openrlhf: str = "-"
@@ -128,36 +127,23 @@ class Advantage:
     divides: bool = False
 
 
-ADVANTAGES: Mapping[str, Advantage] = MappingProxyType(
-    {
-        a.name: a
-        for a in (
-            Advantage("grpo", grpo, "(r - m)/(s + 1e-6)", verl="grpo", divides=True),
-            Advantage("grpo_openrlhf", grpo_openrlhf, "(r - m)/(s + 1e-9)", openrlhf="group_norm", divides=True),
-            Advantage("grpo_population", grpo_population, "(r - m)/(s + 1e-6), s with ddof 0", divides=True),
-            Advantage("dr_grpo", dr_grpo, "r - m", openrlhf="dr_grpo", verl="grpo without std"),
-            Advantage("rloo", rloo, "(r - m) M/(M - 1)", openrlhf="rloo", verl="rloo"),
-            Advantage("reinforce", reinforce, "r"),
-            Advantage("fixed", fixed, "2r - 1, from rewards of 0 and 1"),
-            Advantage(
-                "reinforce_pp",
-                reinforce_pp,
-                "(r - mean)/std over the request, ddof 0",
-                openrlhf="reinforce",
-                verl="reinforce_plus_plus",
-                over="request",
-            ),
-            Advantage(
-                "reinforce_pp_baseline",
-                reinforce_pp_baseline,
-                "r - m, then as reinforce_pp",
-                openrlhf="reinforce_baseline",
-                verl="reinforce_plus_plus_baseline",
-                over="request",
-            ),
-        )
-    }
-)
+# By the names of their functions.
+ADVANTAGES: Mapping[str, Advantage] = MappingProxyType({a.function.__name__: a for a in (
+    Advantage(grpo, "(r - m)/(s + 1e-6)", verl="grpo", divides=True),
+    Advantage(grpo_openrlhf, "(r - m)/(s + 1e-9)", openrlhf="group_norm", divides=True),
+    Advantage(grpo_population, "(r - m)/(s + 1e-6), s with ddof 0", divides=True),
+    Advantage(dr_grpo, "r - m", openrlhf="dr_grpo", verl="grpo without std"),
+    Advantage(rloo, "(r - m) M/(M - 1)", openrlhf="rloo", verl="rloo"),
+    Advantage(reinforce, "r"),
+    Advantage(fixed, "2r - 1, from rewards of 0 and 1"),
+    Advantage(
+        reinforce_pp, "(r - mean)/std over the request, ddof 0", "reinforce", "reinforce_plus_plus", over="request"
+    ),
+    Advantage(
+        reinforce_pp_baseline, "r - m, then as reinforce_pp", "reinforce_baseline", "reinforce_plus_plus_baseline",
+        over="request",
+    ),
+)})  # fmt: skip
 
 
 def find_advantage(name: str) -> Function:
