@@ -31,6 +31,7 @@ Arrays = dict[str, Any]  # the same, to which is added
 Spans = Callable[[], Sequence["tuple[int, int] | None"]]
 Where = Callable[[int], tuple[str | int, ...]]
 JSON = Mapping[str, Any]
+PER_TOKEN: Final = tuple(sorted(f.name for f in FIELDS.values() if f.per_token and f.name != "token_mask"))
 # Tokens behind the answer that count with it. The one that ends an answer says whether it is whole: without it the gain
 # of natural samples falls by a third to a half (research/docs/real-model.md).
 CLOSING: Final = 1
@@ -87,11 +88,12 @@ def read_columns(table: Table, given: Columns, where: Where, spans: Spans | None
         field = FIELDS[name]
         build = _scalar if field.shape == "scalar" else _ragged
         arrays[name] = build(field, table.columns[name], where)
-    _derive(arrays, where)
+    tokens = {name: column for name, column in arrays.items() if name in PER_TOKEN}
+    _derive(arrays, tokens, where)
     if spans is not None and "token_offsets" in arrays:
         arrays["answer_tokens"] = _found_tokens(arrays, spans(), where)
     if "answer_tokens" in arrays:
-        _put_answers(arrays, where)
+        _put_answers(arrays, tokens, where)
     return arrays
 
 
@@ -247,10 +249,9 @@ def _refuse(bad_R: NDArray[Any], name: str, where: Where, code: str, words: str,
         raise RequestError(words.format(*[n[i] for n in numbers_R]), loc=(*where(i), name), code=code)
 
 
-def _derive(arrays: Arrays, where: Where) -> None:
+def _derive(arrays: Arrays, tokens: Mapping[str, Ragged], where: Where) -> None:
     """Token counts, and the mean or sum that per-token inputs give; those of a rollout are equally long."""
-    tokens = {name: c for name, c in arrays.items() if isinstance(c, Ragged) and FIELDS[name].per_token}
-    mask = tokens.pop("token_mask", None)
+    mask = arrays.get("token_mask")
     if not tokens:
         if mask is not None:
             raise RequestError(
@@ -307,16 +308,11 @@ def _found_tokens(arrays: Mapping[str, Any], spans: Sequence[tuple[int, int] | N
     return Ragged(np.array([*chain.from_iterable(rows)], np.int64), np.array([*map(len, rows)], np.int64))
 
 
-def _put_answers(arrays: Arrays, where: Where) -> None:
+def _put_answers(arrays: Arrays, tokens: Mapping[str, Ragged], where: Where) -> None:
     """What follows from the tokens of the answers and those that end them."""
-    named = arrays["answer_tokens"]
-    assert isinstance(named, Ragged)
-    tokens = {n: c for n, c in arrays.items() if isinstance(c, Ragged) and FIELDS[n].per_token}
-    lengths: Ints = np.maximum.reduce([np.zeros(len(named.lengths), np.int64), *(c.lengths for c in tokens.values())])
-    inside_T = _inside(lengths, *_bounds(named, lengths, where))
-    if isinstance(mask := tokens.get("token_mask"), Ragged):
-        inside_T &= mask.values
-    inside = Ragged(inside_T, lengths)
+    inside = _inside(arrays["answer_tokens"], [column.lengths for column in tokens.values()], where)
+    if "token_mask" in arrays:
+        inside.values[~arrays["token_mask"].values] = False
     for name, column in tokens.items():
         field = FIELDS[name]
         if field.answer is None or field.gives is None:
@@ -329,30 +325,22 @@ def _put_answers(arrays: Arrays, where: Where) -> None:
         _put(arrays, field.answer, found_R, count_R > 0, where, source=f"{name} with answer_tokens")
 
 
-def _bounds(named: Ragged, lengths: Ints, where: Where) -> tuple[Ints, Ints]:
-    """Start and end of each rollout's answer with the token that ends it, 0 and 0 where none is named. Shapes [R]."""
-    has_R = named.lengths == 2
-    place = ("answer_tokens", where, "span")
+def _inside(named: Ragged, sent: Sequence[Ints], where: Where) -> Ragged:
+    """Which tokens are of their rollout's answer, or end it; of a rollout without one, none."""
+    lengths: Ints = np.maximum.reduce([np.zeros(len(named.lengths), np.int64), *sent])
+    has_R, place = named.lengths == 2, ("answer_tokens", where, "span")
     _refuse((named.lengths != 0) & ~has_R, *place, "must be [start, end) of the answer, or null")
     start_R, end_R = np.zeros((2, len(has_R)), np.int64)
     start_R[has_R], end_R[has_R] = named.values.reshape(-1, 2).T
     words = "[{}, {}) holds no token: leave it out where the text has no answer"
     _refuse(has_R & (start_R >= end_R), *place, words, start_R, end_R)
-    words = (
-        "ends at token {}, and {} were sent: count from the first generated token, and send token_entropies or "
-        "token_logprobs"
-    )
-    _refuse(end_R > lengths, *place, words, end_R, lengths)
-    return start_R, np.where(has_R, np.minimum(end_R + CLOSING, lengths), 0)
-
-
-def _inside(lengths: Ints, start_R: Ints, end_R: Ints) -> NDArray[np.bool_]:
-    """Which tokens of all rollouts lie in their rollout's [start, end)."""
+    words = "ends at token {}, and {} were sent: count from the first generated token, and send token_entropies or "
+    _refuse(end_R > lengths, *place, words + "token_logprobs", end_R, lengths)
     begin_R = offsets(lengths)[:-1]
     edges = np.zeros(int(lengths.sum()) + 1, np.int64)
     np.add.at(edges, begin_R + start_R, 1)
-    np.add.at(edges, begin_R + end_R, -1)
-    return np.cumsum(edges[:-1]) > 0
+    np.add.at(edges, begin_R + np.where(has_R, np.minimum(end_R + CLOSING, lengths), 0), -1)
+    return Ragged(np.cumsum(edges[:-1]) > 0, lengths)
 
 
 def full_mask(mask: Ragged, lengths: Ints) -> Ragged:
@@ -366,7 +354,6 @@ def full_mask(mask: Ragged, lengths: Ints) -> Ragged:
 
 # --- what a client sends of tokens -----------------------------------------------------------------------------------
 
-PER_TOKEN: Final = tuple(sorted(f.name for f in FIELDS.values() if f.per_token and f.name != "token_mask"))
 TOKENS: Final = frozenset(PER_TOKEN) | {"token_mask", "token_ids", "answer_tokens"}
 
 
