@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Self, TypeVar
 
 from fastapi import Request
@@ -215,11 +215,9 @@ async def run(executor: Executor, work: Callable[[], T]) -> T:
 async def unless_gone(executor: Executor, work: Callable[[Watch], T], request: Request) -> T:
     """`work(watch)` on a thread, or Disconnected as soon as the client is gone.
 
-    Work that has not begun then never does; what runs ends where it calls `watch`, which raises. `asyncio.wrap_future`
-    and `asyncio.wait` would do the same; their checks and locks cost a small group as much as its rewards do.
+    Work that has not begun then never does; what runs ends where it calls `watch`, which raises.
     """
-    loop, gone = asyncio.get_running_loop(), list[None]()
-    result: asyncio.Future[T] = loop.create_future()
+    gone = list[None]()
 
     def watch() -> None:
         if gone:
@@ -229,20 +227,11 @@ async def unless_gone(executor: Executor, work: Callable[[Watch], T], request: R
         gone.append(None)
         result.cancel()
 
-    def settle(tell: Callable[[], None]) -> None:
-        if not result.done():
-            tell()
-
-    def working() -> None:
-        try:
-            tell = partial(result.set_result, work(watch))
-        except BaseException as error:  # noqa: BLE001  (it is raised where the result is awaited)
-            tell = partial(result.set_exception, error)
-        loop.call_soon_threadsafe(settle, tell)
-
-    begun = executor.submit(working)
-    connection = request.scope.get("extensions", {}).get(EXCHANGE) or Receiving(request.receive)
-    connection.watch(leave)
+    result = asyncio.get_running_loop().run_in_executor(executor, work, watch)
+    if (server := request.scope.get("extensions", {}).get(EXCHANGE)) is not None:
+        server.watch(leave)
+    else:  # ASGI tells of a connection's end a few turns later
+        end = asyncio.ensure_future(_end(request.receive, leave))
     try:
         return await result
     except asyncio.CancelledError:
@@ -250,25 +239,14 @@ async def unless_gone(executor: Executor, work: Callable[[Watch], T], request: R
             raise Disconnected from None
         raise
     finally:
-        gone.append(None)
-        begun.cancel()
-        connection.watch(None)
+        leave()
+        if server is not None:
+            server.watch(None)
+        else:
+            end.cancel()
 
 
-class Receiving:
-    """Where the server does not tell of a connection's end: ASGI tells it a few turns later."""
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._task: asyncio.Task[None] | None = None
-
-    def watch(self, ended: Callable[[], None] | None) -> None:
-        """Call `ended` when the client is gone; None: nobody wants to know any more."""
-        if self._task is not None:
-            self._task.cancel()
-        self._task = None if ended is None else asyncio.ensure_future(self._wait(ended))
-
-    async def _wait(self, ended: Callable[[], None]) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        ended()
+async def _end(receive: Receive, ended: Callable[[], None]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    ended()

@@ -18,11 +18,8 @@ import httpx
 import numpy as np
 import pytest
 from described import description
-from prometheus_client import CollectorRegistry, Histogram, generate_latest
-from prometheus_client.parser import text_string_to_metric_families
 from serving import connect, wait_for
 
-from dare_reward import estimate
 from dare_reward.errors import misspelt_variables
 from dare_reward.groups import Ragged
 from dare_reward.reply import Reply
@@ -30,7 +27,6 @@ from dare_reward.wire import pack
 from dare_service.app import create_app
 from dare_service.body import RESERVE, Admission, Lease
 from dare_service.log import JSONLines, logger
-from dare_service.metrics import Metrics
 from dare_service.problems import RefusalError
 from dare_service.server import _warn, bind
 from dare_service.settings import SETTINGS, Settings, SettingsError, from_environment
@@ -517,32 +513,3 @@ sys.exit(main(["serve"]))
     assert result.returncode == 2
     assert "pip install '.[service]'" in result.stderr
     assert "Traceback" not in result.stderr
-
-
-def test_numbers_of_groups_are_counted_as_prometheus_counts_them():
-    """One lock a request instead of two for each number; the series are those of its `Histogram`."""
-    replies = [estimate([{"rollouts": [{"answer": a} for a in own]} for own in rows], missing_entropy="frequency")
-               for rows in (("11", "12", "111234567"), ("1" * 16, "12345678901"), ("1",))]  # fmt: skip
-    ours = Metrics()
-    for reply in replies:
-        ours.observe_groups(reply)
-    theirs = CollectorRegistry()
-    sizes = Histogram("dare_votes", "m", buckets=ours.size.bounds, registry=theirs)
-    shares = Histogram("dare_majority_ratio", "m", buckets=ours.majority.bounds, registry=theirs)
-    rewards = Histogram("dare_reward", "m", buckets=ours.reward.bounds, registry=theirs)
-    for group in (g for reply in replies for g in reply.groups):
-        sizes.observe(len(group.rewards))
-        shares.observe(group.diagnostics["majority_ratio"])
-        rewards.observe(sum(group.rewards) / len(group.rewards))
-
-    def series(registry):
-        text = generate_latest(registry).decode()
-        found = [s for f in text_string_to_metric_families(text) for s in f.samples if not s.name.endswith("_created")]
-        names = ("dare_votes", "dare_majority_ratio", "dare_reward")
-        of = re.compile(f"({'|'.join(names)})_(bucket|sum|count)")
-        rows = {(s.name, s.labels.get("le")): s.value for s in found if of.fullmatch(s.name)}
-        return rows, set(re.findall(rf"^# TYPE (?:{'|'.join(names)})(?:_created)? .*", text, re.MULTILINE))
-
-    (own, own_types), (expected, types) = series(ours.registry), series(theirs)
-    assert own == pytest.approx(expected)
-    assert own_types == types
