@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Annotated, Any, Final, Literal, NotRequired, Required, get_type_hints
 
 from fastapi.routing import APIRoute
-from pydantic import FailFast, StringConstraints, TypeAdapter
+from pydantic import ConfigDict, FailFast, StringConstraints, TypeAdapter
 from pydantic import Field as Rule
 from typing_extensions import TypedDict
 
@@ -17,14 +17,13 @@ from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.inputs import ACCEPTED, ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from dare_reward.openrlhf import LOGS, keys_of
 from dare_reward.openrlhf.url import RunSettings
-from dare_reward.options import OPTIONS
+from dare_reward.options import BODY, OPTIONS
 from dare_reward.params import Spec
 from dare_reward.reply import Reply, Support
 from dare_reward.scoring.request import LIMITS
 from dare_reward.scoring.update import update_specs
 from dare_service.app import create_app
-from dare_service.problems import MAX_ERRORS, MEDIA_TYPE, TITLES
-from dare_service.schema import ENVELOPE_KEYS, strict
+from dare_service.problems import MEDIA_TYPE, TITLES
 from dare_service.settings import UNMEASURED, UNSAID, Settings
 
 # --- what a request holds ---------------------------------------------------------------------------------------------
@@ -87,6 +86,33 @@ def group_model() -> Any:
     rollout = strict("Rollout", {f.name: _input(f) for f in ROLLOUT_FIELDS.values()}, "forbid")
     keys = {f.name: _input(f, rollout if f.required else answered) for f in GROUP_FIELDS.values()}
     return strict("Group", keys, "forbid")
+
+
+def _option(spec: Spec) -> Any:
+    """The model of a setting."""
+    kind: Any = Literal[spec.choices] if spec.choices else list[str] if spec.type is tuple else spec.type
+    rules: list[Any] = []
+    if spec.type is str and not spec.choices and spec.le is not None:
+        rules.append(StringConstraints(max_length=int(spec.le)))
+    elif not spec.choices:
+        rules.append(Rule(ge=spec.ge, gt=spec.gt, le=spec.le, lt=spec.lt))
+    return Annotated[kind | None if spec.optional else kind, *rules, Rule(description=spec.doc)]
+
+
+def strict(name: str, keys: dict[str, Any], extra: Literal["allow", "forbid"]) -> Any:
+    """The model of an object with these keys, none of them required by itself."""
+    make: Any = TypedDict
+    out = make(name, keys, total=False)
+    out.__pydantic_config__ = ConfigDict(strict=True, extra=extra, hide_input_in_errors=True)
+    return out
+
+
+ENVELOPE_KEYS: Final[dict[str, Any]] = {
+    **{name: _option(spec) for name, spec in BODY.items()},
+    "params": Annotated[dict[str, Any], Rule(description="parameters of the method, see GET /methods")],
+    "answers_version": Annotated[str | None, Rule(description="version that extracted the answers")],
+    "meta": Annotated[dict[str, Any], Rule(description="your own data, ignored")],
+}
 
 
 def request_model() -> TypeAdapter[dict[str, Any]]:
@@ -219,7 +245,7 @@ class ProblemDocument(TypedDict):
     status: int
     detail: str
     instance: NotRequired[Annotated[str, Rule(description="the request id")]]
-    errors: NotRequired[Annotated[list[ProblemEntry], Rule(max_length=MAX_ERRORS)]]
+    errors: NotRequired[Annotated[list[ProblemEntry], Rule(max_length=10)]]
 
 
 BODIES: Final = (OpenRLHFPost,)

@@ -52,13 +52,8 @@ class Runs:
         if event in known.said:
             return False
         known.said.add(event)
-        self.line(run, event, why, **fields)
+        logger.warning(event, extra={"fields": {"run": run, **fields, "why": why}})
         return True
-
-    def line(self, run: str, event: str, why: str, **fields: Any) -> None:
-        """A line in the log, every time."""
-        if logger.isEnabledFor(logging.WARNING):
-            logger.warning(event, extra={"fields": {"run": run, **fields, "why": why}})
 
     def warn(self, run: str, event: str, why: str, **fields: Any) -> None:
         """What a user should change: a line and a count, the first time in the run, and an entry of `GET /info`."""

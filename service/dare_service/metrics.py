@@ -20,7 +20,7 @@ SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 # Label values that are known before they occur. A series that begins with its first event has no increase: what happens
-# once would raise no alert. Codes of pydantic's own are not among them.
+# once would raise no alert.
 EVENTS: Final[Mapping[str, str]] = {
     "group_unfilled": "a group is incomplete after its first hold: `group_size` may exceed the samples of a prompt",
     "prompt_repeated": "a prompt filled two groups in one step: `group_size` may be less than the samples of a prompt, "

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from itertools import product
 from typing import Any
 
-from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,7 +20,7 @@ from .auth import Hosts
 from .body import Disconnected
 from .log import logger
 from .metrics import CODES, Metrics
-from .problems import RefusalError, from_error, from_validation, response
+from .problems import from_error, response
 
 Handlers = Mapping[str, Callable[..., Awaitable[Response]]]
 EXPECTED = frozenset({"held", "draining"})  # a rollout that comes back for its siblings; a stop: no failures
@@ -72,7 +71,7 @@ class _Exchange:
             await answer(self.scope, receive, self.send)
         except Disconnected:
             self.status = 499
-        except (DareError, ValidationError) as error:
+        except DareError as error:
             await self.refuse(error, receive)
         except Exception:
             logger.exception("bug", extra={"fields": {"request_id": self.id}})
@@ -91,16 +90,13 @@ class _Exchange:
             message["headers"] = [*message.get("headers", ()), *headers]
         await self._send(message)
 
-    async def refuse(self, error: DareError | ValidationError, receive: Receive) -> None:
-        headers = error.headers if isinstance(error, RefusalError) else None
-        status, detail, entries = from_validation(error) if isinstance(error, ValidationError) else from_error(error)
-        reason = getattr(error, "code", None) or (entries[0]["code"] if entries else "json")
+    async def refuse(self, error: DareError, receive: Receive) -> None:
+        reason = getattr(error, "code", "json")
         self.outer.metrics.rejected.labels(reason).inc()
         self.notes["refused"] = reason
-        if status == 401 and self.scope.get("client"):
+        if error.status == 401 and self.scope.get("client"):
             self.notes["client"] = self.scope["client"][0]  # who still has the old token
-        answer = response(status, detail, entries, request_id=self.id, headers=headers)
-        await answer(self.scope, receive, self.send)
+        await from_error(error, request_id=self.id)(self.scope, receive, self.send)
 
     def finish(self) -> None:
         seconds = time.perf_counter() - self.started

@@ -8,13 +8,11 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import ValidationError
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from dare_reward.errors import DareError, RequestError, path
 
-MAX_ERRORS = 10
 STOPPING = "the service is stopping; try again in a second"
 MEDIA_TYPE = "application/problem+json"
 MAX_REASON = 200
@@ -49,28 +47,6 @@ class RefusalError(DareError):
 def stopping() -> RefusalError:
     """For requests that come, or wait, while the service stops."""
     return RefusalError(503, STOPPING, code="draining", headers={"Retry-After": "1"})
-
-
-def from_error(error: DareError) -> tuple[int, str, Sequence[dict[str, Any]]]:
-    """Status, detail and entries of one of our errors."""
-    if isinstance(error, RequestError):
-        return error.status, str(error), [_entry(error.loc, error.code, error.message)]
-    return error.status, str(error), []
-
-
-def from_validation(error: ValidationError) -> tuple[int, str, Sequence[dict[str, Any]]]:
-    """The same of what the JSON models found."""
-    faults = error.errors(include_url=False, include_input=False, include_context=False)
-    entries = [_entry([_short(x) for x in e["loc"]], e["type"], _rule(e["msg"])) for e in faults[:MAX_ERRORS]]
-    return 422, f"{entries[0]['loc'] or 'the body'}: {entries[0]['message']}", entries
-
-
-def _rule(message: str) -> str:
-    """Pydantic's sentence in the words of our own rules: `must be an object`."""
-    rule = re.sub(r"^(Input|String) should", "must", message)
-    for theirs, ours in (("a valid dictionary", "an object"), ("a valid integer", "an integer"), ("a valid", "a")):
-        rule = rule.replace(theirs, ours)
-    return rule
 
 
 class _Problem(Response):
@@ -108,17 +84,18 @@ def response(
     return problem
 
 
+def from_error(error: DareError, *, request_id: str) -> Response:
+    """The document of one of our errors."""
+    entries = []
+    if isinstance(error, RequestError):
+        entries = [{"loc": path(error.loc), "code": error.code, "message": error.message}]
+    headers = error.headers if isinstance(error, RefusalError) else None
+    return response(error.status, str(error), entries, request_id=request_id, headers=headers)
+
+
 def _reason(detail: str) -> bytes:
     """One line of printable ASCII, cut between words; a token that stands in the wrong place of a URL is left out."""
     line = re.sub(r"[^ -~]", "?", " ".join(detail[: 4 * MAX_REASON].split()))
     line = re.sub(r"(?i)(token(=|%3d))\S+", r"\1...", line)
     words = textwrap.shorten(line, MAX_REASON, placeholder=" ...", break_long_words=False, break_on_hyphens=False)
     return words.encode()
-
-
-def _entry(loc: Sequence[str | int], code: str, message: str) -> dict[str, Any]:
-    return {"loc": path(loc), "code": code, "message": message}
-
-
-def _short(part: str | int) -> str | int:
-    return part if isinstance(part, int) else part[:64]

@@ -24,10 +24,18 @@ from dare_reward.wire import unpack
 from .body import Form
 from .json_body import check_frame, check_json, read_json
 from .run_recorder import RunRecorder
-from .schema import ENVELOPE, REQUEST_KEYS
 from .settings import Settings
 
 URL_KEYS = ("detail", "token", *BODY)
+# What a body holds beside the settings of a run, and the one of these that is no single value.
+KINDS: Mapping[str, tuple[Any, str]] = {
+    "groups": (list, "a list"),
+    "shadow": (list, "a list"),
+    "params": (dict, "an object"),
+    "meta": (dict, "an object"),
+    "answers_version": (str | None, "a string or null"),
+}
+REQUEST_KEYS = frozenset({*BODY, *KINDS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +104,25 @@ def _read_body(
         text, columns = frame.request, frame.columns
     check_json(text, budget)
     watch()
-    content = read_request(text)
-    unknown = next((key for key in content if key not in REQUEST_KEYS), None)
-    if unknown is not None:
-        known = ", ".join(sorted(REQUEST_KEYS))
-        raise RequestError(f"unknown field {unknown[:64]!r}. Known: {known}", code="unknown_field")
-    return content, columns
+    return read_request(text), columns
 
 
 def read_request(text: bytes | bytearray | memoryview) -> dict[str, Any]:
     """The request that a body holds, or an error that says what to send."""
     content = read_json(text)
-    if isinstance(content, dict) and "groups" not in content:
+    if not isinstance(content, dict):
+        raise RequestError("the body must be an object", code="type")
+    if "groups" not in content:
         raise RequestError(f"the body has no groups. {_meant(content.keys())}", loc=("groups",), code="missing")
-    return ENVELOPE.validate_python(content)
+    for name, value in content.items():
+        if name not in REQUEST_KEYS:
+            known = ", ".join(sorted(REQUEST_KEYS))
+            raise RequestError(f"unknown field {name[:64]!r}. Known: {known}", code="unknown_field")
+        if name in KINDS and not isinstance(value, KINDS[name][0]):
+            raise RequestError(f"must be {KINDS[name][1]}", loc=(name,), code="type")
+        if name in BODY:
+            content[name] = BODY[name].check(value)
+    return content
 
 
 def _meant(keys: AbstractSet[str]) -> str:

@@ -21,7 +21,6 @@ from dare_reward.inputs import FIELDS
 from dare_reward.methods import methods, specs
 from dare_reward.wire import pack
 from dare_service.body import form
-from dare_service.problems import from_error, from_validation
 from dare_service.reward_request import ReceivedRequest, score_request
 from dare_service.run_recorder import RunRecorder
 from dare_service.settings import Settings
@@ -134,8 +133,8 @@ def peak_of(recorder, name):
         before, status = resident(), 200
         try:
             score_request(Settings(), recorder, ReceivedRequest(body, kind, asked, "id"), nobody)
-        except Exception as error:
-            status = (from_error if isinstance(error, DareError) else from_validation)(error)[0]
+        except DareError as error:
+            status = error.status
         most = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         os.write(writable, json.dumps([len(body), most - before, status]).encode())
         os._exit(0)

@@ -15,7 +15,7 @@ from dare_reward.inputs import GROUP_FIELDS, ROLLOUT_FIELDS
 from dare_reward.methods import methods, specs
 from dare_reward.wire import pack
 from dare_service.problems import response
-from dare_service.schema import REQUEST_KEYS
+from dare_service.reward_request import REQUEST_KEYS
 
 GOOD = {"groups": [{"rollouts": [{"answer": "1", "mean_entropy": 0.2}]}]}
 FRAME = {"content-type": "application/vnd.safetensors"}
@@ -135,14 +135,14 @@ def test_two_values_that_disagree_are_not_repeated(service):
 @each(
     "body, detail",
     [
-        (b"[]", "the body: must be an object"),
-        ({**GOOD, "step": "1"}, "step: must be an integer"),
-        ({**GOOD, "step": -1}, "step: must be greater than or equal to 0"),
-        ({**GOOD, "run": 1}, "run: must be a string"),
-        ({**GOOD, "run": "r" * 257}, "run: must have at most 256 characters"),
+        (b"[]", "the body must be an object"),
+        ({**GOOD, "step": "1"}, "step: must be an integer >= 0 and < 9.223372037e+18 or null"),
+        ({**GOOD, "step": -1}, "step: must be an integer >= 0 and < 9.223372037e+18 or null"),
+        ({**GOOD, "run": 1}, "run: must be a string of at most 256 characters or null"),
+        ({**GOOD, "run": "r" * 257}, "run: must be a string of at most 256 characters or null"),
     ],
 )
-def test_what_the_models_refuse_is_said_as_the_other_rules_are(service, body, detail):
+def test_what_the_envelope_refuses_is_said_as_the_other_rules_are(service, body, detail):
     assert check(service.post(body), 422)["detail"] == detail
 
 
