@@ -133,7 +133,7 @@ def live_server(stderr: int = subprocess.PIPE, **environment: Any) -> Iterator[t
 class Told:
     """What our server lets a request ask of its connection, where a test has no socket."""
 
-    gone, ended, arrived = False, None, False
+    gone, ended = False, None
 
     def watch(self, ended: Callable[[], object] | None) -> None:
         self.ended = ended

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
 from typing import Any
@@ -44,33 +43,25 @@ from .json_body import is_openrlhf
 from .log import Runs
 from .metrics import Metrics
 from .middleware import Handlers, Observe
-from .problems import EXCHANGE, STOPPING, response, stopping
+from .problems import STOPPING, response, stopping
 from .reward_request import ReceivedRequest, score_request
 from .run_recorder import RunRecorder
 from .settings import UNMEASURED, Settings, SettingsError
 
 
-@dataclass(slots=True, eq=False)
 class State:
-    """What lives as long as the process."""
+    """What lives as long as the process. `streams` are the pages that are open."""
 
-    settings: Settings
-    metrics: Metrics = field(default_factory=Metrics)
-    admission: Admission = field(init=False)
-    workers: Workers = field(default_factory=Workers)
-    openrlhf: OpenRLHF = field(init=False)
-    runs: Runs = field(init=False)
-    recorder: RunRecorder = field(init=False)
-    draining: bool = False
-    streams: int = 0  # pages that are open
-
-    def __post_init__(self) -> None:
-        self.admission = Admission(self.settings.max_inflight_bytes)
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.draining, self.streams = False, 0
+        self.metrics, self.workers = Metrics(), Workers()
+        self.admission = Admission(settings.max_inflight_bytes)
         self.metrics.inflight.set_function(lambda: self.admission.held)
         self.runs = Runs(self.metrics)
-        self.recorder = RunRecorder(self.settings, self.runs)
+        self.recorder = RunRecorder(settings, self.runs)
         self.openrlhf = OpenRLHF(
-            settings=self.settings, metrics=self.metrics, workers=self.workers, runs=self.runs, recorder=self.recorder
+            settings, metrics=self.metrics, workers=self.workers, runs=self.runs, recorder=self.recorder
         )
 
 
@@ -189,11 +180,7 @@ def _admit(request: Request, state: State) -> None:
 async def _body(request: Request, state: State, kind: Form, lease: Lease) -> bytearray:
     """The body; admitted while it is read and worked on, not while a rollout waits for its siblings."""
     size, settings = stated_length(request.headers, kind), state.settings
-    server = request.scope.get("extensions", {}).get(EXCHANGE)
-    arrived = server is not None and server.arrived
-    body = await receive(
-        request.receive, size, kind, lease, seconds=settings.deadline, idle=settings.body_idle, arrived=arrived
-    )
+    body = await receive(request.receive, size, kind, lease, seconds=settings.deadline, idle=settings.body_idle)
     request.scope["state"]["notes"]["bytes"] = len(body)
     return body
 

@@ -115,42 +115,30 @@ def stated_length(headers: Mapping[str, str], kind: Form) -> int | None:
 
 
 async def receive(
-    receive: Receive, size: int | None, kind: Form, lease: Lease, *, seconds: float, idle: float, arrived: bool = False
+    receive: Receive, size: int | None, kind: Form, lease: Lease, *, seconds: float, idle: float
 ) -> bytearray:
-    """The whole body: at most `seconds` for all of it, and `idle` without a byte. `size` is the stated length.
-
-    arrived   the server has all of it: time-outs, which are most of what a short body costs, have nothing to bound
-    """
-    if arrived:
-        return await _collect(receive, size, kind, lease, lambda: None)
+    """The whole body: at most `seconds` for all of it, and `idle` without a byte. `size` is the stated length."""
     now = asyncio.get_running_loop().time
-    end = now() + seconds
+    end, buffer, more = now() + seconds, bytearray(), True
     try:
         async with asyncio.timeout_at(min(end, now() + idle)) as limit:
-            return await _collect(receive, size, kind, lease, lambda: limit.reschedule(min(end, now() + idle)))
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Disconnected
+                chunk, more = message.get("body", b""), message.get("more_body", False)
+                limit.reschedule(min(end, now() + idle))
+                if size is not None and len(buffer) + len(chunk) > size:
+                    why = f"more than the {size} bytes that Content-Length states"
+                    raise RefusalError(400, why, code="content_length")
+                if len(buffer) + len(chunk) > kind.limit:
+                    raise _too_large(kind)
+                lease.grow(len(chunk))
+                buffer += chunk
     except TimeoutError:
         late = f"the body did not arrive within {seconds:g} s (DARE_DEADLINE)"
         stalled = f"no byte of the body arrived for {idle:g} s"
         raise RefusalError(408, late if now() >= end else stalled, code="deadline") from None
-
-
-async def _collect(
-    receive: Receive, size: int | None, kind: Form, lease: Lease, progress: Callable[[], None]
-) -> bytearray:
-    buffer, more = bytearray(), True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Disconnected
-        chunk, more = message.get("body", b""), message.get("more_body", False)
-        if more:
-            progress()
-        if size is not None and len(buffer) + len(chunk) > size:
-            raise RefusalError(400, f"more than the {size} bytes that Content-Length states", code="content_length")
-        if len(buffer) + len(chunk) > kind.limit:
-            raise _too_large(kind)
-        lease.grow(len(chunk))
-        buffer += chunk
     if size is not None and len(buffer) != size:
         raise RefusalError(400, f"{len(buffer)} bytes, but Content-Length states {size}", code="content_length")
     return buffer

@@ -80,14 +80,9 @@ def score_request(
     out = _joined(content_of, encoded)
     notes: dict[str, Any] = {k: v for k, v in place.items() if v is not None}
     notes |= {"groups": len(reply.groups), "rollouts": reply.diagnostics["rollouts"], "reward_method": asked["method"]}
-    if call.recorded and recorder.log is not None:
-        recorder.record(
-            found,
-            content["groups"],
-            **place,
-            encoded=encoded if detail == "full" else None,
-            key=call.key or None,
-        )
+    if call.recorded:
+        kept = encoded if detail == "full" else None
+        recorder.record(found, content["groups"], **place, encoded=kept, key=call.key)
     return ScoredRequest(out, reply, 1e3 * (decoded - begun), 1e3 * (time.perf_counter() - decoded), notes)
 
 

@@ -33,7 +33,7 @@ class RunRecorder:
     """One per process. Called on the threads that score; without a run log it does nothing."""
 
     def __init__(self, settings: Settings, runs: Runs) -> None:
-        self._runs = runs
+        self._warn = partial(runs.warn, "")
         self._seen: OrderedDict[tuple[str | None, int | None, str], None] = OrderedDict()
         self._lock = threading.Lock()
         self._repeated = 0  # groups of requests that came again
@@ -61,7 +61,7 @@ class RunRecorder:
 
         if not _writable(folder):
             why = "DARE_RUN_LOG is no folder that can be written, and groups will be missing there"
-            self._runs.warn("", "run_log_unwritable", why, folder=str(folder))
+            self._warn("run_log_unwritable", why, folder=str(folder))
         self.asked = asked_for(settings.run_log_texts)
         self.log = RunLog(
             folder,
@@ -89,7 +89,7 @@ class RunRecorder:
                 self._private = os.getpid(), Path(tempfile.mkdtemp(prefix="dare-run-log-"))
             except OSError as error:
                 why = f"no temporary folder can be made, so there is no run log and no page: {error.strerror}"
-                self._runs.warn("", "run_log_unwritable", why)
+                self._warn("run_log_unwritable", why)
                 return None
         return self._private[1]
 
@@ -106,7 +106,7 @@ class RunRecorder:
         run: str | None,
         step: int | None,
         encoded: Sequence[bytes] | None = None,
-        key: str | None = None,
+        key: str = "",
     ) -> None:
         """Groups as they were sent, and what came of them.
 
@@ -114,7 +114,7 @@ class RunRecorder:
         key       what a repetition of the request has too
         """
         log = self.log  # another may take its place meanwhile
-        if log is not None and (key is None or self._is_new((run, step, key), len(groups))):
+        if log is not None and (not key or self._is_new((run, step, key), len(groups))):
             made = partial(of_scored, scored, groups, asked=self.asked, run=run, step=step, encoded=encoded)
             log.add_made(made, len(groups))
 
@@ -145,13 +145,8 @@ class RunRecorder:
         if self._private is not None and self._private[0] == os.getpid():
             shutil.rmtree(self._private[1], ignore_errors=True)
 
-    def _warn(self, event: str, why: str) -> None:
-        self._runs.warn("", event, why)
-
 
 def _writable(folder: Path) -> bool:
     """The folder, or what is above it where it has to be made first; a link that leads nowhere is none."""
-    place = str(folder)
-    while not os.path.lexists(place):
-        place = os.path.dirname(place) or os.curdir  # noqa: PTH120
-    return os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK)  # noqa: PTH112
+    place = next(above for above in (folder, *folder.parents) if os.path.lexists(above))
+    return place.is_dir() and os.access(place, os.W_OK | os.X_OK)

@@ -16,8 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import fields
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
@@ -42,18 +41,13 @@ class Server(uvicorn.Server):
         self,
         config: uvicorn.Config,
         state: State,
-        supervisor: Supervisor | None = None,
         *,
-        held: bool = False,
-        read: Callable[[], Settings] = from_environment,
-        warn: Callable[[], None] = lambda: None,
+        held: bool,
+        read: Callable[[], Settings],
     ) -> None:
         super().__init__(config)
-        self.state = state
-        self.supervisor = supervisor or Supervisor({})
+        self.state, self.supervisor, self.read = state, Supervisor(), read
         self.drain = 0.0 if held else state.settings.drain  # a held socket keeps who comes now for the next process
-        self.read = read
-        self.warn = warn
         self.stop_at = float("inf")
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -63,7 +57,7 @@ class Server(uvicorn.Server):
         for listener in sockets or []:
             print(f"dare-reward listens on {address(listener)}", flush=True)
             _log_start(self.state, address(listener))
-        self.warn()
+            _warn(self.state.settings, listener, self.state)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload, self.state, self.read)
         self.supervisor.tell("READY=1")
 
@@ -91,10 +85,9 @@ def serve(settings: Settings, read: Callable[[], Settings] = from_environment) -
     listener = bind(settings) if held is None else held
     ready_the_process(settings)  # from here on it is a server's: what a wrong setting ends has changed nothing
     config = configured(app)
-    warn = partial(_warn, settings, listener, app.state.dare)
     if held is not None:
         _adopt(held, settings)
-    server = Server(config, app.state.dare, Supervisor(), held=held is not None, read=read, warn=warn)
+    server = Server(config, app.state.dare, held=held is not None, read=read)
     began = time.monotonic()
     gc.freeze()  # what is loaded now lives for ever: a collection during a request need not look at it again
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
@@ -126,12 +119,8 @@ def configured(app: FastAPI, protocol: type[Connection] = Connection) -> uvicorn
 
 def _log_start(state: State, address: str) -> None:
     """What runs, where, and which settings are not the default ones; no secret."""
-    settings, default = state.settings, Settings()
-    changed = {
-        f.name: getattr(settings, f.name)
-        for f in fields(settings)
-        if f.name not in SECRET and getattr(settings, f.name) != getattr(default, f.name)
-    }
+    settings, default = state.settings, asdict(Settings())
+    changed = {n: value for n, value in asdict(settings).items() if n not in SECRET and value != default[n]}
     started = {"version": __version__, "address": address, "auth": bool(settings.tokens), "method": settings.method}
     started |= {"run_log": state.recorder.private} if state.recorder.private else {}
     logger.info("start", extra={"fields": {**started, "settings": changed}})
@@ -175,32 +164,21 @@ def _end_threads(state: State, code: int) -> None:
 
 
 def ready_the_process(settings: Settings) -> None:
-    """Its log, its memory and its sockets become a server's."""
-    _log_to_stderr(settings)
-    steady()
-    _open_files()
+    """Its log, its memory and its sockets become a server's.
 
-
-def steady() -> None:
-    """Waiting rollouts must not be scanned for garbage again and again, nor held up by a thread with numbers.
-
-    Measured with 4,096 rollouts of 64 groups: Python's own thresholds double the CPU time and take the slowest reward
-    from 40 to 140 ms. A young collection costs a millisecond for 10,000 objects, and a step of 8,192 rollouts, which
-    are no garbage, is over before the next one; an old one comes after a million objects.
+    Waiting rollouts must not be scanned for garbage again and again, nor held up by a thread with numbers. Measured
+    with 4,096 rollouts of 64 groups: Python's own thresholds double the CPU time and take the slowest reward from 40 to
+    140 ms. A young collection costs a millisecond for 10,000 objects, and a step of 8,192 rollouts, which are no
+    garbage, is over before the next one; an old one comes after a million objects.
     """
+    _log_to_stderr(settings)
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 10)
     sys.setswitchinterval(1e-3)
-
-
-def _open_files() -> None:
-    """Every waiting rollout holds a socket: take all that the process may have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    unlimited = resource.RLIM_INFINITY
-    if soft != hard:
-        soft = hard if hard != unlimited else 1 << 20
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft != hard:  # every waiting rollout holds a socket: take all that the process may have
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else 1 << 20, hard))
 
 
 def _few_files() -> None:
@@ -257,10 +235,7 @@ def _log_to_stderr(settings: Settings) -> None:
     level = {"info": logging.INFO, "error": logging.ERROR, "off": logging.CRITICAL + 1}[settings.log]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JSONLines())
-    logger.handlers[:] = [handler]
-    logger.setLevel(level)
-    logger.propagate = False
-    uvicorn_log = logging.getLogger("uvicorn.error")
-    uvicorn_log.handlers[:] = [handler]
-    uvicorn_log.setLevel(max(level, logging.WARNING))
-    uvicorn_log.propagate = False
+    for log, least in ((logger, level), (logging.getLogger("uvicorn.error"), max(level, logging.WARNING))):
+        log.handlers[:] = [handler]
+        log.setLevel(least)
+        log.propagate = False

@@ -2,8 +2,8 @@
 
 It bounds the time and the bytes of a request's head (a silent connection holds its socket for ever, a header of 48 MiB
 costs seconds on the loop, both before any token is looked at), reads the body behind an `Upgrade` that is not taken,
-writes reason phrases (`problems.py`), says whether a body is there (`body.py`), and tells of a connection's end in the
-turn of the loop that reads it (`joins/join.py`).
+writes reason phrases (`problems.py`), and tells of a connection's end in the turn of the loop that reads it
+(`joins/join.py`).
 """
 
 from __future__ import annotations
@@ -65,11 +65,6 @@ class Exchange:
     def phrase(self, reason: bytes) -> None:
         """Write `reason`, printable ASCII, into the status line: uvicorn writes the standard's phrases only."""
         self._cycle.transport = _Phrased(self._cycle, reason)  # type: ignore[assignment]
-
-    @property
-    def arrived(self) -> bool:
-        """The whole body was received."""
-        return not self._cycle.more_body
 
     @property
     def replied(self) -> bool:

@@ -56,7 +56,7 @@ def make_recorder(tmp_path):
         recorder.close()
 
 
-def add(recorder, step, key=None):
+def add(recorder, step, key=""):
     recorder.record(SCORED, [GROUP], run="r", step=step, key=key)
 
 
@@ -83,7 +83,7 @@ def test_nothing_is_started_before_it_is_needed(make_recorder):
 def test_a_request_that_is_sent_again_is_written_once(make_recorder, tmp_path):
     """By its key alone: two prompts of a step, or two steps, may well get the same reply."""
     recorder, _ = make_recorder()
-    for step, key in ((1, "a"), (1, "a"), (2, "a"), (1, "b"), (1, None), (1, None), (None, "a"), (None, "a")):
+    for step, key in ((1, "a"), (1, "a"), (2, "a"), (1, "b"), (1, ""), (1, ""), (None, "a"), (None, "a")):
         add(recorder, step, key)
     assert recorder.flush()
     assert sorted(steps(tmp_path), key=str) == [1, 1, 1, 1, 2, None]
