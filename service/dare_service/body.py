@@ -196,10 +196,6 @@ class Workers:
             executor.shutdown(wait=False, cancel_futures=True)
 
 
-async def run(executor: Executor, work: Callable[[], T]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(executor, work)
-
-
 async def unless_gone(executor: Executor, work: Callable[[Watch], T], request: Request) -> T:
     """`work(watch)` on a thread, or Disconnected as soon as the client is gone.
 

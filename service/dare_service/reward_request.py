@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
@@ -76,8 +76,8 @@ def score_request(
     content_of = reply.to_json(detail=detail) | {"request_id": call.request_id}
     if content.get("answers_version") not in {None, ANSWERS_VERSION} and "flags" in content_of:
         content_of["flags"] = (*reply.flags, "answers_version")
-    encoded = list(map(_dump, content_of["groups"]))
-    out = _joined(content_of, encoded)
+    encoded = list(map(_dump, content_of["groups"]))  # one by one: other threads run between two of them
+    out = _dump(content_of | {"groups": list(map(orjson.Fragment, encoded))})
     notes: dict[str, Any] = {k: v for k, v in place.items() if v is not None}
     notes |= {"groups": len(reply.groups), "rollouts": reply.diagnostics["rollouts"], "reward_method": asked["method"]}
     if call.recorded:
@@ -134,16 +134,6 @@ def _meant(keys: AbstractSet[str]) -> str:
 
 # NaN and infinity are written as null; what is a mapping and no dictionary, as an object.
 _dump = partial(orjson.dumps, default=dict, option=orjson.OPT_SERIALIZE_NUMPY)
-
-
-def _joined(reply: Mapping[str, Any], groups: Sequence[bytes]) -> bytes:
-    """The reply as JSON of groups that are JSON already, one by one: other threads run between two of them."""
-
-    names = list(reply)
-    at = names.index("groups")
-    parts = [_dump({name: reply[name] for name in some})[1:-1] for some in (names[:at], names[at + 1 :])]
-    parts.insert(1, b'"groups":[' + b",".join(groups) + b"]")
-    return b"{" + b",".join(filter(None, parts)) + b"}"
 
 
 def _configuration(

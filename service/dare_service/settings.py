@@ -33,10 +33,10 @@ class SettingsError(DareError, ValueError):
     """An environment variable does not hold what it should."""
 
 
-def _setting(default: Any, why: str, *, choices: tuple[str, ...] = (), **limits: Any) -> Any:
+def _setting(default: Any, why: str, **limits: Any) -> Any:
     """A number has a range: outside of it the service would start and then serve nobody, or never stop."""
     usual: dict[type, dict[str, Any]] = {float: {"ge": 0.01, "le": 86_400}, int: {"ge": 1, "le": 1 << 30}}
-    spec = Spec(doc=why, type=type(default), default=default, choices=choices, **usual.get(type(default), {}) | limits)
+    spec = Spec(doc=why, type=type(default), default=default, **usual.get(type(default), {}) | limits)
     return field(default=default, metadata={"spec": spec})
 
 
@@ -250,7 +250,14 @@ def from_environment(environment: Mapping[str, str] = os.environ, **flags: Any) 
     values = {name: _checked(SETTINGS[name], text) for name, text in texts.items()} | _line(texts)
     values |= {name: _checked(SETTINGS[name], value) for name, value in flags.items() if value is not None}
     settings = Settings(**values)
-    _check(settings)
+    if settings.token and not settings.tokens:
+        raise SettingsError("DARE_TOKEN holds nothing but spaces; leave it unset for a service without a token")
+    _check_host(settings.host)
+    _check_proxies(settings.trusted_proxies)
+    try:
+        asked_for(settings.run_log_texts)
+    except RequestError as error:
+        raise SettingsError(f"DARE_RUN_LOG_TEXTS: {error.message}") from None
     return settings
 
 
@@ -280,17 +287,6 @@ def with_file(environment: Mapping[str, str] = os.environ) -> Mapping[str, str]:
             raise SettingsError(f"DARE_ENV_FILE: line {number} of {name[:200]} must be DARE_NAME=value")
         settings[key] = value[1:-1] if len(value) > 1 and value[0] == value[-1] in "'\"" else value
     return {**environment, **settings}
-
-
-def _check(settings: Settings) -> None:
-    if settings.token and not settings.tokens:
-        raise SettingsError("DARE_TOKEN holds nothing but spaces; leave it unset for a service without a token")
-    _check_host(settings.host)
-    _check_proxies(settings.trusted_proxies)
-    try:
-        asked_for(settings.run_log_texts)
-    except RequestError as error:
-        raise SettingsError(f"DARE_RUN_LOG_TEXTS: {error.message}") from None
 
 
 def _check_host(host: str) -> None:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from serving import service, wait_for
 
-from dare_service.process import Supervisor, inherited
+from dare_service.server import Supervisor, inherited
 from dare_service.settings import Settings, SettingsError, from_environment, with_file
 
 GOOD = {"groups": [{"rollouts": [{"answer": "1", "mean_entropy": 0.2}]}]}

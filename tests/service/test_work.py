@@ -19,7 +19,7 @@ from dare_service.app import create_app
 from dare_service.body import INLINE_BYTES, Disconnected, unless_gone
 from dare_service.joins.openrlhf import OpenRLHF
 from dare_service.log import logger
-from dare_service.reward_request import _dump, _joined, read_request
+from dare_service.reward_request import read_request
 from dare_service.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -130,11 +130,12 @@ async def test_one_kind_of_work_does_not_keep_another_waiting(busy, free):
 
 
 @pytest.mark.parametrize("detail", ["full", "rewards"])
-def test_a_reply_that_is_written_group_by_group_is_the_same_bytes(detail):
+def test_a_reply_that_is_written_group_by_group_is_the_same_bytes(service, detail):
     sent = [{"rollouts": [{"answer": a, "mean_entropy": 0.1} for a in HARD]}, {"rollouts": [{}]}]
     for groups_sent in (sent, []):
-        reply = estimate(groups_sent).to_json(detail=detail)
-        assert _joined(reply, [_dump(group) for group in reply["groups"]]) == to_json(reply, inf_nan_mode="null")
+        reply = estimate(groups_sent).to_json(detail=detail) | {"request_id": "r"}
+        found = service.post({"groups": groups_sent}, f"/reward?detail={detail}", headers={"x-request-id": "r"})
+        assert found.content == to_json(reply, inf_nan_mode="null")
 
 
 async def test_a_client_that_leaves_ends_the_reading_of_a_single_group(monkeypatch):

@@ -32,7 +32,7 @@ from dare_reward.reply import GroupReply
 from dare_reward.scoring.request import Effort
 from dare_reward.scoring.score import LABEL_CONFLICT, score
 
-from ..body import INLINE_BYTES, Watch, Workers, address, query_string, recorded, run, unless_gone
+from ..body import INLINE_BYTES, Watch, Workers, address, query_string, recorded, unless_gone
 from ..json_body import check_json, read_json
 from ..log import Runs, logger
 from ..metrics import Metrics
@@ -219,7 +219,7 @@ class OpenRLHF:
             return [_dump(question.run, [o]) for o in found], _dump(question.run, [late(found)])
 
         begun = time.perf_counter()
-        replies = await run(self._workers.joins, work)
+        replies = await asyncio.get_running_loop().run_in_executor(self._workers.joins, work)
         level = logging.INFO if end == "full" else logging.WARNING
         if logger.isEnabledFor(level):  # one line for the group, instead of one for each rollout
             said = {"run": name, "rollouts": count, "group_size": group.size, "end": end}
