@@ -18,7 +18,7 @@ import sys
 import threading
 from pathlib import Path
 
-from serving import Told
+from serving import posted, told
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("client", "service", "trainer")
@@ -63,29 +63,9 @@ def application():
     return create_app(Settings(run_log="off"))  # whose threads would work beside the request
 
 
-async def post(app, path: str, content: bytes, media: bytes = b"application/json") -> bytes:
-    messages = [{"type": "http.request", "body": content, "more_body": False}]
-    gone, sent = asyncio.Event(), []
-
-    async def receive():
-        if messages:
-            return messages.pop()
-        await gone.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(message):
-        sent.append(message)
-
-    path, _, query = path.partition("?")
-    headers = [(b"host", b"localhost"), (b"content-type", media), (b"content-length", str(len(content)).encode())]
-    scope = {"type": "http", "http_version": "1.1", "method": "POST", "scheme": "http", "root_path": "", "path": path}
-    scope |= {"query_string": query.encode(), "headers": headers, "client": ("127.0.0.1", 1), "state": {}}
-    scope["extensions"] = {"dare.exchange": Told()}
-    await app(scope | {"raw_path": path.encode(), "server": ("localhost", 80)}, receive, send)
-    gone.set()
-    body = b"".join(m.get("body", b"") for m in sent[1:])
-    assert sent[0]["status"] == 200, body
-    return body
+async def post(app, path: str, content: bytes, media: bytes = b"application/json") -> None:
+    sent = await posted(told(app), path, content, media=media)
+    assert sent[0]["status"] == 200, sent
 
 
 def rollout(prompt: str, answer: str) -> bytes:

@@ -155,6 +155,28 @@ def told(app: Any) -> Any:
     return lambda scope, *given: app({**scope, "extensions": {EXCHANGE: Told()}}, *given)
 
 
+async def posted(app: Any, url: str, body: bytes, *, media: bytes = b"application/json", left: Any = None) -> list[Any]:
+    """What an ASGI application sends in reply to a post; `left`: the event at which its client leaves."""
+    messages, sent, left = [{"type": "http.request", "body": body, "more_body": False}], [], left or asyncio.Event()
+
+    async def receive() -> Any:
+        if messages:
+            return messages.pop()
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    path, _, query = url.partition("?")
+    headers = [(b"host", b"localhost"), (b"content-type", media), (b"content-length", str(len(body)).encode())]
+    scope = {"type": "http", "http_version": "1.1", "method": "POST", "scheme": "http", "root_path": "", "path": path}
+    scope |= {"raw_path": path.encode(), "query_string": query.encode("latin-1"), "headers": headers, "state": {}}
+    await app({**scope, "client": ("127.0.0.1", 1), "server": ("localhost", 80)}, receive, send)
+    left.set()
+    return sent
+
+
 class Live:
     """The application on a loopback socket, in a thread. It can end as if killed, and start again on its port."""
 

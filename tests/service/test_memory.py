@@ -160,14 +160,6 @@ def test_peak():
     assert {name: figure for name, figure in figures.items() if figure[1] > TIMES * figure[0] + BESIDE} == {}
 
 
-def test_what_is_refused_says_the_figures(service):
-    problem = service.post(inside(b"[]", MIB)).json()
-    assert problem["status"] == 413
-    assert "of memory" in problem["detail"]
-    assert "67.1 MB" in problem["detail"]
-    assert service.get("/info").json()["settings"]["max_request_memory"] == 64 * MIB
-
-
 def main(names):
     recorder = RunRecorder(Settings(), None)
     kind = form({"content-type": "application/json"}, Settings())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from growth import assert_cheap
 from rows import each
-from serving import told
+from serving import posted, told
 
 from dare_reward.groups import Ragged
 from dare_reward.inputs import GROUP_FIELDS, ROLLOUT_FIELDS
@@ -181,22 +181,8 @@ def test_a_host_is_no_query(service, host):
 @pytest.mark.parametrize("route", ["/get_reward", "/reward"])
 def test_a_query_that_is_not_utf_8(service, route):
     """httpx escapes such bytes, so this calls the application."""
-    statuses = []
-
-    async def send(message):
-        statuses.append(message.get("status"))
-
-    async def receive():
-        return {"type": "http.request", "body": b'{"query":["a"],"prompts":["p"]}', "more_body": False}
-
-    scope = {
-        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
-        "path": route, "raw_path": route.encode(), "query_string": b"run=\xff\xfe", "root_path": "",
-        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
-        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
-    }  # fmt: skip
-    asyncio.run(told(service.app)(scope, receive, send))
-    assert statuses[0] == 422
+    sent = asyncio.run(posted(told(service.app), f"{route}?run=\xff\xfe", b'{"query":["a"],"prompts":["p"]}'))
+    assert sent[0]["status"] == 422
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,3 @@ def test_the_example_of_info_is_the_reply_of_a_service_that_has_just_begun(make_
     assert (
         make_service(page="on", run_log=str(tmp_path), join_runs="distinct").get("/info").json() == content["example"]
     )
-
-
-def test_probes_and_refusals_have_the_words_of_http():
-    paths = json.loads(description.document())["paths"]
-    assert paths["/health"]["get"]["summary"] == "Liveness probe"
-    assert paths["/ready"]["get"]["summary"] == "Readiness probe"
-    for route in ("/reward", "/v1/reward", "/get_reward"):
-        assert paths[route]["post"]["responses"]["422"]["description"] == "Invalid request"

@@ -145,15 +145,6 @@ def test_what_asks_to_stay_out_is_scored_and_not_logged(logged, asking):
     assert [line["group_id"] for line in lines()] == ["b"]
 
 
-def test_off_by_default(make_service):
-    before = threading.active_count()
-    service = make_service()
-    assert service.post({"groups": GROUPS}).status_code == 200
-    assert service.get("/info").json()["run_log"] is None
-    assert (service.state.recorder.log, service.state.recorder.page) == (None, None)
-    assert threading.active_count() <= before + 1  # one that scores
-
-
 @pytest.mark.parametrize("place", ["file", "file/below", "shut", "shut/a/b", "link", "link/below"])
 def test_a_place_that_cannot_be_written_is_told_at_the_start(logged, tmp_path, monkeypatch, place):
     (tmp_path / "file").write_text("")

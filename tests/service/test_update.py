@@ -6,7 +6,6 @@ import pytest
 
 import dare_reward
 from dare_reward.reply import Reply
-from dare_reward.scoring.update import update_specs
 from dare_reward.wire import pack
 
 pytestmark = pytest.mark.usefixtures("plugins")
@@ -99,12 +98,3 @@ def test_one_group_a_call_is_no_batch(service, full_groups):
     reply = service.post({}, "/get_reward?method=gmae&group_size=4")
     assert reply.status_code == 422
     assert "calibration=none" in json.dumps(reply.json())
-
-
-def test_the_document_has_the_options(service):
-    document = service.get("/openapi.json").json()
-    body = document["components"]["schemas"]["RewardRequest"]["properties"]
-    query = {p["name"] for p in document["paths"]["/reward"]["post"]["parameters"]}
-    for spec in update_specs():
-        assert spec.name in body
-        assert spec.name in query

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from fastapi import Request
 from pydantic_core import to_json
-from serving import told
+from serving import posted, told
 
 from dare_reward import estimate
 from dare_reward.answers.classes import key_of
@@ -149,23 +149,9 @@ async def test_a_client_that_leaves_ends_the_reading_of_a_single_group(monkeypat
         return key_of(raw, *rest)
 
     monkeypatch.setattr("dare_reward.answers.classes.key_of", noted)
-    app, sent = create_app(Settings(log="off", page="off")), []
+    app = create_app(Settings(log="off", page="off"))
     body = json.dumps({"groups": [{"rollouts": [{"answer": str(i)} for i in range(1000)]}]}).encode()
-    messages = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def receive():
-        if messages:
-            return messages.pop()
-        await left.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(message):
-        sent.append(message)
-
-    head = {"type": "http", "http_version": "1.1", "method": "POST", "scheme": "http", "path": "/reward"}
-    rest = {"raw_path": b"/reward", "query_string": FREQUENCY.encode(), "root_path": "", "client": ("127.0.0.1", 1)}
-    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-    await app({**head, **rest, "headers": headers, "server": ("127.0.0.1", 2), "state": {}}, receive, send)
+    sent = await posted(app, f"/reward?{FREQUENCY}", body, left=left)
     app.state.dare.workers.groups.shutdown(wait=True)
     assert sent == []
     assert len(read) < 1000
