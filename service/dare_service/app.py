@@ -170,9 +170,8 @@ def _admit(request: Request, state: State) -> None:
     if state.settings.tokens:
         authorise(request, state.settings)
     elif has_token(request):
-        state.runs.warn(
-            "", "token_ignored", "a client sent a token, but this service has none: set DARE_TOKEN to use it"
-        )
+        why = "a client sent a token, but this service has none: set DARE_TOKEN to use it"
+        state.runs.warn("", "token_ignored", why)
     if state.draining:
         raise stopping()
 

@@ -69,16 +69,9 @@ def response(
     headers: dict[str, str] | None = None,
 ) -> Response:
     """The document, in ASCII: what says that something is wrong must not fail for the letters in which it says so."""
-    body: dict[str, Any] = {
-        "type": "about:blank",
-        "title": TITLES.get(status, "Error"),
-        "status": status,
-        "detail": detail,
-    }
-    if request_id:
-        body["instance"] = request_id
-    if errors:
-        body["errors"] = list(errors)
+    body = {"type": "about:blank", "title": TITLES.get(status, "Error"), "status": status, "detail": detail}
+    known = {"instance": request_id, "errors": list(errors)}
+    body |= {name: value for name, value in known.items() if value}
     problem = _Problem(json.dumps(body), status, headers, MEDIA_TYPE)
     problem.reason = _reason(detail)
     return problem

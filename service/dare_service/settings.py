@@ -7,6 +7,7 @@ import json
 import os
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -295,14 +296,9 @@ def _check_host(host: str) -> None:
         raise SettingsError(
             "DARE_HOST (--host) is empty; leave it unset for 127.0.0.1, or name an address: 0.0.0.0 is every interface"
         )
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        try:
-            full = socket.inet_ntoa(socket.inet_aton(host))
-        except (OSError, UnicodeError):
-            return  # the name of a host
-        raise SettingsError(f"DARE_HOST (--host) is short for {full}: write the whole address") from None
+    with suppress(OSError, UnicodeError):  # the name of a host, or an address of IPv6
+        if (full := socket.inet_ntoa(socket.inet_aton(host))) != host:
+            raise SettingsError(f"DARE_HOST (--host) is short for {full}: write the whole address")
 
 
 def _check_proxies(proxies: str) -> None:
