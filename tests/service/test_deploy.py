@@ -110,9 +110,22 @@ def test_systemd_reads_the_unit(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def listens(path):
-    with socket.socket(socket.AF_UNIX) as tried:
-        return tried.connect_ex(str(path)) == 0
+def answers(address):
+    """Whether somebody listens at a host and port, or at a path."""
+    host, _, port = address.rpartition(":")
+    with socket.socket(socket.AF_INET if host else socket.AF_UNIX) as tried:
+        return tried.connect_ex((host, int(port)) if host else address) == 0
+
+
+@contextmanager
+def running(command, ready, **options):
+    """A program, once it is ready, until the end of the block."""
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, text=True, **options) as process:
+        try:
+            wait_for(lambda: process.poll() is not None or ready())
+            yield process
+        finally:
+            process.terminate()
 
 
 @contextmanager
@@ -132,16 +145,12 @@ def nginx(folder, text):
     checked = subprocess.run([*command, "-t"], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr
     assert "[warn]" not in checked.stderr
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-        try:
-            wait_for(lambda: process.poll() is not None or listens(folder / "socket"))
-            context = ssl.create_default_context(cafile=str(folder / "dare-reward.crt"))
-            transport = httpx.HTTPTransport(uds=f"{folder}/socket", verify=context)
-            headers = {"Authorization": "Bearer secret"}
-            with httpx.Client(transport=transport, base_url="https://localhost", headers=headers) as client:
-                yield client
-        finally:
-            process.terminate()
+    with running(command, lambda: answers(f"{folder}/socket")):
+        context = ssl.create_default_context(cafile=str(folder / "dare-reward.crt"))
+        transport = httpx.HTTPTransport(uds=f"{folder}/socket", verify=context)
+        headers = {"Authorization": "Bearer secret"}
+        with httpx.Client(transport=transport, base_url="https://localhost", headers=headers) as client:
+            yield client
 
 
 @pytest.fixture
@@ -257,19 +266,13 @@ def haproxy(server):
     command, log = ["haproxy", "-f", str(DEPLOY / "haproxy.cfg")], []
     checked = subprocess.run([*command, "-c"], env=environment | PATH, capture_output=True, text=True)
     assert (checked.returncode, checked.stderr) == (0, "")
-    with subprocess.Popen([*command, "-db"], env=environment | PATH, stdout=subprocess.PIPE, text=True) as process:
+    options = {"env": environment | PATH, "stdout": subprocess.PIPE}
+    with running([*command, "-db"], lambda: answers(address), **options) as process:
         try:
-            wait_for(lambda: process.poll() is not None or answers(address))
             yield f"http://{address}", log
         finally:
             process.terminate()
             log += process.stdout.read().splitlines()
-
-
-def answers(address):
-    host, port = address.split(":")
-    with socket.socket() as tried:
-        return tried.connect_ex((host, int(port))) == 0
 
 
 @needs["haproxy"]
@@ -437,20 +440,14 @@ def prometheus(folder, target):
     rules = [str(DEPLOY / "prometheus-alerts.yml")]
     (folder / "prometheus.yml").write_text(yaml.safe_dump({"rule_files": rules, "scrape_configs": [scrape]}))
     places = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
-    with subprocess.Popen(
-        ["prometheus", *places, f"--web.listen-address={address}"], stderr=subprocess.DEVNULL
-    ) as process:
-        try:
-            wait_for(lambda: process.poll() is not None or ready(address))
 
-            def ask(expression):
-                reply = httpx.get(f"http://{address}/api/v1/query", params={"query": expression}, timeout=60).json()
-                assert reply["status"] == "success", f"{expression}: {reply}"
-                return reply["data"]["result"]
+    def ask(expression):
+        reply = httpx.get(f"http://{address}/api/v1/query", params={"query": expression}, timeout=60).json()
+        assert reply["status"] == "success", f"{expression}: {reply}"
+        return reply["data"]["result"]
 
-            yield ask
-        finally:
-            process.terminate()
+    with running(["prometheus", *places, f"--web.listen-address={address}"], lambda: ready(address)):
+        yield ask
 
 
 @needs["prometheus"]

@@ -21,6 +21,8 @@ from dare_reward.inputs import FIELDS
 from dare_reward.methods import methods, specs
 from dare_reward.wire import pack
 from dare_service.body import form
+from dare_service.log import Runs
+from dare_service.metrics import Metrics
 from dare_service.reward_request import ReceivedRequest, score_request
 from dare_service.run_recorder import RunRecorder
 from dare_service.settings import Settings
@@ -161,7 +163,7 @@ def test_peak():
 
 
 def main(names):
-    recorder = RunRecorder(Settings(), None)
+    recorder = RunRecorder(Settings(), Runs(Metrics()))
     kind = form({"content-type": "application/json"}, Settings())
     importlib.import_module("scipy.optimize")  # as is what the methods load at their first use
     for method in methods():

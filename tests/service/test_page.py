@@ -51,18 +51,6 @@ def test_what_is_scored_is_shown(page):
     assert run["cards"][0]["mean_entropies"] == [0.2, 0.2, 0.9]
 
 
-def test_joined_rollouts_are_shown(page):
-    body = {"query": ["2+2= 4", "2+2= 4"], "prompts": ["2+2=", "2+2="], "labels": ["", ""]}
-    assert page.post(body, "/get_reward?run=joined").status_code == 200
-    (run,) = shown(page)
-    assert (run["run"], run["groups"]) == ("joined", 1)
-
-
-def test_what_the_page_tries_is_not_part_of_the_run(page):
-    assert page.post(BODY, headers={"Dare-Record": "no"}).json()["groups"][0]["pseudo_label"] == "4"
-    assert shown(page) == []
-
-
 def test_off(make_service):
     page = make_service(page="off")
     assert page.post(BODY).status_code == 200
