@@ -52,6 +52,12 @@ def test_the_word_of_each_whole_step():
     assert (calm.word, calm.collapsing, calm.numbers) == ("fine", False, {"run_state": 0.0, "collapsed": 0.0})
 
 
+def test_long_answers_do_not_end_a_training():
+    watch, rollouts = RunWatch(), [{"answer": str(i) * 2000} for i in range(16)]
+    watch.see(dare_reward.estimate([{"rollouts": rollouts}], method="ttrl"), 0)
+    assert watch.columns["distinct_answers"].tolist() == [16.0]
+
+
 def test_flips_are_known_of_prompts_that_have_names():
     watch = RunWatch()
     for step in range(3):

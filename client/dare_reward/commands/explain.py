@@ -89,16 +89,6 @@ def signs(group: Mapping[str, Any], reply: GroupReply, params: Mapping[str, Any]
     return found + [FLAGS[flag] for flag in reply.flags or () if flag in NOTABLE]
 
 
-def most_suspicious(scored: Sequence[Scored], count: int, params: Mapping[str, Any]) -> list[Scored]:
-    """The groups with the most signs, of those with equally many the ones with the weaker majority."""
-
-    def order(item: Scored) -> tuple[int, float]:
-        group, reply = item
-        return -len(signs(group, reply, params)), majority(reply.diagnostics)
-
-    return [item for item in sorted(scored, key=order)[:count] if signs(*item, params)]
-
-
 JSON = Mapping[str, Any]
 
 END = "end of the text"
@@ -294,11 +284,13 @@ def _suspicious(arguments: argparse.Namespace, params: JSON, reader: Reader) -> 
     if not seen:
         raise RequestError(f"{arguments.file}: no groups", code="empty")
     _say_otherwise(seen)
-    chosen = most_suspicious(seen, arguments.suspicious, params)
-    for group, reply in chosen:
-        print(group_table(reply, top=SHOWN, on=screen))
-        facts = [*_prompt(group), *signs(group, reply, params)]
-        print("\n".join(wrapped(f"- {fact}", screen, indent="  ") for fact in facts) + "\n")
-    if not chosen:
+    looked = [(signs(group, reply, params), group, reply) for group, reply in seen]
+    looked.sort(key=lambda one: (-len(one[0]), majority(one[2].diagnostics)))  # the weaker majority first
+    for why, group, reply in looked[: arguments.suspicious]:
+        if why:
+            print(group_table(reply, top=SHOWN, on=screen))
+            facts = [*_prompt(group), *why]
+            print("\n".join(wrapped(f"- {fact}", screen, indent="  ") for fact in facts) + "\n")
+    if not looked[0][0]:
         warn("no group is suspicious: in each a clear majority gave one answer")
     return summary.end(arguments)

@@ -142,19 +142,14 @@ def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], Rea
     if again:
         warn(f"{counted(again, 'group')} left out: an earlier one has the same group_id")
     every = list(groups.values())
-    places = _drawn(len(every)) if arguments.use == "random" else _ranked(every, readings)
+    drawn: list[int] = np.random.default_rng(0).permutation(len(every)).tolist()
+    places = drawn if arguments.use == "random" else _ranked(every, readings)
     if not (chosen := places[: arguments.budget]):
         needs = "is worth a label: each needs two different answers"
         why = "without a label is left" if arguments.use == "random" else needs
         nothing = f"no prompt {why}" if every or labelled else "no groups"
         raise RequestError(f"{arguments.file}: {nothing}", code="empty")
     return [every[at] for at in chosen], summary
-
-
-def _drawn(count: int) -> list[int]:
-    """All of so many, in one fixed random order."""
-    order: list[int] = np.random.default_rng(0).permutation(count).tolist()
-    return order
 
 
 def _ranked(every: Sequence[Mapping[str, Any]], readings: Readings) -> list[int]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import secrets
 import sys
 from collections import Counter
@@ -117,10 +118,12 @@ class Session:
             raise RequestError("no question has this group_id", code="group")
         if decision not in DECISIONS:
             raise RequestError(f"decision must be one of {', '.join(DECISIONS)}", code="decision")
+        if not 0 <= seconds < 1e6:
+            raise RequestError("seconds must be at least 0 and below 1,000,000", code="seconds")
         label = label.strip() if decision == "right" and label else None
         if decision == "right" and (not label or len(label) > LONGEST):
             raise RequestError(f"a right answer has 1 to {LONGEST:,} characters", code="label")
-        found = FileLabel(group_id, decision, label, question.prompt or None, seconds)
+        found = FileLabel(group_id, decision, label, question.prompt or None, float(seconds))
         votes = question.votes(label) if label else 0
         with self._lock:
             append_line(self.file, found.row())
@@ -135,7 +138,7 @@ class Session:
 
 
 ASSETS: Final = ("report.css", "label.css", "report.js", "label.js")
-LARGEST: Final = 1 << 16  # bytes of a decision
+SENT: Final = {"group_id": str, "decision": str, "label": str | None, "seconds": int | float}  # of a decision
 HEADERS: Final = {**ALONE, "Content-Security-Policy": "frame-ancestors 'none'", "X-Content-Type-Options": "nosniff"}
 NAMES: Final = frozenset({"127.0.0.1", "localhost"})
 
@@ -186,59 +189,50 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 30
 
     def do_GET(self) -> None:
-        route = self._route()
-        if route == "":
-            self._reply(HTTPStatus.OK, self.server.content(), "text/html")
-        elif route is not None:
-            self._reply(HTTPStatus.NOT_FOUND, "no such address")
+        self._serve({"": self.server.content}, "text/html")
 
     def do_POST(self) -> None:
-        route = self._route()
-        if route is None:
-            return
-        try:
-            body = self._body()
-            if route == "decision":
-                found = {name: body.get(name) for name in ("group_id", "decision", "label", "seconds")}
-                self._reply(HTTPStatus.OK, json.dumps({"votes": self._decide(**found)}), "application/json")
-            elif route == "finish":
-                shown = self.server.verdict()
-                said = {} if shown is None else {"headline": shown.headline, "why": shown.why}
-                self._reply(HTTPStatus.OK, json.dumps(said), "application/json")
-                self.server.shutdown()
-            else:
-                self._reply(HTTPStatus.NOT_FOUND, "no such address")
-        except RequestError as error:
-            self._reply(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
-        except OSError as error:  # a full disk: the page must not go on
-            self._reply(HTTPStatus.INTERNAL_SERVER_ERROR, f"{self.server.session.file}: {error.strerror}")
+        self._serve({"decision": self._decide, "finish": self._finish}, "application/json")
 
-    def _decide(self, *, group_id: Any, decision: Any, label: Any, seconds: Any) -> int:
-        texts = isinstance(group_id, str) and isinstance(decision, str) and isinstance(label, str | None)
-        if not texts or not isinstance(seconds, int | float) or not 0 <= seconds < 1e6:
-            raise RequestError("group_id, decision, label and seconds have other types", code="type")
-        return self.server.session.decide(group_id, decision, label, float(seconds))
-
-    def _route(self) -> str | None:
-        """What follows the token in the path; None, and a refusal, for a caller that is not the page."""
+    def _serve(self, routes: Mapping[str, Callable[[], str]], kind: str) -> None:
+        """Reply with what the route gives that follows the token in the path; refuse a caller that is not the page."""
         host = self.headers.get("Host", "")
         origin = self.headers.get("Origin", "null")  # what a browser may send of a page without a referrer
+        token, slash, route = self.path.partition("?")[0].lstrip("/").partition("/")
         if host.partition(":")[0] not in NAMES or (origin != "null" and origin.partition("://")[2] != host):
             self._reply(HTTPStatus.FORBIDDEN, "reach this page as 127.0.0.1 or localhost")
-            return None
-        token, slash, route = self.path.partition("?")[0].lstrip("/").partition("/")
-        if not secrets.compare_digest(token.encode(), self.server.token.encode()):
+        elif not secrets.compare_digest(token.encode(), self.server.token.encode()):
             self._reply(HTTPStatus.NOT_FOUND, "no such address: the command printed the whole of it")
-            return None
-        if not slash:  # where the page's own addresses would lead past the token
+        elif not slash:  # where the page's own addresses would lead past the token
             self._reply(HTTPStatus.PERMANENT_REDIRECT, "", Location=f"/{self.server.token}/")
-            return None
-        return route
+        elif route not in routes:
+            self._reply(HTTPStatus.NOT_FOUND, "no such address")
+        else:
+            try:
+                content = routes[route]()
+            except RequestError as error:
+                self._reply(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
+            except OSError as error:  # a full disk: the page must not go on
+                self._reply(HTTPStatus.INTERNAL_SERVER_ERROR, f"{self.server.session.file}: {error.strerror}")
+            else:
+                self._reply(HTTPStatus.OK, content, kind)
+                if route == "finish":
+                    self.server.shutdown()
+
+    def _decide(self) -> str:
+        body = self._body()
+        if body.keys() != SENT.keys() or not all(isinstance(body[name], kind) for name, kind in SENT.items()):
+            raise RequestError("group_id, decision, label and seconds have other types", code="type")
+        return json.dumps({"votes": self.server.session.decide(**body)})
+
+    def _finish(self) -> str:
+        self._body()
+        shown = self.server.verdict()
+        return json.dumps({} if shown is None else {"headline": shown.headline, "why": shown.why})
 
     def _body(self) -> dict[str, Any]:
         length = self.headers.get("Content-Length", "")
-        is_short = length.isdecimal() and len(length) <= len(str(LARGEST)) and int(length) <= LARGEST
-        if self.headers.get_content_type() != "application/json" or not is_short:
+        if self.headers.get_content_type() != "application/json" or not re.fullmatch("[0-9]{1,5}", length):
             raise RequestError("must be a short JSON object", code="body")
         try:
             body = json.loads(self.rfile.read(int(length)))
@@ -250,11 +244,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _reply(self, status: HTTPStatus, content: str, kind: str = "text/plain", **more: str) -> None:
         data = content.encode()
+        own = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(data))}
         self.send_response(status)
-        for name, value in {**HEADERS, **more}.items():
+        for name, value in {**HEADERS, **more, **own}.items():
             self.send_header(name, value)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
-        self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
 

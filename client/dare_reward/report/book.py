@@ -18,7 +18,7 @@ from ..analysis.truth import is_known
 from ..answers import Kind, canonical, read_label
 from ..numbers import Columns, GroupNumbers, sums
 from .last_steps import BLOCK, ROLLOUTS, LastSteps, Order, group_of
-from .picks import Picks
+from .picks import Picks, reasons
 from .steps import Steps
 from .visits import Visits
 
@@ -49,7 +49,7 @@ class RunTotals:
     visits: Visits = field(default_factory=Visits)
     labelled: LastSteps[Line] = field(default_factory=LastSteps)  # the groups that judge what to train with
     shadows: dict[str, None] = field(default_factory=dict)  # the names of its shadow methods
-    version: int = 0  # of the book, when the last group came
+    version: int = 0  # of the book, when it was last changed
     _steps: Steps = field(default_factory=Steps)
     _waiting: list[tuple[int, GroupNumbers, Label]] = field(default_factory=list)
     _seen: OrderedDict[int, tuple[int, str]] = field(default_factory=OrderedDict)
@@ -71,22 +71,39 @@ class RunTotals:
         what, width = "step" if self.order.stepped else f"block of {BLOCK} groups", self._steps.width
         return what if width == 1 else f"{width} {what}s"
 
-    def add(self, line: Line) -> None:
+    def add(self, line: Line, version: int = 0) -> None:
         """A line of the run log; of one with an error only the labels count, as in `calibrate`."""
-        place = self._count(line)
-        self.picks.add(line, place)
-        self._keep_labelled(place, line)
-        if line["reply"].get("error") is not None:
-            return
+        reply, self.version = line["reply"], version
+        self.groups += 1
+        self.rollouts += len(reply.get("valid") or ())
+        place = self.order.place(line.get("step"), line.get("time"))
         try:
-            numbers = GroupNumbers.of(line)
+            why, numbers = reasons(line), GroupNumbers.of(line) if reply.get("error") is None else None
         except (AttributeError, TypeError, ValueError):  # a line that somebody edited costs itself alone
             self.errors += 1
             return
+        self.picks.add(line, place, why)
+        self._keep_labelled(place, line)
+        if numbers is None:
+            self.errors += 1
+            return
+        variant = (str(reply.get("method")), str(reply.get("config_id") or "")[:12])
+        if variant in self.methods or len(self.methods) < VARIANTS:
+            self.methods[variant] += 1
+        if reply.get("entropy_source") in ESTIMATES:
+            self.estimates[str(reply["entropy_source"])] += 1
         self.shadows |= dict.fromkeys(numbers.diagnostics.get("shadow", ()))
         self._waiting.append((place, numbers, self._label(place, line)))
         if len(self._waiting) >= TOGETHER:
             self.add_up()
+
+    def keep(self, parts: int, version: int) -> None:
+        """One of so many parts of what a run alone may keep."""
+        self.add_up()
+        self.version = self._steps.version = version
+        self._steps.keep(parts)
+        self.picks.keep(parts)
+        self.labelled.keep(ROLLOUTS // parts)
 
     def _keep_labelled(self, place: int, line: Line) -> None:
         """Keep a group whose truth is known, as far as `calibrate` has it known, and the visit of its prompt if that
@@ -104,22 +121,6 @@ class RunTotals:
             named = asked or (name or self.groups, again), str(line.get("options")), str(line.get("label"))
             self.labelled.add(place, named, group_of(line), labelled=True, rollouts=len(rollouts))
 
-    def _count(self, line: Line) -> int:
-        """Count a group, by what is no number of its rollouts; returns its place."""
-        reply = line["reply"]
-        self.groups += 1
-        self.rollouts += len(reply.get("valid") or ())
-        place = self.order.place(line.get("step"), line.get("time"))
-        if reply.get("error") is not None:
-            self.errors += 1
-            return place
-        variant = (str(reply.get("method")), str(reply.get("config_id") or "")[:12])
-        if variant in self.methods or len(self.methods) < VARIANTS:
-            self.methods[variant] += 1
-        if reply.get("entropy_source") in ESTIMATES:
-            self.estimates[str(reply["entropy_source"])] += 1
-        return place
-
     def add_up(self) -> None:
         """Compute the numbers of the groups that wait for it."""
         if not self._waiting:
@@ -130,34 +131,31 @@ class RunTotals:
         summed["groups"] = np.ones(len(groups)), np.ones(len(groups))
         new, labelled, flipped, again = np.array(labels, np.float64).T
         summed |= {"distinct_labels": (new, labelled), "flips": (flipped, again)}
-        self._steps.add(places, summed, self.version)
+        self._steps.version = self.version
+        self._steps.add(places, summed)
 
     def _label(self, place: int, line: Line) -> Label:
         said, name = line["reply"].get("pseudo_label"), _name(line)
         if said is None:
             return False, False, False, False
         label, tag = _value(str(said), str(line.get("kind") or "math"))
-        new = self._steps.is_new(place, label)
-        if name is None:
-            return new, True, False, False
-        before, tag_before = self._seen.pop(hash(name), (None, ""))
-        self._seen[hash(name)] = label, tag
-        if len(self._seen) > PROMPTS:
-            self._seen.popitem(last=False)
+        before, tag_before = None, ""
+        if name is not None:
+            before, tag_before = self._seen.pop(hash(name), (None, ""))
+            self._seen[hash(name)] = label, tag
+            if len(self._seen) > PROMPTS:
+                self._seen.popitem(last=False)
         flipped = before not in {None, label} or "" != tag_before != tag != ""
-        return new, True, flipped, before is not None
+        return self._steps.is_new(place, label), True, flipped, before is not None
 
 
 def _right_vote(line: Line) -> float:
     """The share of a group's most voted answers that are right; 0 where nobody answers."""
     answers, rollouts = line["reply"].get("answers") or (), line["rollouts"]
-    right: dict[str, list[bool]] = {}
-    for answer, rollout in zip(answers, rollouts, strict=False):
-        if answer is not None:
-            right.setdefault(answer, []).append(bool(rollout.get("correct")))
-    most = max(map(len, right.values()), default=0)
-    leaders = [sum(r) / most for r in right.values() if len(r) == most]
-    return sum(leaders) / len(leaders) if leaders else 0.0
+    said = [(a, bool(r.get("correct"))) for a, r in zip(answers, rollouts, strict=False) if a is not None]
+    votes = Counter(answer for answer, _ in said)
+    leading = [right for answer, right in said if votes[answer] == max(votes.values())]
+    return sum(leading) / len(leading) if leading else 0.0
 
 
 def _name(line: Line) -> Any:
@@ -184,30 +182,21 @@ class RunBook:
     runs: OrderedDict[str, RunTotals] = field(default_factory=OrderedDict)
     version: int = 0
     gone: int = 0
+    _parts: int = 1
 
     def add(self, line: Line) -> None:
         name = str(line.get("run") or "")[:256]
-        if name not in self.runs:
-            self._make_room()
-            self.runs[name] = RunTotals(name)
-            self._share(self.runs[name])
-        run = self.runs[name]
-        self.runs.move_to_end(name)
         self.version += 1
-        run.version = self.version
-        run.add(line)
+        if name not in self.runs:
+            self._begin(name)
+        self.runs.move_to_end(name)
+        self.runs[name].add(line, self.version)
 
-    def _make_room(self) -> None:
-        """For one run more. Each time that their number doubles, every run gives up half of its points and groups."""
+    def _begin(self, name: str) -> None:
+        """A run more. Each time that their number doubles, every run gives up half of its points and groups."""
         if len(self.runs) >= RUNS:
             self.gone += self.runs.popitem(last=False)[1].groups
-        count = len(self.runs)
-        if count >= FULL and not count & (count - 1):
-            for run in self.runs.values():
-                self._share(run, 2 * count)
-
-    def _share(self, run: RunTotals, count: int = 0) -> None:
-        parts = max(1, (1 << (max(count, len(self.runs)) - 1).bit_length()) // FULL)
-        run.steps.keep(parts, self.version)
-        run.picks.keep(parts)
-        run.labelled.keep(ROLLOUTS // parts)
+        self.runs[name] = RunTotals(name)
+        before, self._parts = self._parts, max(1, (1 << (len(self.runs) - 1).bit_length()) // FULL)
+        for run in self.runs.values() if self._parts > before else [self.runs[name]]:
+            run.keep(self._parts, self.version)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -77,8 +77,10 @@ def _differs(shadow: Mapping[str, Any]) -> float:
 
 
 EACH: Final = 8  # groups of a reason
-SAMPLE: Final = 32  # groups of the even sample; half of them go when it is full
+SAMPLE: Final = 64  # groups of the even sample
 RECENT: Final = 4  # of the end: an open page is sent them at every step
+LIMITS: Final = MappingProxyType({**dict.fromkeys(REASONS, EACH), "recent": RECENT, "sample": SAMPLE})
+GOLDEN: Final = (5**0.5 - 1) / 2  # the first n multiples of it, modulo 1, leave no wide gap, for any n
 ROLLOUTS: Final = 256  # of a group that are kept
 TEXT: Final = 4000  # characters of a text that are kept
 TOKENS: Final = 2048  # entropies of a rollout that are kept
@@ -108,82 +110,66 @@ class PickedGroup:
     serial: int
     why: tuple[str, ...]
     line: Line
-    _shown: dict[str, Any] | None = None
-    _size: int = 0
+    _shown: tuple[dict[str, Any], int] | None = None
 
-    def cut(self) -> PickedGroup:
-        """Without the line, of which only what is shown is kept."""
+    def shown(self) -> tuple[dict[str, Any], int]:
+        """What the page draws of it, and its bytes as JSON. The line is let go."""
         if self._shown is None:
-            self._shown = {"key": self.serial, "place": self.place, "why": self.why, **_cut(self.line)}
-            self._size = len(json.dumps(self._shown))
-            self.line = NOTHING
-        return self
-
-    def within(self, size: int) -> tuple[dict[str, Any], int] | None:
-        """As JSON for the report, and its bytes; None if it does not fit.
-
-        One that takes an eighth of the room left goes without its longest parts.
-        """
-        self.cut()
-        shown, length = self._shown or {}, self._size
-        for name in HEAVY:
-            if length > size // 8 and name in shown:
-                shown = {**{k: v for k, v in shown.items() if k != name}, "left_out": True}
-                length = len(json.dumps(shown))
-        return (shown, length) if length <= size else None
+            content = {"key": self.serial, "place": self.place, "why": self.why, **_cut(self.line)}
+            self._shown, self.line = (content, len(json.dumps(content))), NOTHING
+        return self._shown
 
 
 @dataclass(slots=True)
 class Picks:
-    """Bounded: at most `EACH` groups of each reason, `SAMPLE` over the run, `RECENT` of the end, or a part of them."""
+    """Bounded by LIMITS or a part of them: of each reason the groups where it holds most, an even sample, the end."""
 
-    recent: deque[PickedGroup] = field(default_factory=lambda: deque(maxlen=RECENT))
-    _best: dict[str, list[tuple[float, int, PickedGroup]]] = field(default_factory=dict)
-    _sample: list[PickedGroup] = field(default_factory=list)
-    _stride: int = 1
+    _best: dict[str, list[tuple[float, int, PickedGroup]]] = field(default_factory=lambda: {n: [] for n in LIMITS})
     _count: int = 0
-    _each: int = EACH
-    _most: int = SAMPLE
+    _part: int = 1
 
-    def add(self, line: Line, place: int) -> None:
-        """Pick the group of a line, or not."""
-        serial, why = self._count, reasons(line)
+    def add(self, line: Line, place: int, why: Mapping[str, float]) -> None:
+        """Pick the group of a line, for the `reasons` that hold."""
+        serial = self._count
         self._count += 1
-        heaps = [(self._best.setdefault(name, []), strength) for name, strength in why.items()]
-        best = [(heap, x) for heap, x in heaps if len(heap) < self._each or (x, serial) > heap[0][:2]]
-        sampled = serial % self._stride == 0
         card = PickedGroup(place, serial, tuple(why), line)
-        card = card if _is_light(line) else card.cut()
-        self.recent.append(card)
-        for heap, strength in best:
-            (heapq.heappush if len(heap) < self._each else heapq.heappushpop)(heap, (strength, serial, card))
-        if sampled:
-            self._sample.append(card)
-            self._thin()
+        if not _is_light(line):
+            card.shown()
+        for name, strength in {**why, "recent": 0.0, "sample": 1 - serial * GOLDEN % 1}.items():
+            heapq.heappush(self._best[name], (strength, serial, card))
+            self._fit(name)
 
     def keep(self, part: int) -> None:
         """One of so many parts of what a run alone may keep."""
-        self._each, self._most = max(EACH // part, 1), max(SAMPLE // part, 1)
-        self.recent = deque(self.recent, max(RECENT // part, 1))
-        for heap in self._best.values():
-            while len(heap) > self._each:
-                heapq.heappop(heap)
-        self._thin()
+        self._part = part
+        for name in LIMITS:
+            self._fit(name)
 
-    def _thin(self) -> None:
-        while len(self._sample) >= 2 * self._most:
-            self._sample = self._sample[::2]
-            self._stride *= 2
+    def _fit(self, name: str) -> None:
+        while len(self._best[name]) > max(LIMITS[name] // self._part, 1):
+            heapq.heappop(self._best[name])
 
     def cards(self) -> Iterator[PickedGroup]:
         """The first by reason, reason by reason in turn; then the newest; then the sample. No group twice."""
-        ranked = [[c for _, _, c in sorted(self._best.get(r, ()), key=lambda x: x[:2])[::-1]] for r in REASONS]
-        turns = [cards[i] for i in range(self._each) for cards in ranked if i < len(cards)]
-        seen: set[int] = set()
-        for card in (*turns, *reversed(self.recent), *self._sample):
-            if card.serial not in seen:
-                seen.add(card.serial)
-                yield card
+        ranked = {name: [card for *_, card in sorted(best, reverse=True)] for name, best in self._best.items()}
+        turns = [card for turn in zip_longest(*(ranked[name] for name in REASONS)) for card in turn if card]
+        sample = sorted(ranked["sample"], key=lambda card: card.serial)
+        yield from dict.fromkeys((*turns, *ranked["recent"], *sample))
+
+    def within(self, size: int) -> Iterator[dict[str, Any]]:
+        """What is shown of those that fit into so many bytes, the first to read first.
+
+        One that takes an eighth of the room left goes without its longest parts.
+        """
+        for card in self.cards():
+            shown, length = card.shown()
+            for name in HEAVY:
+                if length > size // 8 and name in shown:
+                    shown = {**{k: v for k, v in shown.items() if k != name}, "left_out": True}
+                    length = len(json.dumps(shown))
+            if length <= size:
+                size -= length
+                yield shown
 
 
 def _is_light(line: Line) -> bool:
@@ -195,10 +181,11 @@ def _is_light(line: Line) -> bool:
 
 def _cut(line: Line) -> dict[str, Any]:
     """What the page draws of a group: columns over its first ROLLOUTS rollouts."""
-    reply, rollouts = line["reply"], line["rollouts"][:ROLLOUTS]
+    reply, sent = line["reply"], line.get("rollouts") or ()  # a training that watches itself sends none
+    rollouts = sent[:ROLLOUTS]
     out = {name: _short(line[name]) for name in KEYS if line.get(name) is not None}
     out |= {name: _short(reply[name]) for name in SAID if reply.get(name) is not None}
-    out["size"] = len(line["rollouts"])
+    out["size"] = len(sent)
     out |= {name: [_short(v) for v in reply[name][:ROLLOUTS]] for name in COLUMNS if reply.get(name) is not None}
     for name, own in OF_ROLLOUT.items():
         if any(own in r for r in rollouts):

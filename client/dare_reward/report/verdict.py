@@ -20,18 +20,7 @@ from ..segments import Bools, Floats
 from .visits import NEEDED as PROMPTS
 from .visits import Visits
 
-Word = Literal[
-    "fine",
-    "sharpening",
-    "collapsing",
-    "too early",
-    "no run",
-    "unknown",
-    "falls",
-    "rises",
-    "no change seen",
-]
-Tone = Literal["bad", "warn", "good", "quiet"]
+Tone = Literal["bad", "good", "quiet"]  # red and green need evidence
 Columns = Mapping[str, Floats]  # numbers by step; NaN where one is not known
 
 EARLY: Final = 3  # steps that the others are compared with
@@ -41,13 +30,14 @@ AT_LEAST: Final = EARLY + LOOKS
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The word that a rule gives, and where it holds.
+    """The word that a rule gives, with its tone, and where it holds.
 
     fires   of the rules on the run itself: whether it holds at each step
     shows   the columns that say why, with their names
     """
 
-    word: Word
+    word: str
+    tone: Tone
     meaning: str
     fires: Callable[[Columns], Bools] | None = None
     shows: tuple[tuple[str, str], ...] = ()
@@ -84,56 +74,47 @@ SAME: Final = ("groups with equal rewards", "frac_reward_zero_std")
 # Of those that fire, the gravest first: the word is that of the first.
 RULES: Final[Mapping[str, Rule]] = MappingProxyType({
     "one-answer-everywhere": Rule(
-        "collapsing", "the distinct pseudo-labels per prompt are below half of their early value",
+        "collapsing", "bad", "the distinct pseudo-labels per prompt are below half of their early value",
         _one_answer, (ACROSS,),
     ),
     "answers-vanish": Rule(
-        "collapsing", "the share of rollouts without an answer is above 3 times its early value plus .05",
+        "collapsing", "bad", "the share of rollouts without an answer is above 3 times its early value plus .05",
         _vanish, (ABSENT,),
     ),
     "nothing-left-to-learn": Rule(
-        "sharpening", "more than .8 of the groups have equal rewards, and fewer than .02 of the prompts "
+        "sharpening", "quiet", "more than .8 of the groups have equal rewards, and fewer than .02 of the prompts "
         "that were seen again change their label",
         _learned, (SAME,),
     ),
     "agreement-rises": Rule(
-        "sharpening", "the distinct answers within a prompt are below half of their early value, and the majority "
-        "ratio is more than .15 above its own",
+        "sharpening", "quiet", "the distinct answers within a prompt are below half of their early value, and the "
+        "majority ratio is more than .15 above its own",
         _agreed, (("answers within a prompt", "distinct_answers"), ("majority ratio", MAJORITY)),
     ),
-    "no-rule-fires": Rule("fine", "none of the rules above holds", shows=(ACROSS, ABSENT, SAME)),
-    "too-few-steps": Rule("too early", f"fewer than {AT_LEAST} steps: {EARLY} early ones and {LOOKS} to look at"),
-    "one-set": Rule("no run", "the file names no steps, so it is one set of rollouts"),
+    "no-rule-fires": Rule("fine", "good", "none of the rules above holds", shows=(ACROSS, ABSENT, SAME)),
+    "too-few-steps": Rule(
+        "too early", "quiet", f"fewer than {AT_LEAST} steps: {EARLY} early ones and {LOOKS} to look at",
+    ),
+    "one-set": Rule("no run", "quiet", "the file names no steps, so it is one set of rollouts"),
     "accuracy-fell": Rule(
-        "falls", "later visits of prompts are less often right than earlier ones of the same prompts, by more "
+        "falls", "bad", "later visits of prompts are less often right than earlier ones of the same prompts, by more "
         "than chance however often one looks",
     ),
-    "accuracy-rose": Rule("rises", "likewise, more often right"),
-    "accuracy-unclear": Rule("no change seen", "later and earlier visits of prompts differ by no more than chance"),
-    "too-few-visits": Rule("unknown", f"fewer than {PROMPTS} labelled prompts were seen twice, by group_id"),
+    "accuracy-rose": Rule("rises", "good", "likewise, more often right"),
+    "accuracy-unclear": Rule(
+        "no change seen", "quiet", "later and earlier visits of prompts differ by no more than chance",
+    ),
+    "too-few-visits": Rule("unknown", "quiet", f"fewer than {PROMPTS} labelled prompts were seen twice, by group_id"),
 })  # fmt: skip
 _FIRING: Final = {name: rule.fires for name, rule in RULES.items() if rule.fires is not None}
 READ: Final = ("distinct_labels", "invalid", "frac_reward_zero_std", "flips", "distinct_answers", MAJORITY)
-
-
-TONES: Final[Mapping[Word, Tone]] = MappingProxyType(
-    {
-        **dict.fromkeys(("collapsing", "falls"), "bad"),
-        **dict.fromkeys(("fine", "rises"), "good"),
-    }
-)
-
-
-def tone_of(word: Word) -> Tone:
-    """Red and green need evidence."""
-    return TONES.get(word, "quiet")
 
 
 @dataclass(frozen=True, slots=True)
 class RunVerdict:
     """A word, the rule of `RULES` that gave it, why in numbers, and the index of the step since when it holds."""
 
-    word: Word
+    word: str
     tone: Tone
     rule: str
     why: str
@@ -141,8 +122,7 @@ class RunVerdict:
 
 
 def _said(rule: str, why: str, since: int | None = None) -> RunVerdict:
-    word = RULES[rule].word
-    return RunVerdict(word, tone_of(word), rule, why, since)
+    return RunVerdict(RULES[rule].word, RULES[rule].tone, rule, why, since)
 
 
 ONE_SET: Final = _said("one-set", "no rule compares what has no steps")
@@ -158,37 +138,48 @@ class Headline:
     since: int | None = None
 
 
-def headline(
-    states: Sequence[str | None], state: RunVerdict, accuracy: RunVerdict, *, misleads: bool = False
-) -> Headline:
-    """By the rules that fired at each step, and by labels where there are any: a fall of accuracy is worst of all.
+HEADLINES: Final[Mapping[str, tuple[Tone, str]]] = MappingProxyType({
+    "accuracy falls": ("bad", "Accuracy fell: prompts are right less often than on their earlier visits"),
+    "collapsing": ("bad", "The run collapsed, as signals without labels show"),
+    "collapsed, recovered": ("bad", "The run collapsed, as signals without labels show, and recovered"),
+    "entropy misleads": ("bad", "Entropy misleads: wrong rollouts are more certain than right ones"),
+    "accuracy rises": ("good", "Accuracy rose: prompts are right more often than on their earlier visits"),
+    "sharpening": ("quiet", "Rollouts of a prompt come to one answer, as in every run that trains on agreement"),
+    "one set": ("quiet", "One set of rollouts, not a run: the rules on runs do not apply"),
+    "too early": ("quiet", "Too early to say"),
+    "fine": ("good", "Nothing bad was found"),
+})  # fmt: skip
 
-    No label has acted on `states` and `state`. `misleads`: the verdict from labels weighs sure answers less.
+
+def headline(begun: Mapping[str, int], state: RunVerdict, accuracy: RunVerdict, *, misleads: bool = False) -> Headline:
+    """By the rules that fired, and by labels where there are any: a fall of accuracy is worst of all.
+
+    No label has acted on `begun` and `state`. `misleads`: the verdict from labels weighs sure answers less.
     """
+
+    def said(word: str, since: int | None = None) -> Headline:
+        tone, text = HEADLINES[word]
+        return Headline(text, word, tone, since)
+
     if accuracy.word == "falls":
-        text = "Accuracy fell: prompts are right less often than on their earlier visits"
-        return Headline(text, "accuracy falls", "bad", accuracy.since)
-    words = [None if rule is None else RULES[rule].word for rule in states]
-    if "collapsing" in words:
-        begin = words.index("collapsing")
-        if state.word == "collapsing":
-            return Headline("The run collapsed, as signals without labels show", "collapsing", "bad", begin)
-        text = "The run collapsed, as signals without labels show, and recovered"
-        return Headline(text, "collapsed, recovered", "bad", begin)
+        return said("accuracy falls", accuracy.since)
+    if "collapsing" in begun:
+        return said("collapsing" if state.word == "collapsing" else "collapsed, recovered", begun["collapsing"])
     if misleads:
-        text = "Entropy misleads: wrong rollouts are more certain than right ones"
-        return Headline(text, "entropy misleads", "bad")
+        return said("entropy misleads")
     if accuracy.word == "rises":
-        text = "Accuracy rose: prompts are right more often than on their earlier visits"
-        return Headline(text, "accuracy rises", "good", accuracy.since)
-    if "sharpening" in words:
-        usual = "Rollouts of a prompt come to one answer, as in every run that trains on agreement"
-        return Headline(usual, "sharpening", "quiet", words.index("sharpening"))
+        return said("accuracy rises", accuracy.since)
+    if "sharpening" in begun:
+        return said("sharpening", begun["sharpening"])
     if state == ONE_SET:
-        return Headline("One set of rollouts, not a run: the rules on runs do not apply", "one set", "quiet")
-    if state.word == "too early":
-        return Headline("Too early to say", "too early", "quiet")
-    return Headline("Nothing bad was found", "fine", "good")
+        return said("one set")
+    return said("too early" if state.word == "too early" else "fine")
+
+
+def begins(states: Sequence[str | None]) -> dict[str, int]:
+    """The index of the step where each word first came."""
+    words = [RULES[rule].word for rule in states if rule is not None]
+    return {word: words.index(word) + states.count(None) for word in dict.fromkeys(words)}
 
 
 def run_verdict(columns: Columns, states: Sequence[str | None]) -> RunVerdict:

@@ -214,6 +214,21 @@ def test_runs_that_come_in_turn_keep_all_their_groups(monkeypatch):
     assert (list(book.runs), book.gone) == ([f"r{i}" for i in range(8, 40)], 8)
 
 
+def test_a_run_that_gives_up_points_is_sent_anew(monkeypatch):
+    """Where more runs come, whoever watches is told of the blocks that were put together: columns are of one length."""
+    monkeypatch.setattr(step_totals, "STEPS", 8)
+    drawn = BookView(book_of(line(step, run="long") for step in range(16)))
+    drawn.since(-1)
+    version = drawn.book.version
+    for i in range(8):
+        drawn.book.add(line(run=f"r{i}"))
+    told = {run["run"]: run for run in drawn.since(version)["runs"]}["long"]
+    assert {told["from"], *(len(column) for column in told["columns"].values())} == {
+        0,
+        len(drawn.book.runs["long"].steps),
+    }
+
+
 def grown(steps, *, before=None):
     """A book of a run with labels, and its view; `before` keeps one up to date."""
     view = before or BookView(RunBook(), groups=400_000)
@@ -469,6 +484,12 @@ REASONS = [
 @each("keys, expected", REASONS)
 def test_reasons(keys, expected):
     assert set(reasons(line(**keys))) == expected
+
+
+@pytest.mark.parametrize("edited", [{"majority_ratio": "x"}, {"shadow": {"a": {"flipped": "x"}}}], ids=str)
+def test_a_line_that_somebody_edited_costs_itself_alone(edited):
+    found = only([line(), line(diagnostics=edited), line()])
+    assert (found["groups"], found["errors"], found["columns"]["groups"], len(found["cards"])) == (3, 1, [2], 2)
 
 
 def test_a_group_that_was_not_scored_is_counted_and_shown():
