@@ -26,6 +26,7 @@ WANTED: Final = (
     "is neither JSON lines, JSON nor Parquet (plain, gzip or zstd). Write one JSON object a line, as "
     "pandas.read_csv(FILE).to_json(OUT, orient='records', lines=True) does of a table."
 )
+SAID_AT_ONCE: Final = frozenset({"encoding", "duplicate_key"})  # what no other way of reading a file mends
 NOT_UTF8: Final = "not UTF-8. Save the file in that encoding, as by `iconv -f LATIN1 -t UTF-8`."
 
 
@@ -45,8 +46,10 @@ def open_records(path: str) -> FileRecords:
     """The records of a file (`-`: standard input). RequestError if it is of a kind that holds none."""
     if path != "-" and is_segment(path):
         return FileRecords("line", _logged(path), lambda: None)
+    opened(path)
     with ExitStack() as stack:
-        source = stack.enter_context(_source(path))
+        source = Path(path).open("rb") if path != "-" else os.fdopen(os.dup(sys.stdin.fileno()), "rb")  # noqa: SIM115
+        stack.enter_context(source)
         path = "standard input" if path == "-" else path
         with _damage_named(path):
             stream = _unpacked(source, path)
@@ -83,11 +86,6 @@ def line_count(path: str) -> int:
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------------
-
-
-def _source(path: str) -> io.BufferedReader:
-    opened(path)
-    return Path(path).open("rb") if path != "-" else os.fdopen(os.dup(sys.stdin.fileno()), "rb")
 
 
 def _unpacked(stream: io.BufferedReader, path: str) -> io.BufferedReader:
@@ -148,28 +146,23 @@ def _json(text: IO[str], path: str) -> tuple[str, Iterator[tuple[int, Any]]]:
     first = next(numbered, None)
     if first is None:
         raise RequestError(f"{path} is empty. Name a file that holds rollouts.", code="empty")
-    if first[1].lstrip()[:1] not in {"{", "["}:
+    begin = first[1].lstrip()[:1]
+    if begin not in {"{", "["}:
         raise RequestError(f"{path} {WANTED}", code="json")
     value = _parsed(first[1])
-    if not isinstance(value, RequestError) or value.code in {"encoding", "duplicate_key"}:
+    if not isinstance(value, RequestError) or value.code in SAID_AT_ONCE:
         return "line", _lines(chain([first], numbered))
     lines = [first, *numbered]
     whole = _parsed("".join(line for _, line in lines))
     if not isinstance(whole, RequestError):
         return "entry", enumerate(whole if isinstance(whole, list) else [whole], 1)
-    if whole.code in {"encoding", "duplicate_key"}:
+    if whole.code in SAID_AT_ONCE:
         raise RequestError(f"{path} is {whole.message}", code=whole.code)
-    if isinstance(whole.__cause__, json.JSONDecodeError) and _is_spread(lines):
-        number = lines[min(whole.__cause__.lineno, len(lines)) - 1][0]
-        return "line", iter([(number, whole)])
+    # An array over many lines, or an object of which no line is one: the one mistake of the whole.
+    one = len(lines) > 1 if begin == "[" else not any(isinstance(_parsed(line), dict) for _, line in lines)
+    if one and isinstance(whole.__cause__, json.JSONDecodeError):
+        return "line", iter([(lines[min(whole.__cause__.lineno, len(lines)) - 1][0], whole)])
     return "line", _lines(iter(lines))
-
-
-def _is_spread(numbered: list[tuple[int, str]]) -> bool:
-    """Whether lines that are not JSON as a whole were meant to be one value: an array, or no line is an object."""
-    if numbered[0][1].lstrip().startswith("["):
-        return len(numbered) > 1
-    return not any(isinstance(_parsed(line), dict) for _, line in numbered)
 
 
 def _lines(numbered: Iterator[tuple[int, str]]) -> Iterator[tuple[int, Any]]:
@@ -201,20 +194,16 @@ def _parsed(text: str) -> Any:
     except RequestError as error:
         return error
     except json.JSONDecodeError as error:
-        fault = _fault(error, text)
+        if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
+            why = "not JSON, because it ends in the middle. Write it again, or remove what is left."
+        else:
+            what = error.msg.partition(" (")[0].lower().removesuffix(" at")
+            fix = "Write each object on one line, as json.dumps(...) and `jq -c .` do."
+            why = f"not JSON at character {error.colno} ({what}). {fix}"
+        fault = RequestError(why, code="json")
         fault.__cause__ = error
         return fault
     except RecursionError:
         return RequestError("nested too deeply. Write one rollout or group a line.", code="json")
     except ValueError as error:
         return RequestError(f"not JSON: {str(error)[:80]}", code="json")
-
-
-def _fault(error: json.JSONDecodeError, text: str) -> RequestError:
-    if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
-        return RequestError(
-            "not JSON, because it ends in the middle. Write it again, or remove what is left.", code="json"
-        )
-    what = error.msg.partition(" (")[0].lower().removesuffix(" at")
-    fix = "Write each object on one line, as json.dumps(...) and `jq -c .` do."
-    return RequestError(f"not JSON at character {error.colno} ({what}). {fix}", code="json")

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
 from ..errors import RequestError
 from ..membership import agreed_label
 from .content import open_records
-from .shapes import GROUP_NAMES, named, prompt_texts, read_value
+from .shapes import GROUP_NAMES, JSON, named, prompt_texts, read_value
 
 Decision = Literal["right", "none", "unknown"]
 OF_LABELS: Final = {"group_id", "id", "label", "answer", "prompt", "kind", "options", "reference", "meta"}
@@ -52,8 +52,11 @@ class JoinedFile(Generic[T]):
     def _refuse(self, why: str, place: str = "") -> RequestError:
         return RequestError(": ".join(filter(None, (self.file, place, why))), code=self.what)
 
-    def _lines(self) -> Iterator[tuple[str, Any]]:
-        """Each line with its place; none of an empty file."""
+    def _lines(self, cut: Callable[[str], None] | None = None) -> Iterator[tuple[str, str, JSON, dict[str, Any]]]:
+        """Each line: its place, its id, and itself by its own names and by ours of a group; none of an empty file.
+
+        cut   is told of a last line that cannot be read, as one is that a failure of power cut off
+        """
         try:
             records = open_records(self.file)
         except RequestError as error:
@@ -61,19 +64,19 @@ class JoinedFile(Generic[T]):
                 return
             raise
         with closing(records):
-            yield from ((f"{records.unit} {number}", value) for number, value in records.items)
-
-    def _record(self, value: Any, place: str) -> tuple[str, dict[str, Any]]:
-        """The id of a line, and the line by our names of a group."""
-        if isinstance(value, RequestError):
-            raise self._refuse(str(value), place)
-        if not isinstance(value, Mapping):
-            raise self._refuse(f"must be an object with group_id and {self.what[:-1]}", place)
-        group, _, _ = named(value, group=True)
-        name = read_value(group.get("group_id"), None)
-        if not isinstance(name, str) or name == "":
-            raise self._refuse(_lacks("group_id"), place)
-        return name, group
+            lines = [(f"{records.unit} {number}", value) for number, value in records.items]
+        if cut and lines and isinstance(lines[-1][1], RequestError):
+            cut(f"{self.file}: left out {lines.pop()[0]}, which is cut off")
+        for place, value in lines:
+            if isinstance(value, RequestError):
+                raise self._refuse(str(value), place)
+            if not isinstance(value, Mapping):
+                raise self._refuse(f"must be an object with group_id and {self.what[:-1]}", place)
+            group, _, _ = named(value, group=True)
+            name = read_value(group.get("group_id"), None)
+            if not isinstance(name, str) or name == "":
+                raise self._refuse(_lacks("group_id"), place)
+            yield place, name, value, group
 
     def check_joined(self) -> None:
         """RequestError if nothing of it was of any group."""
@@ -97,8 +100,7 @@ class PromptFile(JoinedFile[str]):
 
     def __init__(self, file: str) -> None:
         super().__init__(file)
-        for place, value in self._lines():
-            name, _ = self._record(value, place)
+        for place, name, value, _ in self._lines():
             body = value.get("body")
             texts = prompt_texts(body if isinstance(body, Mapping) else value)
             if texts is None:
@@ -150,26 +152,22 @@ class LabelFile(JoinedFile[FileLabel]):
     def __init__(self, file: str, *, tell: Callable[[str], None], empty: bool = False) -> None:
         super().__init__(file)
         self._unused = Counter[str]()  # lines that decide nothing, by why
-        lines = list(self._lines())
-        if lines and isinstance(lines[-1][1], RequestError):
-            tell(f"{file}: left out {lines.pop()[0]}, which is cut off")
-        for place, value in lines:
-            if label := self._label(value, place):
-                self._unused["replaced by a later line"] += self.entries.pop(label.group_id, None) is not None
-                self.entries[label.group_id] = label
+        for place, name, value, group in self._lines(tell):
+            if label := self._label(place, name, value, group):
+                self._unused["replaced by a later line"] += self.entries.pop(name, None) is not None
+                self.entries[name] = label
             else:
                 self._unused["without a label"] += 1
         if not self.entries and not empty:
             raise self._refuse("it holds no labels. `dare-reward label` writes such a file.")
 
-    def _label(self, value: Any, place: str) -> FileLabel | None:
+    def _label(self, place: str, name: str, value: JSON, group: JSON) -> FileLabel | None:
         """None for a line that says nothing, as the row of a table without a label does."""
-        name, group = self._record(value, place)
         given, decision = group.get("label", value.get("answer")), value.get("decision", "right")
         label = read_value(given, None)
         if decision not in DECISIONS:
             raise self._refuse(f"decision must be one of {', '.join(DECISIONS)}", place)
-        fields = {k for k, v in (group | named(value, group=False)[0]).items() if v is not None} - OF_LABELS
+        fields = {k for k, v in {**group, **named(value, group=False)[0]}.items() if v is not None} - OF_LABELS
         if fields or {"answer", "label"} <= value.keys():  # beside a label, `answer` is a rollout's
             holds = ", ".join(sorted(fields)) or "answer and label"
             why = f"holds {holds}, as rollouts do, where --labels wants group_id and label. Name a file of labels."

@@ -8,9 +8,9 @@ reader.ledger                           # where every record went
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -20,11 +20,11 @@ from ..membership import FormedGroup, Member, gather
 from .content import FileRecords, open_records
 from .entropy_estimates import WORDS, EntropyEstimate, fill
 from .labels import LabelFile, PromptFile
-from .shapes import Notes, UngroupedRollout, groups_in
+from .shapes import Notes, Row, groups_in
 
 AGREED = frozenset({"label", "kind", "options", "group_size", "rollouts"})  # what membership looks at
 Item = tuple[int, "dict[str, Any] | RequestError"]
-Numbered = tuple[int, UngroupedRollout]
+Numbered = tuple[int, dict[str, Any], dict[str, Any]]  # of a rollout that stands alone: its place, its group's fields
 
 
 class Reader:
@@ -100,8 +100,10 @@ class Reader:
             for place, shape in enumerate(groups_in(value, self.notes, top=self._top)):
                 if isinstance(shape, RequestError):
                     yield number, shape, 1
-                elif isinstance(shape, UngroupedRollout):
-                    members.append(_member(number, shape, _stretch(stretches, shape)))
+                elif isinstance(shape, Member):
+                    group, own = shape.item
+                    item, stretch = (number, group, own), _stretch(stretches, shape)
+                    members.append(replace(shape, item=item, stretch=stretch))  # type: ignore[arg-type]
                 else:
                     yield number, self._estimated({"group_id": self._name(number, place), **shape}), 1
         if self.notes.filtered:
@@ -116,14 +118,14 @@ class Reader:
 
     def _joined(self, number: int, formed: FormedGroup[Numbered]) -> dict[str, Any] | RequestError:
         """The group of rollouts that stood alone. RequestError, as a value, where they disagree in what they share."""
-        rows = [member.item[1] for member in (*formed.members, *formed.copies)]
+        stated = [member.item[1].items() for member in (*formed.members, *formed.copies)]
         group: dict[str, Any] = {}
-        for name, value in chain.from_iterable(row.group.items() for row in rows):
+        for name, value in chain.from_iterable(stated):
             if name in AGREED or value is None or value != value:  # noqa: PLR0124  (NaN, which pandas writes for nothing)
                 continue
             if group.setdefault(name, value) != value and name not in {"group_id", "prompt", "meta"}:
                 return RequestError(f"its rollouts disagree in {name}", code=f"{name}_conflict")
-        rollouts = [row.rollout for _, row in formed.items]
+        rollouts = [own for _, _, own in formed.items]
         return {"group_id": self._name(number, 0), **group, **formed.fields(), "rollouts": rollouts}
 
     def _estimated(self, group: dict[str, Any] | RequestError) -> dict[str, Any] | RequestError:
@@ -171,7 +173,7 @@ class Reader:
             tell(f"{self.unit}s: {', '.join(counts)}")
 
 
-def _stretch(known: dict[str | None, tuple[str, int]], rollout: UngroupedRollout) -> int:
+def _stretch(known: dict[str | None, tuple[str, int]], rollout: Row) -> int:
     """Which stretch of its run's steps a rollout stands in: 0, and one more wherever another step begins."""
     run, *steps = rollout.place[:3]
     if (step := steps[0] or steps[1]) is None:
@@ -179,24 +181,6 @@ def _stretch(known: dict[str | None, tuple[str, int]], rollout: UngroupedRollout
     last, stretch = known.get(run, (step, 0))
     known[run] = step, stretch + (step != last)
     return known[run][1]
-
-
-def _member(number: int, rollout: UngroupedRollout, stretch: int) -> Member[Numbered]:
-    group, own = rollout.group, rollout.rollout
-    label, size, name = group.get("label"), group.get("group_size"), own.get("id")
-    return Member(
-        (number, rollout),
-        key=rollout.key,
-        prompt=rollout.asked,
-        place=rollout.place,
-        kind=group.get("kind"),
-        options=group.get("options"),
-        label=label,
-        size=size,
-        index=name if isinstance(name, str) else None,
-        content=json.dumps(own, sort_keys=True, default=str),
-        stretch=stretch,
-    )
 
 
 def fault_message(error: Exception) -> str:

@@ -26,12 +26,14 @@ from typing import Any, Final
 from ..answers.rollouts import number_text, spoken
 from ..errors import RequestError, unknown_name
 from ..inputs import GROUP_FIELDS, ROLLOUT_FIELDS
-from ..membership import PLACE, Place, label_text, place_of, plain
+from ..membership import PLACE, Member, label_text, place_of, plain
 from ..messages import asked_text, is_messages, last_reply
 
 GROUP_NAMES, ROLLOUT_NAMES = (
     {f.name: f.other_names for f in fields.values() if f.also} for fields in (GROUP_FIELDS, ROLLOUT_FIELDS)
 )
+# Lists by these names beside the rollouts hold an entry for each; `answer` is the data set's.
+COLUMNS: Final = {*ROLLOUT_FIELDS, *(other for names in ROLLOUT_NAMES.values() for other in names)} - {"answer"}
 PER_TOKEN: Final = {f.name for f in ROLLOUT_FIELDS.values() if f.per_token and f.name != "token_mask"}
 # What tells the groups of a file with one rollout a line, the first that is there; without any the prompt does.
 GROUPING: Final = ("group_id", "prompt_id", "uid", "question_id", "problem_id", "task_id")
@@ -81,27 +83,13 @@ class Notes:
     filtered: int = 0  # samples that had been read before
 
 
-@dataclass(frozen=True, slots=True)
-class UngroupedRollout:
-    """One rollout that stands alone, and what it says of its group.
-
-    key      what its siblings share; None where the prompt tells them
-    asked    all that the row says of its prompt: rows of one system prompt differ in their questions
-    """
-
-    key: str | None
-    asked: tuple[str, ...] | None
-    place: Place
-    group: dict[str, Any]
-    rollout: Any
-
-
 def is_logged(value: Any) -> bool:
     """Whether a value is a line of a run log: a group, and the reply that it got."""
     return isinstance(value, Mapping) and value.keys() >= LOGGED and "rollouts" in value
 
 
-Shape = dict[str, Any] | UngroupedRollout
+Row = Member[tuple[dict[str, Any], dict[str, Any]]]  # of a rollout that stands alone: its group's fields, and its own
+Shape = dict[str, Any] | Row
 
 
 def groups_in(value: Any, notes: Notes, *, top: bool) -> Iterator[Shape | RequestError]:
@@ -109,24 +97,19 @@ def groups_in(value: Any, notes: Notes, *, top: bool) -> Iterator[Shape | Reques
 
     top   the candidates that an engine lists for each token are kept
     """
-    for record in _contents(value, notes):
+    records = [value]
+    if isinstance(value, Mapping) and isinstance(value.get("groups"), list):  # of a request
+        notes.ignored.update(f"{k} of the request" for k in value if k not in {"groups", "meta", *PLACE})
+        place = {k: value[k] for k in value.keys() & set(PLACE)}
+        records = [
+            {**place, **g} if isinstance(g, Mapping) and not g.keys() & set(PLACE) else g for g in value["groups"]
+        ]
+    for record in records:
         try:
             if (shape := _shape(record, notes, top=top)) is not None:
                 yield shape
         except RequestError as error:
             yield error
-
-
-def _contents(value: Any, notes: Notes) -> Iterator[Any]:
-    """The groups of a request, or the value itself."""
-    if isinstance(value, Mapping) and isinstance(value.get("groups"), list):
-        place = {k: value[k] for k in value.keys() & set(PLACE)}
-        notes.ignored.update(f"{k} of the request" for k in value if k not in {"groups", "meta", *PLACE})
-        for group in value["groups"]:
-            placed = isinstance(group, Mapping) and {**({} if group.keys() & set(PLACE) else place), **group}
-            yield placed or group
-    else:
-        yield value
 
 
 def _shape(value: Any, notes: Notes, *, top: bool) -> Shape | None:
@@ -192,17 +175,18 @@ def _choice(choice: Any, *, key: str, rows: int | None) -> dict[str, Any]:
     logprobs = choice.get("logprobs")
     if isinstance(logprobs, Mapping):
         tokens = logprobs.get("content")
+        tokens = [t if isinstance(t, Mapping) else {} for t in tokens] if isinstance(tokens, list) else None
         out["token_logprobs"] = (
-            [t.get("logprob") for t in tokens] if isinstance(tokens, list) else logprobs.get("token_logprobs")
+            [t.get("logprob") for t in tokens] if tokens is not None else logprobs.get("token_logprobs")
         )
-        top = [t.get("top_logprobs") for t in tokens] if isinstance(tokens, list) else logprobs.get("top_logprobs")
+        top = [t.get("top_logprobs") for t in tokens] if tokens is not None else logprobs.get("top_logprobs")
         out[key] = [_candidates(row) for row in top[:rows]] if isinstance(top, list) else []
     return {k: v for k, v in out.items() if v is not None} | {"text": text}
 
 
 def _completion(output: JSON, *, key: str, rows: int | None) -> dict[str, Any]:
     """One CompletionOutput of vLLM; what it says of itself beside these keys is left out."""
-    kept = {k: output[k] for k in output.keys() & {*ROLLOUT_FIELDS, "entropies", "entropy", "is_correct"}}
+    kept = {k: v for k, v in output.items() if k in {*ROLLOUT_FIELDS, "entropies", "entropy", "is_correct"}}
     top, ids = output.get("logprobs"), output.get("token_ids")
     if isinstance(ids, list) and output.get("cumulative_logprob") is not None:
         kept |= {"sum_logprob": output["cumulative_logprob"], "num_tokens": len(ids)}
@@ -214,7 +198,7 @@ def _completion(output: JSON, *, key: str, rows: int | None) -> dict[str, Any]:
 
 def _logprob(row: Any, token: Any) -> Any:
     """The sampled token's, of {token id: {"logprob": x}} or {token id: x}."""
-    entry = row.get(str(token), row.get(token)) if isinstance(row, Mapping) else row
+    entry = row.get(str(token)) if isinstance(row, Mapping) else row
     return entry.get("logprob") if isinstance(entry, Mapping) else entry
 
 
@@ -289,7 +273,10 @@ def _group(value: JSON, notes: Notes) -> dict[str, Any]:
     if not isinstance(rollouts, list):
         return group  # what reads the group says what a list of rollouts is
     members = [_member(r) for r in rollouts]
-    columns = [n for n in unknown if n != "answer" and _is_column(n, value[n], len(rollouts))]
+    columns = [n for n in unknown if n in COLUMNS and isinstance(value[n], list)]
+    if name := next((n for n in columns if len(value[n]) != len(rollouts)), ""):
+        entries = f"{len(value[name])} entries for {len(rollouts)} rollouts"
+        raise RequestError(f"{name} has {entries}. Give it one for each rollout.", code="length")
     for name in columns:
         for member, entry in zip(members, value[name], strict=True):
             if isinstance(member, dict):
@@ -302,16 +289,6 @@ def _group(value: JSON, notes: Notes) -> dict[str, Any]:
     place_of(value)  # names or numbers
     _keep_place(group, value)
     return _finished(group, prompt_texts(value), notes)
-
-
-def _is_column(name: str, value: Any, count: int) -> bool:
-    """A list beside the rollouts with an entry for each of them. RequestError for another number of entries."""
-    known = name in ROLLOUT_FIELDS or any(name in names for names in ROLLOUT_NAMES.values())
-    if known and isinstance(value, list) and len(value) != count:
-        raise RequestError(
-            f"{name} has {len(value)} entries for {count} rollouts. Give it one for each rollout.", code="length"
-        )
-    return known and isinstance(value, list)
 
 
 def _truth(answer: Any, count: int) -> Any:
@@ -387,7 +364,8 @@ def _finished(group: dict[str, Any], asked: Sequence[str] | None, notes: Notes) 
     return group
 
 
-def _ungrouped(value: JSON, notes: Notes) -> UngroupedRollout:
+def _ungrouped(value: JSON, notes: Notes) -> Row:
+    """A rollout that stands alone: rows of one system prompt differ in what else they ask."""
     rollout, used, unknown = named(value, group=False)
     shared, also, left = named(value, group=True)
     if not {"text", "answer"} & rollout.keys():
@@ -425,11 +403,17 @@ def _ungrouped(value: JSON, notes: Notes) -> UngroupedRollout:
     label, size = finished.get("label"), finished.get("group_size")
     if label is not None and not all(isinstance(text, str) for text in (label if isinstance(label, list) else [label])):
         raise RequestError("must be a text, a number or a list of them", loc=("label",), code="type")
-    if (kind := finished.get("kind")) is not None and not isinstance(kind, str):
+    if not isinstance(finished.get("kind"), str | None):
         raise RequestError(f"must be {GROUP_FIELDS['kind'].rule}", loc=("kind",), code="value")
     if size is not None and type(size) is not int:
         raise RequestError("must be an integer", loc=("group_size",), code="type")
-    return UngroupedRollout(key, asked, place_of(value), finished, _rollout(rollout, Notes()))
+    place, own = place_of(value), _rollout(rollout, Notes())
+    index, content = own.get("id"), json.dumps(own, sort_keys=True, default=str)
+    return Member(
+        (finished, own), key=key, prompt=asked, place=place, kind=finished.get("kind"),
+        options=finished.get("options"), label=label,
+        size=size, index=index if isinstance(index, str) else None, content=content,
+    )  # fmt: skip
 
 
 def prompt_texts(value: JSON) -> tuple[str, ...] | None:

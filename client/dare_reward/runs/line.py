@@ -6,11 +6,11 @@ entropies are there on request alone; without its text a rollout has the answer 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice, pairwise, product
+from itertools import islice, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -48,7 +48,6 @@ OF_GROUP: Final = frozenset(GROUP_FIELDS) - {"rollouts", "second_group", "teache
 OF_ROLLOUT: Final = frozenset(f.name for f in ROLLOUT_FIELDS.values() if f.shape == "scalar") - {"text", "meta"}
 NUMBERS: Final = tuple(f.name for f in FIELDS.values() if f.shape == "scalar")
 PATH: Final = "path"
-FOLLOWS: Final = {*NUMBERS, PATH, "correct"}  # from what else a rollout says, where it does not say them
 READ: Final = {*NUMBERS, "answer_tokens", "token_ids"} | {f.name for f in FIELDS.values() if f.per_token}
 
 
@@ -75,7 +74,6 @@ class RunRecord:
     correct_R   1 right, 0 wrong, NaN unknown; None: nobody has graded them yet
     tokens      entropies of the generated tokens, if asked for
     encoded     the replies as JSON objects, where they have been written already, without token masks
-    keys        what each rollout has and none more, so that nobody looks at all of them; empty where they differ
     rules       by which answers were compared, and labels are
     """
 
@@ -90,7 +88,6 @@ class RunRecord:
     asked: frozenset[str] = frozenset()
     tokens: Ragged | None = None
     encoded: Sequence[bytes] | None = None
-    keys: frozenset[str] = frozenset()
     rules: Rules = DEFAULT
 
     @property
@@ -117,21 +114,22 @@ def of_scored(
     """Of groups that were scored in this process."""
     arrays = scored.prepared.groups
     text_A, replies, keys = (*arrays.text_A, None), scored.reply.groups, scored.prepared.keys
-    # Texts and arrays would wait in memory for nothing.
+    # Texts and arrays would wait in memory for nothing, and what all rollouts say follows from nothing else.
     light = keys and "text" not in keys and all(isinstance(c, np.ndarray) for c in arrays.columns.values())
+    numbers = _numbers(arrays.columns)
+    said = {name for name in keys & numbers.keys() if light and not np.isnan(numbers[name]).any()}
     return RunRecord(
         run,
         step,
         scored.seconds,
-        groups if light else [_stripped(g, asked, keys) for g in groups],
+        groups if light else [_stripped(g, asked) for g in groups],
         replies,
-        _numbers(arrays.columns),
+        {name: column for name, column in numbers.items() if name not in said},
         [] if "answer" in keys else [text_A[a] for a in arrays.answer_R.tolist()],
         scored.correct_R,
         asked,
         _tokens(arrays.sizes_P.tolist(), arrays.columns, asked) if "token_entropies" in asked else None,
         None if any(g.token_mask is not None for g in replies) else encoded,
-        keys - {"correct"} if light else _told((r for g in groups for r in g["rollouts"]), keys & _names(asked)),
     )
 
 
@@ -181,8 +179,7 @@ _FLAG: Final[Types] = frozenset({bool, type(None)})
 _TEXT: Final[Types] = frozenset({str, type(None)})
 SENT: Final = {"mean_entropy": _NUMBER, "num_tokens": _NUMBER, "trained": _FLAG, "correct": _FLAG, "text": _TEXT}
 SAID: Final = {"valid": _FLAG, "keep": _FLAG, "rewards": _NUMBER, "advantages": _NUMBER, "answers": _TEXT}
-
-LISTS: Final = {"support": dict, "flags": str}
+LISTS: Final = {"support": frozenset({dict}), "flags": frozenset({str})}
 
 
 def fault(line: Any) -> str:
@@ -192,18 +189,18 @@ def fault(line: Any) -> str:
         return "no group with its reply"
     if line.get("v") != VERSION:
         return f"a line of version {line.get('v')!r:.20}, and this release reads version {VERSION}"
-    said = [(name, types, column) for name, types in SAID.items() if (column := reply.get(name)) is not None]
-    names = SENT.keys() & set().union(*rollouts)
-    wrong = [name for name in sorted(names) if not {type(r.get(name)) for r in rollouts} <= SENT[name]]
-    wrong += [name for name, _, column in said if not isinstance(column, list) or len(column) != len(rollouts)]
-    wrong = wrong or [name for name, types, column in said if not set(map(type, column)) <= types]
-    wrong += [name for name, kind in LISTS.items() if not {kind} >= set(map(type, reply.get(name) or ()))]
-    wrong += [name for name in ("diagnostics", "error") if not isinstance(reply.get(name) or {}, dict)]
-    if wrong:
-        return f"{wrong[0]} is not what it is declared to be"
+    sent = [(name, [r.get(name) for r in rollouts]) for name in sorted(SENT.keys() & set().union(*rollouts))]
+    said = [(name, column) for name in (SAID | LISTS) if (column := reply.get(name)) is not None]
+    for name, column in (*sent, *said):
+        fits = isinstance(column, list) and (name in LISTS or len(column) == len(rollouts))
+        if not fits or not (SENT | SAID | LISTS)[name].issuperset(map(type, column)):
+            return f"{name} is not what it is declared to be"
+    objects = {"diagnostics": reply, "error": reply, "shadow": reply.get("diagnostics")}
+    for name, place in objects.items():
+        if not isinstance((place or {}).get(name) or {}, dict):
+            return f"{name} is not what it is declared to be"
     votes = {(type(s.get("answer")), type(s.get("count"))) for s in reply.get("support") or ()}
-    whole = votes <= {(str, int)} and isinstance((reply.get("diagnostics") or {}).get("shadow") or {}, dict)
-    return "" if whole else "support or shadow is not what it is declared to be"
+    return "" if votes <= {(str, int)} else "support is not what it is declared to be"
 
 
 def line(group: JSON, reply: GroupReply, params: JSON, *, asked: frozenset[str] = frozenset()) -> dict[str, Any]:
@@ -218,11 +215,10 @@ def _groups(record: RunRecord, time: float) -> list[dict[str, Any]]:
     """Each line without its reply."""
     stamp = datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     head = {"v": VERSION, "time": stamp, "run": record.run, "step": record.step, "seconds": round(record.seconds, 6)}
-    told, arrays = record.keys & _names(record.asked), dict(record.columns)
+    columns = {name: _values(name, column) for name, column in record.columns.items()}
     if record.correct_R is not None:
-        arrays["correct"] = record.correct_R
-    columns = {name: _values(name, column) for name, column in arrays.items() if name not in told}
-    if record.correct_R is None:
+        columns["correct"] = _values("correct", record.correct_R)
+    else:
         said = iter(record.answers_R)
         columns["correct"] = [right for group in record.groups for right in _graded(group, said, record.rules)]
     if record.tokens is not None:
@@ -230,63 +226,36 @@ def _groups(record: RunRecord, time: float) -> list[dict[str, Any]]:
     columns = {name: column for name, column in columns.items() if column.count(None) < len(column)}
     out, end = [], 0
     for group in record.groups:
-        kept = _stripped(group, record.asked, record.keys)
+        kept = _stripped(group, record.asked)
         begin, end = end, end + len(kept["rollouts"])
         own = {name: column[begin:end] for name, column in columns.items()}
-        out.append({**head, **kept, "rollouts": _filled(kept["rollouts"], own, record.answers_R[begin:end], told)})
+        out.append({**head, **kept, "rollouts": _filled(kept["rollouts"], own, record.answers_R[begin:end])})
     return out
 
 
 def _filled(
-    rollouts: Sequence[JSON],
-    columns: Mapping[str, Sequence[Any]],
-    answers: Sequence[str | None],
-    told: frozenset[str],
-) -> Sequence[JSON]:
-    """The rollouts with what they do not say: numbers, whether they are right, the answers of their texts.
-
-    `told`: what each of them says; if it is not known, they are looked at.
-    """
-    told = told or _told(rollouts, frozenset(rollouts[0]).intersection(*rollouts[1:]))
-    missing = [name for name, column in columns.items() if name not in told and column.count(None) < len(column)]
-    silent = told.isdisjoint({"answer", "text"})
-    if not missing and not silent:
-        return rollouts
+    rollouts: Sequence[JSON], columns: Mapping[str, Sequence[Any]], answers: Sequence[str | None]
+) -> list[dict[str, Any]]:
+    """The rollouts with what they do not say: numbers, whether they are right, the answers of their texts."""
     filled = [dict(r) for r in rollouts]
-    for name in missing:
-        for rollout, value in zip(filled, columns[name], strict=True):
+    for name, column in columns.items():
+        for rollout, value in zip(filled, column, strict=True):
             if value is not None and rollout.get(name) is None:
                 rollout[name] = value
-    if silent:
-        for rollout, answer in zip(filled, answers, strict=True):
-            if "text" not in rollout:
-                rollout.setdefault("answer", answer)
+    for rollout, answer in zip(filled, answers, strict=False):
+        if "text" not in rollout:
+            rollout.setdefault("answer", answer)
     return filled
 
 
-def _told(rollouts: Iterable[JSON], keys: frozenset[str]) -> frozenset[str]:
-    """What each of the rollouts says of these keys, which all of them have: a number that is null is not said."""
-    return keys - {name for rollout in rollouts for name in keys & FOLLOWS if rollout[name] is None}
-
-
-def _names(asked: frozenset[str]) -> frozenset[str]:
-    """What a line holds of a rollout."""
-    return OF_ROLLOUT | {"text"} if "texts" in asked else OF_ROLLOUT
-
-
-def _stripped(group: JSON, asked: frozenset[str], keys: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """What a line holds of a group; its rollouts are the sent ones where a line holds all of them.
-
-    `keys`: what each of these has; if it is not known, they are looked at.
-    """
-    names, rollouts = _names(asked), group["rollouts"]
-    kept = {k: v for k, v in group.items() if k in OF_GROUP}
+def _stripped(group: JSON, asked: frozenset[str]) -> dict[str, Any]:
+    """What a line holds of a group; its rollouts are the sent ones where a line holds all of them."""
+    names = OF_ROLLOUT | {"text"} if "texts" in asked else OF_ROLLOUT
+    kept, rollouts = {k: v for k, v in group.items() if k in OF_GROUP}, group["rollouts"]
     if "prompt" in asked and group.get("prompt") is not None:
         kept["prompt"] = group["prompt"]
-    if spare := (keys or frozenset[str]().union(*rollouts)) - names:
-        rollouts = [dict(r) for r in rollouts]
-        for name, rollout in product(spare, rollouts):
-            rollout.pop(name, None)
+    if frozenset().union(*rollouts) - names:
+        rollouts = [{k: v for k, v in r.items() if k in names} for r in rollouts]
     if "texts" in asked:
         rollouts = [r if isinstance(r.get("text", ""), str) else {**r, "text": spoken(r["text"])} for r in rollouts]
     return {**kept, "rollouts": rollouts}

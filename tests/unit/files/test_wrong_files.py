@@ -207,6 +207,11 @@ def test_a_file_of_a_hundred_mistakes_is_given_up(tmp_path, ran):
         {"uid": "a", "response": "\\boxed{1}", "label": {"target": "1"}},
         {"uid": "a", "response": "\\boxed{1}", "correct": [1]},
         {"uid": "a", "response": "\\boxed{1}", "token_logprobs": [-0.1], "token_mask": 5},
+        {"prompt": "?", "choices": [{"text": "\\boxed{1}", "logprobs": {"content": [None, "x"]}}]},
+        {
+            "prompt": "?",
+            "outputs": [{"text": "\\boxed{1}", "token_ids": [[5]], "logprobs": [{"5": {"logprob": -0.1}}]}],
+        },
     ],
 )
 def test_values_of_other_kinds_are_no_tracebacks(value, tmp_path, capsys):

@@ -122,7 +122,7 @@ WRONG = [
     b'{"v": 2, "ste', b"[1]", b'"x"', b"[" * 100_000, b"{}", text(1, v=1), text(1, v=3), text(1, v=None),
     text(1, rollouts=[1]), text(1, rollouts={}), text(1, reply=[]), text(1, reply={"valid": [True, True]}),
     text(1, reply={"rewards": ["a"]}), text(1, reply={"answers": [["a"]]}), text(1, reply={"support": [{"answer": 1}]}),
-    text(1, reply={"flags": [1]}), text(1, reply={"diagnostics": [1]}), text(1, reply={"diagnostics": {"shadow": [1]}}),
+    text(1, reply={"flags": [1]}), text(1, reply={"flags": True}), text(1, reply={"diagnostics": [1]}), text(1, reply={"diagnostics": {"shadow": [1]}}),
     text(1, reply={"error": "x"}), text(1, rollouts=[{"mean_entropy": "x"}]), text(1, rollouts=[{"correct": 1}]),
 ]  # fmt: skip
 

@@ -8,7 +8,6 @@ from dare_reward.errors import RequestError
 from dare_reward.runs import log as module
 from dare_reward.runs import read_run
 from dare_reward.runs.log import run_log_of
-from dare_reward.stacks.adapter import Scorer
 
 GROUPS = [{"group_id": "q", "label": "1", "prompt": "?", "rollouts": [
     {"text": "\\boxed{1}", "mean_entropy": 0.1}, {"answer": "2", "mean_entropy": 0.2, "trained": False}]}]  # fmt: skip
@@ -69,15 +68,3 @@ def test_a_log_that_fails_costs_no_reward(tmp_path, caplog):
     assert run_log_of(tmp_path / "file", frozenset()).status["failed"] == 2
     assert sum("run_log_failed" in r.getMessage() for r in caplog.records) == 1
     run_log_of(tmp_path / "file", frozenset()).close()
-
-
-def test_the_adapters_take_it_from_their_address(tmp_path, monkeypatch):
-    """Some stacks hand a reward function nothing but a URL."""
-    scorer = Scorer.of(
-        f"http://127.0.0.1:9?run=exp1&run_log={tmp_path}&run_log_texts=texts&fallback=local&retries=0&timeout=1"
-    )
-    assert scorer.run == "exp1"
-    assert dict(scorer.client)["run_log"] == str(tmp_path)
-    scorer.score(GROUPS, step=2)
-    (line,) = lines(tmp_path, frozenset({"texts"}))
-    assert (line["run"], line["step"], line["rollouts"][0]["text"]) == ("exp1", 2, "\\boxed{1}")
