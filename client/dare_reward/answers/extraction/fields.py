@@ -204,14 +204,8 @@ def last_tag(text: str) -> Mark | None:
 
 def last_heading(text: str) -> Mark | None:
     """What stands on one line with the last heading 【答案】, up to a further heading."""
-    if "】" not in text:
-        return None
-    found = None
-    for heading in _HEADING.finditer(text):
-        content = heading["content"].strip(" :：*")
-        if content and not is_placeholder(content):
-            found = Mark(content, "tag", heading.end())
-    return found
+    said = [Mark(heading["content"].strip(" :：*"), "tag", heading.end()) for heading in _HEADING.finditer(text)]
+    return next((mark for mark in reversed(said) if not is_placeholder(mark.content or "")), None)
 
 
 def without_stray_tags(text: str) -> str:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from itertools import groupby
+from operator import itemgetter
 
 from ..._pattern import pattern
 from ..languages import PHRASES, english, every
@@ -54,14 +56,16 @@ _LINE = (
     rf"|(?i:[#*]*(?:{english('prompts')})))"
 )
 _INSTRUCTS = pattern(rf"(?i:\s*+[#*]*(?:{english('prompts')}))")
-# The letters with which such a line begins, behind its dress: by their first three nearly all others are told from it.
-_WORDS = {*_ASKS, "user", "human", "Next", "New", "Another", "<", "["}.union(
-    *({said[:3], said[:3].capitalize(), said[:3].upper()} for said in PHRASES["prompts"])
+# What such a line begins with, behind its dress: nearly all others are told from it by their first letters.
+_BEGINNINGS = sorted(
+    {(word[0], re.escape(word[1:4])) for word in (*_ASKS, "user", "human", "<")}
+    | {(word[0], word[1:] + r"[ \t]") for word in ("Next", "New", "Another")}
+    | {(c, f"(?i:{re.escape(said[1:8])})") for said in PHRASES["prompts"] for c in (said[0], said[0].upper())}
 )
-_SHORT = re.escape("".join(sorted({word[0] for word in _WORDS if len(word) < 3})))
-_FIRST, _SECOND, _THIRD = (re.escape("".join(sorted({w[k] for w in _WORDS if len(w) > 2}))) for k in range(3))
-_SOON = rf"[ \t#*>]*+(?:[{_FIRST}][{_SECOND}][{_THIRD}]|[{_SHORT}])"
-_MAYBE, _QUESTION, _OPENS = pattern(r"\n" + _SOON), pattern(rf"\n(?={_SOON}){_LINE}"), pattern(r"\s*+" + _LINE)
+_BRANCHES = [f"{c}(?:{'|'.join(rest for _, rest in same)})" for c, same in groupby(_BEGINNINGS, key=itemgetter(0))]
+_LETTERS = "".join(w[0] for w in _BRANCHES) + r"\["
+_SOON = rf"(?=[ \t#*>{_LETTERS}])(?=[ \t#*>]*+(?=[{_LETTERS}])(?:{'|'.join(_BRANCHES)}|\[))"
+_QUESTION, _OPENS = pattern(r"\n" + _SOON + _LINE), pattern(r"\s*+" + _LINE)
 # What a base model writes for the end of its answer, without its beginning.
 _STRAY = pattern(r"(?<![A-Za-z<])<?(?:/(?:final_)?answer|/?end answer|answer)>", re.IGNORECASE)
 _OPENED = pattern(r"<(?:final_)?answer>", re.IGNORECASE)
@@ -86,7 +90,7 @@ def is_plain(text: str) -> bool:
         or (">" in text and text.rfind("nswer>") >= 0)
         or "◁" in text
         or "\b" in text
-        or ((line := _MAYBE.search(text)) and _QUESTION.search(text, line.start()))
+        or _QUESTION.search(text)
     )
 
 
