@@ -90,7 +90,9 @@ def authorise(request: Request, settings: Settings) -> None:
         return
     scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
     # A header arrives as latin-1, whatever the caller wrote its bytes in; a query is decoded already.
-    raw = bearer.strip().encode("latin-1") if scheme.lower() == "bearer" else _query_token(request)
+    raw = request.scope["state"].get("token", "").encode("utf-8", "surrogateescape")
+    if scheme.lower() == "bearer":
+        raw = bearer.strip().encode("latin-1")
     digest = hashlib.sha256(raw).digest()
     if not sum(secrets.compare_digest(digest, hashlib.sha256(x.encode()).digest()) for x in settings.tokens):
         raise RefusalError(
@@ -106,7 +108,3 @@ def authorise(request: Request, settings: Settings) -> None:
 def has_token(request: Request) -> bool:
     """Whether the caller sent one, right or wrong."""
     return "authorization" in request.headers or "token" in request.scope["state"]
-
-
-def _query_token(request: Request) -> bytes:
-    return str(request.scope["state"].get("token", "")).encode("utf-8", "surrogateescape")

@@ -40,7 +40,7 @@ def install(app: FastAPI) -> None:
 async def index(request: Request) -> Response:
     """The empty page; 401 without the token, and then it asks for it."""
     try:
-        authorise(request, _state(request).settings)
+        authorise(request, request.app.state.dare.settings)
         status = 200
     except RefusalError as refusal:
         status = refusal.status
@@ -94,12 +94,8 @@ def _asked(request: Request) -> Any:
     """The state, for a request with the token that no other site has made a browser send."""
     if request.headers.get("sec-fetch-site", "none") not in {"same-origin", "none"}:
         raise RefusalError(403, "the page's data is for the page alone, and another site asks for it", code="origin")
-    state = _state(request)
+    state = request.app.state.dare
     authorise(request, state.settings)
     if state.recorder.page is None:
         raise RefusalError(503, "there is no run log that the page could follow: GET /info says why", code="page")
     return state
-
-
-def _state(request: Request) -> Any:
-    return request.app.state.dare
