@@ -110,7 +110,6 @@ class _Response:
         return f"{self.status} {self.problem.get('detail', '')}".strip()
 
 
-Home = tuple[int, asyncio.AbstractEventLoop]
 Outcome = _Response | Exception
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -173,7 +172,7 @@ class _Base:
         self._transport = transport
         self._pins: dict[str, tuple[str, str]] = {}
         self._limits: ServiceLimits | None = None
-        self._connections: dict[Home, httpx.AsyncClient] = {}
+        self._connections: dict[tuple[int, asyncio.AbstractEventLoop], httpx.AsyncClient] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_connections": {}}
@@ -222,7 +221,8 @@ class _Base:
         except (*AWAY, DareError) as error:
             return error
 
-    async def _close(self) -> None:
+    async def close(self) -> None:
+        """Close the connections. The next call opens new ones."""
         http = self._connections.pop((os.getpid(), asyncio.get_running_loop()), None)
         if http is not None:
             await http.aclose()
@@ -460,10 +460,6 @@ class AsyncClient(_Base):
             raise UnavailableError(f"{self.url} does not answer: {_why(outcome)}{self._proxy}")
         return self._read_info(outcome)[0]
 
-    async def close(self) -> None:
-        """Close the connections. The next call opens new ones."""
-        await self._close()
-
     async def __aenter__(self) -> Self:
         return self
 
@@ -495,7 +491,10 @@ class Client(_Base):
     rewards = _blocking(AsyncClient.rewards)
     wait_ready = _blocking(AsyncClient.wait_ready)
     info = _blocking(AsyncClient.info)
-    close = _blocking(AsyncClient.close)
+
+    def close(self) -> None:  # type: ignore[override]
+        """Close the connections. The next call opens new ones."""
+        _elsewhere(super().close())
 
     def __enter__(self) -> Self:
         return self
@@ -508,9 +507,6 @@ class Client(_Base):
 
     async def _pause(self, seconds: float) -> None:
         time.sleep(seconds)  # noqa: ASYNC251  (nobody else waits in this coroutine)
-
-    async def _close(self) -> None:
-        _elsewhere(super()._close())
 
 
 async def _body(response: httpx.Response, most: int) -> bytes:

@@ -124,21 +124,15 @@ def read(batch, *names):
     return [[x.tolist() for x in data[name].unbind()] for name in names]
 
 
-def offline(rows, method, *, field="entropy", outputs=1, **params):
+def offline(rows, method, *, outputs=1, **params):
     """session key -> reward, from the rows as they were put."""
     out = {}
     for p, answers in enumerate(ANSWERS):
-        final = [rows[f"uid_{p}_{s}_{outputs - 1}"] for s in range(M)]
         rollouts = []
-        for row, answer in zip(final, answers, strict=True):
-            if not field:
-                rollouts.append({"answer": answer})
-                continue
-            mask = row["response_mask"].bool()
-            values = (row["entropy"] if field == "entropy" else -row["rollout_log_probs"])[mask]
-            rollouts.append(
-                {"answer": answer, "mean_entropy": float(values.double().mean()), "num_tokens": int(mask.sum())}
-            )
+        for s, answer in enumerate(answers):
+            row = rows[f"uid_{p}_{s}_{outputs - 1}"]
+            own = row["entropy"][row["response_mask"].bool()].double()
+            rollouts.append({"answer": answer, "mean_entropy": float(own.mean()), "num_tokens": len(own)})
         (group,) = dare_reward.estimate([{"group_id": "g", "rollouts": rollouts}], method=method, **params).groups
         out.update({f"uid_{p}_{s}": r for s, r in enumerate(group.rewards)})
     return out
@@ -254,14 +248,6 @@ def test_rewards_and_advantages(trainer, advantage):
     assert metrics["dare/label_accuracy"] == pytest.approx(1 / 3)
 
 
-def test_ttrl_then_dare_is_one_setting(trainer, advantage, service):
-    batch, rows = put(trainer, "ttrl")
-    advantage(batch, f"{service.url}?method=ttrl")
-    check(batch, offline(rows, "ttrl"))
-    advantage(batch, f"{service.url}?method=dare&alpha=0.3")
-    check(batch, offline(rows, "dare", alpha=0.3))
-
-
 def test_padding_rows_are_skipped(trainer, advantage):
     """12 rollouts padded by verl to 16: a row of zero mask would make the mean entropy undefined."""
     batch, rows = put(trainer, "padded", pad=8)
@@ -279,18 +265,6 @@ def test_the_last_output_of_a_session_is_scored(trainer, advantage):
     assert all(scores[k] == scores[k[:-1] + "1"] for k in batch.keys), (
         "verl gives a session's reward to each of its outputs"
     )
-
-
-def test_bypass_mode_estimates_entropies_from_log_probabilities(trainer, advantage):
-    batch, rows = put(trainer, "bypass", entropy=False, logprobs=True)
-    advantage(batch)
-    check(batch, offline(rows, "dare", field="rollout_log_probs"))
-
-
-def test_no_entropies_at_all_is_votes(trainer, advantage):
-    batch, rows = put(trainer, "votes", entropy=False)
-    advantage(batch)
-    check(batch, offline(rows, "dare", field="", missing_entropy="frequency"))
 
 
 def test_service_down(trainer, advantage):

@@ -193,14 +193,6 @@ def test_tokens_travel_as_a_frame():
     assert reply.groups == estimate(sent).groups
 
 
-def test_masks_travel_with_tokens_and_inside_means():
-    masked = {"answer": "1", "token_entropies": [0.1, 9.0], "token_mask": [True, False]}
-    sent = [{"rollouts": [masked, {"answer": "2", "token_entropies": [0.3]}]}]
-    expected = estimate(sent).groups
-    assert client().reward(sent).groups == expected
-    assert client(send_tokens=True).reward(sent).groups == expected
-
-
 @pytest.mark.parametrize("change", [None, failing(lost)])
 def test_numpy_parameters_travel(change):
     c = client(change, retries=0, fallback="local")
@@ -339,6 +331,11 @@ def test_advantages_over_a_request_are_not_those_of_its_parts():
             c.reward(sent, advantage=name)
         assert c.reward(sent[:2], advantage=name).groups == estimate(sent[:2], advantage=name).groups
     assert c.reward(sent, advantage="grpo").groups == estimate(sent, advantage="grpo").groups
+    with pytest.raises(RequestError, match="set calibration=none") as caught:
+        c.reward(sent, method="gmae", advantage="gmae")
+    assert caught.value.loc == ("advantage",)
+    asked = {"method": "gmae", "advantage": "gmae", "calibration": "none"}
+    assert c.reward(sent, **asked).groups == estimate(sent, **asked).groups
 
 
 @pytest.mark.parametrize(
@@ -1059,16 +1056,6 @@ def test_options_of_the_update_travel_and_spans_bring_their_texts():
     assert {k: body[k] for k in options} == options
     assert body["params"] == {}
     assert all("text" in r for g in body["groups"] for r in g["rollouts"])
-
-
-def test_a_batch_that_travels_in_several_requests_is_none():
-    sent = [{"group_id": str(p), "rollouts": [{"answer": a} for a in "1123"]} for p in range(4)]
-    with Client("http://x", transport=Wire(max_groups=2)) as c:
-        with pytest.raises(RequestError, match="set calibration=none") as caught:
-            c.reward(sent, method="gmae", advantage="gmae")
-        assert caught.value.loc == ("advantage",)
-        found = c.reward(sent, method="gmae", advantage="gmae", calibration="none")
-    assert found.groups == estimate(sent, method="gmae", advantage="gmae", calibration="none").groups
 
 
 def test_labelled_groups_do_not_change_the_configuration_of_a_run():

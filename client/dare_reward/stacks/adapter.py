@@ -50,18 +50,16 @@ JSON = Mapping[str, Any]
 # What a stack or its adapter may lack (rollouts without a reward, labels, masks of tokens, a way to end the training):
 # the setting that asks for it by this value, and what is said of it.
 Ability = Literal["gaps", "labels", "masks", "end"]
-ABILITIES: Final[Mapping[Ability, tuple[str, str, str]]] = MappingProxyType(
-    {
-        "gaps": ("on_error", "abstain", " needs a number for every rollout: on_error is raise or zero, not abstain"),
-        "labels": ("labelled", "gt", ": this adapter is handed no labels: leave out labelled=gt"),
-        "masks": ("train_on", "reasoning", ": this adapter masks no tokens: leave out train_on=reasoning"),
-        "end": (
-            "on_collapse",
-            "warn stop",
-            ": this adapter neither warns nor stops: leave out on_collapse, and read the report",
-        ),
-    }
-)
+ABILITIES: Final[Mapping[Ability, tuple[str, str, str]]] = {
+    "gaps": ("on_error", "abstain", " needs a number for every rollout: on_error is raise or zero, not abstain"),
+    "labels": ("labelled", "gt", ": this adapter is handed no labels: leave out labelled=gt"),
+    "masks": ("train_on", "reasoning", ": this adapter masks no tokens: leave out train_on=reasoning"),
+    "end": (
+        "on_collapse",
+        "warn stop",
+        ": this adapter neither warns nor stops: leave out on_collapse, and read the report",
+    ),
+}
 Rewards = list[list[float | None]]
 ENTROPIES: Final = frozenset({"token_entropies", "mean_entropy"})
 EQUAL: Final = (None, "zero_variance", "all_invalid")  # to carry on, or to have no advantage anyway

@@ -77,8 +77,8 @@ def advantages(args: Any, samples: Sequence[Any], **_: Any) -> tuple[list[float]
     for at, of_group, one in zip(members.values(), scores, reply.groups, strict=True):
         for place, i in enumerate(at):
             rewards[i] = of_group[place] or 0.0
-            gain = None if one.advantages is None or one.drop is not None else one.advantages[place]
-            gains[i] = 0.0 if gain is None else gain
+            if one.advantages is not None and one.drop is None:
+                gains[i] = one.advantages[place] or 0.0
             if one.select is not None and place not in one.select:
                 samples[i].remove_sample = True
     return rewards, gains

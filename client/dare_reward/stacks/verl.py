@@ -21,7 +21,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from types import MappingProxyType
 from typing import Any, Final
 
 from ..answers import Kind
@@ -36,18 +35,15 @@ from .report import numbers, say_once
 from .rollout import label_of, outside_answer, own_stretch, prompt_text
 
 # A rollout's inputs, and verl's columns that hold them.
-TOKENS: Final = MappingProxyType(
-    {
-        "token_ids": "responses",
-        "token_mask": "response_mask",
-        "token_entropies": "entropy",
-        "logprobs": "rollout_log_probs",
-    }
-)
+TOKENS: Final[Mapping[str, str]] = {
+    "token_ids": "responses",
+    "token_mask": "response_mask",
+    "token_entropies": "entropy",
+    "logprobs": "rollout_log_probs",
+}
 METRIC: Final = "dare"
 TESTED: Final = "0.9"
 SCALE: Final = "set algorithm.adv_estimator=grpo and algorithm.norm_adv_by_std_in_grpo=false"
-FIELDS: Final = ["prompts", *TOKENS.values(), "reward_model"]
 
 
 def install(scorer: Scorer, trained: int | None = None) -> None:
@@ -142,7 +138,7 @@ def score_batch(
     import torch
 
     filters(trainer.config)
-    data = columns_of(batch.keys, batch.partition_id, FIELDS)
+    data = columns_of(batch.keys, batch.partition_id, ["prompts", *TOKENS.values(), "reward_model"])
     padding = padding_of(batch, data["response_mask"].unbind())
     names, members, groups = groups_of(scorer, trainer, batch.keys, data, padding=padding, trained=trained)
     step = getattr(trainer, "global_steps", None)
