@@ -115,13 +115,26 @@ def test_the_doctor_refuses_labels_that_mean_nothing(live, tmp_path, ran):
 # --- data -----------------------------------------------------------------------------------------------------------
 
 
-def test_mathematics(tmp_path):
+@pytest.fixture
+def made(tmp_path):
+    """`made(rows, name)`: the lines of each file that `prepare` makes of the rows."""
+
+    def make(rows, name="mine", **how):
+        source = tmp_path / "in.json"
+        source.write_text(json.dumps(rows))
+        return [read_lines(tmp_path / "data" / file) for file in prepare(name, source, tmp_path / "data", **how).files]
+
+    return make
+
+
+def command(source, *more, name="mine"):
+    return ["data", "prepare", name, "--from", str(source), "--out", str(source.parent / "data"), *more]
+
+
+def test_mathematics(made):
     rows = [{"problem": f"What is {i} + 1?", "answer": i + 1} for i in (*range(12), 3)]
-    source = tmp_path / "aime.json"
-    source.write_text(json.dumps(rows))
-    written = prepare("aime24", source, tmp_path / "data")
-    assert written.files == {"aime24.jsonl": 12, "aime24-eval.jsonl": 12}
-    train, evaluation = (read_lines(tmp_path / "data" / f"aime24{s}.jsonl") for s in ("", "-eval"))
+    train, evaluation = made(rows, "aime24")
+    assert len(train) == len(evaluation) == 12
     instruction = "Please reason step by step, and put your final answer within \\boxed{}."  # the paper's
     assert train[3]["input"] == f"What is 3 + 1?\n{instruction}"
     assert (read_label(train[3]["label"]).answer, read_label(train[3]["label"]).split) == ("4", "train")
@@ -131,11 +144,8 @@ def test_mathematics(tmp_path):
 
 @pytest.mark.parametrize("key", ["question", "Problem", "PROMPT", "input"])
 def test_prompts_of_ones_own(tmp_path, ran, key):
-    source = tmp_path / "mine.jsonl"
-    source.write_text(
-        json.dumps({key: "What is 1 + 1?"}) + "\n" + json.dumps({key: [{"role": "user", "content": "2?"}]})
-    )
-    out = ran(["data", "prepare", "mine", "--from", str(source), "--out", str(tmp_path / "data")], 0).out
+    rows = [{key: "What is 1 + 1?"}, {key: [{"role": "user", "content": "2?"}]}]
+    out = ran(command(write_lines(tmp_path / "in.jsonl", rows)), 0).out
     assert "--data.prompt_dataset" in out
     assert "--eval.dataset" not in out
     assert sorted(p.name for p in (tmp_path / "data").iterdir()) == ["mine.jsonl"]
@@ -152,10 +162,8 @@ def test_prompts_of_ones_own(tmp_path, ran, key):
         ([{"question": "a?"}, {"question": "a?", "answer": "1"}], 1),  # its answer stands in one of both
     ],
 )
-def test_a_prompt_that_comes_again_is_dropped(tmp_path, rows, prompts):
-    source = tmp_path / "mine.json"
-    source.write_text(json.dumps(rows))
-    assert prepare("mine", source, tmp_path).files == {"mine.jsonl": prompts, "mine-eval.jsonl": prompts}
+def test_a_prompt_that_comes_again_is_dropped(made, rows, prompts):
+    assert [len(lines) for lines in made(rows)] == [prompts] * 2
 
 
 @pytest.mark.parametrize("name", ["mine", "gsm8k"])
@@ -163,57 +171,43 @@ def test_a_question_with_two_answers_is_in_neither_set_and_is_counted(tmp_path, 
     rows = [("2+2?", "4"), ("3+3?", "6"), ("2+2?", "5"), ("3+3?", "6.0"), ("4+4?", "8"), ("2+2?", "4")]
     for order in (rows, rows[::-1]):
         source = write_lines(tmp_path / "in.jsonl", [{"question": q, "answer": f"#### {a}"} for q, a in order])
-        out = tmp_path / "data"
-        command = ["data", "prepare", name, "--from", str(source), "--out", str(out), "--force"]
-        said = ran(command, 1).out
+        said = ran(command(source, "--force", name=name), 1).out
         assert "questions: 2 read; 1 dropped (question " in said
         assert "3 refused (question " in said
         assert "'2+2?' comes again with another answer)" in said
         for file in (f"{name}.jsonl", f"{name}-eval.jsonl"):
-            asked = sorted(line["input"][:4] for line in read_lines(out / file))
+            asked = sorted(line["input"][:4] for line in read_lines(tmp_path / "data" / file))
             assert asked == ["3+3?", "4+4?"]
 
 
-def test_one_system_prompt_beside_many_questions_is_many_questions(tmp_path):
-    source = tmp_path / "in.json"
+def test_one_system_prompt_beside_many_questions_is_many_questions(made):
     rows = [{"prompt": "SYSTEM", "question": f"{i}+1?", "answer": str(i + 1)} for i in range(3)]
-    source.write_text(json.dumps([*rows, {"prompt": "Solve: 7+7?", "question": "7+7?", "answer": "14"}]))
-    assert prepare("mine", source, tmp_path).files["mine.jsonl"] == 4
-    asked = [line["input"].partition("\nPlease")[0] for line in read_lines(tmp_path / "mine.jsonl")]
+    train, _ = made([*rows, {"prompt": "Solve: 7+7?", "question": "7+7?", "answer": "14"}])
+    asked = [line["input"].partition("\nPlease")[0] for line in train]
     assert asked == [*(f"SYSTEM\n{i}+1?" for i in range(3)), "Solve: 7+7?"]
 
 
 def test_an_evaluation_set_of_ones_own_is_part_of_the_command_to_paste(tmp_path, ran):
-    source = tmp_path / "mine.jsonl"
-    source.write_text(json.dumps({"question": "1 + 1? \ud800", "answer": 2, "passage": "Add."}))  # half of a character
-    out = ran(["data", "prepare", "mine", "--from", str(source), "--out", str(tmp_path / "data")], 0).out
+    row = {"question": "1 + 1? \ud800", "answer": 2, "passage": "Add."}  # half of a character
+    out = ran(command(write_lines(tmp_path / "in.jsonl", [row])), 0).out
     assert f"mine.jsonl --eval.dataset {tmp_path / 'data' / 'mine-eval.jsonl'} " in out
     assert "mine.jsonl: 1 prompt\n" in out
     assert read_lines(tmp_path / "data" / "mine.jsonl")[0]["input"].startswith("1 + 1? ?\n")
     assert "left out, for no prompt and no label is made of them: passage\n" in out
 
 
-def test_a_line_that_is_not_json_is_named_once_with_its_number(tmp_path, capsys):
-    source = tmp_path / "mine.jsonl"
-    source.write_text('{"question": "?"}\nnope\n')
-    assert main(["data", "prepare", "mine", "--from", str(source), "--out", str(tmp_path)]) == 2
-    assert f"dare-reward data: {source}: line 2: not JSON" in capsys.readouterr().err
+def test_a_line_that_is_not_json_is_named_once_with_its_number(tmp_path, ran):
+    source = write_lines(tmp_path / "in.jsonl", [{"question": "?"}, "nope"])
+    assert f"dare-reward data: {source}: line 2: not JSON" in ran(command(source), 2).err
     source.write_bytes(b"PK\x03\x04zip")
-    assert main(["data", "prepare", "mine", "--from", str(source), "--out", str(tmp_path)]) == 2
-    assert capsys.readouterr().err.count(str(source)) == 1
+    assert ran(command(source), 2).err.count(str(source)) == 1
 
 
-def test_a_set_of_ones_own_with_answers_can_be_graded(tmp_path):
-    source = tmp_path / "gsm.json"
-    source.write_text(json.dumps([{"Question": "1 + 1?", "Answer": "It is <<1+1=2>>2.\n#### 2"}]))
-    assert prepare("gsm", source, tmp_path, as_is=True).files.keys() == {"gsm.jsonl", "gsm-eval.jsonl"}
-    (line,) = read_lines(tmp_path / "gsm-eval.jsonl")
+def test_a_set_of_ones_own_with_answers_can_be_graded(made):
+    _, (line,) = made([{"Question": "1 + 1?", "Answer": "It is <<1+1=2>>2.\n#### 2"}], as_is=True)
     assert line["input"] == "1 + 1?"
     assert (read_label(line["label"]).answer, read_label(line["label"]).split) == ("2", "eval")
-    options = tmp_path / "choice.json"
-    options.write_text(json.dumps([{"prompt": "Which?", "choices": ["this", "that"], "label": 1}]))
-    prepare("choice", options, tmp_path)
-    (line,) = read_lines(tmp_path / "choice.jsonl")
+    (line,), _ = made([{"prompt": "Which?", "choices": ["this", "that"], "label": 1}], "choice")
     assert "A. this\nB. that" in line["input"]
     assert read_label(line["label"]).answer == "B"
 
@@ -241,27 +235,27 @@ def test_a_line_ends_where_its_format_says(tmp_path, suffix):
         ("mmlu-pro", [{"question": "?", "options": list(range(27)), "answer": "A"}], "1 to 26"),
         ("mmlu-pro", [{"question": "?", "options": ["x"], "answer": "Q"}], "1 options"),
         ("aime25", [{}], "question 1: "),
+        ("gpqa", [{"Question": "\ud800", "Correct Answer": "a", "Incorrect Answer 1": "b"}, {}], "question 2: "),
         ("aime24", None, "a.json"),
     ],
 )
 def test_files_that_do_not_fit_are_named(tmp_path, ran, name, rows, words):
     file = tmp_path / "a.json"
     file.write_text("{" if rows is None else json.dumps(rows))
-    assert words in ran(["data", "prepare", name, "--from", str(file), "--out", str(tmp_path)], 2).err
+    assert words in ran(command(file, name=name), 2).err
 
 
 def test_prepared_files_are_not_replaced_unless_it_is_said(tmp_path, capsys, ran):
     source, out = tmp_path / "aime.json", tmp_path / "data"
     source.write_text(json.dumps([{"problem": "1+1?", "answer": "2"}]))
-    command = ["data", "prepare", "aime24", "--from", str(source), "--out", str(out)]
-    assert main(command) == 0
-    assert main(command) == 0  # the same content is no loss
+    words = command(source, name="aime24")
+    assert main(words) == main(words) == 0  # the same content is no loss
     (out / "aime24-eval.jsonl").write_text("edited by hand")
     source.write_text(json.dumps([{"problem": "1+2?", "answer": "3"}]))
     before = (out / "aime24.jsonl").read_text()
     capsys.readouterr()
-    assert "--force" in ran(command, 2).err
+    assert "--force" in ran(words, 2).err
     assert (out / "aime24.jsonl").read_text() == before
     assert (out / "aime24-eval.jsonl").read_text() == "edited by hand"
-    assert main([*command, "--force"]) == 0
+    assert main([*words, "--force"]) == 0
     assert "1+2?" in (out / "aime24-eval.jsonl").read_text()

@@ -1,6 +1,5 @@
 """Questions of benchmarks, in the forms in which these are published."""
 
-import json
 from contextlib import nullcontext
 
 import pytest
@@ -10,34 +9,29 @@ from dare_reward.answers import read_label
 from dare_reward.errors import ConfigError
 from dare_trainer.launch.questions import load, load_own
 
-MMLU = [
-    {"question_id": 70, "question": "The second?", "options": ["one", "two", "three"], "answer": "B", "answer_index": 1}
-]
+OPTIONS = ["one", "two", "three"]
+MMLU = [{"question_id": 70, "question": "The second?", "options": OPTIONS, "answer": "B", "answer_index": 1}]
 
 
-def test_the_forms_in_which_the_sets_are_published(tmp_path):
+@pytest.fixture
+def found(tmp_path):
+    """`found(name, row, ...)`: the questions of a benchmark's file with these rows."""
+    return lambda name, *rows: load(name, write_lines(tmp_path / "q.jsonl", rows))
+
+
+def test_the_forms_in_which_the_sets_are_published(found):
     math = [{"problem": "p", "answer": "\\frac{1}{2}", "unique_id": "test/1.json"}, {"problem": "q", "answer": 3.0}]
-    found = load("math-500", write_lines(tmp_path / "m.jsonl", math))
-    assert [(p.id, p.label) for p in found] == [("test/1.json", "\\frac{1}{2}"), ("1", "3")]
-    amc = tmp_path / "amc.json"
-    amc.write_text(
-        json.dumps([{"id": 0, "problem": "p", "answer": 27.0}, {"id": 1, "question": "q", "solution": "so \\boxed{5}"}])
-    )
-    assert [p.label for p in load("amc", amc)] == ["27", "5"]
-    found = load(
-        "mmlu-pro",
-        write_lines(tmp_path / "p.jsonl", [*MMLU, {"question": "q", "options": ["x", "y"], "answer_index": 0}]),
-    )
-    assert [(p.label, p.options[1]) for p in found] == [("B", "two"), ("A", "y")]
-    assert "A. one\nB. two\nC. three" in found[0].prompt()
-    for i, name in enumerate(("answer", "label", "expected_answer", "solution")):
+    assert [(p.id, p.label) for p in found("math-500", *math)] == [("test/1.json", "\\frac{1}{2}"), ("1", "3")]
+    amc = [{"id": 0, "problem": "p", "answer": 27.0}, {"id": 1, "question": "q", "solution": "so \\boxed{5}"}]
+    assert [p.label for p in found("amc", *amc)] == ["27", "5"]
+    mmlu = found("mmlu-pro", *MMLU, {"question": "q", "options": ["x", "y"], "answer_index": 0})
+    assert [(p.label, p.options[1]) for p in mmlu] == [("B", "two"), ("A", "y")]
+    assert "A. one\nB. two\nC. three" in mmlu[0].prompt()
+    for name in ("answer", "label", "expected_answer", "solution"):
         for benchmark in ("math-500", "aime24", "amc"):
-            assert (
-                load(benchmark, write_lines(tmp_path / f"{benchmark}{i}", [{"prompt": "p", name: "7"}]))[0].label == "7"
-            )
-    for i, benchmark in enumerate(("mmlu-pro", "gpqa")):
-        row = {"problem": "p", "choices": ["x", "y"], "answer_index": 1}
-        assert load(benchmark, write_lines(tmp_path / f"c{i}", [row]))[0].label == "B"
+            assert found(benchmark, {"prompt": "p", name: "7"})[0].label == "7"
+    for benchmark in ("mmlu-pro", "gpqa"):
+        assert found(benchmark, {"problem": "p", "choices": ["x", "y"], "answer_index": 1})[0].label == "B"
 
 
 ARC = {"question": "q", "choices": {"text": ["x", "y", "z"], "label": ["1", "2", "3"]}, "answerKey": "2"}
@@ -49,12 +43,7 @@ VERL = {"prompt": [{"role": "user", "content": "q"}], "reward_model": TRUTH, "ab
     ("row", "label", "options", "meta"),
     [
         (ARC, "B", ("x", "y", "z"), {}),
-        (
-            {**ARC, "answerKey": "C", "choices": {"text": ["x", "C", "z"], "label": ["A", "B", "C"]}},
-            "C",
-            ("x", "C", "z"),
-            {},
-        ),
+        (ARC | {"answerKey": "C", "choices": {"text": [*"xCz"], "label": [*"ABC"]}}, "C", ("x", "C", "z"), {}),
         (VERL, "7", None, {"ability": "m"}),
     ],
 )
@@ -90,14 +79,13 @@ def test_an_answer_is_read_as_a_run_reads_its_label(tmp_path, answer, kind, labe
         assert load_own(path)[0].label == label == read_label(label, kind=kind)
 
 
-def test_gpqa_is_shuffled_by_its_question(tmp_path):
+def test_gpqa_is_shuffled_by_its_question(found):
     options = {"Correct Answer": "yes", **{f"Incorrect Answer {j}": f"no{j}" for j in (1, 2, 3)}}
     data = [{"Record ID": f"rec{i}", "Question": f"q{i}", **options} for i in range(40)]
-    path = write_lines(tmp_path / "g.jsonl", data)
-    found = load("gpqa", path)
-    assert found == load("gpqa", path)
-    assert all(p.options["ABCD".index(p.label)] == "yes" and len(p.options) == 4 for p in found)
-    assert {p.label for p in found} == set("ABCD")
+    shuffled = found("gpqa", *data)
+    assert shuffled == found("gpqa", *data)
+    assert all(p.options["ABCD".index(p.label)] == "yes" and len(p.options) == 4 for p in shuffled)
+    assert {p.label for p in shuffled} == set("ABCD")
 
 
 def test_files_that_are_none(tmp_path):
@@ -112,6 +100,6 @@ def test_files_that_are_none(tmp_path):
         load("amc", tmp_path / "x.csv")
 
 
-def test_repeated_ids_become_places(tmp_path):
+def test_repeated_ids_become_places(found):
     same = [{"id": 1, "problem": f"p{i}", "answer": "1"} for i in range(3)]
-    assert [p.id for p in load("amc", write_lines(tmp_path / "x.jsonl", same))] == ["0", "1", "2"]
+    assert [p.id for p in found("amc", *same)] == ["0", "1", "2"]

@@ -19,12 +19,6 @@ class Tensors(NamedTuple):
     selected_token_ranks: Any
 
 
-def module(name, **content):
-    made = types.ModuleType(name)
-    made.__dict__.update(content)
-    return made
-
-
 @pytest.fixture
 def vllm(monkeypatch):
     """Modules of the shape of vLLM 0.29; `entropy_torch` in NumPy."""
@@ -65,7 +59,7 @@ def vllm(monkeypatch):
         "vllm.v1.worker.gpu.sample.sampler": {"Sampler": V2Sampler},
         "dare_trainer.vllm.entropy_torch": {"entropy": entropy, "as_ranks": lambda values, dtype: encode(values)},
     }.items():
-        monkeypatch.setitem(sys.modules, name, module(name, **content))
+        monkeypatch.setitem(sys.modules, name, types.SimpleNamespace(**content))
     monkeypatch.delitem(sys.modules, "openrlhf.utils.agent", raising=False)
     return types.SimpleNamespace(EngineArgs=EngineArgs, V1=V1Sampler, V2=V2Sampler, entropy=entropy)
 
