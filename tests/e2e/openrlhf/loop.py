@@ -75,12 +75,10 @@ def recording(upstream, exchanges, seen):
 
 def write_prompts(path, split, count):
     rows = []
-    for a in range(4):
-        for sign in "+-*":
-            for b in range(4):
-                answer = {"+": a + b, "-": a - b, "*": a * b}[sign]
-                label = json.dumps({"answer": str(answer), "split": split})
-                rows.append(json.dumps({"input": f"What is {a} {sign} {b}?", "label": label, "datasource": "sums"}))
+    for a, sign, b in itertools.product(range(4), "+-*", range(4)):
+        answer = {"+": a + b, "-": a - b, "*": a * b}[sign]
+        label = json.dumps({"answer": str(answer), "split": split})
+        rows.append(json.dumps({"input": f"What is {a} {sign} {b}?", "label": label, "datasource": "sums"}))
     path.write_text("\n".join(rows[:count]) + "\n")
     return path
 
@@ -88,12 +86,8 @@ def write_prompts(path, split, count):
 def flags(model, folder, *, prompts=24, samples=4, batch=8, lr=1e-3):
     """A run of prompts / batch steps."""
     return {
-        "actor.num_nodes": 1,
-        "actor.num_gpus_per_node": 1,
-        "ref.num_nodes": 1,
-        "ref.num_gpus_per_node": 1,
-        "vllm.num_engines": 1,
-        "vllm.tensor_parallel_size": 1,
+        **{f"{role}.num_{what}": 1 for role in ("actor", "ref") for what in ("nodes", "gpus_per_node")},
+        **{f"vllm.{name}": 1 for name in ("num_engines", "tensor_parallel_size")},
         "vllm.gpu_memory_utilization": 0.1,
         "vllm.enforce_eager": True,
         "vllm.sync_backend": "gloo",
