@@ -49,6 +49,7 @@ _ABROAD = pattern(
     r"(?P<number>[-+\d.,/ \\{}a-z^%()]*?)[ \t]*+(?P<unit>[^\x00-\u036f\s\d]"
     r"(?:[^\x00-\u036f\s\d]|\s(?=[^\x00-\u036f\s\d])){0,23}+\.?)"
 )
+_OF_FORMULAS = frozenset({"LATIN", "GREEK", "MATHEMATICAL", "FULLWIDTH", "DOUBLE-STRUCK"})  # what letters are called
 _PAIR = pattern("[b-df-hj-np-tv-z]{2}|[b-df-hj-np-tv-xz]{3}")  # mn is a product, a word has a vowel
 _READABLE_WORDS = frozenset({"pi", "infinity", "inf", "e", "i"})
 _AMONG = frozenset({"pi", "and", "or"})
@@ -209,7 +210,11 @@ def _read(s: str, rules: Rules) -> Reading:
 def _counted_abroad(s: str, rules: Rules) -> Reading | None:
     """`18元`, `18 руб.`, `三百元`: a number with a unit in another script, which is a tag as it is written."""
     m = _ABROAD.fullmatch(s)
-    if m is None or not _is_foreign(m["unit"]):
+    letters = [c for c in m["unit"] if c.isalpha()] if m else []
+    scripts = {unicodedata.name(c, "LATIN").split()[0] for c in letters}
+    if m is None or not letters or not scripts.isdisjoint(_OF_FORMULAS):
+        return None
+    if any(unicodedata.category(c)[0] not in "LMZ" for c in m["unit"].rstrip(".")):
         return None
     number, unit = m["number"].strip(), m["unit"].strip().rstrip(".")
     if number:
@@ -224,14 +229,6 @@ def _counted_abroad(s: str, rules: Rules) -> Reading | None:
         return None  # 三角形 is a triangle, 千克 a kilogram
     r = read(tokenise(str(said)), rules)
     return tagged(r, "unit=" + noun) if noun else r
-
-
-def _is_foreign(unit: str) -> bool:
-    """Whether every letter is of a script of its own, neither Latin nor the Greek of formulas."""
-    if any(unicodedata.category(c)[0] not in "LMZ" for c in unit.rstrip(".")):
-        return False
-    scripts = {unicodedata.name(c, "LATIN").split()[0] for c in unit if c.isalpha()}
-    return bool(scripts) and scripts.isdisjoint({"LATIN", "GREEK", "MATHEMATICAL", "FULLWIDTH", "DOUBLE-STRUCK"})
 
 
 def _written_out(s: str) -> Reading | None:

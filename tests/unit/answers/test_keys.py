@@ -10,17 +10,12 @@ from rows import each
 from dare_reward.answers import Key, canonical, classify, grade
 from dare_reward.answers.algebra.fingerprint import WHOLE, constant_key, point, step_points
 from dare_reward.answers.algebra.numbers import BUDGET, charge, digits, number, rational, real, start_budget
-from dare_reward.answers.algebra.tokens import tokenise
 from dare_reward.answers.cleanup import MAX_CHARS, clean
 from dare_reward.answers.forms.intervals import REALS, Endpoint, intersect, interval, spelled, union, without
 from dare_reward.answers.hashes import short
 from dare_reward.answers.keys import CACHE_CHARS
 from dare_reward.answers.kinds import Unreadable
 from dare_reward.params import parameters
-
-
-def texts(s):
-    return [t.text for t in tokenise(s)]
 
 
 def test_the_judgement_calls_are_parameters_of_all_three():

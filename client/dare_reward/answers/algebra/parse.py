@@ -76,10 +76,10 @@ class _Parser:
         return self.here.kind == "op" and self.here.text in texts
 
     def take(self, text: str) -> bool:
-        taken = self.here.kind == "op" and self.here.text == text
-        if taken:
-            self.next()
-        return taken
+        if self.here.kind != "op" or self.here.text != text:
+            return False
+        self.next()
+        return True
 
     def choice(self, depth: int) -> Node:
         node = self.sum(depth)
@@ -305,6 +305,8 @@ def _product(factors: Sequence[Node]) -> Node:
 
 def _letters(tokens: Sequence[Token]) -> list[Token]:
     """Short runs of letters become products; longer ones are words, which no expression holds."""
+    if not any(t.kind == "word" for t in tokens):
+        return [*tokens]
     out: list[Token] = []
     beside = [Token("op", ""), *tokens, Token("op", "")]
     for before, t, after in zip(beside, tokens, beside[2:], strict=False):

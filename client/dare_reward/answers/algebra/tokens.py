@@ -205,6 +205,8 @@ def _content(content: str, name: str, out: list[Token], *, subscript: bool) -> t
 def _wide_blanks(tokens: list[Token]) -> list[Token]:
     """`x = 1 \\quad y = 2` is a list; elsewhere a wide blank is a blank."""
     said = [t.text for t in tokens if t.text in {"quad", "="}]
+    if "quad" not in said:
+        return tokens
     if said == ["=", "quad"] * (len(said) // 2) + ["="]:
         return [Token("op", ",") if t.text == "quad" else t for t in tokens]
     return [t for t in tokens if t.text != "quad"]

@@ -29,7 +29,7 @@ def variables(node: Node) -> set[str]:
     """The names of the variables in `node`."""
     if isinstance(node, Op):
         return set().union(*map(variables, node.args))
-    return {node} - CONSTANTS.keys() if isinstance(node, str) else set()
+    return {node} if isinstance(node, str) and node not in CONSTANTS else set()
 
 
 def operations(node: Node) -> Iterator[Op]:

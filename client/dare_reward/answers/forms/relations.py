@@ -307,8 +307,12 @@ def name_of(tokens: Sequence[Token]) -> str | None:
         return None
     first = tokens[0]
     texts = "".join(t.text for t in tokens)
-    if first.kind == "let":
-        return _letter_name(tokens, texts)
+    if first.kind == "let":  # x, x_1, f'(x), f^{-1}(x), P(X > 2), AB
+        shape = "".join(["1" if t.text == "1" else _KINDS.get(t.kind) or t.text[0] for t in tokens])
+        m = _LETTER.fullmatch(shape)
+        if m and (m["event"] is None or texts[0].isupper()):
+            return texts.replace("{", "").replace("}", "")
+        return texts if all(t.kind == "let" and t.text.isupper() for t in tokens) else None
     if all(t.kind in {"word", "text", "let"} for t in tokens):
         if len(tokens) == 1 and first.kind == "word" and len(first.text) < 4 and first.text.islower():
             return None
@@ -319,12 +323,3 @@ def name_of(tokens: Sequence[Token]) -> str | None:
         return texts
     m = _DERIVATIVE.fullmatch(texts) or _QUOTIENT.fullmatch(texts)
     return f"{m[1]}/{m[2]}" if m else None
-
-
-def _letter_name(tokens: Sequence[Token], texts: str) -> str | None:
-    """`x`, `x_1`, `f'(x)`, `f^{-1}(x)`, `P(X > 2)`, `AB`."""
-    shape = "".join(["1" if t.text == "1" else _KINDS.get(t.kind) or t.text[0] for t in tokens])
-    m = _LETTER.fullmatch(shape)
-    if m and (m["event"] is None or texts[0].isupper()):
-        return texts.replace("{", "").replace("}", "")
-    return texts if all(t.kind == "let" and t.text.isupper() for t in tokens) else None

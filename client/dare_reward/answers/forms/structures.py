@@ -94,8 +94,8 @@ def _related(tokens: list[Token], rules: Rules, read: Reader) -> Reading | None:
 
 def _minus_set(tokens: list[Token]) -> list[Token]:
     """`R - {1}` as a difference of sets."""
-    places = [n for n in range(1, len(tokens) - 1) if tokens[n].text == "-" and tokens[n + 1].text == "\\{"]
-    return [Token("op", "setminus") if n in places and tokens[n - 1].kind == "set" else t for n, t in enumerate(tokens)]
+    signs = {n + 1 for n, t in enumerate(tokens[:-2]) if t.kind == "set" and tokens[n + 2].text == "\\{"}
+    return [Token("op", "setminus") if n in signs and t.text == "-" else t for n, t in enumerate(tokens)]
 
 
 def _environment(tokens: list[Token], at: int, rules: Rules, read: Reader) -> Reading:
@@ -311,10 +311,9 @@ def _joined(readings: list[Reading], parts: list[list[Token]], connectives: list
     if {*connectives} == {"or"} and len({encoded(r) for r in readings}) == 1:
         return readings[0]  # 1/2 or 0.5
     words = {w.removeprefix("l") for w in connectives} - {",", ";", "row"}
-    if len(words) <= 1 and all(r.pieces is not None and r.items is None for r in readings):
-        joined = _joined_solutions(readings, words.pop() if words else ",")
-        if joined is not None:
-            return joined
+    solutions = len(words) <= 1 and all(r.pieces is not None and r.items is None for r in readings)
+    if solutions and (joined := _joined_solutions(readings, words.pop() if words else ",")) is not None:
+        return joined
     if {"land", "lor", "iff"} & set(connectives):
         raise Unreadable("a formula of logic")
     if any(t.text == "..." for p in parts for t in p):
@@ -331,17 +330,16 @@ def _named_list(
 ) -> Reading | None:
     """`x = 1, y = 2`, `x = 1, x = 2` and `x = 1, 2`."""
     names = [s[0] for s in sides if s is not None]
+    bare = [s[1] if s is not None else p for s, p in zip(sides, parts, strict=True)]
     if len(names) == len(parts):
-        values = [read(s[1]) for s in sides if s is not None]
+        values = [read(p) for p in bare]
         if len(set(names)) == len(names):
             return assignments(names, values)
         return tagged(_bare_list(values, rules), "name=" + names[0]) if len(set(names)) == 1 else None
-    at = next(n for n, s in enumerate(sides) if s is not None)
-    if len(names) == 1 and all(split(p, RELATIONS)[1] for p in parts[:at]):  # "x > 0, y = 1" is "y = 1, x > 0"
-        bare = [s[1] if s is not None else p for s, p in zip(sides, parts, strict=True)]
-        rest = [r for p in bare for r in _items_of(p, read(p))]
-        return tagged(_bare_list(rest, rules), "name=" + names[0])
-    return None
+    before = parts[: next(n for n, s in enumerate(sides) if s is not None)]
+    if len(names) > 1 or not all(split(p, RELATIONS)[1] for p in before):  # "x > 0, y = 1" is "y = 1, x > 0"
+        return None
+    return tagged(_bare_list([r for p in bare for r in _items_of(p, read(p))], rules), "name=" + names[0])
 
 
 def _alternatives(parts: list[list[Token]], connectives: list[str]) -> list[list[list[Token]]]:
