@@ -261,7 +261,9 @@ def announced_letter(text: str, letters: Sequence[str]) -> str | None:
     said = _said(text, letters, near)
     if near and ((last := holding(text, said)) is None or last.start < near + APART):
         said = _said(text, letters, 0, None if said else near)
-    said = said or _endorsed(text, letters) or _only_mention(text, letters)
+    said = said or _endorsed(text, letters)
+    if not said:
+        return next((one.content for one in _only_mention(text, letters) if not one.negated), None)
     last = holding(text, said)
     return None if last is None or _contradicted(text, said, last) else last.content
 
