@@ -19,6 +19,7 @@ from dare_reward.errors import RequestError
 from dare_reward.files.labels import FileLabel, LabelFile
 from dare_reward.files.output import append_line
 from dare_reward.files.reader import Reader
+from dare_reward.groups import Groups
 
 SAMPLES = ("smollm2_m64", "arithmetic_m64", "gsm8k_sample", "game24_sample")
 
@@ -91,6 +92,12 @@ def test_nothing_to_choose_is_an_error(words, why, tmp_path, ran):
     shown = ran(["label", path, *words], 2)
     assert why in shown.err
     assert not shown.out
+
+
+def test_contested_is_the_golden_value_of_another_implementation():
+    cases = json.loads((Path(__file__).parents[1] / "golden" / "labels.json").read_text())["cases"]
+    groups = Groups.of([[r["answer"] for r in c["rollouts"]] for c in cases])
+    assert label.contested(groups) == pytest.approx([c["contested"] for c in cases], rel=1e-9, abs=1e-12)
 
 
 # --- what is asked ---------------------------------------------------------------------------------------------------

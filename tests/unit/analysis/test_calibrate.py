@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jsonl import read_lines, write_lines
 from rows import each
 
 import dare_reward
@@ -43,9 +44,7 @@ def rollouts(rng, *, right=0.5, gap=0.2, size=16):
 
 
 def file_of(tmp_path, groups):
-    path = tmp_path / "in.jsonl"
-    path.write_text("".join(json.dumps(g) + "\n" for g in groups))
-    return str(path)
+    return str(write_lines(tmp_path / "in.jsonl", groups))
 
 
 def labelled(count, seed=0, **options):
@@ -85,11 +84,9 @@ def test_the_expected_gain_is_that_of_prompts_left_out_of_the_fit(case):
 
 def test_just_above_a_bar_the_others_need_not_pass_it_again(tmp_path, ran):
     """Without a prompt that gains, t would lie below: of 164 prompts 79 had the vote, and the gain was -1.8 points."""
-    path, rows = tmp_path / "entropy.jsonl", Path(EXAMPLE).with_name("qwen_math_m16.jsonl").read_text().splitlines()
-    for row in (groups := [json.loads(row) for row in rows]):
+    for row in (groups := read_lines(Path(EXAMPLE).with_name("qwen_math_m16.jsonl"))):
         row["rollouts"] = [{name: r[name] for name in ("answer", "mean_entropy")} for r in row["rollouts"]]
-    path.write_text("".join(json.dumps(row) + "\n" for row in groups))
-    found = json.loads(ran(["calibrate", str(path), "--json"], 0).out)
+    found = json.loads(ran(["calibrate", file_of(tmp_path, groups), "--json"], 0).out)
     own = found["calibration"]
     assert 0 <= own["statistic"] - own["gate"] < 0.001
     assert (found["use"], own["exponent"]) == ("line", 1)

@@ -4,13 +4,14 @@ import json
 import re
 import threading
 from http.client import HTTPConnection
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from by_path import load
-from jsonl import write_lines
+from jsonl import read_lines, write_lines
 
 from dare_reward import estimate
 from dare_reward.analysis.verdict import judge
@@ -30,20 +31,18 @@ ROOT = Path(__file__).parents[3]
 
 def vllm_dump(path, *, gap, prompts=40, size=16):
     """Labelled replies of vLLM with the log-probabilities of their tokens: right ones are surer by `gap`."""
-    rng = np.random.default_rng(7)
-    with path.open("w") as file:
-        for p in range(prompts):
-            outputs = []
-            for right in rng.random(size) < rng.choice([0.9, 0.5, 0.35, 0.2]):
-                answer = "7" if right else str(rng.choice(["8", "9"], p=[0.7, 0.3]))
-                logprobs = -rng.exponential(0.6 - gap * right, 12)
-                outputs.append({
-                    "text": f"so \\boxed{{{answer}}}", "token_ids": list(range(12)), "finish_reason": "stop",
-                    "logprobs": [{str(i): {"logprob": float(x)}} for i, x in enumerate(logprobs)],
-                })  # fmt: skip
-            row = {"request_id": str(p), "prompt": f"q{p}", "label": "7", "outputs": outputs, "finished": True}
-            file.write(json.dumps(row) + "\n")
-    return str(path)
+    rng, rows = np.random.default_rng(7), []
+    for p in range(prompts):
+        outputs = []
+        for right in rng.random(size) < rng.choice([0.9, 0.5, 0.35, 0.2]):
+            answer = "7" if right else str(rng.choice(["8", "9"], p=[0.7, 0.3]))
+            logprobs = -rng.exponential(0.6 - gap * right, 12)
+            outputs.append({
+                "text": f"so \\boxed{{{answer}}}", "token_ids": list(range(12)), "finish_reason": "stop",
+                "logprobs": [{str(i): {"logprob": float(x)}} for i, x in enumerate(logprobs)],
+            })  # fmt: skip
+        rows.append({"request_id": str(p), "prompt": f"q{p}", "label": "7", "outputs": outputs, "finished": True})
+    return str(write_lines(path, rows))
 
 
 def figures(text):
@@ -106,7 +105,7 @@ def test_another_estimate_of_entropy_that_would_decide_otherwise_is_said(tmp_pat
             answer = "7" if right else "8"
             rollouts.append({"answer": answer, "token_logprobs": [-0.3] * 6, "topk_logprobs": tokens})
         rows.append({"group_id": str(p), "prompt": f"q{p}", "label": "7", "rollouts": rollouts})
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_lines(path, rows)
     assert main(["calibrate", str(path), "--entropy", "topk", "--vocab-size", "100"]) == 0
     said = "With --entropy logprob the verdict is another: Use the plain vote"
     assert said in squeezed(capsys.readouterr().out)
@@ -119,22 +118,17 @@ def test_another_estimate_of_entropy_that_would_decide_otherwise_is_said(tmp_pat
 
 def run_of(path, gaps, *, prompts=40, run="r"):
     """A run whose right answers are surer by a gap of each step; every step asks the same prompts."""
-    rng = np.random.default_rng(1)
-    with path.open("w") as file:
-        for step, gap in enumerate(gaps):
-            for p in range(prompts):
-                right_R = rng.random(16) < 0.35
-                rollouts = [
-                    {
-                        "answer": "7" if right else str(rng.choice(["8", "8", "9"])),
-                        "mean_entropy": 0.5 - gap * right + 0.1 * x,
-                    }
-                    for right, x in zip(right_R.tolist(), rng.random(16).tolist(), strict=True)
-                ]
-                line = {"v": 2, "time": f"2026-01-01T00:00:{step:02d}Z", "run": run, "step": step, "seconds": 0.0,
-                        "group_id": str(p), "prompt": f"q{p}", "label": "7", "rollouts": rollouts, "reply": {}}  # fmt: skip
-                file.write(json.dumps(line) + "\n")
-    return path
+    rng, rows = np.random.default_rng(1), []
+    for step, p in product(range(len(gaps)), range(prompts)):
+        right_R = rng.random(16) < 0.35
+        rollouts = [
+            {"answer": "7" if right else str(rng.choice(["8", "8", "9"])),
+             "mean_entropy": 0.5 - gaps[step] * right + 0.1 * x}
+            for right, x in zip(right_R.tolist(), rng.random(16).tolist(), strict=True)
+        ]  # fmt: skip
+        rows.append({"v": 2, "time": f"2026-01-01T00:00:{step:02d}Z", "run": run, "step": step, "seconds": 0.0,
+                     "group_id": str(p), "prompt": f"q{p}", "label": "7", "rollouts": rollouts, "reply": {}})  # fmt: skip
+    return write_lines(path, rows)
 
 
 def test_of_a_run_the_last_steps_count_and_each_prompt_once(tmp_path, capsys, ran):
@@ -257,10 +251,9 @@ def test_a_run_that_collapsed_is_not_taken_for_wrong_labels(tmp_path, ran):
 
 def test_the_label_page_and_its_command_show_what_calibrate_shows(tmp_path, ran, monkeypatch):
     file, labels = vllm_dump(tmp_path / "dump.jsonl", gap=0.4), str(tmp_path / "labels.jsonl")
-    rows = [json.loads(line) for line in Path(file).read_text().splitlines()]
-    Path(file).write_text("".join(json.dumps({k: v for k, v in row.items() if k != "label"}) + "\n" for row in rows))
-    decided = [{"group_id": row["request_id"], "label": "7"} for row in rows]
-    Path(labels).write_text("".join(json.dumps(row) + "\n" for row in decided))
+    rows = read_lines(Path(file))
+    write_lines(Path(file), [{k: v for k, v in row.items() if k != "label"} for row in rows])
+    write_lines(Path(labels), [{"group_id": row["request_id"], "label": "7"} for row in rows])
     read, serve, page = [file, "--entropy", "logprob", "--labels", labels], LabelServer.serve_forever, []
 
     def finish(server, *given):

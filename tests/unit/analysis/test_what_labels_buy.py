@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from jsonl import write_lines
 
 from dare_reward.analysis.calibrate import bars, calibrate, evidence, tables
 from dare_reward.analysis.certainty import ENTROPY, GRID, KNOWN, available
@@ -159,17 +160,11 @@ def test_truth_reaches_no_label():
 
 def file_of(tmp_path, *, label="7", **options):
     groups, _ = drawn(**options)
-    path = tmp_path / "in.jsonl"
-    with path.open("w") as out:
-        for p in range(len(groups.sizes_P)):
-            at = np.flatnonzero(groups.group_R == p)
-            rollouts = [
-                {"answer": groups.text_A[groups.answer_R[r]], "mean_entropy": groups.column("mean_entropy")[r]}
-                for r in at
-            ]
-            own = {"label": label} if label else {}
-            out.write(json.dumps({**own, "group_id": str(p), "rollouts": rollouts}) + "\n")
-    return str(path)
+    entropy_R = groups.column("mean_entropy").tolist()
+    rows = [{"label": label, "group_id": str(p), "rollouts": []} for p in range(len(groups.sizes_P))]
+    for p, answer, entropy in zip(groups.group_R.tolist(), groups.answer_R.tolist(), entropy_R, strict=True):
+        rows[p]["rollouts"].append({"answer": groups.text_A[answer], "mean_entropy": entropy})
+    return str(write_lines(tmp_path / "in.jsonl", rows))
 
 
 def test_rollouts_are_dealt_at_random_into_smaller_groups():
@@ -183,15 +178,13 @@ def test_rollouts_are_dealt_at_random_into_smaller_groups():
 
 def test_the_tokens_of_answers_give_their_entropy_a_line(tmp_path, ran):
     rng = np.random.default_rng(0)
-    path = tmp_path / "in.jsonl"
-    with path.open("w") as out:
-        for _ in range(40):
-            rollouts = []
-            for answer in rng.choice(["7", "8"], 16, p=[0.4, 0.6]):
-                sure = 0.1 if answer == "7" else 1.0
-                tokens = [*rng.random(4), *(sure + 0.1 * rng.random(2))]
-                rollouts.append({"answer": answer, "token_entropies": tokens, "answer_tokens": [4, 5]})
-            out.write(json.dumps({"label": "7", "rollouts": rollouts}) + "\n")
+    rows = [{"label": "7", "rollouts": []} for _ in range(40)]
+    for row in rows:
+        for answer in rng.choice(["7", "8"], 16, p=[0.4, 0.6]):
+            sure = 0.1 if answer == "7" else 1.0
+            tokens = [*rng.random(4), *(sure + 0.1 * rng.random(2))]
+            row["rollouts"].append({"answer": answer, "token_entropies": tokens, "answer_tokens": [4, 5]})
+    path = write_lines(tmp_path / "in.jsonl", rows)
     assert "over=answer" in ran(["calibrate", str(path)], 0).out.splitlines()[-1]
 
 
@@ -233,10 +226,8 @@ def test_methods_stand_side_by_side_by_rollouts(tmp_path, ran):
 
 
 def test_methods_that_need_no_entropies_are_shown_where_there_are_none(tmp_path, ran):
-    path = tmp_path / "in.jsonl"
     rows = [{"label": "a", "rollouts": [{"answer": a} for a in own]} for own in ("aaab", "abbb", "aabb", "bbbb")]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    shown = ran(["calibrate", str(path), "--methods", "ttrl,empo"], 2)
+    shown = ran(["calibrate", str(write_lines(tmp_path / "in.jsonl", rows)), "--methods", "ttrl,empo"], 2)
     assert "\nttrl " in shown.out
     assert "no labelled prompt can be scored" in shown.err
 
