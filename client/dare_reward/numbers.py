@@ -409,15 +409,9 @@ class Chart:
 
 def _chart(name: str, title: str, meaning: str, *, level: float | None = None, labelled: bool | None = None) -> Chart:
     shown = [n for n in NUMBERS if name in n.charts]
-    return Chart(
-        name,
-        title,
-        meaning,
-        tuple(Curve(n.name, *n.charts[name]) for n in shown),
-        shown[0].unit,
-        all(n.labels for n in shown) if labelled is None else labelled,
-        level,
-    )
+    curves = tuple(Curve(n.name, *n.charts[name]) for n in shown)
+    labelled = all(n.labels for n in shown) if labelled is None else labelled
+    return Chart(name, title, meaning, curves, shown[0].unit, labelled, level)
 
 
 CHARTS: Final = (

@@ -126,7 +126,7 @@ def dare(
     A rollout without an answer is no part of n, u, p^ and M, and gets 0. `exponent=0` leaves 1 - u out of the bonus.
     """
     d = distribution(groups, **weighting)
-    n_A, p_hat_A, u_A = groups.votes_A, d.p_hat_A, d.u_A
+    n_A, p_hat_A = groups.votes_A, d.p_hat_A
     kept_A = p_hat_A >= tau - TAU_SLACK
     all_pruned_P: Bools = (groups.support_P > 0) & (groups.sum_by_group(kept_A) == 0)
     if on_all_pruned != "skip":
@@ -134,7 +134,7 @@ def dare(
         kept_A = kept_A | (instead & all_pruned_P[groups.group_A])
 
     p_A = groups.share(p_hat_A * kept_A, counts_A=n_A if renorm == "rollouts" else None)
-    q_A = _bonus_uncertainty(u_A, u_norm, vocab_size)
+    q_A = np.clip(d.u_A, 0.0, 1.0) if u_norm == "clip" else d.u_A / (np.log(vocab_size) if u_norm == "logv" else 1.0)
     counted_A = n_A * kept_A if bonus_m == "retained" else n_A
     m_P = groups.sizes_P.astype(np.float64) if bonus_m == "all" else groups.sum_by_group(counted_A)
     bonus_A = _bonus(n_A, np.maximum(m_P, 1.0)[groups.group_A], q_A, bonus)
@@ -305,28 +305,17 @@ def _confidence(groups: Groups, u_A: Floats, *, weight: str, eps_A: Floats, expo
         with np.errstate(over="ignore", under="ignore"):
             confidence_A: Floats = np.exp(-lam * (u_A - least))
         return confidence_A
-    denominator = (np.log1p(u_A) if weight == "log" else u_A) + eps_A
+    value_A = (np.log1p(u_A) if weight == "log" else u_A) + eps_A
+    greatest_A = groups.max_by_group(value_A if exponent < 0 else -value_A)[groups.group_A]
     if exponent < 0:
-        most = groups.max_by_group(denominator)[groups.group_A]
-        return _power(np.divide(denominator, most, out=np.ones_like(u_A), where=most > 0), -exponent)
-    least = -groups.max_by_group(-denominator)[groups.group_A]
-    ratio = np.divide(least, denominator, out=np.ones_like(u_A), where=denominator > 0)
-    return np.sqrt(ratio) if weight == "sqrt" else _power(ratio, exponent)
-
-
-def _power(ratio_A: Floats, exponent: float) -> Floats:
-    """The ratios to the power; at 1 they themselves, bit for bit."""
-    if exponent == 1:
-        return ratio_A
-    with np.errstate(under="ignore"):
-        power_A: Floats = ratio_A**exponent
-    return power_A
-
-
-def _bonus_uncertainty(u_A: Floats, norm: str, vocab_size: int) -> Floats:
-    if norm == "clip":
-        return np.clip(u_A, 0.0, 1.0)
-    return u_A / np.log(vocab_size) if norm == "logv" else u_A
+        ratio_A = np.divide(value_A, greatest_A, out=np.ones_like(u_A), where=greatest_A > 0)
+    else:
+        ratio_A = np.divide(-greatest_A, value_A, out=np.ones_like(u_A), where=value_A > 0)
+    if weight == "sqrt":
+        return np.sqrt(ratio_A)
+    with np.errstate(under="ignore"):  # at 1 the ratios themselves, bit for bit
+        out: Floats = ratio_A if exponent == 1 else ratio_A ** abs(exponent)
+    return out
 
 
 def _bonus(n_A: Floats, m_A: Floats, q_A: Floats, form: str) -> Floats:

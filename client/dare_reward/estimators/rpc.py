@@ -133,6 +133,7 @@ def _probable(probability_N: Floats) -> Bools | None:
     """Whose probability is not (of the lower of two Weibull components, and below the mean); None: no fit."""
     try:
         from scipy.optimize import minimize  # noqa: PLC0415  an extra
+        from scipy.special import gamma  # noqa: PLC0415
     except ImportError:
         raise RequestError(
             "needs SciPy where rewards are computed: run pip install '.[rpc]' there, or set prune=false",
@@ -151,7 +152,8 @@ def _probable(probability_N: Floats) -> Bools | None:
             return None
         one, two = _components(probability_N, fit.x)
         _, shape_1, scale_1, shape_2, scale_2 = fit.x
-        likelier, other = (two, one) if _mean(shape_1, scale_1) < _mean(shape_2, scale_2) else (one, two)
+        second = scale_1 * gamma(1 + 1 / shape_1) < scale_2 * gamma(1 + 1 / shape_2)  # has the greater mean
+        likelier, other = (two, one) if second else (one, two)
         share = likelier / (likelier + other)
         low_N: Bools = (share < 1 - share) & (probability_N < probability_N.mean())
         return ~low_N
@@ -165,12 +167,6 @@ def _components(x: Floats, values: Any) -> tuple[Floats, Floats]:
         return (k / s) * (x / s) ** (k - 1) * np.exp(-((x / s) ** k))
 
     return weight * density(shape_1, scale_1), (1 - weight) * density(shape_2, scale_2)
-
-
-def _mean(shape: float, scale: float) -> float:
-    from scipy.special import gamma  # noqa: PLC0415  an extra
-
-    return float(scale * gamma(1 + 1 / shape))
 
 
 def _steps(groups: Groups, params: Mapping[str, Any]) -> Iterable[int]:

@@ -19,10 +19,8 @@ def token_confidence(topk: Ragged, *, rounded: bool) -> Floats:
     if not topk.values.size:
         return np.zeros(0)
     total_T = np.zeros(len(topk.values))
-    for column in range(
-        topk.values.shape[1]
-    ):  # k is small; a sum along the short axis is slow and k-dependent in order
-        total_T += topk.values[:, column]
+    for candidate_T in topk.values.T:  # k is small; a sum along the short axis is slow and k-dependent in order
+        total_T += candidate_T
     confidence_T: Floats = -total_T / topk.values.shape[1]
     return np.round(confidence_T, 3) if rounded else confidence_T
 

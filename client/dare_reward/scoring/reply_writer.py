@@ -20,7 +20,7 @@ from ..segments import Bools, Floats
 from .diagnostics import describe_request, entropy_flags
 from .request import Prepared
 from .shadow_methods import compare, normalised, summary
-from .update import Update, Updated, second_sizes, update_groups
+from .update import Update, Updated, named, second_sizes, update_groups
 
 JSON = Mapping[str, Any]
 SUPPORT_COLUMNS = ("uncertainty", "p_hat", "p", "bonus", "reward")
@@ -216,8 +216,4 @@ def _flags(prepared: Prepared, own: Mapping[str, Bools], rewards_R: Floats) -> l
         "partial": prepared.partial_P,
         "neutral": prepared.neutral_P,
     }
-    names, at = [*common, *own], np.array([*common.values(), *own.values()]).nonzero()
-    out: list[tuple[str, ...]] = [()] * len(groups.sizes_P)
-    for n, p in zip(*(places.tolist() for places in at), strict=True):
-        out[p] = (*out[p], names[n])
-    return out
+    return named({**common, **own}, len(groups.sizes_P))

@@ -219,8 +219,13 @@ def _drops(
     if update.settled is not None:
         told = [0.0 if p is None else p for p in leader_probabilities(groups)]
         reasons["unsettled"] = np.array(told) < update.settled
-    out: list[str | None] = [None] * len(groups.sizes_P)
-    for name, at_P in reasons.items():
-        for p in np.flatnonzero(at_P).tolist():
-            out[p] = out[p] or name
+    return [held[0] if held else None for held in named(reasons, len(groups.sizes_P))]
+
+
+def named(conditions: Mapping[str, Bools], groups: int) -> list[tuple[str, ...]]:
+    """Of each group the names of the conditions that hold, in their order."""
+    names, at = [*conditions], np.array([*conditions.values()]).nonzero()
+    out: list[tuple[str, ...]] = [()] * groups
+    for n, p in zip(*(places.tolist() for places in at), strict=True):
+        out[p] = (*out[p], names[n])
     return out

@@ -127,7 +127,7 @@ def _scalars(given: JSON) -> dict[str, Any]:
         field, number = FIELDS[name], np.nan
         with suppress(TypeError, ValueError):
             number = float(given[name])
-        low, high = (-np.inf if field.ge is None else field.ge), (np.inf if field.le is None else field.le)
+        low, high = field.bounds
         number = 0.0 if low == 0 and -ROUNDING <= number < 0 else number
         if np.isfinite(number) and low <= number <= high:
             out[name] = int(number) if field.type == "int" else number
