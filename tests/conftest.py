@@ -155,7 +155,7 @@ def stand_in(monkeypatch):
 
 
 def forget_methods():
-    for cached in (registry.methods, registry._settled):
+    for cached in (registry.methods, registry._settle):
         cached.cache_clear()
 
 

@@ -182,16 +182,11 @@ def advantages(name: str, rewards_R: ArrayLike, sizes_P: ArrayLike, *, trained_R
 def moments(rewards_R: Floats, sizes_P: Ints, *, ddof: int) -> tuple[Floats, Floats]:
     """Mean and standard deviation of each rollout's group. Exactly m = r and s = 0 where all rewards are equal."""
     group_R = owners(sizes_P)
-    first_R = np.repeat(_first(rewards_R, sizes_P), sizes_P)
+    first_R = rewards_R[(np.cumsum(sizes_P) - sizes_P)[group_R]]
     shift_P = np.bincount(group_R, rewards_R - first_R, minlength=len(sizes_P)) / np.maximum(sizes_P, 1)
     mean_R = first_R + shift_P[group_R]
     square_P = np.bincount(group_R, (rewards_R - mean_R) ** 2, minlength=len(sizes_P)) / np.maximum(sizes_P - ddof, 1)
     return mean_R, np.sqrt(square_P)[group_R]
-
-
-def _first(rewards_R: Floats, sizes_P: Ints) -> Floats:
-    starts = np.cumsum(sizes_P) - sizes_P
-    return rewards_R[np.minimum(starts, max(len(rewards_R) - 1, 0))] if len(rewards_R) else np.zeros(len(sizes_P))
 
 
 # --- what follows an advantage: entropy-based reshaping (ETTRL, arXiv:2508.11356) -------------------------------------

@@ -19,6 +19,19 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
+__all__ = [
+    "ConfigError",
+    "DareError",
+    "FrameError",
+    "GroupError",
+    "LimitError",
+    "RefusedError",
+    "ReplyError",
+    "RequestError",
+    "ServiceError",
+    "UnavailableError",
+]
+
 Loc = tuple[str | int, ...]
 
 

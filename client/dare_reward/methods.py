@@ -108,17 +108,11 @@ def settle(
     if not isinstance(shadow, list | tuple) or len(set(shadow)) < len(shadow):
         find(method)
         raise RequestError("is a list of different names", loc=("shadow",), code="shadow")
-    key = tuple((name, type(value), value) for name, value in params.items())
     try:
-        hash((key, seed))
+        hash((seed, *params.values()))
     except TypeError:  # a list, which is no value of any
-        return _settle(method, params, tuple(shadow), seed)
-    return _settled(method, key, tuple(shadow), seed)
-
-
-@lru_cache(maxsize=256)  # a run settles the same ones with every request
-def _settled(method: str, key: tuple[tuple[str, type, Any], ...], shadow: tuple[str, ...], seed: Any) -> Configured:
-    return _settle(method, {name: value for name, _, value in key}, shadow, seed)
+        return _settle.__wrapped__(method, tuple(shadow), seed, **params)
+    return _settle(method, tuple(shadow), seed, **params)
 
 
 def with_defaults(defaults: Mapping[str, Any], params: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
@@ -126,12 +120,13 @@ def with_defaults(defaults: Mapping[str, Any], params: Mapping[str, Any], seed: 
     return {name: v for name, v in defaults.items() if seed is None or name != "seed"} | dict(params)
 
 
-def _settle(method: str, params: Mapping[str, Any], shadow: tuple[str, ...], seed: int | None) -> Configured:
+@lru_cache(maxsize=256, typed=True)  # a run settles the same ones with every request
+def _settle(method: str, shadow: tuple[str, ...], seed: int | None, /, **params: Any) -> Configured:
     chosen = find(method)
     if seed is not None and any(s.name == "seed" for s in chosen.specs):
         if "seed" in params:
             raise RequestError("is given as a parameter too", loc=("seed",), code="conflict")
-        params = {**params, "seed": seed}
+        params["seed"] = seed
     values = resolve(specs(chosen, shadow=shadow), params, loc=("params",))
     _check_experimental([method, *shadow], allowed=values.get(EXPERIMENTAL.name, False))
     for name in shadow:

@@ -89,7 +89,7 @@ def test_exports():
 def test_every_error_carries_a_status():
     errors = [e for e in vars(dare_reward.errors).values() if isinstance(e, type) and issubclass(e, DareError)]
     assert len(errors) >= 10
-    assert {e.__name__ for e in errors} == {name for name in dare_reward.__all__ if name.endswith("Error")}
+    assert {e.__name__ for e in errors} == set(dare_reward.errors.__all__)
     assert {e.status for e in errors if hasattr(e, "status")} <= {400, 409, 413, 422, 500, 502, 503}
 
 

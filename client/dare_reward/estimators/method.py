@@ -17,6 +17,7 @@ from ..errors import GroupError
 from ..groups import Groups, Ragged
 from ..inputs import FIELDS, GROUP_FIELDS
 from ..params import Spec, parameters, resolve
+from ..reply import Output
 from ..segments import Bools, Floats, Ints, offsets, segment_means
 
 Certainty = Literal["entropy", "answer_probability"]
@@ -66,7 +67,6 @@ def _means_of_last(tokens: Ragged, count: int) -> Floats:
 
 
 Evidence = Literal["verified against official code", "from the paper", "ours", "experimental"]
-Output = Literal["rewards", "advantages"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -67,10 +67,18 @@ def scope(
     ends = generated_ends(groups) if steps == "given" else none
     made_R = step_confidence(token_confidence(topk, rounded=rounded), topk.lengths, ends)
     weight_R = np.nan_to_num(np.where(topk.lengths > 0, made_R, groups.column("confidence")), nan=0.0)
-    parts = [_part(groups, p, weight_R) for p in range(len(groups.sizes_P))]
+    cuts = offsets(groups.sizes_P)[1:-1]
+    columns = (np.split(groups.answer_R, cuts), np.split(weight_R, cuts), offsets(groups.support_P)[:-1].tolist())
+    parts = (
+        [_Part(*row) for row in zip(*columns, groups.support_P.tolist(), strict=True)] if len(groups.sizes_P) else []
+    )
     measured = [_measure(part, drawn_share, seed) for part in parts]
     size_P = _sizes(measured, pareto_lam, choose)
-    label_R = [_redraw(part, size, drawn_share, seed) for part, size in zip(parts, size_P.tolist(), strict=True)]
+    label_R = []
+    for part, size in zip(parts, size_P.tolist(), strict=True):
+        drawn = _draws(len(part.answer_M), drawn_share, seed)[1][size.bit_length() - 1]
+        found = _labels(part, drawn, size)
+        label_R.append(np.where(found >= 0, found + part.first, -1))
     label = np.concatenate([np.zeros(0, np.int64), *label_R])
     rewards_R = ((label == groups.answer_R) & groups.valid_R).astype(np.float64)
     count_A = np.bincount(label[label >= 0], minlength=len(groups.text_A)).astype(np.float64)
@@ -95,12 +103,6 @@ class _Part:
     weight_M: Floats
     first: int
     answers: int
-
-
-def _part(groups: Groups, p: int, weight_R: Floats) -> _Part:
-    low, high = offsets(groups.sizes_P)[p : p + 2]
-    first = int(offsets(groups.support_P)[p])
-    return _Part(groups.answer_R[low:high], weight_R[low:high], first, int(groups.support_P[p]))
 
 
 def _candidates(rollouts: int) -> list[int]:
@@ -168,12 +170,6 @@ def _nearest(points: Floats, lam: float) -> int:
     scaled = (points[front] - low) / (high - low + 1e-8)
     distance = np.sqrt(lam * (1 - scaled[:, 0]) ** 2 + (1 - lam) * (1 - scaled[:, 1]) ** 2)
     return int(front[np.argmin(distance)])
-
-
-def _redraw(part: _Part, size: int, share: float, seed: int) -> Ints:
-    """The final labels of a group's rollouts as answers of the batch."""
-    label = _labels(part, _draws(len(part.answer_M), share, seed)[1][size.bit_length() - 1], size)
-    return np.where(label >= 0, label + part.first, -1)
 
 
 METHODS = (
