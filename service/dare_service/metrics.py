@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
+from itertools import accumulate
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client import values as value_classes
+from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from dare_reward import Reply, __version__
 from dare_reward.numbers import BY_NAME, MAJORITY
@@ -46,6 +53,25 @@ GROUP_ERRORS: Final = ("label_conflict", "missing_entropy", "missing_input", "mi
 CODES: Final = (200, 400, 401, 403, 408, 413, 415, 422, 500, 503)
 
 
+class GroupHistogram(Collector):
+    """A `Histogram` of a number of each group; the caller takes one lock for all groups of a request.
+
+    `Histogram.observe` takes 3.4 us: 1.3 ms for the three numbers of 128 groups.
+    """
+
+    def __init__(self, name: str, meaning: str, bounds: tuple[float, ...], registry: CollectorRegistry) -> None:
+        self.name, self.meaning, self.bounds = name, meaning, bounds
+        self.counts, self.total, self.created = [0] * (len(bounds) + 1), 0.0, time.time()
+        registry.register(self)
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        family = HistogramMetricFamily(self.name, self.meaning)
+        names = map(floatToGoString, (*self.bounds, float("inf")))
+        family.add_metric([], list(zip(names, map(float, accumulate(self.counts)), strict=True)), self.total)
+        family.add_sample(f"{self.name}_created", {}, self.created)
+        yield family
+
+
 class Metrics:
     """What the service counts. `/metrics` renders it."""
 
@@ -66,11 +92,11 @@ class Metrics:
         self.groups = counter("dare_groups_total", "Groups scored", ["method"])
         self.group_errors = counter("dare_group_errors_total", "Groups that could not be scored", ["code"])
         self.rollouts = counter("dare_rollouts_total", "Rollouts scored", ["method"])
-        powers = tuple(2.0**n for n in range(11))
-        self.size = histogram("dare_votes", BY_NAME["votes"].meaning, buckets=powers)
+        self._lock = threading.Lock()  # of these three
+        self.size = GroupHistogram("dare_votes", BY_NAME["votes"].meaning, tuple(2.0**n for n in range(11)), r)
         collapse = BY_NAME[MAJORITY].meaning + ": towards 1, a run collapses"
-        self.majority = histogram("dare_majority_ratio", collapse, buckets=SHARES)
-        self.reward = histogram("dare_reward", BY_NAME["reward"].meaning + ", a group each", buckets=SHARES)
+        self.majority = GroupHistogram("dare_majority_ratio", collapse, SHARES, r)
+        self.reward = GroupHistogram("dare_reward", BY_NAME["reward"].meaning + ", a group each", SHARES, r)
         self.join_waiting = gauge("dare_join_waiting", "Rollouts that wait for their siblings")
         self.join_open = gauge("dare_join_open_groups", "Groups that are not complete")
         self.join_bytes = gauge("dare_join_bytes", "Rollouts that wait and rewards that are kept, about")
@@ -95,11 +121,16 @@ class Metrics:
         sizes = [len(g.valid or ()) for g in scored]
         self.of(self.groups, reply.method).inc(len(sizes))
         self.of(self.rollouts, reply.method).inc(sum(sizes))
-        for group, size in zip(scored, sizes, strict=True):
-            self.size.observe(size)
-            self.majority.observe((group.diagnostics or {}).get(MAJORITY, 0.0))
-            if group.rewards:
-                self.reward.observe(sum(group.rewards) / len(group.rewards))
+        observed: tuple[tuple[GroupHistogram, Sequence[float]], ...] = (
+            (self.size, sizes),
+            (self.majority, [(g.diagnostics or {}).get(MAJORITY, 0.0) for g in scored]),
+            (self.reward, [sum(g.rewards) / len(g.rewards) for g in scored if g.rewards]),
+        )
+        with self._lock:
+            for histogram, values in observed:
+                histogram.total += sum(values)
+                for value in values:
+                    histogram.counts[bisect_left(histogram.bounds, value)] += 1
 
     def render(self) -> bytes:
         return generate_latest(self.registry)
