@@ -342,7 +342,9 @@ def _letter_in_line(text: str, start: int, end: int, letters: Sequence[str]) -> 
     window = text[end : end + _READ].partition("\n")[0]
     if _UNLISTED.search(window):
         return Announcement(start, end)
-    found = _at_end(window, letters) or next(iter(_only_mention(window, letters)), None)
+    mentions = [*_behind(window, _MENTIONS, letters)]
+    only = mentions[0] if len({said.content for said in mentions}) == 1 else None
+    found = _at_end(window, letters) or only
     return None if found is None or found.negated else replace(found, start=start, end=end + found.end)
 
 
