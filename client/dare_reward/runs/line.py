@@ -195,7 +195,8 @@ def fault(line: Any) -> str:
         fits = isinstance(column, list) and (name in LISTS or len(column) == len(rollouts))
         if not fits or not (SENT | SAID | LISTS)[name].issuperset(map(type, column)):
             return f"{name} is not what it is declared to be"
-    objects = {"diagnostics": reply, "error": reply, "shadow": reply.get("diagnostics")}
+    own = reply.get("diagnostics")
+    objects = {"diagnostics": reply, "error": reply, "shadow": own, "no_answer": own}
     for name, place in objects.items():
         if not isinstance((place or {}).get(name) or {}, dict):
             return f"{name} is not what it is declared to be"

@@ -123,6 +123,7 @@ WRONG = [
     text(1, rollouts=[1]), text(1, rollouts={}), text(1, reply=[]), text(1, reply={"valid": [True, True]}),
     text(1, reply={"rewards": ["a"]}), text(1, reply={"answers": [["a"]]}), text(1, reply={"support": [{"answer": 1}]}),
     text(1, reply={"flags": [1]}), text(1, reply={"flags": True}), text(1, reply={"diagnostics": [1]}), text(1, reply={"diagnostics": {"shadow": [1]}}),
+    text(1, reply={"diagnostics": {"no_answer": 1}}),
     text(1, reply={"error": "x"}), text(1, rollouts=[{"mean_entropy": "x"}]), text(1, rollouts=[{"correct": 1}]),
 ]  # fmt: skip
 
