@@ -27,7 +27,6 @@ PATTERNS = [
 WHOLE = {
     "nested braces": lambda n: "\\boxed{" + "{" * (n // 2) + "}" * (n // 2) + "}",
     "nested boxes": lambda n: "\\boxed{" * (n // 8) + "}" * (n // 8),
-    "nested empty boxes": lambda n: "\\boxed{" * (n // 8) + "}" * (n // 8),
     "blanks after answer": lambda n: "answer" + " " * n,
     "blanks after answer is": lambda n: "answer is" + " " * n,
     "a huge number": lambda n: "The answer is " + "1" * n,
