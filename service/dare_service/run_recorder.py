@@ -149,4 +149,5 @@ class RunRecorder:
 def _writable(folder: Path) -> bool:
     """The folder, or what is above it where it has to be made first; a link that leads nowhere is none."""
     place = next(above for above in (folder, *folder.parents) if os.path.lexists(above))
-    return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    # `Path.is_dir` raises where a link leads below what this user may not enter.
+    return os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK)  # noqa: PTH112

@@ -147,11 +147,12 @@ def test_what_asks_to_stay_out_is_scored_and_not_logged(logged, asking):
     assert [line["group_id"] for line in lines()] == ["b"]
 
 
-@pytest.mark.parametrize("place", ["file", "file/below", "shut", "shut/a/b", "link", "link/below"])
+@pytest.mark.parametrize("place", ["file", "file/below", "shut", "shut/a/b", "link", "link/below", "odd", "odd/below"])
 def test_a_place_that_cannot_be_written_is_told_at_the_start(logged, tmp_path, monkeypatch, place):
     (tmp_path / "file").write_text("")
     (tmp_path / "shut").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "odd").symlink_to("n" * 300)  # nobody can look at it, as where a folder above it is another user's
     may = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: not str(path).endswith("shut") and may(path, mode))
     before = threading.active_count()
