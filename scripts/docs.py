@@ -275,13 +275,16 @@ def metrics_table() -> Iterator[tuple[str, ...]]:
     """What `GET /metrics` counts."""
     from prometheus_client import Counter  # noqa: PLC0415
 
-    from dare_service.metrics import Metrics  # noqa: PLC0415
+    from dare_service.metrics import GroupHistogram, Metrics  # noqa: PLC0415
 
     yield "metric", "meaning"
     for metric in Metrics().registry._collector_to_names:  # noqa: SLF001  it lists metrics that have counted nothing
-        known = vars(metric)
-        labels = f"{{{','.join(known['_labelnames'])}}}" * bool(known["_labelnames"])
-        yield f"`{known['_name']}{'_total' * (isinstance(metric, Counter))}{labels}`", known["_documentation"]
+        if isinstance(metric, GroupHistogram):
+            yield f"`{metric.name}`", metric.meaning
+        else:
+            known = vars(metric)
+            labels = f"{{{','.join(known['_labelnames'])}}}" * bool(known["_labelnames"])
+            yield f"`{known['_name']}{'_total' * (isinstance(metric, Counter))}{labels}`", known["_documentation"]
 
 
 def sentence(file: Path) -> str:
