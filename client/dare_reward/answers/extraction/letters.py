@@ -106,7 +106,11 @@ _TAILS: dict[str, re.Pattern[str]] = (
     | {noun: pattern(r"s?+(?![a-z])" + _IS) for noun in PHRASES["nouns"]}
     | {verb: pattern(r"(?:ed)?(?![a-z])") for verb in PHRASES["verbs"]}
     | {word: pattern(r"(?:\s(?:only|us|just|behind|with|me))*+(?![a-z])") for word in PHRASES["leaves"]}
-    | {"closest": pattern(_IS), "response": pattern(_IS), "one ": pattern(r"(?:is|would be)(?![a-z'’])")}
+    | {
+        "closest": pattern(_IS),
+        "response": pattern(r"[*_\"']*+[:：]|\s(?:is|would be)(?![a-z'’])"),  # "the response variable is Y" states none
+        "one ": pattern(r"(?:is|would be)(?![a-z'’])"),
+    }
     | {word: pattern(rf"{_ES}|\s++" if word[0].islower() else rf"{_ES}|\s*+[:：]?") for word in every("choose")}
 )
 # What must stand before some of these words; of the others only what must not.

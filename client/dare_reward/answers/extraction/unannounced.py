@@ -36,7 +36,7 @@ _LETTER_FIRST = pattern(
     r"(?:(?!A\s*+[:：])[A-ZＡ-Ｊ](?![A-Za-z])|(?<!\()[a-j]\)\s)"
 )
 _LABEL = pattern(
-    r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+(?:(?P<text>[.):\]][*_]*+\s\S)|[.):\]：]|[*_\s]*+(?=\n))"
+    r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+(?:(?P<text>[.):\]](?=[*_]*+\s\S))|[.):\]：]|[*_\s]*+(?=\n))"
 )
 _REASONS = pattern(r"\s*+[*_#]*+(?:Explanation|Rationale|Reason(?:ing)?)\b")
 _CLOSING = pattern(
