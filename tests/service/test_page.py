@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from dare_service.page import routes
 from dare_service.page.routes import _events
 
 GROUP = {
@@ -91,6 +92,19 @@ def test_events_tell_of_more_and_end_when_the_service_stops(page):
     assert rest == []
     assert page.state.streams == 0
     assert page.get("/page/events").status_code == 503
+
+
+def test_a_quiet_stream_lives_without_an_event(page, monkeypatch):
+    """Of an event the page draws itself anew: what its reader has opened, selected or points at would be lost."""
+    monkeypatch.setattr(routes, "QUIET", 2 * routes.TICK)
+
+    async def listen():
+        stream = _events(page.state)
+        events = [await anext(stream) for _ in range(3)]
+        await stream.aclose()
+        return events
+
+    assert [event.startswith(b"data:") for event in asyncio.run(listen())] == [True, False, False]
 
 
 def test_another_site_can_neither_read_the_page_s_data_nor_hold_its_streams(page):

@@ -20,7 +20,7 @@ from ..auth import authorise
 from ..problems import RefusalError, stopping
 
 TICK: Final = 0.25  # seconds between two looks at whether there is more
-QUIET: Final = 15.0  # seconds after which the same event again keeps proxies from closing the stream
+QUIET: Final = 15.0  # seconds after which a comment keeps proxies from closing the stream
 STREAMS: Final = 64  # open at once
 
 POLICY: Final = (
@@ -81,9 +81,12 @@ async def _events(state: Any) -> AsyncIterator[bytes]:
     try:
         page, told, quiet = state.recorder.page, -1, 0.0
         while not state.draining:
-            if told != page.grown or quiet >= QUIET:
+            if told != page.grown:
                 told, quiet = page.grown, 0.0
                 yield f"data: {told}\n\n".encode()
+            elif quiet >= QUIET:  # no event: the page would draw itself anew, and close what its reader has opened
+                quiet = 0.0
+                yield b": still here\n\n"
             await asyncio.sleep(TICK)
             quiet += TICK
     finally:
