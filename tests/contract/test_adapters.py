@@ -722,6 +722,16 @@ def test_trl_gives_all_votes_where_nobody_can_tell(monkeypatch):
     assert trainer.calls == [16, 8, 8]
 
 
+def test_trl_s_own_completions_are_not_decoded_here():
+    trainer, decoded = Trainer(half), []
+    trainer.processing_class = SimpleNamespace(
+        batch_decode=lambda ids, **_: decoded.append(len(ids)) or [""] * len(ids)
+    )
+    columns = VoteRollout(2, entropy="logprob")(["a"] * 8, trainer)
+    assert decoded == [8, 8]  # of the votes
+    assert [len(votes) for votes in columns["vote_only"]] == [2] * 8
+
+
 ROUTER = {
     "sglang_router_ip": "10.0.0.1", "sglang_router_port": 3000, "rollout_temperature": 0.8, "rollout_top_p": 1.0,
     "rollout_top_k": -1, "rollout_max_response_len": 64, "rollout_stop": None, "rollout_stop_token_ids": None,

@@ -14,6 +14,7 @@ from ..votes import Waves, require_ballots
 from .adapter import Scorer
 from .rollout import outside_answer, prompt_text
 
+OF_TRL: Final = {"prompt_ids", "completion_ids", "logprobs"}  # columns of a sample that hold nothing for a reward
 # TRL keeps a rollout_func's `logprobs` to itself; under another name they reach the reward function.
 FIELD: Final = {"sampled_logprobs": "logprobs"}
 
@@ -56,8 +57,8 @@ class VoteRollout:
         size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
         if self.scorer is not None:
             return self._in_waves(trainer, self.scorer, prompts, ids, size)
-        columns, _ = self._sample(trainer, ids, size)
-        votes = [self._sample(trainer, ids, size)[1] for _ in range(self.extra)]
+        columns = self._sample(trainer, ids, size)
+        votes = [_votes(trainer, self._sample(trainer, ids, size)) for _ in range(self.extra)]
         columns |= {"vote_only": [[more[i] for more in votes] for i in range(len(prompts))]}
         return columns | loss_masks(trainer, prompts, columns["completion_ids"])
 
@@ -69,7 +70,8 @@ class VoteRollout:
             raise RequestError("VoteRollout(adaptive=...) needs whole groups, and so one process: leave adaptive out")
         self._check_same(trainer, scorer)
         waves = Waves.read(self.adaptive, votes=size * (self.extra + 1))
-        columns, trained = self._sample(trainer, ids, size)
+        columns = self._sample(trainer, ids, size)
+        trained = _votes(trainer, columns)
         groups = range(len(ids) // size)
         votes: list[list[dict[str, Any]]] = [[] for _ in groups]
         risk, asked, still = dict.fromkeys(groups, 0.0), size, list(groups)
@@ -111,14 +113,12 @@ class VoteRollout:
         """`more` votes for each prompt."""
         if not prompts:
             return []
-        _, rows = self._sample(trainer, [prompt for prompt in prompts for _ in range(more)], more)
+        rows = _votes(trainer, self._sample(trainer, [prompt for prompt in prompts for _ in range(more)], more))
         return [rows[start : start + more] for start in range(0, len(rows), more)]
 
-    def _sample(
-        self, trainer: Any, ids: Sequence[list[int]], each: int
-    ) -> tuple[dict[str, list[Any]], list[dict[str, Any]]]:
-        """A completion for each row of `ids`, `each` rows of a prompt after one another: as the columns that TRL and
-        its reward function are told, and as rollouts."""
+    def _sample(self, trainer: Any, ids: Sequence[list[int]], each: int) -> dict[str, Any]:
+        """A completion for each row of `ids`, `each` rows of a prompt after one another: the columns that TRL and its
+        reward function are told."""
         completions, logprobs = trainer._generate_single_turn(ids, None, {}, each)  # noqa: SLF001
         if self.entropy == "forward":
             fields = forward_entropies(trainer, ids, completions)
@@ -128,8 +128,7 @@ class VoteRollout:
             )
         else:
             fields = {"sampled_logprobs": logprobs}
-        columns = {"prompt_ids": ids, "completion_ids": completions, "logprobs": logprobs, **fields}
-        return columns, _votes(trainer, completions, fields)
+        return {"prompt_ids": ids, "completion_ids": completions, "logprobs": logprobs, **fields}
 
 
 def loss_masks(trainer: Any, prompts: Sequence[Any], completions: Sequence[Sequence[int]]) -> dict[str, list[Any]]:
@@ -149,12 +148,12 @@ def loss_masks(trainer: Any, prompts: Sequence[Any], completions: Sequence[Seque
     return {"env_mask": [[int(k) for k in mask] for mask, _ in masked], "no_span": [lost for _, lost in masked]}
 
 
-def _votes(
-    trainer: Any, completions: Sequence[Sequence[int]], fields: Mapping[str, Sequence[Any]]
-) -> list[dict[str, Any]]:
+def _votes(trainer: Any, columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What was sampled, as rollouts. To decode them takes time: those that TRL trains on are decoded by itself."""
+    completions = columns["completion_ids"]
     texts = trainer.processing_class.batch_decode(completions, skip_special_tokens=True)
     rows = [rollout(trainer, text, ids) for text, ids in zip(texts, completions, strict=True)]
-    put_columns(rows, fields)
+    put_columns(rows, {name: column for name, column in columns.items() if name not in OF_TRL})
     return rows
 
 
