@@ -232,7 +232,7 @@ def last_mark(text: str) -> Mark | None:
     if tag is None or box is None:
         return tag or box
     # `<answer>\boxed{5}` without the closing tag: the box is complete all the same.
-    wins = box.end >= tag.end - len(tag.content or "") and (box.content is not None or box.end > tag.end)
+    wins = box.end > tag.end or (None not in {tag.content, box.content} and box.end >= tag.end - len(tag.content or ""))
     return box if wins else tag
 
 
