@@ -481,6 +481,7 @@ def _blocking(
             return result
         raise AssertionError("a synchronous client never waits")
 
+    blocking.__qualname__ = f"Client.{method.__name__}"  # by which it pickles, and which a traceback's reader looks for
     return blocking
 
 

@@ -427,6 +427,14 @@ def test_the_token_of_any_letters_travels_in_the_header_only():
         client(settings={"token": "t0k"}).rewards(groups())
 
 
+@pytest.mark.parametrize("name", ["reward", "rewards", "wait_ready", "info"])
+def test_methods_of_the_synchronous_client_are_its_own(name):
+    """Pools of processes pickle what they are to call."""
+    method = getattr(Client, name)
+    assert pickle.loads(pickle.dumps(method)) is method
+    assert f"Client.{name} of Client(" in repr(getattr(Client(), name))
+
+
 def test_clients_pickle_with_their_pins(live_url):
     with Client(live_url) as c:
         c.rewards(groups())
