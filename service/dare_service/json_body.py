@@ -65,11 +65,10 @@ def _check_keys(body: bytes | bytearray | memoryview, content: Any) -> None:
     """
     if keys_at_most(body) == _usual_keys(content):
         return
-    raw = bytes(body)
-    if sum(bare.count(b":") for bare, _ in _without_strings(raw)) == _keys(content):  # each key has one
+    if sum(bare.count(b":") for bare, _ in _without_strings(body)) == _keys(content):  # each key has one
         return
     with suppress(json.JSONDecodeError, RecursionError):  # what Python refuses, the parser that counts has taken
-        json.loads(raw, object_pairs_hook=_once)
+        json.loads(bytes(body), object_pairs_hook=_once)
 
 
 def _usual_keys(content: Any) -> int:
@@ -171,7 +170,7 @@ def keys_at_most(body: bytes | bytearray | memoryview) -> int:
     return total
 
 
-def _without_strings(body: bytes | bytearray) -> Iterator[tuple[bytes, int]]:
+def _without_strings(body: bytes | bytearray | memoryview) -> Iterator[tuple[bytes, int]]:
     """The body piece by piece: what stands outside of strings, and how many strings ended."""
     inside, rest = 0, b""
     for start in range(0, len(body), PIECE):

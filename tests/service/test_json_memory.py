@@ -1,6 +1,7 @@
 """What a JSON body holds is counted outside of its strings, wherever a piece of it ends."""
 
 import json
+import tracemalloc
 
 import pytest
 from growth import assert_linear
@@ -60,3 +61,15 @@ def test_the_refusal_says_the_figures():
     sizes = (len(body), json_memory(body), 2_000_000 + OWN * len(body), 2_000_000)
     for word in (*(f"{size / 1e6:.1f} MB" for size in sizes), "a frame"):
         assert word in str(caught.value)
+
+
+def test_keys_are_counted_without_a_second_body():
+    """What a request holds is counted in bytes of bodies (`DARE_MAX_INFLIGHT_BYTES`): a copy would stand beside it."""
+    text = {"text": "x" * (4 << 20), "meta": {"a": {"b": 1}}}  # objects within a rollout, whose keys are not the usual
+    body = bytearray(json.dumps({"groups": [{"rollouts": [text]}]}).encode())
+    content = json.loads(body)
+    tracemalloc.start()
+    json_body._check_keys(body, content)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < len(body) / 4
