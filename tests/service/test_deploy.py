@@ -23,7 +23,7 @@ from serving import service as started
 
 from dare_reward import estimate
 from dare_reward.runs.log import CLOSING
-from dare_service.metrics import EVENTS, GROUP_ERRORS
+from dare_service.metrics import EVENTS, GROUP_ERRORS, GroupHistogram
 from dare_service.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -378,8 +378,10 @@ def exported(service):
     metrics = service.app.state.dare.metrics
     for metric in metrics.registry._collector_to_names:
         kinds = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("_total",)}
-        for suffix in kinds.get(metric._type, ("",)):
-            found[metric._name + suffix] = set(metric._labelnames) | ({"le"} if suffix == "_bucket" else set())
+        of_groups = isinstance(metric, GroupHistogram)
+        name, labels = (metric.name, ()) if of_groups else (metric._name, metric._labelnames)
+        for suffix in kinds.get("histogram" if of_groups else metric._type, ("",)):
+            found[name + suffix] = set(labels) | ({"le"} if suffix == "_bucket" else set())
     return found
 
 
