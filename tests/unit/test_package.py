@@ -31,7 +31,7 @@ STAGES = {
     ),
     "a command": (
         "from dare_reward.cli import command_line; command_line('score')",
-        {"dare_reward.commands.report", "dare_service.serve", "dare_trainer.launch.commands"},
+        {"dare_reward.commands.report", "dare_service.serve", "dare_trainer.launch.doctor"},
     ),
     "the adapters": (
         "from dare_reward.stacks import trl, verl, slime",
