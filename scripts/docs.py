@@ -297,8 +297,7 @@ def scripts_table() -> Iterator[tuple[str, ...]]:
     """What a developer runs."""
     yield "script", "what it does"
     files = (*(ROOT / "scripts").glob("[!_]*.py"), *(ROOT / "tests" / "faults").glob("*.py"))
-    benches = (ROOT / "tests" / "bench" / name for name in ("peers.py", "against.py"))
-    for file in (*sorted(files), *benches, ROOT / "tests" / "calls.py"):
+    for file in (*sorted(files), ROOT / "tests" / "bench" / "peers.py", ROOT / "tests" / "calls.py"):
         if "__main__" in file.read_text(encoding="utf-8"):
             yield f"`{file.relative_to(ROOT).as_posix().removeprefix('scripts/')}`", sentence(file)
 

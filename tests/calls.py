@@ -35,8 +35,8 @@ TEXTS = (
 class Calls:
     """Counts between `begin` and `end`, on every thread that began after it was made."""
 
-    def __init__(self, tree: Path) -> None:
-        self.sources = tuple(str(tree / room) + os.sep for room in ROOMS)
+    def __init__(self) -> None:
+        self.sources = tuple(str(ROOT / room) + os.sep for room in ROOMS)
         self.on, self.files = False, []
         threading.setprofile(self._event)
         sys.setprofile(self._event)
@@ -92,8 +92,8 @@ async def answer(calls: Calls, text: str) -> dict[str, int]:
     return calls.end()
 
 
-async def measured(tree: Path, only: str | None) -> dict[str, dict[str, int]]:
-    calls, app = Calls(tree), application()
+async def measured() -> dict[str, dict[str, int]]:
+    calls, app = Calls(), application()
     import numpy as np
 
     from dare_reward.groups import Ragged
@@ -115,9 +115,8 @@ async def measured(tree: Path, only: str | None) -> dict[str, dict[str, int]]:
     }
     out = {}
     for name, send in requests.items():
-        if only in {None, name}:
-            await send(0)
-            out[name] = await send(1)
+        await send(0)
+        out[name] = await send(1)
     return out
 
 
@@ -126,11 +125,9 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="Print the counts alone.")
     parser.add_argument("--write", action="store_true", help="Put them into the table.")
     parser.add_argument("--why", help="Why a request calls more than before.")
-    parser.add_argument("--tree", type=Path, default=ROOT, help="The checkout that is imported (default: this one).")
-    parser.add_argument("--only", help="The one request that is counted.")
     asked = parser.parse_args()
     os.environ["DARE_LOG"] = "off"
-    counts = asyncio.run(measured(asked.tree, asked.only))
+    counts = asyncio.run(measured())
     if asked.json:
         print(json.dumps(counts))
         return 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import socket
 import subprocess
 import sys
 import time
@@ -16,10 +15,12 @@ from typing import Any
 
 import httpx
 import numpy as np
+from serving import free_port
 
 JSON, FRAME = {"content-type": "application/json"}, {"content-type": "application/vnd.safetensors"}
 SERVE = "import sys; from dare_reward.cli import main; sys.exit(main(['serve', '--port', sys.argv[1]]))"
 PEERS = str(Path(__file__).with_name("peer_servers.py"))
+QUIET = 0.5  # seconds after a request in which what it leaves behind is done
 # As in the image: without both, a large buffer is given back to the kernel and faulted in again at every request.
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "1073741824"}
 
@@ -43,12 +44,6 @@ class Server:
         return spent / 1e6
 
 
-def free_port() -> str:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return str(s.getsockname()[1])
-
-
 def environment(**more: str) -> dict[str, str]:
     """This process's, without settings of the service, which a bench brings itself."""
     without = "PYTHONDONTWRITEBYTECODE"  # else each start compiles everything anew
@@ -59,7 +54,7 @@ def environment(**more: str) -> dict[str, str]:
 @contextmanager
 def started(command: Sequence[str], env: Mapping[str, str]) -> Iterator[Server]:
     """The server that the command starts, with a port behind it, once it answers."""
-    port = free_port()
+    port = str(free_port())
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen([sys.executable, *command, port], env=dict(env), **quiet)
     url = f"http://127.0.0.1:{port}"
@@ -78,14 +73,29 @@ def started(command: Sequence[str], env: Mapping[str, str]) -> Iterator[Server]:
         process.wait()
 
 
-def post(client: httpx.Client, server: Server, content: bytes, headers: Mapping[str, str], path: str) -> float:
-    """CPU milliseconds of the server until its reply."""
+def post(
+    client: httpx.Client,
+    server: Server,
+    content: bytes,
+    headers: Mapping[str, str],
+    path: str,
+    *,
+    all_of_it: bool = False,
+) -> float:
+    """CPU milliseconds of the server until its reply, or of all that comes of the request."""
     before = server.cpu()
     reply = client.post(server.url + path, content=content, headers=headers)
-    spent = server.cpu() - before
+    done = server.cpu()
     if reply.status_code != 200:
         raise SystemExit(f"{path}: {reply.text[:300]}")
-    return spent
+    time.sleep(QUIET)
+    return (server.cpu() if all_of_it else done) - before
+
+
+def in_turns(rounds: int, costs: Mapping[str, Callable[[int], float]]) -> dict[str, float]:
+    """The least that each costs in so many rounds, after one that warms up."""
+    spent = [{name: cost(n) for name, cost in costs.items()} for n in range(rounds + 1)]
+    return {name: min(each[name] for each in spent[1:]) for name in costs}
 
 
 def own_cpu(work: Callable[[], object], times: int, *, before: Callable[[], object] = lambda: None) -> float:

@@ -1,10 +1,13 @@
-"""What we cost beside what one writes oneself: a naive FastAPI service, a lean one, the floor, regex + Counter, Math-Verify.
+"""What we cost beside what one writes oneself, or beside another checkout: the least CPU of many requests sent in turns.
 
-    python tests/bench/peers.py                every row; minutes on two quiet cores
-    python tests/bench/peers.py texts log      the rows whose names hold one of the words
+    python tests/bench/peers.py                      every row; minutes on two quiet cores
+    python tests/bench/peers.py texts log            the rows whose names hold one of the words
+    python tests/bench/peers.py --against main       what a change costs or saves: beside a commit or a folder
 
-CPU milliseconds, threads and children included, the least of many requests sent in turns; behind each peer stands ours /
-peer. `goal` is what a row should reach. Peers merge answers by spelling, so rewards are not compared.
+CPU milliseconds, threads and children included; behind each peer stands ours / peer. `goal` is what a row should reach.
+The peers are a naive FastAPI service, a lean one, the floor, regex + Counter and Math-Verify. They merge answers by
+spelling, so rewards are not compared. Another checkout runs in this interpreter: what one of both needs and the other
+does not is installed. How many functions each request calls, each checkout's tests/data/calls.json says.
 """
 
 from __future__ import annotations
@@ -16,9 +19,11 @@ import json
 import random
 import re
 import resource
+import shutil
+import subprocess
 import sys
 import tempfile
-import time
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -46,6 +51,7 @@ from measure import (
     environment,
     frame,
     grouped,
+    in_turns,
     own_cpu,
     post,
     said,
@@ -61,8 +67,9 @@ from dare_reward.answers.keys import _cached_math
 from dare_reward.inputs import FIELDS
 from dare_reward.methods import find, methods
 
-QUIET = 0.3  # seconds after a request in which what it leaves behind is done
+ROOT = Path(__file__).parents[2]
 MAIN = "import sys; from dare_reward.cli import main; sys.exit(main(sys.argv[1:]))"
+PATHS, DETAIL = dict.fromkeys(("naive", "lean", "floor"), "/reward"), "/v1/reward?detail=rewards"
 FLOOR_OF_FILES = """import sys, orjson
 for line in open(sys.argv[1], "rb"):
     orjson.dumps({"rewards": [0.5] * len(orjson.loads(line)["rollouts"])})"""
@@ -70,21 +77,27 @@ for line in open(sys.argv[1], "rb"):
 
 @dataclass
 class Bench:
-    """How often things are run, recorded outputs if there are any, and the servers, which start once."""
+    """How often things are run, recorded outputs, checkouts by name, and the servers, which start once."""
 
     rounds: int
     stack: ExitStack
     recorded: list[str] = field(default_factory=list)
+    trees: dict[str, Path] = field(default_factory=dict)
     _servers: dict[str, Server] = field(default_factory=dict)
 
+    def environment(self, name: str, **settings: str) -> dict[str, str]:
+        """With these settings, in which the checkout of this name is imported, if there is one."""
+        rooms = ("client", "service", "trainer", ".entries")
+        of_tree = {"PYTHONPATH": ":".join(str(self.trees[name] / room) for room in rooms)} if name in self.trees else {}
+        return environment(**settings, **of_tree)
+
     def server(self, name: str, **settings: str) -> Server:
-        """Ours with these settings, or that of a peer."""
-        key = " ".join([name, *sorted(settings)])
-        if key not in self._servers:
-            command = ["-c", SERVE] if name.startswith("ours") else [PEERS, name]
-            env = environment(DARE_MAX_REQUEST_MEMORY=str(1 << 30), **settings)
-            self._servers[key] = self.stack.enter_context(started(command, env))
-        return self._servers[key]
+        """That of a peer, or ours, whose first caller says its settings."""
+        if name not in self._servers:
+            command = [PEERS, name] if name in PATHS else ["-c", SERVE]
+            env = self.environment(name, DARE_MAX_REQUEST_MEMORY=str(1 << 30), **settings)
+            self._servers[name] = self.stack.enter_context(started(command, env))
+        return self._servers[name]
 
     def texts(self, distinct: int) -> list[list[str]]:
         """128 groups of 64 boxed solutions of about 1 kB, no two alike, with so many answers in each group."""
@@ -94,18 +107,16 @@ class Bench:
         pools = [rng.sample(self.recorded, distinct) for _ in range(128)]
         return [[f"Attempt {p} {m}.\n{rng.choice(own)}" for m in range(64)] for p, own in enumerate(pools)]
 
-    def posted(self, content: bytes, headers: Mapping[str, str] = JSON, peers: str = "naive lean floor") -> Row:
+    def posted(
+        self, content: bytes, headers: Mapping[str, str] = JSON, names: str = "ours naive lean floor", **how: bool
+    ) -> Row:
         """Our CPU of a request and that of its peers, in turns."""
-        least: dict[str, float] = {}
         with httpx.Client(timeout=300) as client:
-            for n in range(self.rounds + 1):
-                for name in ("ours", *peers.split()):
-                    path = "/v1/reward?detail=rewards" if name == "ours" else "/reward"
-                    spent = post(client, self.server(name), content, headers, path)
-                    time.sleep(QUIET)
-                    if n:  # the first one warms up
-                        least[name] = min(spent, least.get(name, spent))
-        return Row(least.pop("ours"), least)
+
+            def cost(name: str, _: int) -> float:
+                return post(client, self.server(name), content, headers, PATHS.get(name, DETAIL), **how)
+
+            return Row.of(in_turns(self.rounds, {name: partial(cost, name) for name in names.split()}))
 
 
 @dataclass
@@ -117,6 +128,12 @@ class Row:
     unit: str = "ms"
     goals: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
+
+    @classmethod
+    def of(cls, least: Mapping[str, float], **more: Any) -> Row:
+        """Of costs by name, the first of which is ours."""
+        (_, ours), *peers = least.items()
+        return cls(ours, dict(peers), **more)
 
     def text(self, what: str) -> str:
         compared = [f"{name} {cost:.3g} ({self.ours / cost:.2f})" for name, cost in self.peers.items() if cost]
@@ -164,7 +181,7 @@ def tokens(bench: Bench) -> Found:
             rollout["token_entropies"] = own
     json_row = bench.posted(encoded(body))
     yield "32 x 64 x 1,024 token entropies as JSON", json_row
-    found = bench.posted(frame(32, 64, 1024), FRAME, "floor")
+    found = bench.posted(frame(32, 64, 1024), FRAME, "ours floor")
     found.peers = {**found.peers, "its JSON": json_row.ours, "naive": json_row.peers["naive"]}
     found.goals = {"its JSON": 1 / 20}
     yield "the same as a frame", found
@@ -218,18 +235,17 @@ def _rollouts(run: str, groups: int = 16) -> list[bytes]:
 @row
 def openrlhf(bench: Bench) -> Found:
     health = [b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"] * 1024
-    for what, peers in (("an OpenRLHF rollout of 2 kB, new connection", "naive floor"), ("/health", "naive floor")):
-        least: dict[str, float] = {}
-        for n in range(min(bench.rounds, 4) + 1):
-            for name in ("ours", *peers.split()):
-                server = bench.server(name)
-                requests = health if what == "/health" else _rollouts(f"{name}{n}")
-                begun = server.cpu()
-                if asyncio.run(_paced(int(server.url.rpartition(":")[2]), requests)) != {200}:
-                    raise SystemExit(f"{name}: {what} was refused")
-                spent = 1e3 * (server.cpu() - begun) / len(requests)
-                least[name] = min(spent, least.get(name, spent)) if n else spent
-        yield what, Row(least.pop("ours"), least, "us")
+
+    def cost(what: str, name: str, n: int) -> float:
+        server, requests = bench.server(name), health if what == "/health" else _rollouts(f"{name}{n}")
+        begun = server.cpu()
+        if asyncio.run(_paced(int(server.url.rpartition(":")[2]), requests)) != {200}:
+            raise SystemExit(f"{name}: {what} was refused")
+        return 1e3 * (server.cpu() - begun) / len(requests)
+
+    for what in ("an OpenRLHF rollout of 2 kB, new connection", "/health"):
+        costs = {name: partial(cost, what, name) for name in ("ours", "naive", "floor")}
+        yield what, Row.of(in_turns(min(bench.rounds, 4), costs), unit="us")
 
 
 # --- in this process --------------------------------------------------------------------------------------------------
@@ -350,21 +366,84 @@ def files(bench: Bench) -> Found:
 @row
 def log(bench: Bench) -> Found:
     """A service with run log and page beside one without, in turns; what is written after the reply counts."""
-    folder, content = bench.stack.enter_context(tempfile.TemporaryDirectory()), encoded(with_means(bare(128, 64)))
-    servers = {
-        "without": bench.server("ours without", DARE_RUN_LOG="off"),
-        "with": bench.server("ours with", DARE_RUN_LOG=folder),
-    }
-    spent: dict[str, list[float]] = {name: [] for name in servers}
-    with httpx.Client(timeout=60) as client:
-        for _ in range(bench.rounds + 1):
-            for name, server in servers.items():
-                begun = server.cpu()
-                post(client, server, content, JSON, "/reward")
-                time.sleep(0.5)
-                spent[name].append(server.cpu() - begun)
-    ours, theirs = (min(spent[name][1:]) for name in ("with", "without"))
-    yield "128 x 64 means with run log and page, all that comes of it", Row(ours, {"without": theirs})
+    bench.server("with", DARE_RUN_LOG=bench.stack.enter_context(tempfile.TemporaryDirectory()))
+    bench.server("without", DARE_RUN_LOG="off")
+    found = bench.posted(encoded(with_means(bare(128, 64))), JSON, "with without", all_of_it=True)
+    yield "128 x 64 means with run log and page, all that comes of it", found
+
+
+# --- another checkout -------------------------------------------------------------------------------------------------
+
+STARTS = {  # programs, with goals of their own
+    "import dare_reward": ("import dare_reward", {"": 300}),
+    "dare-reward --help": ("from dare_reward.cli import main; main(['--help'])", {"": 350}),
+    "import dare_service.app": ("import dare_service.app", {}),
+}
+
+
+def against(bench: Bench) -> Found:
+    """This checkout beside another one."""
+    for what, (program, goals) in STARTS.items():
+        own = {name: bench.environment(name) for name in bench.trees}
+        costs = {
+            name: lambda _, env=env, program=program: command_cpu(program, env=env)[0] for name, env in own.items()
+        }
+        yield what, Row.of(in_turns(bench.rounds, costs), goals=goals)
+    for what, content, headers, most in (
+        ("128 x 64 means", encoded(with_means(bare(128, 64))), JSON, 0.45),
+        ("frame 32 x 64 x 1,024", frame(32, 64, 1024), FRAME, 0.9),
+        ("frame 96 MiB", frame(128, 64, 3072), FRAME, 0.9),
+    ):
+        found = bench.posted(content, headers, "ours other")
+        found.goals = {"other": most}
+        yield what, found
+        yield what + ", and after it, with children", bench.posted(content, headers, "ours other", all_of_it=True)
+    costs = {name: partial(_rollout_over_health, bench.server(name)) for name in bench.trees}
+    yield "rollout post / health", Row.of(in_turns(3, costs), unit="x", goals={"": 1.15})
+
+
+def _rollout_over_health(server: Server, run: int) -> float:
+    """A rollout of a group of 64, all in flight at once, beside `/health` in the same way."""
+
+    async def asked() -> float:
+        async with httpx.AsyncClient(timeout=60, limits=httpx.Limits(max_connections=64)) as client:
+            costs = []
+            for n in range(5):
+                prompt = f"{run} {n}: What is 2+2?"
+                sent = {"query": [f"{prompt} It is \\boxed{{4}}."], "prompts": [prompt], "labels": [""]}
+                url, begun = f"{server.url}/get_reward?group_size=64&run=r{run}-000000001", server.cpu()
+                replies = await asyncio.gather(*(client.post(url, json=sent) for _ in range(64)))
+                between = server.cpu()
+                await asyncio.gather(*(client.get(server.url + "/health") for _ in range(64)))
+                assert {reply.status_code for reply in replies} == {200}
+                costs.append((between - begun, server.cpu() - between))
+        posts, probes = zip(*costs[1:], strict=True)
+        return min(posts) / min(probes)
+
+    return asyncio.run(asked())
+
+
+def copied(tree: Path, folder: Path) -> Path:
+    """The checkout's packages with the commands that its pyproject.toml names, and no other's, in a folder."""
+    for room in ("client", "service", "trainer"):
+        shutil.copytree(tree / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    commands = tomllib.loads((tree / "pyproject.toml").read_text())["project"]["entry-points"]["dare_reward.commands"]
+    lines = [f"{name} = {place}" for name, place in commands.items() if not place.startswith("dare_research")]
+    for name, entries in (("dare_reward", ["[dare_reward.commands]", *lines]), ("dare_reward_research", [])):
+        (described := folder / ".entries" / f"{name}-0.dist-info").mkdir(parents=True)
+        (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0\n")
+        (described / "entry_points.txt").write_text("\n".join(entries))
+    return folder
+
+
+def checkouts(what: str, stack: ExitStack) -> dict[str, Path]:
+    """Copies of this checkout and of another one: a folder, or a commit's worktree, which is removed at the end."""
+    folder, other = Path(stack.enter_context(tempfile.TemporaryDirectory())), Path(what)
+    if not other.is_dir():
+        other, git = folder / "tree", partial(subprocess.run, check=True, cwd=ROOT)
+        git(["git", "worktree", "add", "-q", "--detach", str(other), what])
+        stack.callback(git, ["git", "worktree", "remove", "--force", str(other)])
+    return {"ours": copied(ROOT, folder / "ours"), "other": copied(other, folder / "other")}
 
 
 def _peers() -> Any:
@@ -379,14 +458,15 @@ def main() -> int:
     parser.add_argument(
         "--texts", type=Path, nargs="+", default=[], help="JSON lines whose `tail` holds a box, to send."
     )
+    parser.add_argument("--against", help="A folder or a commit to compare with, in place of the rows.")
     asked = parser.parse_args()
     lines = [line for file in asked.texts for line in file.read_text(encoding="utf-8").splitlines()]
     recorded = [tail for tail in (json.loads(line)["tail"] for line in lines) if "\\boxed" in tail]
     print("| what | ours | peers (ours / peer) | goal | |\n|---|---|---|---|---|")
     missed = 0
     with ExitStack() as stack:
-        bench = Bench(asked.rounds, stack, recorded)
-        for name, function in ROWS.items():
+        bench = Bench(asked.rounds, stack, recorded, checkouts(asked.against, stack) if asked.against else {})
+        for name, function in ({"against": against} if asked.against else ROWS).items():
             if not asked.rows or any(word in name for word in asked.rows):
                 for what, found in function(bench):
                     line = found.text(what)
