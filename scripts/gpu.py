@@ -41,7 +41,7 @@ ROOT = JOINED / "tree" if (HERE / MANIFEST).is_file() else HERE.parent
 PARTS = ("kernel", "exact", "sample", "grpo", "vllm")
 SHARES = {"sample": 0.35, "grpo": 0.45}  # of --minutes, for the parts that could go on for hours
 SOURCES = ("client", "service", "trainer")
-TREE = (*SOURCES, "examples/real_model", "scripts", "tests/e2e/openrlhf")
+TREE = (*SOURCES, "examples/real_model", "scripts", "tests/e2e/openrlhf", "tests/stacks/tiny.py")
 THERE = ("torch", "triton", "transformers", "accelerate", "safetensors", "numpy")  # what the node has
 NEEDED = ("dare-reward[service]", "trl", "peft", "datasets")
 
@@ -289,7 +289,7 @@ def folder_of(job: Job) -> str:
         return job.model
     made = Path(job.out) / "tiny"
     if not (made / "config.json").is_file():
-        maker = ROOT / "tests" / "e2e" / "openrlhf" / "tiny_model.py"
+        maker = ROOT / "tests" / "stacks" / "tiny.py"
         subprocess.run([sys.executable, str(maker), str(made)], check=True)
     return str(made)
 

@@ -8,7 +8,7 @@ import pytest
 from by_path import run
 from filelock import FileLock
 
-HERE = Path(__file__).parent / "openrlhf"
+HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="session")
@@ -47,14 +47,14 @@ def tiny(cache, quiet):
     folder = cache / "tiny"
     with FileLock(cache / "tiny.lock"):
         if not (folder / "config.json").is_file():
-            run(HERE / "tiny_model.py", folder)
+            run(HERE.parent / "stacks" / "tiny.py", folder)
     return folder
 
 
 @pytest.fixture
 def v2_runner(tmp_path):
     """Variables that run vLLM's V2 model runner through Triton's interpreter. vLLM 0.29 asks for a distribution named vllm."""
-    path = [str(HERE / "at_start")]
+    path = [str(HERE / "openrlhf" / "at_start")]
     try:
         version("vllm")
     except PackageNotFoundError:

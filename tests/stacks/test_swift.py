@@ -52,17 +52,10 @@ def samples(*, infos=None, twice=False, rows=ROWS):
     from swift.rl_core.data import GRPOSample
 
     out = []
-    for i, (prompt, answer) in enumerate(rows):
+    for i, ((prompt, answer), info) in enumerate(zip(rows, infos or [{}] * len(rows), strict=True)):
         messages = [{"role": "user", "content": prompt}, {"role": "assistant", "content": f"so \\boxed{{{answer}}}"}]
-        out.append(
-            GRPOSample(
-                messages=messages,
-                prompt_id=prompt,
-                request_id=f"r{i}",
-                finish_reason="stop",
-                rollout_infos=infos[i] if infos else {},
-            )
-        )
+        named = {"prompt_id": prompt, "request_id": f"r{i}", "finish_reason": "stop"}
+        out.append(GRPOSample(messages=messages, rollout_infos=info, **named))
     return [*out, *out[:3]] if twice else out
 
 
@@ -74,19 +67,15 @@ def compute(function, given):
 
 
 def offline(entropies=None, rows=ROWS, **params):
-    out = [0.0] * len(rows)
+    """The rewards of rows, by the library."""
+    numbers = [{}] * len(rows) if entropies is None else [{"mean_entropy": h, "num_tokens": 2} for h in entropies]
+    groups, order = [], []
     for prompt in ("p0", "p1"):
         at = [i for i, row in enumerate(rows) if row[0] == prompt]
-        rollouts = [
-            {"answer": rows[i][1], **({"mean_entropy": entropies[i], "num_tokens": 2} if entropies else {})} for i in at
-        ]
-        for i, r in zip(
-            at,
-            dare_reward.estimate([{"group_id": prompt, "rollouts": rollouts}], **params).groups[0].rewards,
-            strict=True,
-        ):
-            out[i] = r
-    return out
+        groups.append({"group_id": prompt, "rollouts": [{"answer": rows[i][1], **numbers[i]} for i in at]})
+        order += at
+    rewards = [r for g in groups for r in dare_reward.estimate([g], **params).groups[0].rewards]
+    return [reward for _, reward in sorted(zip(order, rewards, strict=True))]
 
 
 def test_groups_by_prompt(reward, service):
@@ -129,11 +118,10 @@ def test_service_down_is_nan_and_never_zero(reward):
 
 def test_the_plugin_shadows_no_package():
     """ms-swift puts the plugin's folder first on sys.path: a trl.py or a swift.py there would be imported for these."""
-    code = (
-        "import sys; from swift.utils.utils import import_external_file; "
-        "import_external_file(sys.argv[1]); "
-        "import importlib.util as u; print(*[u.find_spec(n).origin for n in ('trl', 'swift')])"
-    )
+    code = """import importlib.util, sys
+from swift.utils.utils import import_external_file
+import_external_file(sys.argv[1])
+print(*[importlib.util.find_spec(name).origin for name in ("trl", "swift")])"""
     done = subprocess.run([sys.executable, "-c", code, str(FILE)], capture_output=True, text=True, timeout=120)
     assert "examples" not in done.stdout.splitlines()[-1]
     assert done.returncode == 0

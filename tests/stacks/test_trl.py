@@ -11,6 +11,7 @@ import sys
 import threading
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
@@ -28,40 +29,34 @@ M, M_EVAL = 4, 2
 QUICK = {"retries": 1, "timeout": 1.0}
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    pytest.importorskip("trl", reason="needs trl (python scripts/test_stack.py trl)")
-    import tiny as module
-
-    return module.make(tmp_path_factory.mktemp("tiny"))
-
-
 @pytest.fixture
-def train(tiny, tmp_path):
+def train(model, tmp_path):
+    pytest.importorskip("trl", reason="needs trl (python scripts/test_stack.py trl)")
     import train_trl
 
-    return lambda url, **given: train_trl.train(tiny, url, out=tmp_path, **given)
+    return lambda url, **given: train_trl.train(model, url, out=tmp_path, **given)
 
 
-def offline(call, *, method="dare"):
+def offline(call, **options):
     """Rewards of the trained rollouts, as `scored` has them."""
     size = M if call["training"] else M_EVAL
-    return [r for g in scored(call, method=method).groups for r in g.rewards[:size]]
+    return [r for g in scored(call, **options).groups for r in g.rewards[:size]]
 
 
-def scored(call, *, method="dare"):
-    """What the library says of a call's logged completions and independently computed entropies."""
+def scored(call, *, method="dare", **options):
+    """What the library says of a call's logged completions, labels and independently computed entropies."""
     size = M if call["training"] else M_EVAL
     rows = [
         {"text": t, "mean_entropy": h, "num_tokens": 1, "finish_reason": "length" if cut else "stop"}
         for t, h, cut in zip(call["texts"], call["entropy"], call["truncated"], strict=True)
     ]
     votes = call["votes"] or [[] for _ in rows]
-    groups = [
-        {"group_id": str(i), "rollouts": rows[i : i + size] + [as_sent(v) for row in votes[i : i + size] for v in row]}
-        for i in range(0, len(rows), size)
-    ]
-    return dare_reward.estimate(groups, method=method)
+    groups = []
+    for at in (slice(i, i + size) for i in range(0, len(rows), size)):
+        label = {} if call["labels"][at.start] is None else {"label": call["labels"][at.start]}
+        own = [*rows[at], *(as_sent(vote) for row in votes[at] for vote in row)]
+        groups.append({"group_id": str(at.start), "rollouts": own, **label})
+    return dare_reward.estimate(groups, method=method, **options)
 
 
 def as_sent(vote):
@@ -91,13 +86,17 @@ def test_rewards_are_those_of_the_logged_completions(train, service, trainer, ch
     assert any("eval_dare/majority_ratio" in entry for entry in result["log"])
 
 
-def test_the_table_of_completions_that_trl_writes_has_our_columns(train, service, tmp_path):
-    """`log_completions=True`: a parquet file a step, each rollout's own row."""
+def test_votes_beyond_the_trained_and_the_table_of_completions_that_trl_writes(train, service, tmp_path):
+    """num_generations=4 and one vote more each: eight vote, four are trained. `log_completions=True`: a parquet file a step,
+    each rollout's own row."""
     import pandas as pd
 
     result = train(service.url, steps=2, votes=1, chat=False, log_completions=True)
+    assert differ(result["calls"])
     labels, files = set(), sorted((tmp_path / "run" / "completions").iterdir())
     for call, file in zip(result["calls"], files, strict=True):
+        assert [len(row) for row in call["votes"]] == [1] * len(call["texts"])
+        assert call["rewards"] == pytest.approx(offline(call), abs=2e-4)
         table, groups = pd.read_parquet(file), scored(call).groups
         assert list(table["completion"]) == call["texts"]
         answers = given(table["dare/answer"])
@@ -108,6 +107,8 @@ def test_the_table_of_completions_that_trl_writes_has_our_columns(train, service
         assert list(table["dare/group_flags"]) == [", ".join(g.flags) for g in groups for _ in range(M)]
         labels |= {g.pseudo_label for g in groups}
     assert len(labels) > 1
+    alone = [offline({**c, "votes": []}) for c in result["calls"]]
+    assert alone != [pytest.approx(c["rewards"], abs=1e-6) for c in result["calls"]], "the votes changed nothing"
 
 
 def given(column):
@@ -135,23 +136,8 @@ def test_the_documented_data_set_gives_labelled_prompts_gt_rewards(train, servic
     result = train(f"{service.url}?method=ttrl&labelled=gt", data=data, chat=False, steps=3)
     assert differ(result["calls"])
     for call in result["calls"]:
-        for at in (slice(i, i + M) for i in range(0, len(call["texts"]), M)):
-            own = {"label": "2"} if call["labels"][at.start] else {}
-            sent = {"group_id": "g", "rollouts": [{"text": t} for t in call["texts"][at]], **own}
-            assert call["rewards"][at] == list(
-                dare_reward.estimate([sent], method="ttrl", labelled="gt").groups[0].rewards
-            )
-
-
-def test_votes_beyond_the_trained(train, service):
-    """num_generations=4 and one vote more each: eight vote, four are trained."""
-    result = train(service.url, steps=2, votes=1)
-    assert differ(result["calls"])
-    for call in result["calls"]:
-        assert [len(row) for row in call["votes"]] == [1] * len(call["texts"])
-        assert call["rewards"] == pytest.approx(offline(call), abs=2e-4)
-    alone = [offline({**c, "votes": []}) for c in result["calls"]]
-    assert alone != [pytest.approx(c["rewards"], abs=1e-6) for c in result["calls"]], "the votes changed nothing"
+        assert {*call["labels"]} <= {"2", None}
+        assert call["rewards"] == offline(call, method="ttrl", labelled="gt")
 
 
 def test_votes_in_waves(train, service):
@@ -183,14 +169,11 @@ def test_votes_in_waves(train, service):
     assert sum(saved) > 0
 
 
-def test_logprobs_need_a_generation_that_gives_them(train, service, monkeypatch):
-    import train_trl
-
+def test_logprobs_need_a_generation_that_gives_them(train, service):
     from dare_reward.stacks.trl_rollout import VoteRollout
 
-    monkeypatch.setattr(train_trl, "VoteRollout", lambda extra: VoteRollout(extra, entropy="logprob"))
     with pytest.raises(RequestError, match="only vLLM does"):
-        train(service.url, steps=1, votes=1)
+        train(service.url, steps=1, votes=VoteRollout(1, entropy="logprob"))
 
 
 def test_bodies_are_the_recorded_ones(train, service):
@@ -259,10 +242,8 @@ def said(bytewise, tmp_path):
 
     def run(url, **given):
         rows.clear()
-        result = train_trl.train(
-            bytewise, url, out=tmp_path, steps=2, votes=0, chat=False, width=48, prepare=speak, **given
-        )
-        return rows, result
+        how = {"steps": 2, "votes": 0, "chat": False, "width": 48, "prepare": speak, **given}
+        return rows, train_trl.train(bytewise, url, out=tmp_path, **how)
 
     return run
 
@@ -289,59 +270,45 @@ def test_the_methods_and_the_selections_advantages(said, service):
     import byte_level
 
     groups = [{"rollouts": [{"text": t} for t, _ in own]} for own in (byte_level.MIXED, byte_level.AGREED)]
-
-    def offline(**options):
+    for options, scale, left_out, different in (
+        ({"method": "gmae", "group_size": 3}, "batch", 0, 4),
+        ({"method": "ttrl", "selection": "ddrl", "selection_size": 2}, "none", 4, 2),
+    ):
         replies = dare_reward.estimate(groups, **options).groups
         taken = [
             [r if g.select is None or i in g.select else math.nan for i, r in enumerate(g.rewards)] for g in replies
         ]
-        return np.array(taken)
-
-    rows, _ = said(f"{service.url}?method=gmae&group_size=3", scale_rewards="batch")
-    chances = offline(method="gmae", group_size=3)
-    gains = (chances - chances.mean(1, keepdims=True)) / (chances.std(ddof=1) + 1e-4)
-    expected = dict(zip(byte_level.MIXED + byte_level.AGREED, gains.ravel(), strict=True))
-    assert {row: steps[0][0] for row, steps in rows.items()} == pytest.approx(expected, rel=1e-5, abs=1e-6)
-    assert len({round(float(a), 6) for a in gains.ravel()}) == 4
-
-    rows, _ = said(f"{service.url}?method=ttrl&selection=ddrl&selection_size=2", scale_rewards="none")
-    taken = offline(method="ttrl", selection="ddrl", selection_size=2)
-    assert np.isnan(taken).sum() == 4
-    gains = np.nan_to_num(taken - np.nanmean(taken, axis=1, keepdims=True))
-    expected = dict(zip(byte_level.MIXED + byte_level.AGREED, gains.ravel(), strict=True))
-    assert {row: steps[0][0] for row, steps in rows.items()} == pytest.approx(expected, rel=1e-5, abs=1e-6)
-    assert any(gains.ravel())
+        rewards = np.array(taken)
+        assert np.isnan(rewards).sum() == left_out
+        spread = rewards.std(ddof=1) + 1e-4 if scale == "batch" else 1.0
+        gains = np.nan_to_num((rewards - np.nanmean(rewards, axis=1, keepdims=True)) / spread)
+        rows, _ = said(f"{service.url}?{urlencode(options)}", scale_rewards=scale)
+        expected = dict(zip(byte_level.MIXED + byte_level.AGREED, gains.ravel(), strict=True))
+        assert {row: steps[0][0] for row, steps in rows.items()} == pytest.approx(expected, rel=1e-5, abs=1e-6)
+        assert len({round(float(a), 6) for a in gains.ravel()}) >= different
 
 
 # --- two ranks -------------------------------------------------------------------------------------------------------
 
 
-def two_ranks(tiny, out, url, *runs):
+def two_ranks(model, out, url, *runs):
     """torchrun on two processes; 6 rows a rank and groups of 4, so that the middle group is on both."""
     runs = json.dumps([{"batch": 6, "steps": 2, **given} for given in runs])
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--nproc-per-node=2",
-        f"--master-port={serving.free_port()}",
-        "--log-dir",
-        str(out),
-    ]
+    launch = f"-m torch.distributed.run --nproc-per-node=2 --master-port={serving.free_port()} --log-dir".split()
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONFAULTHANDLER": "1"}
-    arguments = [str(HERE / "train_trl.py"), str(tiny), url, str(out), runs]
-    return subprocess.run([*command, *arguments], env=environment, capture_output=True, text=True, timeout=240)
+    command = [sys.executable, *launch, str(out), str(HERE / "train_trl.py"), str(model), url, str(out), runs]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
 
 
-def test_groups_split_over_two_ranks(tiny, service, tmp_path):
+def test_groups_split_over_two_ranks(model, service, tmp_path):
     """Both trainers, one after the other in the same two processes: starting these takes longer than the runs."""
     runs = ({"trainer": "grpo"}, {"trainer": "rloo"})
-    done = two_ranks(tiny, tmp_path, service.url, *runs)
+    done = two_ranks(model, tmp_path, service.url, *runs)
     assert done.returncode == 0, done.stderr[-20000:]  # what the rank said stands above torchrun's own summary
     ranks = [json.loads((tmp_path / f"rank{r}.json").read_text()) for r in (0, 1)]
     for parts in zip(*ranks, strict=True):
         whole = [
-            {**a, **{k: a[k] + b[k] for k in ("texts", "truncated", "entropy", "rewards", "votes")}}
+            {**a, **{k: a[k] + b[k] for k in ("texts", "truncated", "entropy", "rewards", "labels", "votes")}}
             for a, b in zip(*(part["calls"] for part in parts), strict=True)
         ]
         assert [len(c["texts"]) for c in whole] == [12, 12]
@@ -350,10 +317,10 @@ def test_groups_split_over_two_ranks(tiny, service, tmp_path):
             assert call["rewards"] == pytest.approx(offline(call), abs=2e-4)
 
 
-def test_a_bad_reply_ends_both_ranks(tiny, tmp_path):
+def test_a_bad_reply_ends_both_ranks(model, tmp_path):
     """Rank 0 alone talks to the service; its error must not leave rank 1 waiting."""
     with servers.forged(servers.short) as (url, _):
-        done = two_ranks(tiny, tmp_path, url, {})
+        done = two_ranks(model, tmp_path, url, {})
     assert done.returncode != 0
     assert done.stderr.count("3 rewards for 4 rollouts") >= 2
 
@@ -408,6 +375,3 @@ def test_restart_in_mid_training(train):
     assert result["step"] == 4
     for call in result["calls"]:
         assert call["rewards"] == pytest.approx(offline(call), abs=2e-4)
-
-
-# --- use -------------------------------------------------------------------------------------------------------------

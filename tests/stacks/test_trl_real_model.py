@@ -22,28 +22,11 @@ def example():
     return load(EXAMPLE, "real_model_train")
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    pytest.importorskip("trl")
-    import tiny
-
-    return tiny.make(tmp_path_factory.mktemp("tiny"))
-
-
 @pytest.fixture
 def task(example, model, tmp_path):
+    same = {"kind": "math", "prompt": "?", "label": "3", "accepted": ["3"]}
     rows = [
-        {
-            "id": f"{f}-{i}",
-            "family": f,
-            "kind": "math",
-            "prompt": "?",
-            "asked": f"{i}+{k}?",
-            "label": "3",
-            "accepted": ["3"],
-        }
-        for k, f in enumerate(FAMILIES)
-        for i in range(6)
+        {"id": f"{f}-{i}", "family": f, "asked": f"{i}+{k}?", **same} for k, f in enumerate(FAMILIES) for i in range(6)
     ]
     (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return {
@@ -77,18 +60,9 @@ def test_the_shared_prompt_changes_no_number(example, model, tmp_path):
     completions = [tokenizer(text)["input_ids"] for text in ("so 2\n", "3", "abc", "2\n")]
     width, length = max(map(len, prompts)), max(map(len, completions))
     pad = tokenizer.pad_token_id
-    ids = torch.tensor(
-        [
-            [pad] * (width - len(p)) + p + c + [pad] * (length - len(c))
-            for p, c in zip(prompts, completions, strict=True)
-        ]
-    )
-    mask = torch.tensor(
-        [
-            [0] * (width - len(p)) + [1] * (len(p) + len(c)) + [0] * (length - len(c))
-            for p, c in zip(prompts, completions, strict=True)
-        ]
-    )
+    rows = list(zip(prompts, completions, strict=True))
+    ids = torch.tensor([[pad] * (width - len(p)) + p + c + [pad] * (length - len(c)) for p, c in rows])
+    mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p + c) + [0] * (length - len(c)) for p, c in rows])
     used = mask[:, -length:] > 0
     found = []
     for forward in (example.SharedPrompts, GRPOTrainer):
@@ -105,21 +79,25 @@ def test_the_shared_prompt_changes_no_number(example, model, tmp_path):
     assert all(torch.allclose(a, b, atol=1e-4, rtol=1e-4) for a, b in zip(ours[2], theirs[2], strict=True))
 
 
-@pytest.mark.parametrize("texts", [("1+1?", "a longer one: 2+2?"), ("1+1?", "1+1 or 7: 3?", "1+1")])
-def test_the_sampler_tells_what_it_drew(example, model, texts):
-    """Entropies and log-probabilities of a plain forward; the end at the first stop string, the cut elsewhere."""
+@pytest.mark.parametrize(
+    ("texts", "temperature"),
+    [(("1+1?", "a longer one: 2+2?"), 1.0), (("1+1?", "1+1 or 7: 3?", "1+1"), 1.0), (("1+1?", "2+2?"), 0.0), (("1+1?", "2+2?"), 0.5)],
+)  # fmt: skip
+def test_the_sampler_tells_what_it_drew(example, model, texts, temperature):
+    """Entropies and log-probabilities of a plain forward, whose logits are divided by the temperature, at 0 of the likeliest
+    path; the end at the first stop string, the cut elsewhere."""
     import torch
 
     net, tokenizer = loaded(model)
     sampler = example.Sampler(tokenizer, ["7"], 8)
     prompts = [tokenizer(text)["input_ids"] for text in texts]
     torch.manual_seed(0)
-    groups = sampler(net.eval(), prompts, 64)
-    ends = set()
+    groups = sampler(net.eval(), prompts, 64 if temperature == 1 else 4, temperature)
     for prompt, group in zip(prompts, groups, strict=True):
         for rollout in group:
             with torch.no_grad():
-                logp = net(torch.tensor([[*prompt, *rollout.ids]])).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
+                logits = net(torch.tensor([[*prompt, *rollout.ids]])).logits[0, len(prompt) - 1 : -1]
+            logp = (logits / (temperature or 1.0)).log_softmax(-1)
             own = logp.gather(1, torch.tensor(rollout.ids)[:, None])[:, 0]
             assert torch.allclose(own, torch.tensor(rollout.logprobs), atol=1e-4)
             assert torch.allclose(-(logp.exp() * logp).sum(1), torch.tensor(rollout.entropies), atol=1e-4)
@@ -129,27 +107,10 @@ def test_the_sampler_tells_what_it_drew(example, model, texts):
             assert ended or len(rollout.ids) == 8
             assert "7" not in text[:-1]
             assert sampler.text(rollout) == text.replace("7", "").replace(tokenizer.eos_token, "")
-            ends.add(rollout.finish_reason)
-    assert ends == {"stop", "length"}
-
-
-@pytest.mark.parametrize("temperature", [0.0, 0.5])
-def test_a_control_is_of_the_same_model_decoded_otherwise(example, model, temperature):
-    """At 0 every rollout is the likeliest path; else what is told is of the logits divided by the temperature."""
-    import torch
-
-    net, tokenizer = loaded(model)
-    prompts = [tokenizer(text)["input_ids"] for text in ("1+1?", "2+2?")]
-    torch.manual_seed(0)
-    groups = example.Sampler(tokenizer, ["7"], 8)(net.eval(), prompts, 4, temperature)
-    for prompt, group in zip(prompts, groups, strict=True):
-        for rollout in group:
-            with torch.no_grad():
-                logits = net(torch.tensor([[*prompt, *rollout.ids]])).logits[0, len(prompt) - 1 : -1]
-            logp = (logits / (temperature or 1.0)).log_softmax(-1)
-            assert torch.allclose(-(logp.exp() * logp).sum(1), torch.tensor(rollout.entropies), atol=1e-4)
             if not temperature:
                 assert rollout.ids == group[0].ids == logits.argmax(-1).tolist()
+    if temperature == 1:
+        assert {rollout.finish_reason for group in groups for rollout in group} == {"stop", "length"}
 
 
 def test_tokens_are_drawn_by_their_probability(example):
@@ -267,10 +228,9 @@ def test_a_cut_run_goes_on_from_its_checkpoint(example, task, monkeypatch, capsy
     assert all(0 <= n <= 4 for n in record["after"].values())
     assert {name: sum(each.values()) for name, each in record["answers"].items()} == dict.fromkeys(record["after"], 4)
     assert all("dare/label_accuracy" in step for step in record["log"])
+    asked = set(record["after"])
     for decoded in (record["controls"][when] for when in ("before", "after")):
-        assert {name: set(each) for name, each in decoded.items()} == {
-            key: set(record["after"]) for key in example.CONTROLS
-        }
+        assert {name: set(each) for name, each in decoded.items()} == dict.fromkeys(example.CONTROLS, asked)
         assert all(0 <= n <= example.CONTROLS[name][1] for name, each in decoded.items() for n in each.values())
     assert (Path(task.folder) / "adapter" / "adapter_model.safetensors").is_file()
     assert "min left" in capsys.readouterr().out

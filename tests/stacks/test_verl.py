@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
@@ -22,6 +23,12 @@ pytestmark = [pytest.mark.verl, pytest.mark.filterwarnings("default"), pytest.ma
 
 M, LIMIT = 4, 24
 ANSWERS = [["1", "1", "2", "1"], ["3", "4", "4", "3"], ["7", "7", "7", "8"]]
+SETTINGS = f"""
+    data.max_response_length={LIMIT} actor_rollout_ref.rollout.n={M} algorithm.adv_estimator=grpo
+    transfer_queue.enable=true transfer_queue.backend.SimpleStorage.num_data_storage_units=1
+    actor_rollout_ref.actor.ppo_mini_batch_size=1 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1
+    actor_rollout_ref.actor.use_kl_loss=true
+"""
 
 
 @pytest.fixture(scope="module")
@@ -39,19 +46,7 @@ def trainer(service):
         "import verl did not install the hook"
     )
     with initialize_config_dir(str(Path(verl.__file__).parent / "trainer" / "config"), version_base=None):
-        config = compose(
-            "ppo_trainer",
-            [
-                f"data.max_response_length={LIMIT}",
-                f"actor_rollout_ref.rollout.n={M}",
-                "algorithm.adv_estimator=grpo",
-                "transfer_queue.enable=true",
-                "actor_rollout_ref.actor.ppo_mini_batch_size=1",
-                "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
-                "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1",
-                "actor_rollout_ref.actor.use_kl_loss=true",
-            ],
-        )
+        config = compose("ppo_trainer", SETTINGS.split())
     ray.init(num_cpus=4, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
     import transfer_queue as tq
 
@@ -100,16 +95,9 @@ def put(trainer, partition, *, entropy=True, logprobs=False, outputs=1, pad=0, s
                 keys.append(f"uid_{p}_{session}_{index}")
     order = rng.permutation(len(keys)).tolist()
     keys, fields = [keys[i] for i in order], [fields[i] for i in order]
-    tags = [
-        {
-            "status": "success",
-            "seq_len": len(f["input_ids"]),
-            "prompt_len": len(f["prompts"]),
-            "response_len": len(f["responses"]),
-            "global_steps": 1,
-        }
-        for f in fields
-    ]
+    lengths = {"seq_len": "input_ids", "prompt_len": "prompts", "response_len": "responses"}
+    sizes = [{name: len(row[field]) for name, field in lengths.items()} for row in fields]
+    tags = [{"status": "success", "global_steps": 1, **own} for own in sizes]
     tq.kv_batch_put(keys=keys, fields=list_of_dict_to_tensordict(fields), tags=tags, partition_id=partition)
     batch = tq.KVBatchMeta(partition_id=partition, keys=keys, tags=tags)
     if pad:
@@ -187,9 +175,7 @@ def of_sessions(batch):
 
 
 def replies(method, **options):
-    groups = [
-        {"group_id": f"uid_{p}", "rollouts": [{"answer": a} for a in answers]} for p, answers in enumerate(ANSWERS)
-    ]
+    groups = [{"group_id": f"uid_{p}", "rollouts": [{"answer": a} for a in own]} for p, own in enumerate(ANSWERS)]
     return dare_reward.estimate(groups, method=method, **options).groups
 
 
@@ -202,24 +188,21 @@ def test_the_prompt_tells_which_question_a_text_answers(trainer, advantage, serv
     check(batch, {"uid_0_0": 1.0, "uid_0_1": 1.0, "uid_0_2": 1.0, "uid_0_3": 0.0})
 
 
-def test_the_services_advantages_reach_the_trainer(trainer, advantage, service):
-    batch, _ = put(trainer, "gmae")
-    advantage(batch, f"{service.url}?method=gmae&advantage=gmae")
-    found = of_sessions(batch)
-    for p, group in enumerate(replies("gmae", advantage="gmae")):
-        for s, gain in enumerate(group.advantages):
-            assert found[f"uid_{p}_{s}"] == pytest.approx(gain, abs=1e-6)
-    assert len({round(a, 6) for a in found.values()}) >= 3
-
-
-def test_the_selected_rollouts_are_trained(trainer, advantage, service, monkeypatch):
-    batch, _ = put(trainer, "ddrl")
+@pytest.mark.parametrize(
+    ("options", "trained", "least"),
+    [({"method": "gmae", "advantage": "gmae"}, None, 3), ({"method": "ddrl", "advantage": "ddrl", "n_train": 2}, M, 1)],
+    ids=["advantages", "selection"],
+)
+def test_advantages_and_selections_reach_the_trainer(trainer, advantage, service, monkeypatch, options, trained, least):
+    batch, _ = put(trainer, options["method"])
     monkeypatch.setattr(trainer, "_get_required_batch_multiple", lambda ranks: 2 * ranks)
-    kept = advantage(batch, f"{service.url}?method=ddrl&advantage=ddrl&n_train=2", trained=M)
-    found, expected = of_sessions(kept), {}
-    for p, group in enumerate(replies("ddrl", advantage="ddrl", n_train=2)):
-        expected |= {f"uid_{p}_{s}": group.advantages[s] for s in group.select}
-    assert found == expected
+    kept = advantage(batch, f"{service.url}?{urlencode(options)}", trained=trained)
+    found, expected = of_sessions(batch if trained is None else kept), {}
+    for p, group in enumerate(replies(**options)):
+        chosen = range(M) if group.select is None else group.select
+        expected |= {f"uid_{p}_{s}": group.advantages[s] for s in chosen}
+    assert found == (pytest.approx(expected, abs=1e-6) if trained is None else expected)
+    assert len({round(a, 6) for a in found.values()}) >= least
 
 
 def test_a_group_to_drop_has_no_advantage(trainer, advantage, service):
@@ -238,22 +221,17 @@ def test_verls_division_is_refused_where_it_undoes_the_method(trainer, advantage
         advantage(batch, f"{service.url}?method=gmae")
 
 
-def test_rewards_and_advantages(trainer, advantage):
-    batch, rows = put(trainer, "plain")
+@pytest.mark.parametrize("pad", [0, 8])
+def test_rewards_and_advantages(trainer, advantage, pad):
+    """Where verl pads 12 rollouts to 16 too: a row of zero mask would make the mean entropy undefined."""
+    batch, rows = put(trainer, f"padded-{pad}", pad=pad)
+    assert len(batch.keys) == (16 if pad else 12)
     metrics = advantage(batch)
     expected = offline(rows, "dare")
     assert len(set(expected.values())) > 4
     check(batch, expected)
     assert metrics["dare/groups"] == 3
     assert metrics["dare/label_accuracy"] == pytest.approx(1 / 3)
-
-
-def test_padding_rows_are_skipped(trainer, advantage):
-    """12 rollouts padded by verl to 16: a row of zero mask would make the mean entropy undefined."""
-    batch, rows = put(trainer, "padded", pad=8)
-    assert len(batch.keys) == 16
-    advantage(batch)
-    check(batch, offline(rows, "dare"))
 
 
 def test_the_last_output_of_a_session_is_scored(trainer, advantage):
@@ -401,15 +379,17 @@ def finish(trainer, uid, answers, label=None):
     import transfer_queue as tq
     from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
-    keys, rows, tags = [], [], []
-    for session, answer in enumerate(answers):
-        ids = [*trainer.tokenizer(f"so \\boxed{{{answer}}}" if answer else "so what")["input_ids"]]
-        keys.append(f"{uid}_{session}_0")
-        truth = {"style": "rule", "ground_truth": label}
+    keys, rows = [f"{uid}_{session}_0" for session in range(len(answers))], []
+    tags = [{"status": "success", "global_steps": 1}] * len(keys)
+    for answer in answers:
+        ids = trainer.tokenizer(f"so \\boxed{{{answer}}}" if answer else "so what")["input_ids"]
         mask = torch.ones(len(ids) + 1, dtype=torch.int64)
-        own = {"rm_scores": torch.zeros(1), "reward_model": truth, "response_mask": mask}
+        own = {
+            "rm_scores": torch.zeros(1),
+            "reward_model": {"style": "rule", "ground_truth": label},
+            "response_mask": mask,
+        }
         rows.append({"responses": torch.tensor([*ids, trainer.tokenizer.eos_token_id]), **own})
-        tags.append({"status": "success", "global_steps": 1})
     tq.kv_batch_put(keys=keys, fields=list_of_dict_to_tensordict(rows), tags=tags, partition_id="train")
     prompt = {"is_prompt": True, "status": "finished", "global_steps": 1}
     tq.kv_batch_put(keys=[uid], tags=[prompt], partition_id="train")
@@ -476,14 +456,10 @@ def test_the_recipe_of_ttrl(trainer, tmp_path):
 
     examples = Path(__file__).parents[2] / "examples" / "stacks"
     (tmp_path / "AIME-TTT").mkdir()
-    (tmp_path / "AIME-TTT" / "train.json").write_text(
-        json.dumps([{"prompt": "1+1?", "answer": "2"}, {"prompt": "2+2?", "answer": 4}])
-    )
-    subprocess.run(
-        [sys.executable, str(examples / "verl_ttrl_data.py"), "AIME-TTT/train.json", "train.parquet", "--votes", "64"],
-        cwd=tmp_path,
-        check=True,
-    )
+    rows = [{"prompt": "1+1?", "answer": "2"}, {"prompt": "2+2?", "answer": 4}]
+    (tmp_path / "AIME-TTT" / "train.json").write_text(json.dumps(rows))
+    words = [str(examples / "verl_ttrl_data.py"), "AIME-TTT/train.json", "train.parquet", "--votes", "64"]
+    subprocess.run([sys.executable, *words], cwd=tmp_path, check=True)
     environment = {**os.environ, "PYTHON": "echo", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     said = subprocess.run(
         ["bash", str(examples / "verl_ttrl.sh")], env=environment, capture_output=True, text=True, check=True

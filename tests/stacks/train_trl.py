@@ -14,22 +14,34 @@ from dare_reward.stacks.trl_rollout import VoteRollout
 M = 4
 
 
-class Recording:
+def plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def mean_entropy(trainer, prompt, completion) -> float:
+    import torch
+
+    model, given = trainer.accelerator.unwrap_model(trainer.model), torch.tensor([[*prompt, *completion]])
+    with torch.no_grad():
+        logits = model(given).logits[0, len(prompt) - 1 : -1].float()
+    return float(torch.distributions.Categorical(logits=logits / trainer.temperature).entropy().mean())
+
+
+class Sync(DareReward):
     """Keeps each call's completions, rewards and, by a plain forward of one sequence at a time, entropies."""
 
     calls: list[dict[str, Any]]
 
-    def record(self, prompts, completions, columns, rewards) -> None:
+    def __call__(self, prompts, completions, **columns):
+        rewards = super().__call__(prompts, completions, **columns)
         trainer = columns["log_metric"].__self__
-        ids = trainer._tokenize_prompts(prompts)[0]
+        ids, generated = trainer._tokenize_prompts(prompts)[0], columns["completion_ids"]
+        ends = {trainer._tokenizer.eos_token_id, trainer._tokenizer.pad_token_id}
         self.calls.append(
             {
                 "texts": [c if isinstance(c, str) else c[-1]["content"] for c in completions],
-                "truncated": [
-                    c[-1] not in {trainer._tokenizer.eos_token_id, trainer._tokenizer.pad_token_id}
-                    for c in columns["completion_ids"]
-                ],
-                "entropy": [mean_entropy(trainer, p, c) for p, c in zip(ids, columns["completion_ids"], strict=True)],
+                "truncated": [c[-1] not in ends for c in generated],
+                "entropy": [mean_entropy(trainer, p, c) for p, c in zip(ids, generated, strict=True)],
                 "rewards": rewards,
                 "step": trainer.state.global_step,
                 "training": trainer.model.training,
@@ -38,28 +50,6 @@ class Recording:
                 "votes": [[{k: plain(x) for k, x in v.items()} for v in row] for row in columns.get("vote_only", [])],
             }
         )
-
-
-def plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else value
-
-
-def mean_entropy(trainer, prompt, completion) -> float:
-    import torch
-
-    with torch.no_grad():
-        logits = (
-            trainer.accelerator.unwrap_model(trainer.model)(torch.tensor([[*prompt, *completion]]))
-            .logits[0, len(prompt) - 1 : -1]
-            .float()
-        )
-    return float(torch.distributions.Categorical(logits=logits / trainer.temperature).entropy().mean())
-
-
-class Sync(Recording, DareReward):
-    def __call__(self, prompts, completions, **columns):
-        rewards = super().__call__(prompts, completions, **columns)
-        self.record(prompts, completions, columns, rewards)
         return rewards
 
 
@@ -74,13 +64,9 @@ def train(
     from transformers import TrainerCallback
     from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
-    rows = [
-        {
-            "prompt": [{"role": "user", "content": tiny.question(i)}] if chat else tiny.question(i),
-            "gold": str(i % 3 + i // 3),
-        }
-        for i in range(9)
-    ]
+    asked = [tiny.question(i) for i in range(9)]
+    prompts = [[{"role": "user", "content": text}] if chat else text for text in asked]
+    rows = [{"prompt": prompt, "gold": str(i % 3 + i // 3)} for i, prompt in enumerate(prompts)]
     data, label = (Dataset.from_list(rows), "gold") if data is None else (data, "label")
     config, kind = {"grpo": (GRPOConfig, GRPOTrainer), "rloo": (RLOOConfig, RLOOTrainer)}[trainer]
     function = Sync(url, label=label, **(reward or {}))
@@ -97,15 +83,8 @@ def train(
         temperature=0.9, gradient_checkpointing=False, seed=3, disable_tqdm=True, **settings,
     )  # fmt: skip
     more = {} if votes is None else {"rollout_func": VoteRollout(votes) if isinstance(votes, int) else votes}
-    run = kind(
-        model=str(model),
-        reward_funcs=function,
-        args=arguments,
-        train_dataset=data,
-        eval_dataset=data.select(range(3)),
-        callbacks=[OnStep()],
-        **more,
-    )
+    sets = {"train_dataset": data, "eval_dataset": data.select(range(3))}
+    run = kind(str(model), function, arguments, callbacks=[OnStep()], **sets, **more)
     prepare(run)
     run.train()
     if evaluate:

@@ -56,7 +56,7 @@ def test_another_python_is_said(gpu, pieces, tmp_path, capsys):
 def test_everything_that_a_part_reads_is_packed(gpu):
     packed = {path for name in gpu.TREE for path in gpu.tracked(name)}
     needed = {"examples/real_model/mathematics.jsonl", "examples/real_model/train.py", "examples/real_model/forms.json",
-              "tests/e2e/openrlhf/generate.py", "tests/e2e/openrlhf/tiny_model.py", "trainer/dare_trainer/vllm/entropy_triton.py"}  # fmt: skip
+              "tests/e2e/openrlhf/generate.py", "tests/stacks/tiny.py", "trainer/dare_trainer/vllm/entropy_triton.py"}  # fmt: skip
     assert needed <= packed
 
 
