@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import types
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -87,19 +89,52 @@ class Sample:
             self.rollout_log_probs += log_probs
 
 
-class Trainer(SimpleNamespace):
-    __hash__ = object.__hash__
+def generated(index: int, text: str, logprobs: Sequence[float] | None, **more: Any) -> Sample:
+    """As slime's rollout makes a sample of an engine's reply."""
+    sample = Sample(index=index, **{"group_index": 1, "prompt": "2+2?", "tokens": [7, 8, 9], **more})
+    given = [5] * (2 if logprobs is None else len(logprobs))
+    sample.append_response_tokens(tokens=given, log_probs=logprobs and list(logprobs), text=text)
+    return sample
 
 
-def trl_trainer(**args: Any) -> Trainer:
-    """What is read of TRL's trainers, whose arguments these are."""
-    trainer = Trainer(
-        args=SimpleNamespace(**args), accelerator=SimpleNamespace(process_index=0, num_processes=1), num_generations=4,
-        model=SimpleNamespace(training=True), eos_token_ids=[0], _tokenizer=SimpleNamespace(pad_token_id=0),
-    )  # fmt: skip
-    trainer.metrics = {}
-    trainer.log_metric = types.MethodType(lambda self, name, value: self.metrics.update({name: value}), trainer)
-    return trainer
+def paid_by_slime(samples: Any, url: str | None, **args: Any) -> list[float]:
+    """What slime's hub gets for samples, of a run with these arguments."""
+    from dare_reward.stacks import slime
+
+    return asyncio.run(slime.reward(SimpleNamespace(rm_url=url, **args), samples))
+
+
+class TrlTrainer:
+    """What is read of TRL's trainers, whose arguments these are: `say(prompt, number)` is a prompt's n-th completion, and
+    `calls` the number of those that were generated at once."""
+
+    model, reward_funcs = SimpleNamespace(training=True), ()
+    eos_token_ids, _tokenizer = [0], SimpleNamespace(pad_token_id=0)
+
+    def __init__(self, say: Callable[[str, int], str] = lambda prompt, number: "", size: int = 4, **args: Any) -> None:
+        self.args, self.say, self.num_generations, self.num_generations_eval = SimpleNamespace(**args), say, size, 2
+        self.accelerator = SimpleNamespace(process_index=0, num_processes=1)
+        self.processing_class = SimpleNamespace(batch_decode=lambda ids, **_: ["".join(map(chr, i[:-1])) for i in ids])
+        self.calls: list[int] = []
+        self.made: dict[str, int] = {}
+        self.logged: dict[str, float] = {}
+        self.callbacks: list[Any] = []
+        self.add_callback = self.callbacks.append
+
+    def _tokenize_prompts(self, prompts: list[str]) -> tuple[list[list[int]], None, None]:
+        return [[ord(c) for c in p] for p in prompts], None, None
+
+    def _generate_single_turn(self, ids: list[list[int]], images: None, fields: Any, count: int) -> tuple[list, list]:
+        assert all(ids[start : start + count] == [ids[start]] * count for start in range(0, len(ids), count))
+        self.calls.append(len(ids))
+        out = []
+        for prompt in ("".join(map(chr, i)) for i in ids):
+            number = self.made[prompt] = self.made.get(prompt, -1) + 1
+            out.append([*map(ord, self.say(prompt, number)), 0])
+        return out, [[-0.1] * len(o) for o in out]
+
+    def log_metric(self, name: str, value: float) -> None:
+        self.logged[name] = value
 
 
 @dataclass

@@ -17,7 +17,7 @@ import byte_level
 import numpy as np
 import pytest
 from rows import each
-from stack_samples import Sample, trl_trainer
+from stack_samples import Sample, TrlTrainer, generated, paid_by_slime
 
 import dare_reward
 from dare_reward.answers.extraction.final_answer import WHY_NONE
@@ -41,8 +41,12 @@ URL = "http://service"
 group = common.Scorer.of(URL).group
 
 
+def texts_of(answers):
+    return [f"\\boxed{{{a}}}" for a in answers]
+
+
 def rollouts(answers, **columns):
-    return [{"text": f"\\boxed{{{a}}}", **{k: v[i] for k, v in columns.items()}} for i, a in enumerate(answers)]
+    return [{"text": text, **{k: v[i] for k, v in columns.items()}} for i, text in enumerate(texts_of(answers))]
 
 
 # --- settings --------------------------------------------------------------------------------------------------------
@@ -177,28 +181,18 @@ def test_trl_groups_are_named_after_their_prompts(service):
 )
 def test_a_prompt_is_in_the_client_s_run_log_if_asked_for_and_does_not_travel(service, tmp_path, texts, prompt, logged):
     settings = f"method=ttrl&run=r&run_log={tmp_path}&run_log_texts={texts}"
-    DareReward(f"{URL}?{settings}", num_generations=2)([prompt] * 2, ["\\boxed{1}", "\\boxed{2}"])
-    samples = [sample(i, i, prompt=prompt, group_index=7) for i in range(2)]
-    asyncio.run(slime.reward(SimpleNamespace(rm_url=f"{URL}?{settings}"), samples))
+    DareReward(f"{URL}?{settings}", num_generations=2)([prompt] * 2, texts_of("12"))
+    paid_by_slime([sample(i, i, prompt=prompt, group_index=7) for i in range(2)], f"{URL}?{settings}")
     assert [set(g) & {"prompt"} for body in service.bodies for g in body["groups"]] == [set(), set()]
     run_log_of(tmp_path, asked_for(texts)).close()
     lines = list(read_run(tmp_path / "r"))
     assert [line.get("prompt") for line in lines] == [logged if texts else None] * 2
 
 
-def sample(index, answer, *, status="completed", **more):
+def sample(index, answer, logprobs=(-0.1, -0.3), **more):
     """As slime has it once its engine has replied."""
-    given = {
-        "rollout_log_probs": [-0.1, -0.3],
-        "group_index": 1,
-        "prompt": [{"role": "user", "content": "a question"}],
-        "tokens": [7, 8, 9, 1, 2],
-        "response_length": 2,
-        "loss_mask": [1, 1],
-        "response": f"\\boxed{{{answer}}}",
-        **more,
-    }
-    return Sample(index=index, status=Sample.Status(status), **given)
+    told = {"prompt": [{"role": "user", "content": "a question"}], "status": Sample.Status.COMPLETED, **more}
+    return generated(index, f"\\boxed{{{answer}}}", logprobs, **told)
 
 
 @pytest.fixture
@@ -210,10 +204,6 @@ def one_rank(monkeypatch, stand_in):
 # --- one table over the adapters --------------------------------------------------------------------------------------
 
 
-def texts_of(answers):
-    return [f"\\boxed{{{a}}}" for a in answers]
-
-
 class Paid(NamedTuple):
     """What a stack gets for one group, and what is logged of it."""
 
@@ -223,14 +213,14 @@ class Paid(NamedTuple):
 
 def by_trl(query, answers, **args):
     logged = {}
-    log = trl_trainer(**args).log_metric if args else logged.__setitem__
+    log = TrlTrainer(**args).log_metric if args else logged.__setitem__
     score = DareReward(f"{URL}?{query}", num_generations=len(answers), entropy="none")
     return Paid(score(["p"] * len(answers), texts_of(answers), log_metric=log), logged)
 
 
 def by_slime(query, answers, **args):
-    given = [sample(i, a, rollout_log_probs=None) for i, a in enumerate(answers)]
-    return Paid(asyncio.run(slime.reward(SimpleNamespace(rm_url=f"{URL}?{query}", **args), given)), given[0].metadata)
+    given = [sample(i, a, None) for i, a in enumerate(answers)]
+    return Paid(paid_by_slime(given, f"{URL}?{query}", **args), given[0].metadata)
 
 
 def by_swift(query, answers, **args):
@@ -285,16 +275,12 @@ def test_swifts_names_of_a_steps_prompts_are_no_names_of_prompts(service, one_ra
 @each(
     ("stacks", "query", "fix"),
     [
-        ("trl slime swift easyr1", "alhpa=1", "alpha"),
-        ("trl slime swift easyr1", "alpha=2", "alpha"),
-        ("trl slime swift easyr1", "method=dear", "dare"),
-        ("trl slime swift easyr1", "on_error=ignore", "abstain, zero"),
-        ("trl slime swift easyr1", "fallback=lokal", "local"),
-        ("trl slime swift easyr1", "retries=many", "retries"),
-        ("trl slime swift easyr1", "timeout=long", "timeout"),
-        ("trl slime swift easyr1", "spans=true", "train_on=reasoning"),
-        ("trl slime swift easyr1", "train_on=thoughts", "all, reasoning"),
-        ("trl slime swift easyr1", "method=cocov", "cocov gives advantages"),
+        *(("trl slime swift easyr1", query, fix) for query, fix in (
+            ("alhpa=1", "alpha"), ("alpha=2", "alpha"), ("method=dear", "dare"), ("on_error=ignore", "abstain, zero"),
+            ("fallback=lokal", "local"), ("retries=many", "retries"), ("timeout=long", "timeout"),
+            ("spans=true", "train_on=reasoning"), ("train_on=thoughts", "all, reasoning"),
+            ("method=cocov", "cocov gives advantages"),
+        )),
         ("slime easyr1", "on_error=abstain", "not abstain"),
         ("slime swift easyr1", "train_on=reasoning", "leave out train_on"),
         ("slime swift easyr1", "on_collapse=stop", "leave out on_collapse"),
@@ -340,15 +326,13 @@ def test_what_an_adapter_cannot_do_is_one_sentence_that_names_the_fix(service, o
         (lambda: VoteRollout(1, adaptive="auto"), "url"),
         (lambda: VoteRollout(1, adaptive="auto", url=f"{URL}?method=dare"), "dare may pay another one.*: ttrl"),
         (lambda: VoteRollout(1, adaptive="speed=3", url=f"{URL}?method=ttrl"), "speed"),
-        (lambda: asyncio.run(slime.reward(SimpleNamespace(rm_url=URL), sample(0, 1))), "--group-rm"),
-        (lambda: asyncio.run(slime.reward(SimpleNamespace(rm_url=URL), [[sample(0, 1)]])), "--group-rm"),
-        (lambda: asyncio.run(slime.reward(SimpleNamespace(rm_url=URL), [sample(i, 1, group_index=i) for i in (1, 2)])), "several groups"),
-        (lambda: asyncio.run(slime.reward(SimpleNamespace(rm_url=None), [sample(0, 1)])), "--rm-url"),
+        (lambda: paid_by_slime(sample(0, 1), URL), "--group-rm"),
+        (lambda: paid_by_slime([[sample(0, 1)]], URL), "--group-rm"),
+        (lambda: paid_by_slime([sample(i, 1, group_index=i) for i in (1, 2)], URL), "several groups"),
+        (lambda: paid_by_slime([sample(0, 1)], None), "--rm-url"),
         (lambda: slime.advantages(SimpleNamespace(rm_url=f"{URL}?method=ttrl"), step()), "advantage="),
         (lambda: asyncio.run(swift.DareORM()(texts_of("11"), prompt_id=["a"] * 2)), "request_id"),
-        (lambda: verl.by_votes(common.Scorer.of(f"{URL}?method=rent")), "rent needs more than answers"),
-        (lambda: verl.by_votes(common.Scorer.of(f"{URL}?method=scrl")), "scrl needs more than answers"),
-        (lambda: verl.by_votes(common.Scorer.of(f"{URL}?method=deepconf")), "deepconf needs more than answers"),
+        *((lambda m=m: verl.by_votes(common.Scorer.of(f"{URL}?method={m}")), f"{m} needs more than answers") for m in ("rent", "scrl", "deepconf")),
     ],
 )  # fmt: skip
 def test_a_wrong_call_is_one_sentence_that_names_the_fix(service, one_rank, call, fix):
@@ -391,34 +375,31 @@ def by_verl(query, answers, **algorithm):
     common.Scorer.of(f"{URL}?{query}").check_scale("verl", divides=divides, remedy=verl.SCALE)
 
 
+# The arguments by which each stack divides, and those by which it does not.
+DIVIDES = {
+    "trl": (
+        [{"scale_rewards": scale} for scale in ("group", True)]
+        + [{"scale_rewards": scale, **PER_FUNCTION} for scale in ("batch", "none")],  # whatever scale_rewards says
+        [{"scale_rewards": "batch"}, {"scale_rewards": "none"}, {"scale_rewards": "batch", **OVER_ALL}],
+    ),
+    "swift": (
+        [{"scale_rewards": scale} for scale in ("group", True, "gdpo")],
+        [{"scale_rewards": scale} for scale in ("batch", "none")],
+    ),
+    "slime": tuple([{"advantage_estimator": "grpo", "grpo_std_normalization": so}] for so in (True, False)),
+    "verl": (
+        [{"adv_estimator": name} for name in ("grpo", Estimator.GRPO, "grpo_passk")]
+        + [{"adv_estimator": name, **KEPT} for name in ("grpo_vectorized", "gdpo")],
+        [{"adv_estimator": name} for name in ("rloo", Estimator.RLOO)]
+        + [{"adv_estimator": name, **KEPT} for name in ("grpo", "grpo_passk")],
+    ),
+}
+
+
 @each(
     ("stack", "args", "divides"),
-    [
-        ("trl", {"scale_rewards": "group"}, True),
-        ("trl", {"scale_rewards": True}, True),
-        ("trl", {"scale_rewards": "batch"}, False),
-        ("trl", {"scale_rewards": "none"}, False),
-        ("trl", {"scale_rewards": "batch", **OVER_ALL}, False),
-        ("trl", {"scale_rewards": "batch", **PER_FUNCTION}, True),  # whatever scale_rewards says
-        ("trl", {"scale_rewards": "none", **PER_FUNCTION}, True),
-        ("swift", {"scale_rewards": "group"}, True),
-        ("swift", {"scale_rewards": True}, True),
-        ("swift", {"scale_rewards": "gdpo"}, True),
-        ("swift", {"scale_rewards": "batch"}, False),
-        ("swift", {"scale_rewards": "none"}, False),
-        ("slime", {"advantage_estimator": "grpo", "grpo_std_normalization": True}, True),
-        ("slime", {"advantage_estimator": "grpo", "grpo_std_normalization": False}, False),
-        ("verl", {"adv_estimator": "grpo"}, True),
-        ("verl", {"adv_estimator": "grpo", **KEPT}, False),
-        ("verl", {"adv_estimator": "rloo"}, False),
-        ("verl", {"adv_estimator": "grpo_passk"}, True),
-        ("verl", {"adv_estimator": "grpo_passk", **KEPT}, False),
-        ("verl", {"adv_estimator": "grpo_vectorized", **KEPT}, True),
-        ("verl", {"adv_estimator": "gdpo", **KEPT}, True),
-        ("verl", {"adv_estimator": Estimator.GRPO}, True),
-        ("verl", {"adv_estimator": Estimator.RLOO}, False),
-    ],
-)  # fmt: skip
+    [(stack, args, rows is pair[0]) for stack, pair in DIVIDES.items() for rows in pair for args in rows],
+)
 def test_a_trainer_that_divides_is_refused_what_must_keep_its_scale(service, one_rank, stack, args, divides):
     pay = {**BY, "verl": by_verl}[stack]
     refused = pytest.raises(RequestError, match=f"undoes gmae.*{re.escape(REMEDY[stack])}")
@@ -491,6 +472,7 @@ def test_verl_ends_rather_than_train_without_rewards(monkeypatch, stand_in, vers
 # --- advantages, selections, groups that carry nothing -----------------------------------------------------------------
 
 GMAE = f"{URL}?method=gmae&advantage=gmae"
+POST = {"custom_reward_post_process_path": slime.POST_PROCESS}
 
 
 def step():
@@ -512,10 +494,8 @@ def in_process(samples, **options):
     ids=["advantages", "selection"],
 )
 def test_slime_takes_the_advantages_and_the_selection_of_a_whole_step(service, options):
-    url = f"{URL}?{urlencode(options)}"
-    args = SimpleNamespace(rm_url=url, custom_reward_post_process_path=slime.POST_PROCESS)
-    given = step()
-    rewards, gains = slime.advantages(args, given)
+    given, own = step(), {"url": f"{URL}?{urlencode(options)}", **POST}
+    rewards, gains = slime.advantages(SimpleNamespace(rm_url=own["url"], **POST), given)
     expected = in_process(given, **options)
     assert rewards == pytest.approx([r for g in expected for r in g.rewards])
     assert gains == pytest.approx([a or 0.0 for g in expected for a in g.advantages])
@@ -523,26 +503,23 @@ def test_slime_takes_the_advantages_and_the_selection_of_a_whole_step(service, o
     taken = [g.select is None or i in g.select for g in expected for i in range(5)]
     assert [not s.remove_sample for s in given] == taken
     assert len(service.bodies) == 1, "one request, or calibration=batch would mean nothing"
-    first = asyncio.run(slime.reward(args, given[:5]))
-    assert first == pytest.approx(list(expected[0].rewards))
+    assert paid_by_slime(given[:5], **own) == pytest.approx(list(expected[0].rewards))
     assert "advantage" not in service.bodies[1]
 
 
 def test_slime_without_the_service_has_no_advantages_or_ends(service):
     service.down = True
-    post = {"custom_reward_post_process_path": slime.POST_PROCESS}
-    found = slime.advantages(SimpleNamespace(rm_url=f"{GMAE}&on_error=zero", **post), step())
+    found = slime.advantages(SimpleNamespace(rm_url=f"{GMAE}&on_error=zero", **POST), step())
     assert found == ([0.0] * 15, [0.0] * 15)
     with pytest.raises(UnavailableError):
-        slime.advantages(SimpleNamespace(rm_url=GMAE, **post), step())
+        slime.advantages(SimpleNamespace(rm_url=GMAE, **POST), step())
 
 
 def test_slime_filters_groups_that_carry_nothing(service):
-    args = SimpleNamespace(rm_url=f"{URL}?method=ttrl&settled=0.9")
     kept = {}
     for given in (step()[:5], step()[10:], [sample(i, 7 if i < 5 else 8) for i in range(6)]):
-        asyncio.run(slime.reward(args, given))
-        kept[given[0].response] = (slime.dynamic_filter(args, given), given[0].metadata[slime.DROP])
+        paid_by_slime(given, f"{URL}?method=ttrl&settled=0.9")
+        kept[given[0].response] = (slime.dynamic_filter(SimpleNamespace(), given), given[0].metadata[slime.DROP])
     assert kept == {
         "\\boxed{1}": (False, "unsettled"),
         "\\boxed{5}": (False, "zero_variance"),
@@ -619,19 +596,18 @@ def test_a_trainer_whose_division_is_not_seen_is_warned_of_once(service, monkeyp
         url = f"{URL}?method={method}"
         for _ in range(2):
             DareReward(url, num_generations=3)(["p"] * 3, texts)
-            asyncio.run(slime.reward(SimpleNamespace(rm_url=url, **mine), step()[:5]))
+            paid_by_slime(step()[:5], url, **mine)
             monkeypatch.setenv("DARE_URL", url)
             swift.DareORM()
         return [r.getMessage() for r in caplog.records if "nothing here shows" in r.getMessage()]
 
     assert not unseen("ttrl")
     url = f"{URL}?method=gmae&calibration=none"
-    DareReward(url, entropy="none")(["p"] * 4, [*texts, "3"], log_metric=trl_trainer(scale_rewards="none").log_metric)
-    asyncio.run(slime.reward(SimpleNamespace(rm_url=url), step()[:5]))
+    DareReward(url, entropy="none")(["p"] * 4, [*texts, "3"], log_metric=TrlTrainer(scale_rewards="none").log_metric)
+    paid_by_slime(step()[:5], url)
     monkeypatch.setenv("DARE_URL", url)
     swift.DareORM(SimpleNamespace(scale_rewards="none"))
-    asked = SimpleNamespace(rm_url=f"{url}&advantage=gmae", custom_reward_post_process_path=slime.POST_PROCESS)
-    asyncio.run(slime.reward(asked, step()[:5]))
+    paid_by_slime(step()[:5], f"{url}&advantage=gmae", **POST)
     assert not unseen("ttrl")
     trl_, slime_, swift_ = unseen("gmae&calibration=none")
     assert "scale_rewards=" in trl_
@@ -653,53 +629,20 @@ def test_verl_filters_by_votes_where_a_method_can():
 def test_what_does_not_train_is_in_no_run_log(service, tmp_path):
     """TRL's evaluation, and what verl's filter and slime's rewards ask before the step: no group is logged twice."""
     settings = f"method=ttrl&run=r&run_log={tmp_path}"
-    score, trainer = DareReward(f"{URL}?{settings}", entropy="none"), trl_trainer(scale_rewards="none")
-    trainer.num_generations_eval = 2
-    for trainer.model.training in (True, False):
+    score, trainer = DareReward(f"{URL}?{settings}", entropy="none"), TrlTrainer(scale_rewards="none")
+    for training in (True, False):
+        trainer.model = SimpleNamespace(training=training)
         assert score(["p"] * 4, texts_of("1112"), log_metric=trainer.log_metric)[:2] == [1.0, 1.0]
     verl.by_votes(common.Scorer.of(f"{URL}?{settings}")).score([group("p", rollouts("12"))])
-    given = [sample(i, a) for i, a in enumerate("112")]
-    args = SimpleNamespace(
-        rm_url=f"{URL}?{settings}&advantage=rloo", custom_reward_post_process_path=slime.POST_PROCESS
-    )
-    assert asyncio.run(slime.reward(args, given)) == slime.advantages(args, given)[0] == [1.0, 1.0, 0.0]
+    given, url = of_slime("112"), f"{URL}?{settings}&advantage=rloo"
+    assert paid_by_slime(given, url, **POST) == [1.0, 1.0, 0.0]
+    assert slime.advantages(SimpleNamespace(rm_url=url, **POST), given)[0] == [1.0, 1.0, 0.0]
     assert service.recorded == [True, False, False, False, True]
     run_log_of(tmp_path, asked_for("")).close()
     assert [len(line["rollouts"]) for line in read_run(tmp_path / "r")] == [4, 3]
 
 
 # --- votes in waves --------------------------------------------------------------------------------------------------
-
-
-class Trainer:
-    """As TRL's GRPOTrainer generates: `say(prompt, number)` is the text of a prompt's n-th completion."""
-
-    num_generations = num_generations_eval = 8
-    eos_token_ids = (0,)
-    model = SimpleNamespace(training=True)
-    accelerator = SimpleNamespace(num_processes=1, process_index=0)
-    args = SimpleNamespace(scale_rewards="group")
-    _tokenizer = SimpleNamespace(pad_token_id=0)
-    reward_funcs = ()
-
-    def __init__(self, say):
-        self.say, self.calls, self.made, self.logged = say, [], {}, {}
-        self.processing_class = SimpleNamespace(batch_decode=lambda ids, **_: ["".join(map(chr, i[:-1])) for i in ids])
-
-    def _tokenize_prompts(self, prompts):
-        return [[ord(c) for c in p] for p in prompts], None, None
-
-    def _generate_single_turn(self, ids, images, fields, count):
-        assert all(ids[start : start + count] == [ids[start]] * count for start in range(0, len(ids), count))
-        self.calls.append(len(ids))
-        out = []
-        for prompt in ("".join(map(chr, i)) for i in ids):
-            number = self.made[prompt] = self.made.get(prompt, -1) + 1
-            out.append([*map(ord, self.say(prompt, number)), 0])
-        return out, [[-0.1] * len(o) for o in out]
-
-    def log_metric(self, name, value):
-        self.logged[name] = value
 
 
 def half(prompt, number):
@@ -717,13 +660,13 @@ def test_trl_gives_all_votes_where_nobody_can_tell(monkeypatch):
         raise RequestError("unreadable", code="type")
 
     monkeypatch.setattr(common, "votes_suffice", broken)
-    trainer = Trainer(half)
+    trainer = TrlTrainer(half, 8)
     rolled(trainer)
     assert trainer.calls == [16, 8, 8]
 
 
 def test_trl_s_own_completions_are_not_decoded_here():
-    trainer, decoded = Trainer(half), []
+    trainer, decoded = TrlTrainer(half, 8), []
     trainer.processing_class = SimpleNamespace(
         batch_decode=lambda ids, **_: decoded.append(len(ids)) or [""] * len(ids)
     )
@@ -758,18 +701,17 @@ def of_slime(answers):
     return [sample(i, a) for i, a in enumerate(answers)]
 
 
-def slime_url(**more):
-    return SimpleNamespace(rm_url=f"{URL}?method=ttrl&adaptive=wave%3D4&votes=16", **ROUTER, **more)
+WAVES = {"url": f"{URL}?method=ttrl&adaptive=wave%3D4&votes=16", **ROUTER}
 
 
 def test_slime_asks_its_router_for_votes_only_where_they_matter(service, router):
     given = of_slime([1] * 8)
-    assert asyncio.run(slime.reward(slime_url(), given)) == [1.0] * 8
+    assert paid_by_slime(given, **WAVES) == [1.0] * 8
     assert not router.asked
     assert given[0].metadata["dare_votes_saved"] == 8.0
 
     given = of_slime([1, 2] * 4)
-    assert asyncio.run(slime.reward(slime_url(), given)) == [1.0, 0.0] * 4
+    assert paid_by_slime(given, **WAVES) == [1.0, 0.0] * 4
     assert len(router.asked) == 8
     assert router.asked[0]["input_ids"] == [7, 8, 9]
     assert router.asked[0]["sampling_params"]["temperature"] == 0.8
@@ -784,7 +726,7 @@ def test_slime_loses_a_vote_and_not_the_reward(service, router):
         raise RuntimeError("router")
 
     router.say = broken
-    assert asyncio.run(slime.reward(slime_url(), of_slime([1, 2] * 4))) == [1.0, 0.0] * 4
+    assert paid_by_slime(of_slime([1, 2] * 4), **WAVES) == [1.0, 0.0] * 4
     assert len(router.asked) == 8
     assert len(service.bodies[-1]["groups"][0]["rollouts"]) == 8
 
@@ -797,23 +739,23 @@ def test_slime_loses_a_vote_and_not_the_reward(service, router):
         ({"custom_reward_post_process_path": slime.POST_PROCESS}, {}, "leave out adaptive"),
         ({}, {"multimodal_inputs": {"images": [1]}}, "leave out adaptive"),
         ({}, {"generate_function_path": "my.generate"}, "leave out adaptive"),
-        ({"rm_url": f"{URL}?method=ttrl&adaptive=auto&votes=4"}, {}, "samples included"),
+        ({"url": f"{URL}?method=ttrl&adaptive=auto&votes=4"}, {}, "samples included"),
     ],
 )
 def test_slime_votes_are_continuations_of_the_prompt_or_refused(service, router, more, sample_, fix):
     samples = of_slime([1, 2] * 4)
     vars(samples[3]).update(sample_)
     with pytest.raises(ConfigError, match=fix):
-        asyncio.run(slime.reward(SimpleNamespace(**{**vars(slime_url()), **more}), samples))
+        paid_by_slime(samples, **{**WAVES, **more})
     assert not router.asked
 
 
 def test_trl_settles_votes_by_what_is_paid_and_in_one_process(service):
-    trainer = Trainer(half)
-    trainer.accelerator = SimpleNamespace(num_processes=2, process_index=0)
+    trainer = TrlTrainer(half, 8)
+    trainer.accelerator.num_processes = 2
     with pytest.raises(RequestError, match="one process"):
         rolled(trainer)
-    trainer = Trainer(half)
+    trainer = TrlTrainer(half, 8)
     trainer.reward_funcs = [DareReward(URL, method="dare")]
     with pytest.raises(RequestError, match="pays"):
         rolled(trainer)

@@ -6,12 +6,12 @@ from itertools import zip_longest
 from types import SimpleNamespace
 
 import pytest
-from stack_samples import trl_trainer
+from stack_samples import TrlTrainer
 
 import dare_reward
 from dare_reward.errors import ConfigError
 from dare_reward.stacks import adapter as common
-from dare_reward.stacks import trl, verl
+from dare_reward.stacks import verl
 from dare_reward.stacks.adapter import Scorer
 from dare_reward.stacks.collapse import RunWatch, watch_of
 from dare_reward.stacks.trl import DareReward
@@ -88,31 +88,14 @@ def test_one_warning_for_each_change(caplog):
     assert "one-answer-everywhere" in told[0]
 
 
-def new_trainer():
-    trainer = trl_trainer(scale_rewards="none")
-    trainer.callbacks = []
-    trainer.add_callback = trainer.callbacks.append
-    return trainer
+def reward_of(**settings):
+    return DareReward("http://service", method="ttrl", entropy="none", **settings)
 
 
-def reward_of(monkeypatch, **settings):
-    """A reward function that scores in this process."""
-    monkeypatch.setattr(trl, "rollout", lambda trainer, text, ids: {"answer": text})
-    monkeypatch.setattr(
-        common.Scorer,
-        "score",
-        lambda self, groups, *, step=None: (
-            [[0.0] * len(g["rollouts"]) for g in groups],
-            dare_reward.estimate(groups, method="ttrl"),
-        ),
-    )
-    return DareReward("http://h", method="ttrl", entropy="none", **settings)
-
-
-def train_trl(monkeypatch, *, falls=6, trainer=None, **settings):
+def train_trl(*, falls=6, trainer=None, **settings):
     """Steps that were done, and the trainer, which may have trained before."""
-    trainer = trainer or new_trainer()
-    *_, done = steps_of(reward_of(monkeypatch, **settings), trainer, falls)
+    trainer = trainer or TrlTrainer(scale_rewards="none")
+    *_, done = steps_of(reward_of(**settings), trainer, falls)
     return done, trainer
 
 
@@ -122,9 +105,9 @@ def steps_of(reward, trainer, falls):
     for callback in trainer.callbacks:
         callback.on_train_begin(trainer.args, SimpleNamespace(global_step=0), control)
     for step in range(20):
-        answers = [r["answer"] for g in batch(step, collapsed=step >= falls) for r in g["rollouts"]]
+        texts = [f"\\boxed{{{r['answer']}}}" for g in batch(step, collapsed=step >= falls) for r in g["rollouts"]]
         state = SimpleNamespace(global_step=step)
-        reward(["p"] * len(answers), answers, log_metric=trainer.log_metric, trainer_state=state)
+        reward(["p"] * len(texts), texts, log_metric=trainer.log_metric, trainer_state=state)
         for callback in trainer.callbacks:
             callback.on_step_end(trainer.args, state, control)
         yield step + 1
@@ -133,42 +116,44 @@ def steps_of(reward, trainer, falls):
 
 
 @pytest.fixture
-def transformers(monkeypatch):
-    """A stand-in where transformers is not installed."""
-    monkeypatch.setitem(
-        __import__("sys").modules, "transformers", SimpleNamespace(TrainerCallback=type("TrainerCallback", (), {}))
-    )
+def transformers(stand_in, service):
+    """A stand-in where transformers is not installed, and a service."""
+    stand_in("transformers", TrainerCallback=type("TrainerCallback", (), {}))
 
 
-def test_trl_stops_by_its_own_callback(monkeypatch, transformers):
-    done, trainer = train_trl(monkeypatch, on_collapse="stop")
+def test_trl_stops_by_its_own_callback(transformers):
+    done, trainer = train_trl(on_collapse="stop")
     assert 6 < done < 20
     assert len(trainer.callbacks) == 1
-    assert trainer.metrics["dare/run_state"] == 2.0
+    assert trainer.logged["dare/run_state"] == 2.0
 
 
 @pytest.mark.parametrize(
     ("settings", "state"), [({}, None), ({"on_collapse": "off"}, None), ({"on_collapse": "warn"}, 2.0)]
 )
-def test_trl_goes_on_unless_it_is_asked_to_stop(monkeypatch, transformers, settings, state):
-    done, trainer = train_trl(monkeypatch, **settings)
+def test_trl_goes_on_unless_it_is_asked_to_stop(transformers, settings, state):
+    done, trainer = train_trl(**settings)
     assert (done, trainer.callbacks) == (20, [])
-    assert trainer.metrics.get("dare/run_state") == state
+    assert trainer.logged.get("dare/run_state") == state
 
 
-def test_the_next_training_of_the_same_trainer_stops_only_if_it_collapses_too(monkeypatch, transformers):
-    first, trainer = train_trl(monkeypatch, on_collapse="stop")
-    done, trainer = train_trl(monkeypatch, falls=99, trainer=trainer, on_collapse="stop")
+def test_the_next_training_of_the_same_trainer_stops_only_if_it_collapses_too(transformers):
+    first, trainer = train_trl(on_collapse="stop")
+    done, trainer = train_trl(falls=99, trainer=trainer, on_collapse="stop")
     assert done == 20
-    assert train_trl(monkeypatch, trainer=trainer, on_collapse="stop") == (first, trainer)
+    assert train_trl(trainer=trainer, on_collapse="stop") == (first, trainer)
     assert len(trainer.callbacks) == 1
 
 
-def test_two_trainers_with_the_same_settings_have_a_state_each(monkeypatch, transformers):
-    reward, ill, well = reward_of(monkeypatch, on_collapse="stop"), new_trainer(), new_trainer()
+def test_two_trainers_with_the_same_settings_have_a_state_each(transformers):
+    reward, ill, well = (
+        reward_of(on_collapse="stop"),
+        TrlTrainer(scale_rewards="none"),
+        TrlTrainer(scale_rewards="none"),
+    )
     steps = list(zip_longest(steps_of(reward, ill, 6), steps_of(reward, well, 99)))
     assert steps[-1] == (None, 20)
-    assert (ill.metrics["dare/collapsed"], well.metrics["dare/collapsed"]) == (1.0, 0.0)
+    assert (ill.logged["dare/collapsed"], well.logged["dare/collapsed"]) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize(("asked", "last"), [("off", 500), ("warn", 500), ("stop", 41)])

@@ -163,6 +163,13 @@ def test_labels_that_mean_nothing_are_not_called_missing(tmp_path, ran):
     assert "no answer can equal any of its 3 labels, such as Paris" in ran(["calibrate", str(file)], 2).err
 
 
+def logged(group, params, method):
+    """What a group gets, and its line in a service's run log and in a client's."""
+    scored = score([group], params, method=method)
+    records = of_scored(scored, [group]), of_groups([group], scored.reply.groups, params=params)
+    return scored.reply.groups[0], [line for record in records for line in objects(record, 0.0)]
+
+
 @pytest.mark.parametrize(
     ("rule", "value", "answer", "label", "right"),
     [
@@ -182,28 +189,23 @@ def test_labels_that_mean_nothing_are_not_called_missing(tmp_path, ran):
 def test_an_answer_equals_its_label_by_the_rules_of_the_run(rule, value, answer, label, right):
     """By default each of these would be the other way round."""
     group, params = {"label": label, "rollouts": [{"answer": answer}, {"answer": "17"}]}, {rule: value}
-    scored = score([group], params, method="gt")
-    assert scored.reply.groups[0].rewards == (right, 0.0)
+    scored, lines = logged(group, params, method="gt")
+    assert scored.rewards == (right, 0.0)
     assert AnswerRules(params).right(answer, Label(label)) is right
     assert Scorer.of("http://localhost:1", method="gt", **params).grade({"answer": answer}, label) == right
-    for record in (of_scored(scored, [group]), of_groups([group], scored.reply.groups, params=params)):
-        ((first, _),) = ([r["correct"] for r in line["rollouts"]] for line in objects(record, 0.0))
-        assert first is right
+    assert [line["rollouts"][0]["correct"] for line in lines] == [right] * 2
     assert score([group], {}, method="gt").reply.groups[0].rewards[0] != right
 
 
 def test_of_a_group_that_was_not_scored_every_log_has_what_its_texts_say():
     group = {"label": "4", "rollouts": [{"text": r"\boxed{4}"}, {"text": "so 5", "mean_entropy": 0.2}, {"text": "no"}]}
-    params = {"unmarked": "number"}
-    scored = score([group], params, method="dare")
-    assert scored.reply.groups[0].error.code == "missing_entropy"
-    for record in (of_scored(scored, [group]), of_groups([group], scored.reply.groups, params=params)):
-        (line,) = objects(record, 0.0)
-        assert [(r["answer"], r["correct"]) for r in line["rollouts"]] == [("4", True), ("5", False), (None, False)]
+    scored, lines = logged(group, {"unmarked": "number"}, method="dare")
+    assert scored.error.code == "missing_entropy"
+    told = [[(r["answer"], r["correct"]) for r in line["rollouts"]] for line in lines]
+    assert told == [[("4", True), ("5", False), (None, False)]] * 2
 
 
 def test_labels_that_contradict_each_other_grade_nothing_in_a_client_s_log():
     group = {"label": "1", "label_conflict": True, "rollouts": [{"answer": "1"}]}
-    scored = score([group], {}, method="ttrl")
-    for record in (of_scored(scored, [group]), of_groups([group], scored.reply.groups)):
-        assert [r.get("correct") for line in objects(record, 0.0) for r in line["rollouts"]] == [None]
+    _, lines = logged(group, {}, method="ttrl")
+    assert [r.get("correct") for line in lines for r in line["rollouts"]] == [None] * 2

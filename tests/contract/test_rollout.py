@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import types
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,9 +16,11 @@ from stack_samples import (
     RewardInput,
     Sample,
     TrajectoryID,
+    TrlTrainer,
     Words,
     example,
-    trl_trainer,
+    generated,
+    paid_by_slime,
 )
 
 import dare_reward
@@ -229,19 +230,13 @@ def test_trl_goes_on_whatever_vllm_gives_for_a_token(service, method):
 # --- slime -----------------------------------------------------------------------------------------------------------
 
 
-def generated(i, text, logprobs, **more):
-    """As slime's rollout makes a sample of an engine's reply."""
-    sample = Sample(group_index=0, index=i, prompt="2+2?", tokens=[1, 2, 3], label="4", **more)
-    sample.append_response_tokens(tokens=[5] * len(logprobs), log_probs=list(logprobs), text=text)
-    return sample
-
-
 def of_slime():
-    return [generated(i, f"\\boxed{{{a}}}", p) for i, (a, p) in enumerate(zip("4454", SIBLINGS, strict=True))]
+    said = zip("4454", SIBLINGS, strict=True)
+    return [generated(i, f"\\boxed{{{a}}}", p, label="4") for i, (a, p) in enumerate(said)]
 
 
 def slime_reward(given, query="method=dare&alpha=0.1", **args):
-    return asyncio.run(slime.reward(SimpleNamespace(rm_url=f"{URL}?{query}", **args), given))
+    return paid_by_slime(given, f"{URL}?{query}", **args)
 
 
 def test_slimes_own_samples_are_rewarded(service):
@@ -254,7 +249,7 @@ def test_slimes_own_samples_are_rewarded(service):
 @pytest.mark.parametrize("numbers", [None, []])
 @pytest.mark.parametrize("status", ["ABORTED", "FAILED"])
 def test_an_aborted_sample_takes_no_entropies_away(service, status, numbers):
-    lost = Sample(group_index=0, index=4, prompt="2+2?", status=Sample.Status[status], rollout_log_probs=numbers)
+    lost = Sample(group_index=1, index=4, prompt="2+2?", status=Sample.Status[status], rollout_log_probs=numbers)
     assert slime_reward([*of_slime(), lost]) == [*slime_reward(of_slime()), 0.0]
     assert service.bodies[0]["groups"][0]["entropy_source"] == "logprob"
 
@@ -275,10 +270,10 @@ def test_what_an_earlier_policy_said_is_read_and_not_counted(service):
 def by_slimes_hub(service):
     for logprobs in (True, False):
         given = [
-            generated(10 + i, f"so \\boxed{{{a}}}", [-0.1 * (i + 1), -0.2, -0.3] if logprobs else [])
+            generated(10 + i, f"so \\boxed{{{a}}}", [-0.1 * (i + 1), -0.2, -0.3] if logprobs else [], label="5")
             for i, a in enumerate("55657")
         ]
-        slime_reward([replace(s, group_index=3, label="5") for s in given], "")
+        slime_reward(given, "")
 
 
 def by_easyr1s_manager(service):
@@ -355,9 +350,8 @@ def by_slime(words, ids, mask, service):
 
 def by_trl(words, ids, mask, service):
     text = words.decode(ids, skip_special_tokens=True)
-    trainer = trl_trainer()
     columns = {"completion_ids": [ids], "token_mask": [mask], "token_entropies": [[0.1] * len(ids)]}
-    (row,) = DareReward(URL, num_generations=1)._rows(trainer, ["p"], [text], columns)
+    (row,) = DareReward(URL, num_generations=1)._rows(TrlTrainer(), ["p"], [text], columns)
     return {k: v for k, v in row.items() if k not in {"name", "prompt"}}
 
 

@@ -65,10 +65,27 @@ def vllm(monkeypatch):
 
 
 LOGITS = np.array([[0.0, 1.0, 3.0], [2.0, 2.0, 2.0]])
+BATCH = types.SimpleNamespace(idx_mapping_np=np.array([1, 2]), expanded_idx_mapping=np.array([1, 2]))
 
 
 def metadata(count=0, temperature=(0.5, 1.0)):
     return types.SimpleNamespace(max_num_logprobs=count, temperature=np.array(temperature))
+
+
+@pytest.fixture
+def on(vllm, monkeypatch):
+    """`on(mode)`: vLLM with the plugin as this mode makes it."""
+
+    def register(mode="raw"):
+        monkeypatch.setenv(SWITCH, mode)
+        plugin.register()
+        return vllm
+
+    return register
+
+
+def ranks_of(out):
+    return out.logprobs_tensors.selected_token_ranks
 
 
 def test_the_entry_point_is_ours():
@@ -77,17 +94,15 @@ def test_the_entry_point_is_ours():
 
 
 @pytest.mark.parametrize("value", ["", "off", "0", "OFF"])
-def test_it_does_nothing_until_it_is_switched_on(vllm, monkeypatch, value):
-    monkeypatch.setenv(SWITCH, value)
+def test_it_does_nothing_until_it_is_switched_on(vllm, on, value):
     before = vllm.V1.forward, vllm.V2.__call__, vllm.EngineArgs.create_engine_config
-    plugin.register()
+    on(value)
     assert before == (vllm.V1.forward, vllm.V2.__call__, vllm.EngineArgs.create_engine_config)
 
 
-def test_a_misspelt_switch_is_an_error(monkeypatch):
-    monkeypatch.setenv(SWITCH, "temperatur")
+def test_a_misspelt_switch_is_an_error(on):
     with pytest.raises(RuntimeError, match="must be one of off, raw, temperature"):
-        plugin.register()
+        on("temperatur")
 
 
 def test_turning_on_reaches_children_and_does_not_mix(monkeypatch):
@@ -100,82 +115,67 @@ def test_turning_on_reaches_children_and_does_not_mix(monkeypatch):
 
 
 @pytest.mark.parametrize("wanted", ["raw", "temperature"])
-def test_both_samplers_carry_entropies(vllm, monkeypatch, wanted):
-    monkeypatch.setenv(SWITCH, wanted)
-    plugin.register()
-    out = vllm.V1().forward(LOGITS, metadata())
-    exact = vllm.entropy(LOGITS, np.array([0.5, 1.0]) if wanted == "temperature" else None)
-    assert decode(out.logprobs_tensors.selected_token_ranks) == pytest.approx(exact)
-    batch = types.SimpleNamespace(idx_mapping_np=np.array([1, 2]), expanded_idx_mapping=np.array([1, 2]))
-    out = vllm.V2(0)(LOGITS, batch)
-    exact = vllm.entropy(LOGITS, np.array([0.5, 2.0]) if wanted == "temperature" else None)
-    assert decode(out.logprobs_tensors.selected_token_ranks) == pytest.approx(exact)
+def test_both_samplers_carry_entropies(on, wanted):
+    vllm = on(wanted)
+    for out, temperature in (
+        (vllm.V1().forward(LOGITS, metadata()), [0.5, 1.0]),
+        (vllm.V2(0)(LOGITS, BATCH), [0.5, 2.0]),
+    ):
+        exact = vllm.entropy(LOGITS, np.array(temperature) if wanted == "temperature" else None)
+        assert decode(ranks_of(out)) == pytest.approx(exact)
 
 
-def test_steps_without_log_probabilities_cost_nothing(vllm, monkeypatch):
-    monkeypatch.setenv(SWITCH, "raw")
-    plugin.register()
+def test_steps_without_log_probabilities_cost_nothing(on, monkeypatch):
+    vllm = on()
     monkeypatch.setattr(plugin, "_entropy", lambda *a: pytest.fail("computed for nothing"))
     assert vllm.V1().forward(LOGITS, metadata(None)).logprobs_tensors is None
-    batch = types.SimpleNamespace(idx_mapping_np=np.array([1, 2]), expanded_idx_mapping=np.array([1, 2]))
-    assert vllm.V2(-1)(LOGITS, batch).logprobs_tensors.selected_token_ranks.tolist() == [1, 1]
+    assert ranks_of(vllm.V2(-1)(LOGITS, BATCH)).tolist() == [1, 1]
 
 
-def test_the_v2_runner_reads_the_rows_that_asked(vllm, monkeypatch):
-    monkeypatch.setenv(SWITCH, "raw")
-    plugin.register()
-    batch = types.SimpleNamespace(idx_mapping_np=np.array([1, 2]), expanded_idx_mapping=np.array([1, 2]))
-    ranks = vllm.V2([-1, -1, 0])(LOGITS, batch).logprobs_tensors.selected_token_ranks
+def test_the_v2_runner_reads_the_rows_that_asked(on):
+    vllm = on()
+    ranks = ranks_of(vllm.V2([-1, -1, 0])(LOGITS, BATCH))
     assert decode(ranks[1:]) == pytest.approx(vllm.entropy(LOGITS)[1:])
     with pytest.raises(EntropyError):
         decode(ranks[:1])
 
 
-def test_rows_of_another_number_keep_their_ranks(vllm, monkeypatch):
+def test_rows_of_another_number_keep_their_ranks(on, monkeypatch):
     """A rejection sampler returns other rows than it was given logits for; the reader then sees genuine ranks."""
-    monkeypatch.setenv(SWITCH, "raw")
-    plugin.register()
+    vllm = on()
     monkeypatch.setattr(plugin, "_entropy", lambda *a: np.zeros(5, np.float32))
-    assert vllm.V1().forward(LOGITS, metadata()).logprobs_tensors.selected_token_ranks.tolist() == [1, 1]
+    assert ranks_of(vllm.V1().forward(LOGITS, metadata())).tolist() == [1, 1]
 
 
-def test_registering_twice_wraps_once(vllm, monkeypatch):
-    monkeypatch.setenv(SWITCH, "raw")
-    plugin.register()
-    once = vllm.V1.forward
-    plugin.register()
-    assert vllm.V1.forward is once
+def test_registering_twice_wraps_once(on):
+    once = on().V1.forward
+    assert on().V1.forward is once
 
 
-def test_without_a_v2_runner_the_v1_is_wrapped(vllm, monkeypatch):
-    monkeypatch.setenv(SWITCH, "raw")
+def test_without_a_v2_runner_the_v1_is_wrapped(on, monkeypatch):
     monkeypatch.setitem(sys.modules, "vllm.v1.worker.gpu.sample.sampler", None)
-    plugin.register()
-    assert decode(vllm.V1().forward(LOGITS, metadata()).logprobs_tensors.selected_token_ranks) is not None
+    assert decode(ranks_of(on().V1().forward(LOGITS, metadata()))) is not None
 
 
-def test_speculative_decoding_is_refused(vllm, monkeypatch):
-    monkeypatch.setenv(SWITCH, "raw")
-    plugin.register()
+def test_speculative_decoding_is_refused(on):
+    vllm = on()
     vllm.EngineArgs().create_engine_config()
     vllm.EngineArgs.speculative = object()
     with pytest.raises(RuntimeError, match="speculative decoding gives no token entropies"):
         vllm.EngineArgs().create_engine_config()
 
 
-def test_versions(vllm, monkeypatch, caplog):
-    monkeypatch.setenv(SWITCH, "raw")
+def test_versions(on, monkeypatch, caplog):
     monkeypatch.setattr(sys.modules["vllm"], "__version__", "0.26.1")
     with pytest.raises(RuntimeError, match=r"need 0.27 or later"):
-        plugin.register()
+        on()
     plugin.check_version("0.29.0+cpu")
     assert not caplog.records
     plugin.check_version("0.40.0")
     assert "newer than 0.33" in caplog.text
 
 
-def test_another_shape_of_vllm_is_named(vllm, monkeypatch):
-    monkeypatch.setenv(SWITCH, "raw")
+def test_another_shape_of_vllm_is_named(vllm, on):
     del vllm.V1.forward
     with pytest.raises(RuntimeError, match="Sampler has no forward"):
-        plugin.register()
+        on()
