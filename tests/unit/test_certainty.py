@@ -2,11 +2,13 @@
 
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 from method_params import params_of
 from refusals import refusal
+from said import said
 
 from dare_reward import estimate
 from dare_reward._outgoing import Sending, parts
@@ -32,9 +34,13 @@ def ids(rollouts):
     return [{**r, "token_ids": r["token_ids"][1:]} for r in rollouts]
 
 
+def found_of(rollouts, method="weighted_vote", **params):
+    (found,) = estimate([{"rollouts": rollouts}], method=method, **params).groups
+    return found
+
+
 def uncertainty(rollouts, **params):
-    (found,) = estimate([{"rollouts": rollouts}], method="weighted_vote", **params).groups
-    return [s.uncertainty for s in found.support]
+    return [s.uncertainty for s in found_of(rollouts, **params).support]
 
 
 def test_every_method_that_reads_entropies_has_the_parameter_once():
@@ -48,26 +54,16 @@ def test_every_method_that_reads_entropies_has_the_parameter_once():
     ("over", "expected"),
     [("trace", 0.5), ("answer", 0.2), ("last=1", 0.7), ("last=3", 1.4 / 3), ("last=7", 0.5), ("last=100", 0.5)],
 )
-def test_which_tokens_count(over, expected):
-    """The answer's are 42 and the brace that ends it."""
-    assert uncertainty(ids([rollout(answer_tokens=[2, 4])]), over=over) == pytest.approx([expected])
-
-
-def test_the_answer_is_found_by_the_tokens_places_in_the_text():
-    named, found = (
-        uncertainty(ids([rollout(**way)]), over="answer")
-        for way in ({"answer_tokens": [2, 4]}, {"token_offsets": OFFSETS})
-    )
-    assert named == found
+@pytest.mark.parametrize("way", [{"answer_tokens": [2, 4]}, {"token_offsets": OFFSETS}])
+def test_which_tokens_count(over, expected, way):
+    """The answer's are 42 and the brace that ends it, as it is said, or found by the tokens' places in the text."""
+    assert uncertainty(ids([rollout(**way)]), over=over) == pytest.approx([expected])
 
 
 def test_the_token_that_ends_an_answer_counts_and_may_decide():
     """Two answers whose own tokens are equally sure: 4 that might have gone on, and 5 that could not."""
-    open_, shut = (
-        {"answer": a, "token_entropies": [0.3, 0.1, end], "answer_tokens": [1, 2]}
-        for a, end in (("4", 0.9), ("5", 0.1))
-    )
-    (found,) = estimate([{"rollouts": [open_, shut]}], method="weighted_vote", over="answer").groups
+    rollouts = said("45", token_entropies=[[0.3, 0.1, 0.9], [0.3, 0.1, 0.1]], answer_tokens=[[1, 2]] * 2)
+    found = found_of(rollouts, over="answer")
     assert found.pseudo_label == "5"
     assert [s.uncertainty for s in found.support] == pytest.approx([0.5, 0.1])
     cut = {"answer": "4", "token_entropies": [0.3, 0.1], "answer_tokens": [1, 2]}
@@ -81,17 +77,13 @@ def test_tokens_that_the_policy_did_not_generate_do_not_count():
 
 
 def test_a_rollout_without_the_tokens_counts_with_its_trace_and_is_flagged():
-    rollouts = [
-        {"answer": "1", "mean_entropy": 0.4},
-        {"answer": "2", "mean_entropy": 0.4, "answer_entropy": 0.1},
-        {"answer": None},
-    ]
-    (found,) = estimate([{"rollouts": rollouts}], method="dare", over="answer").groups
+    other = {"answer": "2", "mean_entropy": 0.4, "answer_entropy": 0.1}
+    rollouts = [{"answer": "1", "mean_entropy": 0.4}, other, {"answer": None}]
+    found = found_of(rollouts, "dare", over="answer")
     assert [s.uncertainty for s in found.support] == [0.4, 0.1]
     assert "trace_entropy" in found.flags
     assert found.diagnostics["trace_entropy"] == 0.5
-    (usual,) = estimate([{"rollouts": rollouts}], method="dare").groups
-    assert "trace_entropy" not in usual.diagnostics
+    assert "trace_entropy" not in found_of(rollouts, "dare").diagnostics
 
 
 def some_rollouts(rng, count=12):
@@ -108,10 +100,9 @@ def test_over_answer_is_the_method_on_these_entropies(name):
     params = params_of(name) | ({"tie": "certainty"} if name == "ttrl" else {})
     rollouts = some_rollouts(np.random.default_rng(5))
     swapped = [{**r, "mean_entropy": r["answer_entropy"]} for r in rollouts]
-    (one,) = estimate([{"rollouts": rollouts}], method=name, **params, over="answer").groups
-    (other,) = estimate([{"rollouts": swapped}], method=name, **params).groups
+    one = found_of(rollouts, name, **params, over="answer")
     assert one.error is None
-    assert one.rewards == other.rewards
+    assert one.rewards == found_of(swapped, name, **params).rewards
 
 
 LINEAR = [name for name in READERS if {"linear"} == {s.default for s in find(name).specs if s.name == "weight"}]
@@ -149,47 +140,28 @@ def test_labels_order_neighbours_and_the_way_there_change_nothing(name, choice):
 # --- the answer's probability ----------------------------------------------------------------------------------------
 
 
-def logprobs(*pairs):
-    return [{"answer": a, "answer_logprob": x} for a, x in pairs]
-
-
 def test_an_answer_weighs_the_sum_of_its_probabilities():
-    rows = logprobs(("1", math.log(0.2)), ("1", math.log(0.3)), ("2", math.log(0.6)))
-    (found,) = estimate([{"rollouts": rows}], method="weighted_vote", certainty="answer_probability").groups
+    rows, params = said("112", answer_logprob=np.log([0.2, 0.3, 0.6]).tolist()), {"certainty": "answer_probability"}
+    found = found_of(rows, **params)
     assert found.pseudo_label == "2"
     assert [s.p_hat for s in found.support] == pytest.approx([0.5 / 1.1, 0.6 / 1.1])
     assert [s.uncertainty for s in found.support] == pytest.approx([0.75, 0.4])
-    (half,) = estimate(
-        [{"rollouts": rows}], method="calibrated_vote", certainty="answer_probability", exponent=0.5
-    ).groups
+    half = found_of(rows, "calibrated_vote", exponent=0.5, **params)
     mass = [0.2**0.5 + 0.3**0.5, 0.6**0.5]
     assert [s.p_hat for s in half.support] == pytest.approx([m / sum(mass) for m in mass])
-    (votes,) = estimate([{"rollouts": rows}], method="weighted_vote", certainty="answer_probability", exponent=0).groups
-    assert votes.pseudo_label == "1"
+    assert found_of(rows, exponent=0, **params).pseudo_label == "1"
+    improbable = said("12", answer_logprob=[-6000.0, -5990.0])
+    assert found_of(improbable, **params).rewards == (0.0, 1.0), "exp(-6000) is 0 in floating point"
 
 
-def test_improbable_answers_are_compared():
-    """exp(-6000) is 0 in floating point."""
-    rows = logprobs(("1", -6000.0), ("2", -5990.0))
-    (found,) = estimate([{"rollouts": rows}], method="weighted_vote", certainty="answer_probability").groups
-    assert found.rewards == (0.0, 1.0)
-
-
-def test_a_missing_probability():
-    rows = [*logprobs(("1", -1.0), ("2", -0.1)), {"answer": "1", "mean_entropy": 0.1}]
-
-    def scored(**params):
-        return estimate([{"rollouts": rows}], method="dare", certainty="answer_probability", **params).groups[0]
-
+def test_a_missing_probability_and_a_weight_that_has_none():
+    rows = [*said("12", answer_logprob=[-1.0, -0.1]), {"answer": "1", "mean_entropy": 0.1}]
+    scored = partial(found_of, rows, "dare", certainty="answer_probability")
     assert scored().error.code == "missing_probability"
     assert "(index 2)" in scored().error.message
     assert scored(missing_entropy="frequency").pseudo_label == "1"
     assert "missing_entropy_imputed" in scored(missing_entropy="group_mean").flags
-
-
-def test_a_weight_that_has_no_probability_is_refused():
-    sent, params = [{"rollouts": logprobs(("1", -1.0))}], {"certainty": "answer_probability", "weight": "log"}
-    error = refusal(estimate, sent, method="dare", **params)
+    error = refusal(scored, weight="log")
     assert (error.code, error.loc) == ("conflict", ("params", "certainty"))
 
 
@@ -197,19 +169,17 @@ def test_a_weight_that_has_no_probability_is_refused():
 
 
 def test_ties_go_to_the_surer_answer_and_other_votes_do_not():
-    tied = [("1", 0.5), ("2", 0.1), ("2", 0.3), ("1", 0.4)]
+    tied = [0.5, 0.1, 0.3, 0.4]
 
-    def label(rows, **params):
-        rollouts = [{"answer": a, "mean_entropy": u} for a, u in rows]
-        (found,) = estimate([{"rollouts": rollouts}], method="ttrl", **params).groups
+    def label(answers, entropies, **params):
+        found = found_of(said(answers, mean_entropy=entropies), "ttrl", **params)
         return found.pseudo_label, found.entropy_source
 
-    assert label(tied) == ("1", "none")
-    assert label(tied, tie="certainty") == ("2", "exact")
-    assert label([*tied, ("1", 9.0)], tie="certainty") == ("1", "none")
-    assert label([("1", 0.2), ("2", 0.2)], tie="certainty") == ("1", "exact"), "equally sure: the first seen"
-    (found,) = estimate([{"rollouts": [{"answer": "1"}]}], method="ttrl", tie="certainty").groups
-    assert found.error.code == "missing_input"
+    assert label("1221", tied) == ("1", "none")
+    assert label("1221", tied, tie="certainty") == ("2", "exact")
+    assert label("12211", [*tied, 9.0], tie="certainty") == ("1", "none")
+    assert label("12", [0.2, 0.2], tie="certainty") == ("1", "exact"), "equally sure: the first seen"
+    assert found_of(said("1"), "ttrl", tie="certainty").error.code == "missing_input"
 
 
 def test_a_vote_that_certainty_decides_is_open_until_all_votes_are_in():
@@ -303,10 +273,8 @@ def test_a_stack_hands_over_tokens_and_the_place_of_the_answer():
     numbers = [without_tokens(r) for r in one["rollouts"]]
     assert [r.get("answer_entropy") for r in numbers] == [pytest.approx(0.4), None]
     assert one["entropy_source"] == "logprob"
-    (found,) = estimate(
-        [one], method="weighted_vote", certainty="answer_probability", missing_entropy="frequency"
-    ).groups
-    assert found.error is None
+    params = {"certainty": "answer_probability", "missing_entropy": "frequency"}
+    assert estimate([one], method="weighted_vote", **params).groups[0].error is None
     bad = Scorer.of("http://service").group("a", [{"text": "\\boxed{1}", "mean_entropy": 0.1, "logprobs": [0.5]}])
     assert "token_logprobs" not in bad["rollouts"][0], "a run does not end of a number that its method does not read"
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from jsonl import write_lines
 from rows import each
+from said import said
 
 import dare_reward
 from dare_reward import cli
@@ -29,8 +30,8 @@ GOOD = {"group_id": "g", "rollouts": [{"answer": "1", "mean_entropy": 0.2}, {"an
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch):
-    monkeypatch.delenv("DARE_URL", raising=False)
-    monkeypatch.delenv("DARE_TOKEN", raising=False)
+    for name in ("DARE_URL", "DARE_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
 
 
 def write(tmp_path, *lines):
@@ -45,7 +46,7 @@ def test_score_writes_what_estimate_says(tmp_path, ran):
 
 
 def test_every_command_reads_what_score_writes(tmp_path, ran):
-    rollouts = [{"answer": a, "mean_entropy": e} for a, e in (("1", 0.2), ("1", 0.3), ("2", 0.6))]
+    rollouts = said("112", mean_entropy=[0.2, 0.3, 0.6])
     groups = [{"group_id": f"g{i}", "prompt": f"q{i}", "label": "1", "rollouts": rollouts} for i in range(3)]
     file, log = write(tmp_path, *groups), str(tmp_path / "log.jsonl")
     assert main(["score", file, "--out", log]) == 0
@@ -104,10 +105,6 @@ def test_the_closing_line_counts_the_groups_that_were_left_out(tmp_path, ran, co
     assert f"\n2 groups, 1 of them not {done}, " in err
 
 
-def test_duplicate_ids_within_a_batch_do_not_cost_the_lines(tmp_path, ran):
-    assert len(ran(["score", write(tmp_path, GOOD, GOOD)], 0).out.splitlines()) == 2
-
-
 @each(
     ("command", "names"),
     [
@@ -129,14 +126,12 @@ def test_wrong_use_is_2_and_names_what_is_wrong_in_one_line(tmp_path, ran, comma
     assert more in ([], [f"Try: dare-reward {command.split()[0]} --help"])
 
 
-def test_a_service_that_is_away_is_2(tmp_path, ran, monkeypatch):
+def test_a_service_that_is_away_is_2_and_local_wins_over_the_environment(tmp_path, ran, monkeypatch):
     monkeypatch.setattr("dare_reward.client._pause", lambda *_: 0.0)
-    assert "http://127.0.0.1:1" in ran(["score", write(tmp_path, GOOD), "--url", "http://127.0.0.1:1"], 2).err
-
-
-def test_local_wins_over_the_environment(tmp_path, monkeypatch, ran):
-    monkeypatch.setenv("DARE_URL", "http://127.0.0.1:1")
-    assert ran(["score", write(tmp_path, GOOD), "--local"], 0).out
+    file, away = write(tmp_path, GOOD), "http://127.0.0.1:1"
+    assert away in ran(["score", file, "--url", away], 2).err
+    monkeypatch.setenv("DARE_URL", away)
+    assert ran(["score", file, "--local"], 0).out
 
 
 def test_score_table(tmp_path, ran):
@@ -184,9 +179,7 @@ def test_methods(ran):
 
 def test_a_closed_pipe_is_no_traceback(tmp_path):
     file = write(tmp_path, *[{**GOOD, "group_id": str(i)} for i in range(2000)])
-    program = (
-        f"{sys.executable} -c 'import sys; from dare_reward.cli import main; sys.exit(main())' score {file} | head -1"
-    )
+    program = f"{sys.executable} -m dare_reward score {file} | head -1"
     result = subprocess.run(program, shell=True, capture_output=True, text=True)
     assert json.loads(result.stdout)["group_id"] == "0"
     assert result.stderr == ""
@@ -217,9 +210,11 @@ def test_a_run_log_has_a_bar_too(tmp_path, ran, monkeypatch, words):
     assert "200/200" in ran([words[0], "log", *words[1:]], 0, 1).err
 
 
-def test_a_misspelt_variable_is_warned_of(tmp_path, ran, monkeypatch):
+def test_a_misspelt_variable_is_warned_of_and_an_id_that_stands_twice_costs_no_line(tmp_path, ran, monkeypatch):
     monkeypatch.setenv("DARE_ULR", "http://127.0.0.1:1")
-    assert re.search("DARE_ULR .*DARE_URL", ran(["score", write(tmp_path, GOOD)], 0).err)
+    found = ran(["score", write(tmp_path, GOOD, GOOD)], 0)
+    assert re.search("DARE_ULR .*DARE_URL", found.err)
+    assert len(found.out.splitlines()) == 2
 
 
 def test_a_refusal_of_the_caller_ends_the_command_at_once(tmp_path, capsys, monkeypatch):
@@ -236,13 +231,9 @@ def test_a_refusal_of_the_caller_ends_the_command_at_once(tmp_path, capsys, monk
 
 
 def test_help_is_a_command_too(ran):
-    for words, shown in (
-        (["help"], "COMMAND"),
-        (["help", "score"], "--out"),
-        (["help", "data", "prepare"], "--from"),
-        (["-V"], dare_reward.__version__),
-    ):
-        assert shown in ran(words, 0).out
+    shown = {"help": "COMMAND", "help score": "--out", "help data prepare": "--from", "-V": dare_reward.__version__}
+    for words, word in shown.items():
+        assert word in ran(words.split(), 0).out
 
 
 # --- what a person sees on a terminal --------------------------------------------------------------------------------
@@ -263,17 +254,10 @@ def on_terminal(monkeypatch, *words, columns=80, code=0):
     return screen.getvalue()
 
 
-LONG = {
-    "group_id": "long",
-    "label": "7",
-    "rollouts": [{"text": f"{'and so on ' * 30}\\boxed{{{a}}}", "mean_entropy": 0.3} for a in ("7", "7", "x" * 90)]
-    + [
-        {"text": "no idea", "mean_entropy": 0.1},
-        {"text": "", "mean_entropy": 0.1},
-        {"text": "<think> hm", "mean_entropy": 0.1},
-        {"text": "so we", "mean_entropy": 0.1, "finish_reason": "length"},
-    ],
-}
+TEXTS = [f"{'and so on ' * 30}\\boxed{{{a}}}" for a in ("7", "7", "x" * 90)]
+LONG = {"group_id": "long", "label": "7"}
+LONG["rollouts"] = [{"text": text, "mean_entropy": 0.3} for text in (*TEXTS, "no idea", "", "<think> hm", "so we")]
+LONG["rollouts"][-1]["finish_reason"] = "length"
 
 
 @pytest.mark.parametrize("columns", [80, 120])
@@ -313,25 +297,19 @@ def test_explain_says_why_there_is_no_answer(tmp_path, ran):
 
 def test_explain_says_why_answers_stayed_apart_and_what_joins_them(tmp_path, ran):
     answers = ("50\\%", "0.5", "\\log 5", "\\ln 5", "(2,3)", "2,3", "7")
-    groups = [
-        {"group_id": name, "rollouts": [{"answer": a, "mean_entropy": 0.2} for a in own]}
-        for name, own in (("a", answers), ("b", ("12", "12 apples", "12 pears")))
-    ]
+    every = {"a": answers, "b": ("12", "12 apples", "12 pears")}
+    groups = [{"group_id": name, "rollouts": said(own, mean_entropy=[0.2] * 7)} for name, own in every.items()]
     file = write(tmp_path, *groups)
-    apart = re.findall(
-        r"(\S+(?: 5)?) and (\S+(?: 5)?) stay apart: (\S+)", ran(["explain", file, "--group", "a"], 0).out
-    )
+    out = ran(["explain", file, "--group", "a"], 0).out
+    apart = re.findall(r"(\S+(?: 5)?) and (\S+(?: 5)?) stay apart: (\S+)", out)
     assert apart == [("50\\%", "0.5", "percent=fraction"), ("\\log 5", "\\ln 5", "log=natural")]
     out = ran(["explain", file, "--group", "b"], 0).out
     assert all(part in out for part in ("12 apples and 12 pears", "-p units=ignore"))
 
 
 def test_the_suspicious_groups(tmp_path, ran):
-    overruled = {
-        "group_id": "overruled",
-        "label": "1",
-        "rollouts": [{"answer": "1", "mean_entropy": 0.9}] * 3 + [{"answer": "2", "mean_entropy": 0.01}] * 2,
-    }
+    overruled = {"group_id": "overruled", "label": "1"}
+    overruled["rollouts"] = said("11122", mean_entropy=[0.9] * 3 + [0.01] * 2)
     sure = {"group_id": "sure", "rollouts": [{"answer": "1", "mean_entropy": 0.2}] * 5}
     silent = {"group_id": "silent", "rollouts": [{"text": "hm", "mean_entropy": 0.2}] * 5}
     file = write(tmp_path, sure, overruled, silent)
@@ -411,8 +389,8 @@ def test_a_misspelt_flag_is_suggested_in_two_lines(ran, words):
 
 
 def test_a_report_of_rollouts_without_answers_warns(tmp_path, ran):
-    texts = ["no idea", "none", "\\boxed{1}"]
-    file = write(tmp_path, {"group_id": "a", "rollouts": [{"text": t, "mean_entropy": 0.2} for t in texts]})
+    rollouts = [{"text": text, "mean_entropy": 0.2} for text in ("no idea", "none", "\\boxed{1}")]
+    file = write(tmp_path, {"group_id": "a", "rollouts": rollouts})
     assert re.search("WARNING: 2 of 3 ", ran(["report", file, "-o", str(tmp_path / "x.html")], 0).err)
 
 

@@ -14,7 +14,7 @@ import dare_reward
 from dare_reward import RequestError, estimate
 from dare_reward.estimators.dare import METHODS, _bonus, dare
 from dare_reward.groups import Groups
-from dare_reward.methods import find, methods, specs
+from dare_reward.methods import find, methods, read_line, specs
 
 ENTROPY = st.floats(0, 50, allow_subnormal=True)
 ROLLOUT = st.tuples(st.sampled_from(["1", "2", "3", "x", "y", None]), ENTROPY)
@@ -70,9 +70,7 @@ def test_every_number_is_finite(rollouts, config):
 def test_the_order_of_rollouts_does_not_matter(rollouts, config, random):
     if config.get("on_all_pruned") == "keep_argmax":
         config = {**config, "on_all_pruned": "skip"}  # its tie rule is first seen, which is an order
-    config = (
-        {**config, "tau": 0.0} if config.get("tau", 0.05) else config
-    )  # a p-hat within rounding of tau may fall either way
+    config = {**config, "tau": 0.0}  # a p-hat within rounding of tau may fall either way
     order = list(range(len(rollouts)))
     random.shuffle(order)
     before, after = score(rollouts, **config), score([rollouts[i] for i in order], **config)
@@ -94,32 +92,36 @@ def test_a_group_does_not_see_its_neighbours(groups, config):
 def test_no_group_and_a_large_one():
     assert dare_reward.estimate([]).groups == ()
     assert score([(None, 0.1)]).flags == ("all_invalid", "zero_variance")
+    one = score([("a", 0.3), ("a", 0.5)])
+    assert (one.entropy_source, one.rewards) == ("exact", (1.0, 1.0)), "one answer is enough to use entropies"
     many = score([(str(i % 700), 0.1 + i % 7) for i in range(1024)], tau=0.0)
     assert len(many.rewards) == 1024
     assert math.isclose(sum(s.p_hat for s in many.support), 1, rel_tol=1e-12)
 
 
-def test_zero_entropy_and_zero_eps_share_the_mass_by_votes():
-    group = by_answer(score([("a", 0.0), ("a", 0.0), ("b", 0.0), ("c", 0.4)], eps=0.0, tau=0.0))
-    assert [group[a].p_hat for a in "abc"] == pytest.approx([2 / 3, 1 / 3, 0])
+@each(
+    "rollouts, params, uncertainty, p_hat",
+    [
+        # without entropy and eps: they share the mass by votes
+        ([("a", 0.0), ("a", 0.0), ("b", 0.0), ("c", 0.4)], {"eps": 0.0}, 0.0, [2 / 3, 1 / 3, 0]),
+        # neither denormal entropies nor the exponential of large ones overflow, and nothing warns
+        ([("a", 5e-324), ("b", 1e-320), ("b", 1e-320)], {"eps": 0.0}, 5e-324, [1012 / 1013, 1 / 1013]),
+        ([("a", 1000.0), ("b", 0.0), ("c", 0.0)], {"weight": "exp", "lam": 1e3}, 1000.0, [0, 0.5, 0.5]),
+        # u_floor bounds the weight and is reported
+        ([("a", 0.001), ("b", 0.3), ("b", 0.3)], {"eps": 0.0, "u_floor": 0.2}, 0.2, [3 / 7, 4 / 7]),
+    ],
+)
+def test_extreme_entropies(rollouts, params, uncertainty, p_hat):
+    support = score(rollouts, tau=0.0, **params).support
+    assert support[0].uncertainty == uncertainty
+    assert [s.p_hat for s in support] == pytest.approx(p_hat)
 
 
-def test_denormal_entropies_do_not_overflow():
-    group = by_answer(score([("a", 5e-324), ("b", 1e-320), ("b", 1e-320)], eps=0.0, tau=0.0))
-    assert group["a"].p_hat == pytest.approx(5e-324 and 1 / (1 + 2 * 5e-324 / 1e-320), rel=1e-3)
-
-
-def test_u_floor_bounds_the_weight_and_is_reported():
-    group = by_answer(score([("loop", 0.001), ("right", 0.3), ("right", 0.3)], eps=0.0, u_floor=0.2, tau=0.0))
-    assert group["loop"].uncertainty == 0.2
-    assert group["loop"].p_hat == pytest.approx((1 / 0.2) / (1 / 0.2 + 2 / 0.3))
-
-
-def test_low_entropy_and_u_gt_1_are_flagged():
-    assert "low_entropy" in score([("a", 0.019), ("b", 0.5)]).flags
-    assert "low_entropy" not in score([("a", 0.02), ("b", 0.5)]).flags
-    assert "u_gt_1" in score([("a", 1.01), ("b", 0.5)]).flags
-    assert "u_gt_1" not in score([("a", 1.0), ("b", 0.5)]).flags
+@each("low, high, flags", [(0.019, 1.0, {"low_entropy"}), (0.02, 1.01, {"u_gt_1"}), (0.02, 1.0, set())])
+@each("method", ["dare", "ttrl", "empo", "scrl"])
+def test_low_entropy_and_u_gt_1_are_flagged_by_every_method(low, high, flags, method):
+    found = score([("a", low), ("b", 0.5), ("c", high)], method=method)
+    assert flags == {"low_entropy", "u_gt_1"} & {*found.flags}
 
 
 @each(
@@ -169,15 +171,10 @@ def test_every_weight(weight, w):
 ALL_PRUNED = [(str(i), 0.5) for i in range(30)]
 
 
-def test_all_pruned_skip():
-    group = score(ALL_PRUNED)
-    assert set(group.rewards) == {0.0}
-    assert not any(group.keep)
-    assert group.pseudo_label is None
-    assert {"all_pruned", "zero_variance", "tie"} <= set(group.flags)
-
-
-def test_all_pruned_keep_argmax():
+def test_all_pruned():
+    none = score(ALL_PRUNED)
+    assert (set(none.rewards), any(none.keep), none.pseudo_label) == ({0.0}, False, None)
+    assert {"all_pruned", "zero_variance", "tie"} <= set(none.flags)
     group = score([("9", 0.4), *ALL_PRUNED], on_all_pruned="keep_argmax", tau=0.3)
     assert group.pseudo_label == "9"
     assert [s.answer for s in group.support if s.kept] == ["9"]
@@ -232,7 +229,7 @@ def test_frequency_is_for_the_groups_that_lack_an_entropy_alone():
     """One missing entropy, and votes alone count in that group; its neighbours keep theirs."""
     nan = math.nan
     lacking, whole = dare_reward.estimate(
-        exact([["a", "b", "b"], ["a", "b", "b"]], mean_entropy=[[0.1, 0.7, nan], [0.1, 0.7, 0.7]]),
+        exact([["a", "b", "b"], ["a", "b", "b"]], mean_entropy=[[0.001, 7.0, nan], [0.1, 0.7, 0.7]]),
         missing_entropy="frequency",
         tau=0.0,
     ).groups
@@ -246,20 +243,7 @@ def test_frequency_is_for_the_groups_that_lack_an_entropy_alone():
     assert [s.uncertainty for s in whole.support] == [0.1, 0.7]
     assert "missing_entropy_frequency" not in whole.flags
     assert whole.entropy_source == "exact"
-    assert not {"low_entropy", "u_gt_1"} & {*lacking.flags, *whole.flags}
-
-
-def test_a_group_that_lacks_entropies_is_not_called_sure_or_unsure():
-    group = score([("a", math.nan), ("b", 5.0), ("c", 0.001)], missing_entropy="frequency")
-    assert not {"low_entropy", "u_gt_1"} & set(group.flags)
-    assert [s.uncertainty for s in group.support] == [None] * 3
-
-
-def test_a_rollout_without_answer_needs_no_entropy():
-    assert (
-        dare_reward.estimate([{"rollouts": [{"answer": "1", "mean_entropy": 0.1}, {"answer": ""}]}]).groups[0].error
-        is None
-    )
+    assert not {"low_entropy", "u_gt_1"} & {*lacking.flags, *whole.flags}, "neither sure nor unsure"
 
 
 @pytest.mark.parametrize("bonus", ["main", "zero"])
@@ -274,32 +258,14 @@ def test_the_columns_are_numbers(bonus):
     assert np.isnan(found.support_A["uncertainty"]).tolist() == [True, True, False, False]
 
 
-def test_the_defaults_of_the_function():
-    """The contract's; `inspect` reads what a caller in process gets."""
-    expected = {
-        "weight": "linear",
-        "eps": 0.05,
-        "exponent": 1.0,
-        "certainty": "entropy",
-        "eps_scale": None,
-        "lam": 1.0,
-        "u_floor": 0.0,
-        "bonus": "main",
-        "u_norm": "clip",
-        "vocab_size": 151936,
-        "alpha": 0.1,
-        "tau": 0.05,
-        "renorm": "answers",
-        "bonus_m": "retained",
-        "on_all_pruned": "skip",
-        "pruned": "zero",
-        "missing_entropy": "error",
-        "over": "trace",
-    }
-    assert {s.name: s.default for s in find("dare").specs} == expected
-
-
-def test_the_presets():
+def test_the_defaults_and_the_presets():
+    """The contract's; what a preset changes may be changed again."""
+    defaults = (
+        "weight=linear&eps=0.05&exponent=1&certainty=entropy&eps_scale=null&lam=1&u_floor=0&bonus=main&u_norm=clip"
+        "&vocab_size=151936&alpha=0.1&tau=0.05&renorm=answers&bonus_m=retained&on_all_pruned=skip&pruned=zero"
+        "&missing_entropy=error&over=trace"
+    )
+    assert {s.name: s.default for s in find("dare").specs} == read_line(f"method=dare&{defaults}")[1]
     assert {m.name: dict(m.defaults) for m in METHODS} == {
         "dare": {},
         "dare_literal": {"eps": 1e-6},
@@ -309,6 +275,11 @@ def test_the_presets():
         "dare_sqrt": {"weight": "sqrt"},
         "dare_robust": {"weight": "sqrt", "eps": 0.1, "u_floor": 0.02},
     }
+    rollouts = [("a", 0.4)] * 3 + [("b", 0.1)] * 2 + [("c", 2.0), ("a", 0.02)]
+    for preset in METHODS:
+        back = {name: find("dare").resolve({})[name] for name in preset.defaults}
+        assert score(rollouts, method=preset.name).rewards == score(rollouts, **preset.defaults).rewards
+        assert score(rollouts, method=preset.name, **back).rewards == score(rollouts).rewards
 
 
 def test_an_answer_at_exactly_tau_is_kept():
@@ -317,17 +288,6 @@ def test_an_answer_at_exactly_tau_is_kept():
     assert score(three, weight="none", tau=1 / 3).keep == (True,) * 3
     assert score(three, weight="none", tau=1 / 3 + 5e-13).keep == (True,) * 3
     assert score(three, weight="none", tau=1 / 3 + 2e-12).keep == (False,) * 3
-
-
-def test_the_exponential_weight_neither_overflows_nor_warns():
-    group = by_answer(score([("a", 1000.0), ("b", 0.0), ("c", 0.0)], weight="exp", lam=1e3, tau=0.0))
-    assert [group[a].p_hat for a in "abc"] == [0.0, 0.5, 0.5]
-
-
-def test_one_answer_is_enough_to_use_entropies():
-    group = score([("a", 0.3), ("a", 0.5)])
-    assert group.entropy_source == "exact"
-    assert group.rewards == (1.0, 1.0)
 
 
 def test_keep_all_keeps_all_of_the_groups_that_need_it():
@@ -353,19 +313,6 @@ def test_the_bonus_is_never_negative_for_its_frequency():
     """n > M happens when survivors are none, or M counts less than n: the factor stops at 0."""
     n, m, q = np.array([3.0]), np.array([2.0]), np.array([0.25])
     assert [_bonus(n, m, q, form).item() for form in ("main", "sqrt_freq", "one_minus_sqrt_freq")] == [0, 0, 0]
-
-
-def test_presets_are_parameters():
-    rollouts = [("a", 0.4)] * 3 + [("b", 0.1)] * 2 + [("c", 2.0)]
-    for name, method in methods().items():
-        if method.function.__name__ == "dare" and name.startswith("dare"):
-            preset, spelled = score(rollouts, method=name), score(rollouts, **{s.name: s.default for s in method.specs})
-            assert preset.rewards == spelled.rewards
-
-
-def test_parameters_override_a_preset():
-    rollouts = [("a", 0.4)] * 3 + [("b", 0.1)] * 2
-    assert score(rollouts, method="dare_dist", alpha=0.1, tau=0.05).rewards == score(rollouts).rewards
 
 
 CORNERS = {

@@ -59,11 +59,9 @@ def test_scope_counts_steps_among_the_generated_tokens():
     rival = {"answer": "2", "confidence": 2.49}
     for first in (plain, masked):  # mean of the steps' 1.5 and 3.5
         assert scored([first, rival], "scope", drawn_share=1.0).rewards == (1.0, 0.0)
-        assert scored([first, {**rival, "confidence": 2.51}], "scope", drawn_share=1.0).rewards == (0.0, 1.0)
-        assert scored([first, {**rival, "confidence": 2.51}], "scope", drawn_share=1.0, steps="whole").rewards == (
-            1.0,
-            0.0,
-        )
+        surer = [first, {**rival, "confidence": 2.51}]
+        assert scored(surer, "scope", drawn_share=1.0).rewards == (0.0, 1.0)
+        assert scored(surer, "scope", drawn_share=1.0, steps="whole").rewards == (1.0, 0.0)
 
 
 # --- labels, novelty, pairs ------------------------------------------------------------------------------------------
@@ -95,24 +93,19 @@ def test_evol_rl_does_not_let_rounding_decide():
     assert scored(rollouts, "evol_rl").rewards == (0.75,) * 4
 
 
-def test_paired_ties_go_to_the_answer_first_said_in_that_group():
-    group = scored(said("ab"), "co_rewarding_1", {"second_group": said("ba")})
-    assert group.pseudo_label == "b"
-    assert group.rewards == (0.0, 1.0)
-    assert group.second_rewards == (0.0, 1.0)
-
-
-def test_a_label_that_the_group_itself_never_gave():
-    group = scored(said("aa"), "co_rewarding_2", {"teacher_group": said("zz")})
-    assert group.pseudo_label == "z"
-    assert group.rewards == (0.0, 0.0)
-
-
-def test_self_harmony_without_a_common_answer():
-    group = scored(said("aa"), "self_harmony", {"second_group": said("bb")})
-    assert group.rewards == group.second_rewards == (0.0, 0.0)
-    assert "no_common_answer" in group.flags
-    assert group.pseudo_label is None
+@pytest.mark.parametrize(
+    ("answers", "method", "other", "label", "rewards", "second"),
+    [
+        pytest.param("ab", "co_rewarding_1", "ba", "b", (0, 1), (0, 1), id="ties go to the answer first said there"),
+        pytest.param("aa", "co_rewarding_2", "zz", "z", (0, 0), None, id="a label that the group itself never gave"),
+        pytest.param("aa", "self_harmony", "bb", None, (0, 0), (0, 0), id="no common answer"),
+    ],
+)
+def test_two_groups(answers, method, other, label, rewards, second):
+    name = "teacher_group" if method == "co_rewarding_2" else "second_group"
+    group = scored(said(answers), method, {name: said(other)})
+    assert (group.pseudo_label, group.rewards, group.second_rewards) == (label, rewards, second)
+    assert ("no_common_answer" in group.flags) == (label is None)
 
 
 def test_answers_of_both_groups_are_compared_as_answers():
@@ -139,20 +132,19 @@ def test_spine_leave_one_out():
     assert marked(said("a", token_entropies=entropies), leave_one_out=True).rewards == (0.0,)
 
 
-def test_spine_otsu_parts_two_clusters():
-    group = marked(said("a", token_entropies=[[0.1, 2.0, 0.12, 0.11, 2.1, 0.1]]), mask="otsu")
-    assert group.token_mask == ((False, True, False, False, True, False),)
-    flat = marked(said("a", token_entropies=[[0.5, 0.5]]), mask="otsu")
-    assert flat.token_mask == ((True, True),)
+@pytest.mark.parametrize(
+    ("entropies", "mask"), [([0.1, 2.0, 0.12, 0.11, 2.1, 0.1], (0, 1, 0, 0, 1, 0)), ([0.5, 0.5], (1, 1))]
+)
+def test_spine_otsu_parts_two_clusters(entropies, mask):
+    assert marked(said("a", token_entropies=[entropies]), mask="otsu").token_mask == (mask,)
 
 
-def test_spine_mad_band():
-    entropies = [[1.0, 2.0, 3.0, 4.0, 9.0]]
-    group = marked(said("a", token_entropies=entropies), fraction=1.0, band="mad")
-    assert group.diagnostics["band_high"] == 3.0
-    assert group.diagnostics["band_low"] == pytest.approx(3.0 - 1.4826)
-    wide = marked(said("a", token_entropies=[[0.1, 1.0, 5.0, 9.0]]), fraction=1.0, band="mad")
-    assert wide.diagnostics["band_low"] == 0.0
+@pytest.mark.parametrize(
+    ("entropies", "low", "high"), [([1.0, 2.0, 3.0, 4.0, 9.0], 3.0 - 1.4826, 3.0), ([0.1, 1.0, 5.0, 9.0], 0.0, 3.0)]
+)
+def test_spine_mad_band(entropies, low, high):
+    found = marked(said("a", token_entropies=[entropies]), fraction=1.0, band="mad").diagnostics
+    assert (found["band_low"], found["band_high"]) == (pytest.approx(low), high)
 
 
 def test_spine_never_marks_a_tool_token():
@@ -216,19 +208,8 @@ def test_no_place_for_the_reference_is_no_credit():
     rollouts = [{"answer": None, "format": 1.0, "ref_token_probs": [0.9], "base_ref_mean_prob": 0.0}]
     assert scored(rollouts, "rlpr", {"reference": "x"}).rewards == (0.1,)
     assert scored(rollouts, "verifree", {"reference": "x"}).rewards == (0.0,)
-
-
-def test_a_certain_impossibility_is_zero():
-    assert scored(said("a", ref_token_probs=[[0.0, 1.0]]), "verifree", {"reference": "x"}).rewards == (0.0,)
-
-
-# --- uniform diagnostics ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", ["dare", "ttrl", "empo", "scrl"])
-def test_flags_about_entropies_are_the_same_for_every_method(method):
-    assert {"low_entropy", "u_gt_1"} <= {*scored(said("112", mean_entropy=[0.001, 0.002, 1.5]), method).flags}
-    assert not {"low_entropy", "u_gt_1"} & {*scored(said("11", mean_entropy=[0.1, 0.9]), method).flags}
+    impossible = said("a", ref_token_probs=[[0.0, 1.0]])
+    assert scored(impossible, "verifree", {"reference": "x"}).rewards == (0.0,), "and no error"
 
 
 def test_explain_shows_advantages(tmp_path, ran):

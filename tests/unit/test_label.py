@@ -4,11 +4,13 @@ import errno
 import json
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
-from jsonl import write_lines
+from jsonl import read_lines, write_lines
 from refusals import refusal
 from said import said
 
@@ -57,7 +59,6 @@ def test_an_output_that_is_no_terminal_takes_the_list_best_prompts_first(termina
         assert shown.out.split() == ["contested", "rivals", "informative", "some"]
         assert "--port 0" in shown.err
         assert shown.err.startswith("1 group left out: labelled already\n")
-    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
     assert main(["label", file, "--port", "0"]) == 0
     assert served[-1] == 0
 
@@ -72,8 +73,7 @@ def test_random_prompts_are_the_same_ones_each_time_and_no_choice(file, ran):
 
 
 def test_a_group_without_a_name_is_named_by_its_place(tmp_path, ran):
-    bare = group("", ["1", "2"], [0.1, 3.0])
-    del bare["group_id"]
+    bare = {"rollouts": said("12", mean_entropy=[0.1, 3.0])}
     assert ran(["label", written(tmp_path / "rollouts.jsonl", bare)], 0).out.strip() == "line-1"
 
 
@@ -141,10 +141,8 @@ def test_decisions_are_lines_and_the_last_one_wins(tmp_path):
     assert first.decide("a", "right", " 1 ", 2.0) == 1
     assert first.decide("a", "right", "7", 1.0) == 0
     assert first.decide("b", "unknown", None, 1.0) == 0
-    rows = [json.loads(line) for line in (tmp_path / "labels.jsonl").read_text().splitlines()]
-    assert [(r["group_id"], r["label"], r.get("decision")) for r in rows] == [
-        ("a", "1", None), ("a", "7", None), ("b", None, "unknown"),
-    ]  # fmt: skip
+    rows = [(r["group_id"], r["label"], r.get("decision")) for r in read_lines(first.file)]
+    assert rows == [("a", "1", None), ("a", "7", None), ("b", None, "unknown")]
     later = session(tmp_path)
     assert later.labels.keys() == {q.group_id for q in later.questions}
     assert (later.labels["a"].label, later.labels["b"].decision) == ("7", "unknown")
@@ -154,15 +152,9 @@ def test_each_decision_is_one_whole_line_on_the_disk(tmp_path, monkeypatch):
     flushed = []
     monkeypatch.setattr("os.fsync", lambda place: flushed.append(os.fstat(place).st_size))
     own = [session(tmp_path), session(tmp_path)]  # two windows, or two people
-    work = [
-        threading.Thread(target=lambda s=s: [s.decide("a", "right", "1" * 500, 0.0) for _ in range(20)]) for s in own
-    ]
-    for each in work:
-        each.start()
-    for each in work:
-        each.join()
-    lines = (tmp_path / "labels.jsonl").read_text().splitlines()
-    assert [json.loads(line)["label"] for line in lines] == ["1" * 500] * 40
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda s: [s.decide("a", "right", "1" * 500, 0.0) for _ in range(20)], own))
+    assert [row["label"] for row in read_lines(tmp_path / "labels.jsonl")] == ["1" * 500] * 40
     assert len(flushed) == 40
     assert min(flushed) > 500, "flushed after the line is written"
 
@@ -228,15 +220,13 @@ def test_a_file_of_other_prompts_is_not_continued(tmp_path):
 
 
 def test_what_is_no_file_of_labels_is_left_as_it_is(tmp_path, file, ran):
-    single = json.dumps({"group_id": "a", "text": "so 1", "label": "1"}) + "\n"
-    read = json.dumps({"group_id": "a", "answer": "2", "label": "1"}) + "\n"
-    entropy = json.dumps({"group_id": "a", "answer": "2", "entropy": 0.5}) + "\n"
-    groups = Path(file).read_text()
-    for name, content in enumerate(("[]", "hello\n", groups, single, read, entropy)):
-        path = tmp_path / f"{name}.jsonl"
-        path.write_text(content)
+    single, read = {"text": "so 1", "label": "1"}, {"answer": "2", "label": "1"}
+    rows = [{"group_id": "a", **own} for own in (single, read, {"answer": "2", "entropy": 0.5})]
+    for name, content in enumerate(("[]", "hello", Path(file).read_text(), *rows)):
+        path = write_lines(tmp_path / f"{name}.jsonl", [content])
+        before = path.read_bytes()
         assert main(["label", file, "--port", "0", "--labels", str(path)]) == 2
-        assert path.read_text() == content
+        assert path.read_bytes() == before
     assert ran(["label", file, "--port", "0", "--labels", file], 2).err
 
 
@@ -263,16 +253,14 @@ def page(tmp_path):
 
 
 def ask(server, path=None, body=None, **headers):
-    port = server.server_address[1]
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    address = f"127.0.0.1:{server.server_address[1]}"
     path = f"/{server.token}/{path or ''}" if path is None or not path.startswith("/") else path
     own = {} if body is None else {"Content-Type": "application/json"}
     sent = body if body is None or isinstance(body, str) else json.dumps(body)
-    connection.request("POST" if own else "GET", path, sent, {"Host": f"127.0.0.1:{port}", **own, **headers})
-    reply = connection.getresponse()
-    content = reply.read().decode()
-    connection.close()
-    return reply.status, content
+    with closing(HTTPConnection(address, timeout=10)) as connection:
+        connection.request("POST" if own else "GET", path, sent, {"Host": address, **own, **headers})
+        reply = connection.getresponse()
+        return reply.status, reply.read().decode()
 
 
 DECISION = {"group_id": "a", "decision": "right", "label": "1", "seconds": 1.5}
@@ -286,6 +274,7 @@ def test_a_decision_is_on_the_disk_before_the_page_goes_on(page):
     written = json.loads(page.session.file.read_text())
     assert written == {"group_id": "a", "label": "1", "prompt": "1 + 1?", "seconds": 1.5}
     assert '"decision":"right"' in ask(page)[1]
+    assert ask(page, f"/{page.token}")[0] == 308, "the address without its slash leads there"
 
 
 @pytest.mark.parametrize(
@@ -316,10 +305,6 @@ def test_nobody_but_the_page_writes(page, path, body, headers, status):
     assert not page.session.file.exists()
 
 
-def test_the_address_without_its_slash_leads_to_the_page(page):
-    assert ask(page, f"/{page.token}")[0] == 308
-
-
 def test_a_full_disk_is_said(page, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -336,24 +321,23 @@ def test_a_full_disk_is_said(page, monkeypatch):
 def two(tmp_path):
     """Two groups, with the labels of both and of one that is not there."""
     path = written(tmp_path / "two.jsonl", group("a", ["1", "2", "2"]), group("b", ["3", "4"]), group("c", ["5"]))
-    rows = [{"group_id": "a", "label": "2"}, {"id": "a", "gold": 1}]
-    rows += [{"group_id": "b", "label": None, "decision": "none"}]
+    none = {"group_id": "b", "label": None, "decision": "none"}
+    rows = [{"group_id": "a", "label": "2"}, {"id": "a", "gold": 1}, none]
     rows += [{"group_id": "z", "label": "1"}, {"group_id": "c", "label": ""}]
     return path, written(tmp_path / "labels.jsonl", *rows)
 
 
-def test_every_command_reads_labels(two, tmp_path, capsys, ran):
+def test_every_command_reads_labels(two, tmp_path, ran):
     path, labels = two
-    assert main(["score", path, "--labels", labels, "-m", "gt", "--json"]) == 1  # one has no label
-    first, second, _ = (json.loads(line)["reply"]["rewards"] for line in capsys.readouterr().out.splitlines())
+    shown = ran(["score", path, "--labels", labels, "-m", "gt", "--json"], 1)  # one has no label
+    first, second, _ = (json.loads(line)["reply"]["rewards"] for line in shown.out.splitlines())
     assert (first, second) == ([1, 0, 0], [0, 0])
     shown = ran(["calibrate", path, "--labels", labels, "--json"], 1)
     assert "1 of 3 labels are of no group here, such as z" in shown.err
     assert "lines not used: 1 replaced by a later line, 1 without a label" in shown.err
     found = json.loads(shown.out)["calibration"]
     assert (found["prompts"], found["mixed"]) == (2, 1)
-    assert main(["explain", path, "--labels", labels, "--group", "a", "-m", "ttrl"]) == 0
-    assert "label 1: " in capsys.readouterr().out
+    assert "label 1: " in ran(["explain", path, "--labels", labels, "--group", "a", "-m", "ttrl"], 0).out
     out = tmp_path / "run.html"
     assert main(["report", path, "--labels", labels, "-m", "ttrl", "-o", str(out)]) == 0
     assert '"label":"1"' in out.read_text()

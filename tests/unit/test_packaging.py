@@ -24,12 +24,16 @@ from dare_reward.runs.log import CLOSING
 from dare_service.settings import SETTINGS, Settings, from_environment
 
 ROOT = Path(__file__).resolve().parents[2]
-COMPOSE_TEXT = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+
+
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+COMPOSE_TEXT = read("docker-compose.yml")
 REWARD = yaml.safe_load(COMPOSE_TEXT)["services"]["reward"]
-FINAL_STAGE = re.split(
-    r"^FROM ", (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " "), flags=re.MULTILINE
-)[-1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+FINAL_STAGE = re.split(r"^FROM ", read("Dockerfile").replace("\\\n", " "), flags=re.MULTILINE)[-1]
+PROJECT = tomllib.loads(read("pyproject.toml"))
 DEFAULTS = {f"DARE_{name.upper()}": spec.default for name, spec in SETTINGS.items()}
 HEAVY = {"torch", "vllm", "openrlhf", "transformers"}
 
@@ -61,30 +65,24 @@ def test_compose_keeps_the_run_log_in_a_volume_of_its_own():
     name, place = volume.split(":")
     assert name in yaml.safe_load(COMPOSE_TEXT)["volumes"]
     assert REWARD["environment"]["DARE_RUN_LOG"] == f"${{DARE_RUN_LOG:-{place}/runs}}"
-    assert f"install -d -o 10001 -g 10001 -m 0700 {place}\n" in (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert f"install -d -o 10001 -g 10001 -m 0700 {place}\n" in read("Dockerfile")
 
 
-def test_compose_publishes_on_loopback_unless_told():
+def test_compose_publishes_on_loopback_unless_told_and_starts_the_service_again_after_a_reboot():
     (port,) = REWARD["ports"]
     resolved = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", port)
     assert resolved == f"127.0.0.1:8000:{image_environment()['DARE_PORT']}"
+    # It ends with 0 at SIGTERM, and on-failure leaves it down when the daemon comes back.
+    assert REWARD["restart"] == "unless-stopped"
 
 
-def test_compose_waits_for_the_whole_orderly_stop():
-    grace = float(REWARD["stop_grace_period"].removesuffix("s"))
+def test_compose_waits_for_the_whole_orderly_stop_and_admits_as_many_connections_as_the_service_queues():
     defaults = Settings()
+    grace = float(REWARD["stop_grace_period"].removesuffix("s"))
     assert grace > defaults.drain + defaults.grace + CLOSING + 1.0  # the run log is written too
     assert defaults.drain + defaults.grace > defaults.deadline
-
-
-def test_compose_admits_as_many_connections_as_the_service_queues():
-    assert REWARD["sysctls"]["net.core.somaxconn"] >= Settings().backlog
-    assert REWARD["ulimits"]["nofile"]["soft"] > Settings().backlog
-
-
-def test_compose_starts_the_service_again_after_a_reboot():
-    """It ends with 0 at SIGTERM, and on-failure leaves it down when the daemon comes back."""
-    assert REWARD["restart"] == "unless-stopped"
+    assert REWARD["sysctls"]["net.core.somaxconn"] >= defaults.backlog
+    assert REWARD["ulimits"]["nofile"]["soft"] > defaults.backlog
 
 
 def test_compose_hands_through_every_setting_and_says_its_default():
@@ -116,13 +114,10 @@ def test_image_health_check_is_a_program_and_python_alone():
     assert "--timeout=" in options
 
 
-def test_image_settings_are_settings():
+def test_image_settings_are_settings_and_keep_the_memory_of_the_largest_body():
     settings = {name: value for name, value in image_environment().items() if name.startswith("DARE_")}
     assert set(settings) <= set(DEFAULTS)
     assert from_environment(settings).host == "0.0.0.0"
-
-
-def test_image_keeps_the_memory_of_the_largest_body():
     for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
         assert int(image_environment()[name]) >= Settings().max_body_bytes
 
@@ -142,40 +137,30 @@ def test_base_install_needs_three_packages():
     assert requirements(extra="") == {"numpy", "httpx", "mpmath"}
 
 
-@pytest.mark.parametrize("extra", ["service", "cli"])
-def test_light_extras_stay_light(extra):
-    assert requirements(extra=extra)
-    assert not requirements(extra=extra) & HEAVY
-
-
-def test_no_dependency_group_brings_a_framework():
-    named = {Requirement(text).name for group in PROJECT["dependency-groups"].values() for text in group}
-    assert not named & HEAVY
-
-
-def members(archive):
-    if archive.endswith(".whl"):
-        return ZipFile(archive).namelist()
-    with tarfile.open(archive) as opened:
-        return opened.getnames()
+def test_light_extras_stay_light_and_no_dependency_group_brings_a_framework():
+    groups = {Requirement(text).name for group in PROJECT["dependency-groups"].values() for text in group}
+    for named in (requirements(extra="service"), requirements(extra="cli"), groups):
+        assert named
+        assert not named & HEAVY
 
 
 @pytest.mark.parametrize("builder", [WheelBuilder, SdistBuilder])
 def test_no_study_is_delivered(builder, tmp_path):
     (archive,) = builder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
-    found = members(archive)
+    with ZipFile(archive) if archive.endswith(".whl") else tarfile.open(archive) as opened:
+        found = opened.namelist() if archive.endswith(".whl") else opened.getnames()
     assert [name for name in found if name.endswith("dare_reward/cli.py")]
     assert not [name for name in found if re.search(r"(^|/)(study|research|dare_research)(/|\.py$)", name)]
 
 
 def test_no_study_is_in_the_image_or_a_command():
-    assert "research" not in (ROOT / ".dockerignore").read_text(encoding="utf-8")  # it names what may be copied
+    assert "research" not in read(".dockerignore")  # it names what may be copied
     assert "study" not in PROJECT["project"]["entry-points"]["dare_reward.commands"]
     assert "study" not in PROJECT["project"]["optional-dependencies"]
 
 
 def test_changelog_and_version_agree():
-    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    changelog = read("CHANGELOG.md")
     assert f"## [{PROJECT['project']['version']}]" in changelog
     assert metadata.version("dare-reward") == PROJECT["project"]["version"] == dare_reward.__version__
 
@@ -202,7 +187,7 @@ def test_workflows_grant_nothing_by_default_and_pin_what_they_use(path):
 
 
 def test_the_budgets_of_the_whole_check_leave_it_within_45_minutes_and_the_tests_last():
-    text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    text = read(".ci/run")
     stages = re.findall(r"^stage (\w+) (\d+) .*scripts/\w+\.py", text, flags=re.MULTILINE)
     assert len(stages) == len(re.findall(r"^stage ", text, flags=re.MULTILINE)) >= 4
     assert sum(int(minutes) for _, minutes in stages) <= 45
@@ -238,7 +223,7 @@ def test_the_lock_has_every_dependency_of_the_service_within_its_bounds_and_with
 
 
 def test_the_image_installs_what_is_locked_and_nothing_else():
-    text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    text = read("Dockerfile").replace("\\\n", " ")
     installs = re.findall(r"pip (?:--python \S+ )?(?:install|wheel) [^&\n]+", text)
     assert len(installs) == 4
     assert all("--require-hashes" in one or "--no-deps" in one for one in installs)
@@ -253,7 +238,7 @@ def test_the_lock_writes_the_digest_of_the_base_image_and_renews_it(tmp_path, mo
     docker.write_text('#!/bin/sh\necho "$@" > "$0.asked"; echo sha256:$(printf %064d 7)\n')
     docker.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    content = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    content = read("Dockerfile")
     (tag,) = lock.BASE.findall(content)
     found = lock.digest(tag)
     assert found == f"sha256:{7:064}"
@@ -272,6 +257,6 @@ def test_the_lock_writes_the_digest_of_the_base_image_and_renews_it(tmp_path, mo
 
 
 def test_the_guide_names_every_script():
-    text = (ROOT / "docs" / "development.md").read_text(encoding="utf-8")
+    text = read("docs/development.md")
     scripts = [p.name for p in (ROOT / "scripts").glob("*.py") if not p.name.startswith("_")]
     assert [name for name in scripts if f"`{name}" not in text] == []

@@ -104,17 +104,11 @@ def test_ddrl_in_parts_has_the_flags_of_the_whole(answers, size):
 
 
 def test_ddrl_skips_what_nobody_answers():
-    found = score([None, None, None], "ddrl", advantage="ddrl")
+    found = score("...", "ddrl", advantage="ddrl")
     assert (found.select, found.advantages, found.drop) == ((), (None, None, None), "all_invalid")
-    released_ = score([None, None, None, None], "ddrl", advantage="ddrl", on_all_invalid="negative")
-    assert (released_.select, released_.advantages) == ((2, 3), (None, None, -1.0, -1.0))
-    assert released_.drop is None, "minus one for each is something"
-
-
-def test_ddrl_and_unanimous_groups():
-    assert score([*"aaaa"], "ddrl", advantage="ddrl").drop is None, "as released: +1 for all"
-    assert score([*"aaaa"], "ddrl", advantage="ddrl", unanimous="drop").drop == "unanimous"
-    assert score([*"aaaa"], "ddrl").drop == "zero_variance", "without the fixed advantages nothing is left"
+    found = score("....", "ddrl", advantage="ddrl", on_all_invalid="negative")
+    assert (found.select, found.advantages) == ((2, 3), (None, None, -1.0, -1.0))
+    assert found.drop is None, "minus one for each is something"
 
 
 # --- selection and advantages ----------------------------------------------------------------------------------------
@@ -225,15 +219,17 @@ def test_clip_comes_last():
 
 
 def test_what_reshaping_needs():
-    groups = [group([*"aab"], entropies=[0.1, 0.2, 0.3], group_id="whole"), group([*"aab"], entropies=[0.1])]
-    whole, lacking = dare_reward.estimate(groups, method="ttrl", advantage="grpo", reshape="ear").groups
-    assert whole.error is None
+    entropies, voting = [0.1, 0.2, 0.3], {"entropies": [0.1, 0.2], "trained": [True, True, False]}
+    groups = [
+        group("aab", group_id=f"{i}", **own)
+        for i, own in enumerate(({"entropies": entropies}, voting, {"entropies": [0.1]}))
+    ]
+    *whole, lacking = dare_reward.estimate(groups, method="ttrl", advantage="grpo", reshape="ear").groups
+    assert [g.error for g in whole] == [None] * 2
     assert lacking.error.code == "missing_input"
     assert "for 2 rollouts (1, 2), for reshape" in lacking.error.message
-    voting = group([*"aab"], entropies=[0.1, 0.2], trained=[True, True, False])
-    assert dare_reward.estimate([voting], method="ttrl", advantage="grpo", reshape="ear").groups[0].error is None
-    entropies, aborted = [0.1, 0.2, 0.3], {"rollouts": [*group([*"aab"], entropies=[0.1, 0.2, 0.3])["rollouts"]]}
-    aborted["rollouts"].append({"answer": None, "num_tokens": 0, "finish_reason": "abort"})
+    silent = {"answer": None, "num_tokens": 0, "finish_reason": "abort"}
+    aborted = {"rollouts": [*group("aab", entropies=entropies)["rollouts"], silent]}
     plain, told = (
         dare_reward.estimate([aborted], method="ttrl", advantage="dr_grpo", reshape=how).groups[0].advantages
         for how in (None, "ear")
@@ -245,26 +241,27 @@ def test_what_reshaping_needs():
 
 
 @pytest.mark.parametrize(
-    ("answers", "drop"),
-    [([*"aab"], None), ([*"aaa"], "zero_variance"), ([None, None], "all_invalid"), (["a", None], None)],
-)
-@pytest.mark.parametrize("advantage", [None, "grpo", "dr_grpo"])
-def test_drop(answers, drop, advantage):
-    assert score(answers, advantage=advantage).drop == drop
-
-
-def test_drop_is_of_the_trained_rollouts():
-    assert score([*"aab"], trained=[True, True, False]).drop == "zero_variance"
-    assert score([*"aaaab"], selection="ddrl", selection_size=2).drop is None
-
-
-def test_unsettled_votes():
-    sure, unsure = [*"aaaaaaab"], [*"aabb", None]
-    assert score(sure, settled=0.95).drop is None
-    assert score(unsure, settled=0.95).drop == "unsettled"
-    assert score(unsure).drop is None
-    assert score(unsure).diagnostics["leader_probability"] == 0.5
-    assert score(unsure, settled=0.5).drop is None, "dropped is what lies below"
+    ("answers", "drop", "options"),
+    [
+        *((answers, drop, {"advantage": advantage})
+          for answers, drop in (("aab", None), ("aaa", "zero_variance"), ("..", "all_invalid"), ("a.", None))
+          for advantage in (None, "grpo", "dr_grpo")),
+        # of the trained rollouts
+        ("aab", "zero_variance", {"trained": [True, True, False]}),
+        ("aaaab", None, {"selection": "ddrl", "selection_size": 2}),
+        # unsettled votes: dropped is what lies below
+        ("aaaaaaab", None, {"settled": 0.95}),
+        ("aabb.", "unsettled", {"settled": 0.95}),
+        ("aabb.", None, {"settled": 0.5}),
+        ("aabb.", None, {}),
+        # of the fixed advantages of DDRL +1 for all, as released; without them nothing is left
+        ("aaaa", None, {"method": "ddrl", "advantage": "ddrl"}),
+        ("aaaa", "unanimous", {"method": "ddrl", "advantage": "ddrl", "unanimous": "drop"}),
+        ("aaaa", "zero_variance", {"method": "ddrl"}),
+    ],
+)  # fmt: skip
+def test_drop(answers, drop, options):
+    assert score(answers, **options).drop == drop
 
 
 @pytest.mark.parametrize("case", GOLDEN["adaptive_consistency"], ids=lambda c: c["id"])
@@ -274,11 +271,9 @@ def test_leader_probability_is_the_exact_beta(case):
 
 
 def test_leader_probability_of_a_group():
-    assert score([*"aaab", None]).diagnostics["leader_probability"] == leader_probability(3, 1)
-    assert score([*"aaabbc"]).diagnostics["leader_probability"] == leader_probability(3, 2), (
-        "by the second, not the last"
-    )
-    assert score([None]).diagnostics["leader_probability"] is None
+    """By the second answer, not the last."""
+    found = [score(votes).diagnostics["leader_probability"] for votes in ("aaab.", "aaabbc", "aabb.", ".")]
+    assert found == [leader_probability(3, 1), leader_probability(3, 2), 0.5, None]
     assert leader_probability(1024, 0) == 1.0
 
 

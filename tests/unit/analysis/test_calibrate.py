@@ -10,19 +10,11 @@ import numpy as np
 import pytest
 from jsonl import read_lines, write_lines
 from rows import each
+from said import said
 
 import dare_reward
 from dare_reward.analysis.bootstrap import Interval
-from dare_reward.analysis.calibrate import (
-    GATE,
-    MIXED,
-    Bars,
-    bars,
-    calibrate,
-    choose,
-    evidence,
-    tables,
-)
+from dare_reward.analysis.calibrate import GATE, MIXED, Bars, bars, calibrate, choose, evidence, tables
 from dare_reward.analysis.certainty import ENTROPY, GRID, VOTE
 from dare_reward.analysis.truth import LABELS
 from dare_reward.analysis.verdict import decide, judge, points, warnings
@@ -50,6 +42,11 @@ def file_of(tmp_path, groups):
 def labelled(count, seed=0, **options):
     rng = np.random.default_rng(seed)
     return [{"label": "7", "rollouts": rollouts(rng, **options)} for _ in range(count)]
+
+
+def spread(rng, rows):
+    """A group whose entropies lie around these."""
+    return {"rollouts": [{"answer": a, "mean_entropy": e * rng.uniform(0.8, 1.2)} for a, e in rows]}
 
 
 def arrays(groups):
@@ -139,9 +136,9 @@ def test_auroc_is_split_by_the_vote():
 
 def test_an_exponent_that_loses_labels_gives_way_to_a_weaker_one():
     """The likeliest exponent overturns right votes; a weaker one of its sign names more right labels than the vote."""
-    sure = {"rollouts": [{"answer": a, "mean_entropy": e} for a, e in [("8", 0.30)] * 5 + [("7", 0.2)] * 4]}
-    turned = {"rollouts": [{"answer": a, "mean_entropy": e} for a, e in [("7", 0.30)] * 6 + [("8", 0.20)] * 4]}
-    plain = {"rollouts": [{"answer": a, "mean_entropy": e} for a, e in [("7", 0.2)] * 6 + [("8", 0.5)] * 5]}
+    sure = {"rollouts": said("888887777", mean_entropy=[0.3] * 5 + [0.2] * 4)}
+    turned = {"rollouts": said("7777778888", mean_entropy=[0.3] * 6 + [0.2] * 4)}
+    plain = {"rollouts": said("77777788888", mean_entropy=[0.2] * 6 + [0.5] * 5)}
     groups = [plain] * 40 + [sure] * 3 + [turned] * 4
     found, accuracy = calibrate(*arrays(groups)), dict(zip(GRID, shares_right(groups), strict=True))
     assert found.fitted > found.exponent > 0
@@ -152,9 +149,7 @@ def test_what_cannot_win_decides_nothing():
     """Entropy tells rare answers from the leader in every prompt, and no label hangs on it."""
     rng = np.random.default_rng(0)
     rows = [("7", 0.2)] * 8 + [("9", 0.9)] * 2
-    groups = [
-        {"rollouts": [{"answer": a, "mean_entropy": e * rng.uniform(0.8, 1.2)} for a, e in rows]} for _ in range(40)
-    ]
+    groups = [spread(rng, rows) for _ in range(40)]
     found = calibrate(*arrays(groups))
     assert found.statistic > GATE
     assert (found.exponent, found.contests) == (0.0, 0)
@@ -166,9 +161,7 @@ def test_what_cannot_win_decides_nothing():
 def test_a_fit_against_the_sign_of_its_test_is_the_vote():
     """Two right answers, one sure and one unsure: near 0 entropy tells for the sure one, far out for the unsure one."""
     rows, rng = [("7", 0.05)] * 5 + [("7.0", 1.1)] * 2 + [("8", 0.4)] * 5 + [("9", 0.06)] * 3, np.random.default_rng(0)
-    groups = [
-        {"rollouts": [{"answer": a, "mean_entropy": e * rng.uniform(0.8, 1.2)} for a, e in rows]} for _ in range(36)
-    ]
+    groups = [spread(rng, rows) for _ in range(36)]
     correct_R = np.array([float(a.startswith("7")) for _ in groups for a, _ in rows])
     found = calibrate(arrays(groups)[0], correct_R)
     assert found.mixed >= MIXED
@@ -367,9 +360,9 @@ def test_labelled_groups_without_an_entropy_are_counted(tmp_path, capsys):
     for group in groups[:6]:
         group["rollouts"][3]["mean_entropy"] = None
     assert main(["calibrate", file_of(tmp_path, groups)]) == 3
-    said = capsys.readouterr().out
-    assert re.search("\n- 34 labelled prompts, 34 .* 6 more lack entropy", said)
-    assert "\n% of all labelled prompts, by k rollouts " in said  # with the six, unlike the table of right labels
+    out = capsys.readouterr().out
+    assert re.search("\n- 34 labelled prompts, 34 .* 6 more lack entropy", out)
+    assert "\n% of all labelled prompts, by k rollouts " in out  # with the six, unlike the table of right labels
 
 
 def test_an_empty_label_is_none(tmp_path, ran):
@@ -420,7 +413,5 @@ def test_other_weights_are_fitted_and_written(tmp_path, ran):
 @pytest.mark.parametrize("command", ["calibrate", "measure"])
 @pytest.mark.parametrize("seed", ["-1", "1.5", "x"])
 def test_a_seed_that_is_none_ends_before_anything_is_read(ran, command, seed):
-    more = (
-        ["--model", "m", "--data", "math-500=absent.jsonl", "--out", "absent"] if command == "measure" else ["absent"]
-    )
-    assert "seed: must be an integer >= 0" in ran([command, *more, "--seed", seed], 2).err
+    more = ["--model", "m", "--data", "math-500=absent.jsonl", "--out"] if command == "measure" else []
+    assert "seed: must be an integer >= 0" in ran([command, *more, "absent", "--seed", seed], 2).err

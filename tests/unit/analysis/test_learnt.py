@@ -1,11 +1,10 @@
 """What was sharpened, learnt and lost: by hand, in a run from first to last visits, and from two files of `measure`."""
 
-import json
-import re
-
 import numpy as np
 import pytest
+from jsonl import page_data, write_lines
 from lines import as_line
+from said import said
 
 from dare_reward.analysis.learnt import Visit, learnt, visit
 from dare_reward.cli import main
@@ -31,10 +30,10 @@ def test_the_parts_add_up_to_the_gain():
         "sharpened": 1 / 16, "learnt": 2 / 16, "lost": -2 / 16, "never": 1 / 16
     }  # fmt: skip
     assert sum(p.gain for p in found.parts.values()) == found.after - found.before == 2 / 16
-    said = found.shown()
-    assert said.headline == "pass@1 43.8% to 56.2%, +12.5 points"
-    assert said.why == "Mostly learnt: +12.5 of +12.5 points come from prompts whose vote became right."
-    assert said.notes[0] == "3 labelled prompts were seen once: not counted."
+    shown = found.shown()
+    assert shown.headline == "pass@1 43.8% to 56.2%, +12.5 points"
+    assert shown.why == "Mostly learnt: +12.5 of +12.5 points come from prompts whose vote became right."
+    assert shown.notes[0] == "3 labelled prompts were seen once: not counted."
 
 
 def test_a_vote_that_is_tied_is_not_right_and_what_is_unknown_does_not_count():
@@ -82,30 +81,24 @@ def test_a_vote_whose_rollouts_a_checker_judges_both_ways_is_right_where_most_ar
 
 def test_two_files_of_measure_say_it_with_the_decoding_control(tmp_path):
     for file, right in (("before", BEFORE), ("after", AFTER)):
-        rows = [
-            {
-                "group_id": name, "prompt": f"q{name}", "label": "7", "meta": {"greedy": {"answer": "7"}},
-                "rollouts": [{"answer": a, "mean_entropy": 0.1} for a in rollouts(count)],
-            }
-            for name, count in right.items()
-        ]  # fmt: skip
-        (tmp_path / f"{file}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        own = {name: said(rollouts(count), mean_entropy=[0.1] * 4) for name, count in right.items()}
+        about = {"label": "7", "meta": {"greedy": {"answer": "7"}}}
+        rows = [{"group_id": name, "prompt": f"q{name}", **about, "rollouts": made} for name, made in own.items()]
+        write_lines(tmp_path / f"{file}.jsonl", rows)
     run, page = tmp_path / "run.jsonl", tmp_path / "run.html"
-    run.write_text("".join(json.dumps(line(step, "a", 4)) + "\n" for step in range(3)))
-    files = [str(tmp_path / "before.jsonl"), str(tmp_path / "after.jsonl")]
+    write_lines(run, [line(step, "a", 4) for step in range(3)])
+    files = [str(tmp_path / f"{name}.jsonl") for name in ("before", "after")]
     assert main(["report", str(run), "-o", str(page), "--evaluated", *files]) == 0
-    said = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text())[1])["runs"][0]["learnt"]
-    assert said["rows"] == ROWS
-    assert said["notes"][0] == (
-        "Decoding control: decoded greedily, the untrained model is right on 100.0% (100.0 to 100.0)."
-    )
+    found = page_data(page)["runs"][0]["learnt"]
+    control = "Decoding control: decoded greedily, the untrained model is right on 100.0% (100.0 to 100.0)."
+    assert (found["rows"], found["notes"][0]) == (ROWS, control)
 
 
 def test_files_of_other_prompts_are_refused(tmp_path, ran):
     paths = [tmp_path / "one.jsonl", tmp_path / "other.jsonl", tmp_path / "run.jsonl"]
     for path in paths:
         group = {"group_id": "a", "prompt": path.name, "label": "7", "rollouts": [{"answer": "7"}, {"answer": "8"}]}
-        path.write_text(json.dumps(group) + "\n")
+        write_lines(path, [group])
     words = ["report", str(paths[2]), "-m", "ttrl", "-o", str(tmp_path / "x.html"), "--evaluated"]
     assert "has none of the labelled prompts of" in ran([*words, *map(str, paths[:2])], 2).err
 

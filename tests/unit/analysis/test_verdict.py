@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from by_path import load
-from jsonl import read_lines, write_lines
+from jsonl import page_data, read_lines, write_lines
+from said import said
 
 from dare_reward import estimate
 from dare_reward.analysis.verdict import judge
@@ -62,9 +63,8 @@ def test_every_surface_shows_one_verdict_to_the_letter(tmp_path, capsys, ran, ga
     shown = json.loads(capsys.readouterr().out)["shown"]
     terminal = ran(["calibrate", *read], code).out
     assert main(["report", *read, "-o", str(page)]) == 0
-    data = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text())[1])
-    assert data["runs"][0]["calibration"] == shown
-    assert data["runs"][0]["headline"]["text"] == shown["headline"]
+    (run,) = page_data(page)["runs"]
+    assert (run["calibration"], run["headline"]["text"]) == (shown, shown["headline"])
     assert terminal.splitlines()[0] == shown["headline"]
     assert terminal.splitlines()[-1] == shown["line"]
     for text in (shown["why"], *shown["notes"], *map(" ".join, shown["rows"])):
@@ -81,13 +81,11 @@ def test_the_demo_says_the_same(tmp_path, monkeypatch, ran):
     file = str(ROOT / "examples" / "smollm2_m64.jsonl")
     shown = json.loads(ran(["calibrate", file, "--json"]).out)["shown"]
     monkeypatch.setattr(demo.subprocess, "run", lambda words, **_: SimpleNamespace(stdout=ran(words[1:]).out))
-    said = demo.verdict("dare-reward", file)
-    assert said == f"By the labels of this file: {shown['headline']}. {shown['why']}\n"
+    assert demo.verdict("dare-reward", file) == f"By the labels of this file: {shown['headline']}. {shown['why']}\n"
 
 
 def test_without_labels_the_command_that_makes_them_is_named(tmp_path, ran):
-    path = tmp_path / "in.jsonl"
-    path.write_text(json.dumps({"rollouts": [{"answer": a, "mean_entropy": 0.2} for a in "1122"]}) + "\n")
+    path = write_lines(tmp_path / "in.jsonl", [{"rollouts": said("1122", mean_entropy=[0.2] * 4)}])
     assert f"Label 32 prompts: dare-reward label {path}" in ran(["calibrate", str(path)], 2).err
 
 
@@ -98,21 +96,18 @@ def test_another_estimate_of_entropy_that_would_decide_otherwise_is_said(tmp_pat
     rng, path = np.random.default_rng(0), tmp_path / "in.jsonl"
     rows = []
     for p in range(40):
-        rollouts = []
-        for right in rng.random(16) < 0.4:
-            first, second = (-0.01, -5.0) if right else (-0.7, -0.8)
-            tokens = [[first, second, -9.0]] * 6
-            answer = "7" if right else "8"
-            rollouts.append({"answer": answer, "token_logprobs": [-0.3] * 6, "topk_logprobs": tokens})
+        right = rng.random(16) < 0.4
+        top = [[[-0.01, -5.0, -9.0] if on else [-0.7, -0.8, -9.0]] * 6 for on in right]
+        rollouts = said(np.where(right, "7", "8").tolist(), token_logprobs=[[-0.3] * 6] * 16, topk_logprobs=top)
         rows.append({"group_id": str(p), "prompt": f"q{p}", "label": "7", "rollouts": rollouts})
     write_lines(path, rows)
     assert main(["calibrate", str(path), "--entropy", "topk", "--vocab-size", "100"]) == 0
-    said = "With --entropy logprob the verdict is another: Use the plain vote"
-    assert said in squeezed(capsys.readouterr().out)
+    told = "With --entropy logprob the verdict is another: Use the plain vote"
+    assert told in squeezed(capsys.readouterr().out)
     words = ["--entropy", "topk", "--vocab-size", "100", "-o", str(tmp_path / "page.html")]
     assert main(["report", str(path), *words]) == 0
-    notes = drawn((tmp_path / "page.html").read_text())["calibration"]["notes"]
-    assert [note.startswith(said) for note in notes].count(True) == 1
+    notes = page_data(tmp_path / "page.html")["runs"][0]["calibration"]["notes"]
+    assert [note.startswith(told) for note in notes].count(True) == 1
     assert opened.count(str(path)) == 2  # once a command
 
 
@@ -142,15 +137,11 @@ def test_of_a_run_the_last_steps_count_and_each_prompt_once(tmp_path, capsys, ra
     assert json.loads(capsys.readouterr().out)["calibration"]["prompts"] == 10, "four steps, and ten prompts in them"
 
 
-def drawn(text):
-    return json.loads(re.search(r'id="data">(.*?)</script>', text)[1])["runs"][0]
-
-
 @pytest.mark.parametrize("gap", [0.3, 0.0, -0.3], ids=["sure is right", "nothing", "sure is wrong"])
 def test_terminal_report_and_live_page_show_one_verdict_of_a_run(tmp_path, ran, gap):
     """Of its last steps, by each prompt's last group, whether the log holds prompts and steps or not."""
     for prompts, steps, bare in ((True, True, 0), (False, True, 1), (True, False, 1)):  # of nine, without an entropy
-        groups = [json.loads(x) for x in run_of(tmp_path / "all.jsonl", [0.3, gap, gap]).read_text().splitlines()]
+        groups = read_lines(run_of(tmp_path / "all.jsonl", [0.3, gap, gap]))
         folder, page = tmp_path / f"log-{prompts}-{steps}", tmp_path / "run.html"
         log = RunLog(folder)
         for n, line in enumerate(groups):
@@ -165,7 +156,7 @@ def test_terminal_report_and_live_page_show_one_verdict_of_a_run(tmp_path, ran, 
         terminal = squeezed(ran(["calibrate", str(folder)]).out)
         assert main(["report", str(folder), "-o", str(page), "--force"]) == bare
         live = LivePage(folder, print)
-        assert drawn(page.read_text())["calibration"] == json.loads(live.json())["runs"][0]["calibration"] == shown
+        assert page_data(page)["runs"][0]["calibration"] == json.loads(live.json())["runs"][0]["calibration"] == shown
         for text in (shown["headline"], shown["why"], *shown["notes"], *map(" ".join, shown["rows"])):
             assert squeezed(text) in terminal
 
@@ -173,7 +164,7 @@ def test_terminal_report_and_live_page_show_one_verdict_of_a_run(tmp_path, ran, 
 @pytest.mark.parametrize("flags", [[], ["-p", "eps=2", "-p", "u_floor=0.3"], ["-p", "unmarked=number"]], ids=str)
 def test_parameters_judge_the_labels_of_a_stepped_file_too(tmp_path, ran, flags):
     """In report as in calibrate."""
-    rows = [json.loads(x) for x in run_of(tmp_path / "run.jsonl", [0.0, 0.3]).read_text().splitlines()]
+    rows = read_lines(run_of(tmp_path / "run.jsonl", [0.0, 0.3]))
     for row in rows:
         for name in ("v", "time", "run", "seconds", "reply"):
             del row[name]
@@ -182,7 +173,7 @@ def test_parameters_judge_the_labels_of_a_stepped_file_too(tmp_path, ran, flags)
     file, page = str(write_lines(tmp_path / "file.jsonl", rows)), tmp_path / "run.html"
     shown = json.loads(ran(["calibrate", file, *flags, "--json"]).out)["shown"]
     ran(["report", file, *flags, "-o", str(page)], 0)
-    assert drawn(page.read_text())["calibration"] == shown
+    assert page_data(page)["runs"][0]["calibration"] == shown
     assert all(flag in shown["line"] for flag in flags if "=" in flag)
 
 
@@ -197,10 +188,7 @@ def test_parameters_judge_the_labels_of_a_stepped_file_too(tmp_path, ran, flags)
 )
 def test_a_group_whose_truth_is_not_whole_is_no_label_of_a_run(tmp_path, later):
     """Neither to terminal nor to page: it makes no earlier step needless, and takes no place of its prompt's group."""
-    known = [
-        {"answer": "7", "mean_entropy": 0.1, "correct": True},
-        {"answer": "8", "mean_entropy": 0.2, "correct": False},
-    ]
+    known = said("78", mean_entropy=[0.1, 0.2], correct=[True, False])
     book, lines = RunBook(), []
     for step, group in ((1, {"rollouts": known}), (2, later)):
         groups = [{"group_id": f"g{n}", **group} for n in range(40)]
@@ -235,18 +223,16 @@ def test_two_runs_of_a_log_are_not_one_policy(tmp_path, ran):
     one, other = run_of(tmp_path / "a.jsonl", [0.3]), run_of(tmp_path / "b.jsonl", [0.3], run="s")
     one.write_text(one.read_text() + other.read_text())
     assert "holds several runs (r and s)" in ran(["calibrate", str(one)], 2).err
-    sets = [
-        {"run": run, "group_id": "a", "label": "1", "rollouts": [{"answer": "1", "mean_entropy": 1}]} for run in "rs"
-    ]
+    rollouts = said("1", mean_entropy=[1])
+    sets = [{"run": run, "group_id": "a", "label": "1", "rollouts": rollouts} for run in "rs"]
     assert "holds several runs (r and s)" in ran(["calibrate", str(write_lines(one, sets))], 2).err, "without steps too"
 
 
 def test_a_run_that_collapsed_is_not_taken_for_wrong_labels(tmp_path, ran):
     log = run_of(tmp_path / "log.jsonl", [0.3])
     log.write_text(log.read_text().replace('"answer": "7"', '"answer": "9"'))
-    assert ran(["calibrate", str(log)], 1).out.startswith(
-        "Not decided: label 32 more\nEvery labelled prompt is all right or all wrong"
-    )
+    begin = "Not decided: label 32 more\nEvery labelled prompt is all right or all wrong"
+    assert ran(["calibrate", str(log)], 1).out.startswith(begin)
 
 
 def test_the_label_page_and_its_command_show_what_calibrate_shows(tmp_path, ran, monkeypatch):

@@ -18,6 +18,8 @@ from dare_reward.groups import Groups
 from dare_reward.methods import find, read_line
 from dare_reward.scoring.score import pseudo_label
 
+BY_VOTE = {"vote": lambda g: g.first_max(g.votes_A)}
+
 
 def drawn(prompts=40, size=16, *, gap=0.3, right=0.4, seed=0, logprobs=False, answers_only=False):
     """Groups, their truth: right rollouts have less entropy by `gap`, and more probability where it is asked for."""
@@ -62,11 +64,7 @@ def test_sizes_double_up_to_what_nine_of_ten_prompts_have():
 
 def test_the_share_at_the_file_s_own_size_is_that_of_the_method():
     groups, correct_R = drawn(gap=0.1, right=0.3)
-    found = by_size(
-        groups,
-        correct_R,
-        {"vote": lambda g: g.first_max(g.votes_A), "one": lambda g: tables(g, ENTROPY).winners(g, 1.0)},
-    )
+    found = by_size(groups, correct_R, BY_VOTE | {"one": lambda g: tables(g, ENTROPY).winners(g, 1.0)})
     assert (found.sizes, found.prompts) == ((4, 8, 16), 40)
     own = evidence(groups, correct_R, tables(groups, ENTROPY)).right_PB.mean(axis=0)[3:5]
     assert [row.share[-1] for row in found.rows] == pytest.approx(own)
@@ -149,8 +147,7 @@ def test_among_several_the_gate_rises_and_the_best_is_used():
 def test_truth_reaches_no_label():
     """What is labelled by group size is the same whatever is right."""
     groups, correct_R = drawn(prompts=6)
-    wrong = by_size(groups, 1 - correct_R, {"vote": lambda g: g.first_max(g.votes_A)})
-    right = by_size(groups, correct_R, {"vote": lambda g: g.first_max(g.votes_A)})
+    wrong, right = (by_size(groups, truth_R, BY_VOTE) for truth_R in (1 - correct_R, correct_R))
     assert wrong.sizes == right.sizes
     assert wrong.rows[0].share[-1] <= 1 - right.rows[0].share[-1] + 1e-9
 
@@ -170,7 +167,7 @@ def file_of(tmp_path, *, label="7", **options):
 def test_rollouts_are_dealt_at_random_into_smaller_groups():
     """5 to 3 votes: of the halves that 8 rollouts are dealt into, 13 of 14 label as all 8 do, with ties to the first."""
     groups = Groups.of([list("aaaaabbb")] * 600)
-    (row,) = by_size(groups, np.tile([1.0] * 5 + [0.0] * 3, 600), {"vote": lambda g: g.first_max(g.votes_A)}).rows
+    (row,) = by_size(groups, np.tile([1.0] * 5 + [0.0] * 3, 600), BY_VOTE).rows
     least = math.comb(3, 3) * 5 / math.comb(8, 4)  # three b in a half
     tied = math.comb(5, 2) * math.comb(3, 2) / math.comb(8, 4) / 2  # two and two: which comes first is chance
     assert row.share == pytest.approx([1 - least - tied, 1.0], abs=0.03)
@@ -207,19 +204,20 @@ def test_certainties_are_compared_on_prompts_that_lack_none():
 def test_methods_stand_side_by_side_by_rollouts(tmp_path, ran):
     groups, _ = drawn(gap=0.1)
     path = file_of(tmp_path, gap=0.1)
-    found = json.loads(ran(["calibrate", path, "--methods", "ttrl,weighted_vote,scrl", "--json"], 0, 1).out)["methods"]
+
+    def told(*words):
+        return json.loads(ran(["calibrate", path, "--json", *words], 0, 1).out)
+
+    found = told("--methods", "ttrl,weighted_vote,scrl")["methods"]
     assert found["sizes"] == [4, 8, 16]
     for row in found["rows"]:
         label_A = pseudo_label(groups, find(row["name"])(groups))
         right = [text == "7" for text, on in zip(groups.text_A, label_A, strict=True) if on]
         assert row["share"][-1] == sum(right) / len(groups.sizes_P), row["name"]
     assert "\nempo " in ran(["calibrate", path, "--methods", "ttrl,empo"], 0, 1).out
-    rows = [
-        json.loads(ran(["calibrate", path, "--methods", "dare", "--json", "-p", f"eps={eps}"], 0, 1).out)["methods"]
-        for eps in (0.05, 1000)
-    ]
-    assert rows[0] != rows[1], "the weight of the verdict is that of the methods"
-    found = json.loads(ran(["calibrate", path, "--methods", "ttrl", "--json", "--seed", "3"], 0, 1).out)
+    near, far = (told("--methods", "dare", "-p", f"eps={eps}")["methods"] for eps in (0.05, 1000))
+    assert near != far, "the weight of the verdict is that of the methods"
+    found = told("--methods", "ttrl", "--seed", "3")
     (vote, *_), (ttrl,) = found["rollouts"]["rows"], found["methods"]["rows"]
     assert vote["share"] == ttrl["share"], "the same deals"
     assert "--methods gt" in ran(["calibrate", path, "--methods", "ttrl,gt"], 2).err
@@ -237,11 +235,8 @@ def test_pass_and_majority_of_k_of_the_file_are_shown(tmp_path, ran):
     found = json.loads(ran(["calibrate", file_of(tmp_path, gap=0.1), "--json"], 0, 1).out)["accuracy"]
     assert list(found["pass@k"]) == ["1", "2", "4", "8", "16"]
     assert found["pass@k"]["1"]["estimate"] == pytest.approx(correct_R.mean())
-    votes = groups.first_max(groups.votes_A)
-    right = [groups.text_A[a] == "7" for a in np.flatnonzero(votes)]
-    assert found["maj@k, ties by chance"]["16"]["estimate"] == pytest.approx(np.mean(right), abs=0.02), (
-        "ties share the chance"
-    )
+    right = [groups.text_A[a] == "7" for a in np.flatnonzero(groups.first_max(groups.votes_A))]
+    assert found["maj@k, ties by chance"]["16"]["estimate"] == pytest.approx(np.mean(right), abs=0.02)  # they share it
 
 
 def test_the_line_s_figures_are_of_prompts_that_took_no_part_in_its_fit():

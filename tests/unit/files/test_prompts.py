@@ -1,10 +1,9 @@
 """`--prompts`: what a batch asked is joined to what it returned, by id, in every command that reads rollouts."""
 
 import json
-import re
 
 import pytest
-from jsonl import write_lines
+from jsonl import page_data, write_lines
 
 from dare_reward.cli import main
 from dare_reward.commands import label
@@ -71,9 +70,7 @@ def test_the_label_page_asks_them_and_keeps_them_beside_the_labels(output, asked
 def test_report_and_explain_show_them_and_score_as_without(output, asked, tmp_path, capsys):
     for name, words in (("with", ["--prompts", asked]), ("without", [])):
         assert main(["report", output, "-m", "ttrl", *words, "-o", str(tmp_path / f"{name}.html")]) == 0
-    pages = {name: (tmp_path / f"{name}.html").read_text() for name in ("with", "without")}
-    found = {name: json.loads(re.search(r'id="data">(.*?)</script>', page)[1]) for name, page in pages.items()}
-    cards = {name: data["runs"][0]["cards"] for name, data in found.items()}
+    cards = {name: page_data(tmp_path / f"{name}.html")["runs"][0]["cards"] for name in ("with", "without")}
     assert {card.pop("prompt") for card in cards["with"]} == {f"Be brief.\n{a}" for a in ASKED}
     assert cards["with"] == cards["without"]
     capsys.readouterr()
@@ -86,9 +83,8 @@ def test_report_and_explain_show_them_and_score_as_without(output, asked, tmp_pa
 def test_calibrate_and_the_label_page_read_by_them(output, tmp_path, monkeypatch, capsys, ran):
     """Each reads the file itself: two groups that ask one prompt are no two witnesses."""
     asked = written(tmp_path / "asked.jsonl", [chat(q, ASKED[0]) for q in range(len(ASKED))])
-    labels = written(
-        tmp_path / "labels.jsonl", [{"custom_id": f"request-{q}", "label": "7"} for q in range(len(ASKED))]
-    )
+    rows = [{"custom_id": f"request-{q}", "label": "7"} for q in range(len(ASKED))]
+    labels = written(tmp_path / "labels.jsonl", rows)
     assert main(["calibrate", output, "--prompts", asked, "--labels", labels]) == 2
     assert "2 of 3 groups have the prompt of an earlier one" in capsys.readouterr().err
     monkeypatch.setattr(label, "_serve", lambda *_: None)
@@ -123,18 +119,12 @@ def test_prompts_of_other_groups_are_refused_with_an_id_of_each_side(output, tmp
         ([{"group_id": "a", "text": "?"}], "it has no prompt"),
         ([{"group_id": "a", "prompt": "?"}, {"group_id": "a", "prompt": "!"}], "line 2: 'a' had another prompt above"),
         (['"a"'], "must be an object with group_id and prompt"),
+        (['{"group_id": "b", "pro'], "line 2: not JSON"),
     ],
 )
 def test_a_file_that_tells_no_prompts_says_where(rows, why, tmp_path):
     with pytest.raises(RequestError, match=why):
-        PromptFile(written(tmp_path / "p.jsonl", [{"group_id": "c", "prompt": "?"}] * (rows == ['"a"']) + rows))
-
-
-def test_a_line_that_is_cut_off_is_named(tmp_path):
-    path = tmp_path / "p.jsonl"
-    path.write_text('{"group_id": "a", "prompt": "?"}\n{"group_id": "b", "pro')
-    with pytest.raises(RequestError, match="line 2: not JSON"):
-        PromptFile(str(path))
+        PromptFile(written(tmp_path / "p.jsonl", [{"group_id": "c", "prompt": "?"}] * isinstance(rows[0], str) + rows))
 
 
 def test_a_run_log_takes_no_prompts(tmp_path, asked, capsys):

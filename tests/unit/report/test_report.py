@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from growth import calls
+from jsonl import page_data, write_lines
 from lines import as_line
 from rows import each
 
@@ -50,10 +51,6 @@ def book_of(lines):
     for one in lines:
         book.add(one)
     return book
-
-
-def data_of(page):
-    return json.loads(re.search(r'id="data">(.*?)</script>', page.read_text())[1])
 
 
 def only(lines):
@@ -222,11 +219,9 @@ def test_a_run_that_gives_up_points_is_sent_anew(monkeypatch):
     version = drawn.book.version
     for i in range(8):
         drawn.book.add(line(run=f"r{i}"))
-    told = {run["run"]: run for run in drawn.since(version)["runs"]}["long"]
-    assert {told["from"], *(len(column) for column in told["columns"].values())} == {
-        0,
-        len(drawn.book.runs["long"].steps),
-    }
+    (told,) = (run for run in drawn.since(version)["runs"] if run["run"] == "long")
+    assert told["from"] == 0
+    assert {*map(len, told["columns"].values())} == {len(drawn.book.runs["long"].steps)}
 
 
 def grown(steps, *, before=None):
@@ -261,18 +256,20 @@ def test_what_is_sent_in_parts_is_the_view_as_a_whole(monkeypatch):
     """Whatever the order of steps, through blocks that become twice as wide, the parts make up the whole."""
     monkeypatch.setattr(step_totals, "STEPS", 64)
     parts, version, shown = grown(1), -1, {}
-    for turn in range(60):
+
+    def draw():
         for run in parts.since(version)["runs"]:
             for name, column in run["columns"].items():
                 shown.setdefault(name, [])[run["from"] :] = column
+
+    for turn in range(60):
+        draw()
         version = parts.book.version
         if turn % 10 == 9:  # a step that comes late, and one that is named by nobody before
             parts.book.add(line(turn // 2, "late", correct=[True] * 3 + [False]))
             parts.book.add(line(turn * 2, "early", diagnostics={"shadow": {"scrl": {"label_agreement": 1.0}}}))
         grown(7, before=parts)
-    for run in parts.since(version)["runs"]:
-        for name, column in run["columns"].items():
-            shown.setdefault(name, [])[run["from"] :] = column
+    draw()
     (whole,) = view(parts.book)["runs"]
     assert shown == whole["columns"]
     assert parts.since(-1)["runs"][0]["states"] == whole["states"] == rules_by_step(arrays(whole["columns"]))
@@ -287,9 +284,9 @@ def test_groups_without_a_step_count_in_blocks():
 def test_a_file_without_steps_is_one_set_and_no_run(tmp_path):
     page = tmp_path / "run.html"
     one = {"rollouts": [{"answer": "1", "token_logprobs": [-0.1]}, {"answer": "2", "token_logprobs": [-0.4]}]}
-    (tmp_path / "in.jsonl").write_text("".join(json.dumps(one) + "\n" for _ in range(70)))
-    assert main(["report", str(tmp_path / "in.jsonl"), "--entropy", "logprob", "-o", str(page)]) == 0
-    (found,) = data_of(page)["runs"]
+    file = write_lines(tmp_path / "in.jsonl", [one] * 70)
+    assert main(["report", str(file), "--entropy", "logprob", "-o", str(page)]) == 0
+    (found,) = page_data(page)["runs"]
     assert (found["columns"]["groups"], found["unit"]) == ([70], "set of rollouts")
     assert found["headline"]["text"].startswith("One set of rollouts")
     assert (found["verdict"]["word"], found["estimates"]) == ("no run", {"logprob": 70})
@@ -350,14 +347,13 @@ def test_the_verdict_says_since_when_and_needs_steps():
     assert rules == ["too-few-steps", "too-few-steps", "no-rule-fires"]
 
 
-def headline_of(*, truth=None, across=(0, 0)):
-    """Of a run of 20 steps with these columns; all prompts have one label in the steps `across`."""
-    found = [
-        line(step, f"{i}", label="1" if across[0] <= step < across[1] else str(i), **({} if truth is None else {
-            "correct": [k < truth[step] for k in range(3)] + [False]}))
-        for step in range(20) for i in range(16)
-    ]  # fmt: skip
-    return only(found)["headline"]
+def run_of(*, truth=None, across=(0, 0), **keys):
+    """20 steps of 16 prompts, which have one label in the steps `across`; how many of three rollouts are right in each."""
+    for step in range(20):
+        if truth is not None:
+            keys["correct"] = [k < truth[step] for k in range(3)] + [False]
+        for i in range(16):
+            yield line(step, f"{i}", "1" if across[0] <= step < across[1] else str(i), **keys)
 
 
 @each(
@@ -373,7 +369,7 @@ def headline_of(*, truth=None, across=(0, 0)):
 )
 def test_the_headline_is_the_worst_thing_that_happened(run, begins, ends, tone):
     """A fall of accuracy before any rule; a collapse that is over stays."""
-    found = headline_of(**run)
+    found = only(run_of(**run))["headline"]
     assert (found["text"].startswith(begins), found["text"].endswith(ends), found["tone"]) == (True, True, tone)
     assert "truth" in run or found["since"] == 7, "the third step of five"
 
@@ -381,16 +377,12 @@ def test_the_headline_is_the_worst_thing_that_happened(run, begins, ends, tone):
 def test_labels_never_act_on_the_verdict_of_the_run():
     """The same rollouts with the truth, with the opposite, and without."""
 
-    def run(correct, accuracy):
-        told = {"diagnostics": {"majority_ratio": 0.5, **accuracy}, "correct": correct}
-        return [line(s, f"{s}.{g}", "1" if s > 6 else str(g), **told) for s in range(12) for g in range(8)]
-
     cases = [
-        run([True, True, False, False], {"label_accuracy": 1.0, "reward_accuracy": 1.0}),
-        run([False, False, True, False], {"label_accuracy": 0.0, "reward_accuracy": 0.2}),
-        run(None, {}),
+        {"correct": [True, True, False, False], "diagnostics": {"label_accuracy": 1.0, "reward_accuracy": 1.0}},
+        {"correct": [False, False, True, False], "diagnostics": {"label_accuracy": 0.0, "reward_accuracy": 0.2}},
+        {"diagnostics": {}},
     ]
-    found = [only(lines) for lines in cases]
+    found = [only(run_of(across=(7, 20), **told)) for told in cases]
     assert len({json.dumps([f["verdict"], f["states"]]) for f in found}) == 1
     assert found[0]["verdict"]["rule"] == "one-answer-everywhere"
     assert [f["labelled"] for f in found] == [True, True, False]
@@ -407,17 +399,9 @@ def test_an_unmeasured_entropy_is_said_where_the_method_reads_it():
 # --- several runs -----------------------------------------------------------------------------------------------------
 
 
-def collapse(run, begin):
-    return [
-        line(step, f"{step}-{i}", run=run, label="1" if step >= begin else str(i))
-        for step in range(20)
-        for i in range(4)
-    ]
-
-
 def test_the_worst_run_is_first_and_then_the_newest_that_can_be_judged():
     """After these come those of several steps, then what came once: a stray request is no run to open."""
-    book = book_of([*collapse("bad", 8), *collapse("older", 99), *collapse("newer", 99)])
+    book = book_of([*run_of(run="bad", across=(8, 20)), *run_of(run="older"), *run_of(run="newer")])
     runs = view(book)["runs"]
     assert [(r["run"], r["headline"]["tone"]) for r in runs] == [("bad", "bad"), ("newer", "good"), ("older", "good")]
     for stray in (*(line(s, run="short") for s in range(3)), line(run="curl")):
@@ -426,12 +410,9 @@ def test_the_worst_run_is_first_and_then_the_newest_that_can_be_judged():
 
 
 def test_events_are_marked_at_their_steps():
-    assert [(e["at"], e["word"], e["tone"]) for e in only(collapse("r", 8))["events"]] == [(10, "collapsing", "bad")]
-    falls = [
-        line(s, f"{i}", label=str(i), correct=[k < (3 if s < 8 else 1) for k in range(3)] + [False])
-        for s in range(20)
-        for i in range(16)
-    ]
+    (event,) = only(run_of(across=(8, 20)))["events"]
+    assert (event["at"], event["word"], event["tone"]) == (10, "collapsing", "bad")
+    falls = list(run_of(truth=[3] * 8 + [1] * 12))
     found = only(falls)
     (event,) = found["events"]
     assert (event["word"], event["at"]) == ("accuracy falls", found["headline"]["since"])
@@ -447,6 +428,7 @@ def shadow(**said):
     return {"diagnostics": {"majority_ratio": 0.5, "shadow": {"ttrl": said}}}
 
 
+SURE = {"valid": True, "mean_entropies": 0.1, "num_tokens": 1, "answers": "1", "rewards": 1.0, "keep": True}
 REASONS = [
     ({}, set()),
     (shadow(label_agreement=0.0, flipped=0.1), {"flip"}),
@@ -462,20 +444,7 @@ REASONS = [
     ),
     ({"valid": [True] * 2 + [False] * 2}, set()),
     ({"valid": [True] + [False] * 3}, {"silent"}),
-    *(
-        (
-            {
-                "valid": [True] * n,
-                "mean_entropies": [0.1] * n,
-                "num_tokens": [1] * n,
-                "answers": ["1"] * n,
-                "rewards": [1.0] * n,
-                "keep": [True] * n,
-            },
-            found,
-        )
-        for n, found in ((10, set()), (11, {"scattered"}))
-    ),
+    *(({name: [value] * n for name, value in SURE.items()}, found) for n, found in ((10, set()), (11, {"scattered"}))),
     ({"flags": ["tie", "all_pruned"]}, {"tie", "pruned"}),
     ({"error": {"code": "missing_entropy", "message": "m"}}, {"failed"}),
 ]
@@ -616,7 +585,7 @@ def test_a_log_that_lost_groups_says_so_in_exit_code_and_source_line(tmp_path, r
     said = ran(["report", str(path.parent if form == "folder" else path), "-o", str(tmp_path / "r.html")], 1).err
     assert "10 read; 4 refused (" in said
     assert f"{2 if form == 'file' else 7} unreadable (" in said
-    data = data_of(tmp_path / "r.html")
+    data = page_data(tmp_path / "r.html")
     assert "10 read; 4 refused" in data["source"]
     if form == "folder":
         path.write_bytes(b"x" * 99)
@@ -631,7 +600,7 @@ def labelled_file(path, prompts):
         right = {"answer": "1", "mean_entropy": 0.1 + i / 1000}
         wrong = {"answer": "2", "mean_entropy": 2.0}
         rows.append({"prompt": f"p{i}", "label": "1", "rollouts": [right, right] + [wrong] * (1 + 2 * (i % 3 == 0))})
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_lines(path, rows)
 
 
 @pytest.mark.parametrize("shadow", ["", "scrl,ttrl"])
@@ -639,14 +608,14 @@ def test_the_report_of_a_labelled_file_answers_the_question(tmp_path, shadow):
     labelled_file(tmp_path / "in.jsonl", 39)
     page = tmp_path / "out.html"
     assert main(["report", str(tmp_path / "in.jsonl"), "--shadow", shadow, "-o", str(page)]) == 0
-    data = data_of(page)
+    data = page_data(page)
     said, headline = data["runs"][0]["calibration"], data["runs"][0]["headline"]
     assert headline["word"] == headline["text"] == said["headline"]
     assert (said["headline"], said["line"].partition("=")[0]) == ("Use this line", "method")
     assert main(["calibrate", str(tmp_path / "in.jsonl")]) == 0
     assert main(["score", str(tmp_path / "in.jsonl"), "--out", str(tmp_path / "scored.jsonl")]) == 0
     assert main(["report", str(tmp_path / "scored.jsonl"), "-o", str(page), "--force"]) == 0
-    assert data_of(page)["runs"][0]["calibration"] == said, "what was scored is one set too"
+    assert page_data(page)["runs"][0]["calibration"] == said, "what was scored is one set too"
 
 
 @pytest.mark.parametrize("step", [None, 3], ids=["a set", "a run"])
@@ -660,7 +629,7 @@ def test_a_command_reads_each_text_once(tmp_path, monkeypatch, capsys, words, st
     place = {} if step is None else {"run": "r", "step": step}
     groups = [{"prompt": f"p{n}", "label": "1", **place, "rollouts": rollouts[3 * n : 3 * n + 3]} for n in range(130)]
     bad = {"prompt": "q", "rollouts": [{"text": "7", "mean_entropy": -1.0}]}
-    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, [*groups, bad])))
+    write_lines(tmp_path / "in.jsonl", [*groups, bad])
     read, own = Counter(), reading.read
     monkeypatch.setattr(reading, "read", lambda text, asked: (read.update([text]), own(text, asked))[1])
     out = [str(tmp_path / "out.html")] if "-o" in words else []
@@ -669,38 +638,36 @@ def test_a_command_reads_each_text_once(tmp_path, monkeypatch, capsys, words, st
 
 
 def test_a_labelled_file_with_a_prompt_twice_is_not_calibrated(tmp_path):
-    labelled_file(tmp_path / "in.jsonl", 3)
-    (tmp_path / "in.jsonl").write_text((tmp_path / "in.jsonl").read_text() * 2)
-    assert main(["report", str(tmp_path / "in.jsonl"), "-o", str(tmp_path / "out.html")]) == 0
-    data = data_of(tmp_path / "out.html")
-    assert data["runs"][0]["calibration"]["line"] == ""
-    assert "keep one group of each prompt" in data["runs"][0]["calibration"]["why"]
+    file, page = tmp_path / "in.jsonl", tmp_path / "out.html"
+    labelled_file(file, 3)
+    file.write_text(file.read_text() * 2)
+    assert main(["report", str(file), "-o", str(page)]) == 0
+    found = page_data(page)["runs"][0]["calibration"]
+    assert (found["line"], "keep one group of each prompt" in found["why"]) == ("", True)
 
 
 def test_a_file_without_entropies_gets_the_remedy_and_no_page(tmp_path, capsys, ran):
     bare = {"rollouts": [{"answer": "1"}, {"answer": "2"}]}
     whole = {"rollouts": [{"answer": "1", "mean_entropy": 0.1}, {"answer": "2", "mean_entropy": 0.2}]}
     source, out = tmp_path / "f.jsonl", tmp_path / "a.html"
-    source.write_text(json.dumps(bare) + "\n" + json.dumps(bare))
+    write_lines(source, [bare] * 2)
     assert main(["report", str(source), "-o", str(out)]) == 2
     assert not out.exists()
     said = capsys.readouterr().err
     assert "line 1: an answer without entropy in 2 of 2 rollouts (1 more like this)" in said
     assert "-p missing_entropy=frequency" in said
-    source.write_text(json.dumps(bare) + "\n" + json.dumps(whole))
+    write_lines(source, [bare, whole])
     assert "lines: 1 read, 1 refused" in ran(["report", str(source), "-o", str(out)], 1).err
     assert out.exists()
 
 
 def test_step_and_run_of_a_file_are_kept(tmp_path, capsys):
-    source = tmp_path / "f.jsonl"
-    rollouts = [{"answer": "1"}, {"answer": "1"}, {"answer": "2"}]
-    loose = [{"prompt_id": "p", "global_step": 4, "run": "z", "text": r"\boxed{1}"} for _ in range(2)]
+    rollouts, page = [{"answer": a} for a in "112"], tmp_path / "run.html"
+    loose = [{"prompt_id": "p", "global_step": 4, "run": "z", "text": r"\boxed{1}"}] * 2
     rows = [{"run": "z", "step": 3, "rollouts": rollouts}, {"step": 3, "rollouts": rollouts}, *loose]
-    source.write_text("".join(json.dumps(r) + "\n" for r in rows))
-    page = tmp_path / "run.html"
+    source = write_lines(tmp_path / "f.jsonl", rows)
     assert main(["report", str(source), "-m", "ttrl", "-o", str(page)]) == 0
-    data = data_of(page)
+    data = page_data(page)
     assert {r["run"]: (r["columns"]["step"], r["columns"]["groups"]) for r in data["runs"]} == {
         "z": ([3, 4], [1, 1]), "": ([3], [1]),
     }  # fmt: skip
