@@ -52,6 +52,11 @@ def make_service():
 
 
 @pytest.fixture(scope="session")
+def start_server():
+    return live_server
+
+
+@pytest.fixture(scope="session")
 def live():
     with live_server() as (url, _):
         yield url

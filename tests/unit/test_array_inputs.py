@@ -92,10 +92,7 @@ def test_shapes_over_all_rollouts():
     assert "another input per token" in str(refuse({"token_mask": [True]}))
     assert "tensor and in a rollout" in str(refuse({"mean_entropy": 1.0}, mean_entropy=np.ones(1)))
     assert "Did you mean token_entropies" in str(refuse({}, token_entropy=np.ones(1)))
-
-
-def test_a_row_holds_a_number():
-    """However it is sent: methods look at the first component, and divide by the number of candidates."""
+    # A row holds a number, however it is sent: methods look at the first, and divide by the number of candidates.
     assert "a list" in str(refuse({"topk_logprobs": [[], []]}))
     assert "a list" in str(refuse({"topk_logprobs": np.ones((2, 0))}))
     assert "without a number" in str(refuse({}, topk_logprobs=Ragged(np.ones((2, 0)), np.array([2]))))

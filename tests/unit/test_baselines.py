@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from exact import exact
-from said import said, scored
+from said import exact, said, scored
 
 import dare_reward
 from dare_reward.advantages import advantages, pass_at_k_pair
@@ -93,9 +92,8 @@ def test_scrl():
     close(group.rewards, expected["rewards"])
     assert group.pseudo_label == expected["positive"]
     assert group.diagnostics["negatives"] == len(expected["negatives"])
-    binary = [
-        -1.0 if a is None or a in expected["negatives"] else float(a == expected["positive"]) for a in case["answers"]
-    ]
+    negatives = {None, *expected["negatives"]}
+    binary = [-1.0 if a in negatives else float(a == expected["positive"]) for a in case["answers"]]
     assert list(score(rollouts, "scrl", form="binary").rewards) == binary
     for entropy in (0.1, 0.3, 0.7, 0.0):  # whose means differ by rounding
         equal = [{"answer": str(max(i - 15, 0)), "mean_entropy": entropy} for i in range(32)]

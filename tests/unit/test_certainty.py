@@ -137,9 +137,6 @@ def test_labels_order_neighbours_and_the_way_there_change_nothing(name, choice):
     assert rewards(body, columns) == plain
 
 
-# --- the answer's probability ----------------------------------------------------------------------------------------
-
-
 def test_an_answer_weighs_the_sum_of_its_probabilities():
     rows, params = said("112", answer_logprob=np.log([0.2, 0.3, 0.6]).tolist()), {"certainty": "answer_probability"}
     found = found_of(rows, **params)
@@ -165,9 +162,6 @@ def test_a_missing_probability_and_a_weight_that_has_none():
     assert (error.code, error.loc) == ("conflict", ("params", "certainty"))
 
 
-# --- ties ------------------------------------------------------------------------------------------------------------
-
-
 def test_ties_go_to_the_surer_answer_and_other_votes_do_not():
     tied = [0.5, 0.1, 0.3, 0.4]
 
@@ -187,9 +181,6 @@ def test_a_vote_that_certainty_decides_is_open_until_all_votes_are_in():
     groups = Groups.of([["1", "2"]], mean_entropy=[[0.5, 0.1]])
     params = find("ttrl").resolve({"tie": "certainty"})
     assert ballots(groups, params).leader_A.tolist() == [True, True]
-
-
-# --- bad input -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -231,8 +222,6 @@ def test_a_place_that_is_none(over):
 def test_a_probability_that_is_none(name, value):
     assert refused(SURE, {"answer": "1", name: value}).loc == ("groups", 0, "rollouts", 1, name)
 
-
-# --- what travels ----------------------------------------------------------------------------------------------------
 
 NUMBERS = Sending()
 

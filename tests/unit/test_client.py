@@ -647,17 +647,23 @@ def test_an_unfit_reply_is_replaced_by_the_fallback(name, caplog):
     assert "scoring in process" in caplog.text
 
 
-def test_a_reply_that_was_crossed_once_is_asked_for_again():
-    posts, crossed = [], head(request_id="somebody-else")
+@pytest.mark.parametrize("times", [1, 99])
+def test_a_reply_to_somebody_else_is_asked_for_again_by_its_key_on_another_connection(times):
+    count, sent, crossed = itertools.count(), groups(), head(request_id="somebody-else")
 
     def change(request, response):
-        if request.method == "POST" and response is None:
-            posts.append(request.headers["x-request-id"])
-        return crossed(request, response) if len(posts) == 1 else None
+        other = crossed(request, response)
+        return other if other is not None and next(count) < times else None
 
-    sent = groups()
-    assert client(change).reward(sent).groups == estimate(sent).groups
-    assert len(set(posts)) == 2
+    c = client(change)
+    if times == 1:
+        assert c.reward(sent).groups == estimate(sent).groups
+    else:
+        assert "'somebody-else'" in str(refusal(c.rewards, sent, error=ReplyError))
+        assert not c._connections
+    tries = [(r.headers["x-request-id"], r.headers["idempotency-key"]) for r in c._transport.posts]
+    assert len({one for one, _ in tries}) == len(tries) > 1
+    assert len({key for _, key in tries}) == 1
 
 
 def test_what_a_reply_may_leave_open(plugin):
@@ -850,16 +856,6 @@ def test_a_call_has_one_key_in_all_its_tries_and_a_repetition_may_have_the_same(
     long = keys(c, key="步" * 200)  # no header holds it, and a service reads 128 characters of one
     assert len({*long}) == 2
     assert all(key.isascii() and len(key) <= 128 for key in long)
-
-
-def test_after_another_s_reply_the_call_is_tried_again_by_its_key_on_another_connection():
-    c = client(head(request_id="other"))
-    with pytest.raises(ReplyError):
-        c.rewards(groups())
-    tries = [r.headers["idempotency-key"] for r in c._transport.sent if r.method == "POST"]
-    assert len(tries) > 1
-    assert len({*tries}) == 1
-    assert not c._connections
 
 
 # --- real sockets ----------------------------------------------------------------------------------------------------

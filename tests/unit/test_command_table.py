@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from jsonl import write_lines
+from said import said
 
 from dare_reward.cli import command_line, main
 from dare_reward.commands.command import Command
 
-THREE = [{"answer": a, "mean_entropy": e} for a, e in (("4", 0.2), ("5", 0.6), ("4", 0.1))]
-ROLLOUTS = [{"group_id": f"g{i}", "prompt": f"q{i}", "rollouts": THREE} for i in range(4)]
+FOUR = said("4454", mean_entropy=[0.2, 0.3, 0.6, 0.1])
+ROLLOUTS = [{"group_id": f"g{i}", "prompt": f"q{i}", "rollouts": FOUR[1:]} for i in range(4)]
 # What an argument is given, by its name, where a table needs a value; an argument without one is left out.
 VALUES = {"file": "rollouts.jsonl", "labels": "labels.jsonl", "name": "mine", "model": "m", "out": "out"}
 VALUES |= dict.fromkeys(("source", "data"), "questions.jsonl")
@@ -96,15 +97,10 @@ def test_no_command_writes_over_what_it_reads_however_the_path_is_spelt(
         assert sorted(p.name for p in folder.iterdir() if p.is_file()) == sorted(p.name for p in before)
 
 
-# --- exit codes -------------------------------------------------------------------------------------------------------
-
-
 def half(**change):
     """Forty labelled groups that can be scored, half of them changed."""
-    rollouts = [{"answer": a, "mean_entropy": e} for a, e in (("4", 0.2), ("4", 0.3), ("5", 0.6), ("4", 0.1))]
-    good = [
-        {"group_id": f"g{i}", "prompt": f"q{i}", "label": "45"[i % 3 == 0], "rollouts": rollouts} for i in range(40)
-    ]
+    about = [{"group_id": f"g{i}", "prompt": f"q{i}", "label": "45"[i % 3 == 0]} for i in range(40)]
+    good = [{**own, "rollouts": FOUR} for own in about]
     return [group | change if i % 2 else group for i, group in enumerate(good)]
 
 
@@ -114,9 +110,8 @@ REFUSED = {
     "an unknown kind": half(kind="nonsense"),
     "no rollouts": half(rollouts=[]),
     "members that disagree": [
-        {"uid": str(i), "prompt": f"q{i}{j % 2 * (i % 2)}", "label": "45"[i % 3 == 0], "answer": a, "mean_entropy": e}
-        for i in range(40)
-        for j, (a, e) in enumerate((("4", 0.2), ("4", 0.3), ("5", 0.6), ("4", 0.1)))
+        {"uid": str(i), "prompt": f"q{i}{j % 2 * (i % 2)}", "label": "45"[i % 3 == 0], **rollout}
+        for i, (j, rollout) in product(range(40), enumerate(FOUR))
     ],
     "an impossible entropy": half(rollouts=[{"answer": "4", "mean_entropy": -1.0}]),
 }
@@ -132,10 +127,8 @@ FORMS = [pytest.param(rows, id=name) for name, rows in REFUSED.items()]
 
 
 def rows_file(folder, name, rows):
-    rows = [
-        {k: v for k, v in row.items() if k != "label"} if name in UNLABELLED and isinstance(row, dict) else row
-        for row in rows
-    ]
+    hidden = {"label"} if name in UNLABELLED else set()
+    rows = [row if isinstance(row, str) else {k: v for k, v in row.items() if k not in hidden} for row in rows]
     return str(write_lines(folder / "groups.jsonl", rows))
 
 

@@ -5,10 +5,10 @@ import math
 
 import numpy as np
 import pytest
-from exact import exact
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows import each
+from said import exact, said, scored
 
 import dare_reward
 from dare_reward import RequestError, estimate
@@ -48,8 +48,8 @@ def sent(*groups):
     return exact([[a for a, _ in g] for g in groups], mean_entropy=[[e for _, e in g] for g in groups])
 
 
-def score(group, **params):
-    return dare_reward.estimate(sent(group), **params).groups[0]
+def score(group, method="dare", **params):
+    return scored(said([a for a, _ in group], mean_entropy=[e for _, e in group]), method, **params)
 
 
 def by_answer(group):
@@ -140,9 +140,8 @@ def test_low_entropy_and_u_gt_1_are_flagged_by_every_method(low, high, flags, me
 @each("bonus_m, m", [("retained", 5), ("valid", 6), ("all", 8)])
 def test_every_bonus(bonus, expected, u_norm, norm, bonus_m, m):
     rollouts = [("a", 0.4)] * 3 + [("b", 1.5)] * 2 + [("c", 9.0)] + [(None, 0.1)] * 2
-    group = by_answer(
-        score(rollouts, bonus=bonus, u_norm=u_norm, bonus_m=bonus_m, vocab_size=1000, alpha=0.5, tau=0.05)
-    )
+    params = {"bonus": bonus, "u_norm": u_norm, "bonus_m": bonus_m, "vocab_size": 1000, "alpha": 0.5, "tau": 0.05}
+    group = by_answer(score(rollouts, **params))
     assert group["c"].bonus is None
     assert not group["c"].kept
     for answer, n, u in (("a", 3, 0.4), ("b", 2, 1.5)):
@@ -212,15 +211,14 @@ def test_the_group_mean_is_of_the_rollouts_that_have_an_answer_and_an_entropy():
     nan = math.nan
     answers = [["a", "b", "b", None], ["a", "b"], ["a"], [None], ["a", "b"]]
     entropies = [[0.2, nan, 0.6, 9.0], [0.5, nan], [nan], [nan], [0.1, 0.3]]
-    some, one, none, silent, all_ = dare_reward.estimate(
-        exact(answers, mean_entropy=entropies), missing_entropy="group_mean"
-    ).groups
+    found = dare_reward.estimate(exact(answers, mean_entropy=entropies), missing_entropy="group_mean").groups
+    some, one, none, silent, all_ = found
     assert [s.uncertainty for s in some.support] == pytest.approx([0.2, (0.4 + 0.6) / 2])
     assert [s.uncertainty for s in one.support] == [0.5, 0.5]
     assert none.error.code == "missing_entropy"
     assert silent.flags[0] == "all_invalid"
     assert [s.uncertainty for s in all_.support] == [0.1, 0.3]
-    flagged = ["missing_entropy_imputed" in (g.flags or ()) for g in (some, one, none, silent, all_)]
+    flagged = ["missing_entropy_imputed" in (g.flags or ()) for g in found]
     assert flagged == [True, True, False, False, False]
     assert [g.entropy_source for g in (some, one, silent, all_)] == ["exact", "exact", "none", "exact"]
 
@@ -228,11 +226,8 @@ def test_the_group_mean_is_of_the_rollouts_that_have_an_answer_and_an_entropy():
 def test_frequency_is_for_the_groups_that_lack_an_entropy_alone():
     """One missing entropy, and votes alone count in that group; its neighbours keep theirs."""
     nan = math.nan
-    lacking, whole = dare_reward.estimate(
-        exact([["a", "b", "b"], ["a", "b", "b"]], mean_entropy=[[0.001, 7.0, nan], [0.1, 0.7, 0.7]]),
-        missing_entropy="frequency",
-        tau=0.0,
-    ).groups
+    groups = exact(["abb", "abb"], mean_entropy=[[0.001, 7.0, nan], [0.1, 0.7, 0.7]])
+    lacking, whole = dare_reward.estimate(groups, missing_entropy="frequency", tau=0.0).groups
     assert [s.p_hat for s in lacking.support] == pytest.approx([1 / 3, 2 / 3])
     assert [s.bonus for s in lacking.support] == pytest.approx([2 / 3, 1 / 3])
     assert [s.uncertainty for s in lacking.support] == [None, None]
@@ -337,9 +332,7 @@ def test_at_the_bounds_of_its_parameters_some_answer_has_the_mass(method):
             with pytest.raises(RequestError):
                 declared[name].check(math.nextafter(bound, math.copysign(math.inf, bound or -1)))
     entropies = ((0.0, 5e-324, 1000.0), (0.3, 0.3, 0.3), (1000.0, 1000.0, 999.0))
-    groups = [
-        {"rollouts": [{"answer": a, "mean_entropy": e} for a, e in zip("112", nats, strict=True)]} for nats in entropies
-    ]
+    groups = [{"rollouts": said("112", mean_entropy=nats)} for nats in entropies]
     for corner in itertools.product(*CORNERS.values()):
         params = dict(zip(CORNERS, corner, strict=True))
         if params["weight"] != "linear" and params["exponent"] != 1:

@@ -9,8 +9,6 @@ from said import said, scored
 import dare_reward
 from dare_reward.errors import RequestError
 
-# --- confidence ------------------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize("method", ["deepconf", "scope"])
 def test_one_candidate_per_token_is_refused(method):
@@ -64,9 +62,6 @@ def test_scope_counts_steps_among_the_generated_tokens():
         assert scored(surer, "scope", drawn_share=1.0, steps="whole").rewards == (1.0, 0.0)
 
 
-# --- labels, novelty, pairs ------------------------------------------------------------------------------------------
-
-
 def test_gt_goes_by_flags_and_by_the_label():
     assert scored(said("12."), "gt", {"label": "2"}).rewards == (0.0, 1.0, 0.0)
     flagged = [{"answer": "1", "correct": True}, {"answer": "2", "correct": False}]
@@ -112,9 +107,6 @@ def test_answers_of_both_groups_are_compared_as_answers():
     group = scored(said("1"), "co_rewarding_2", {"teacher_group": [{"text": "so \\boxed{1.0}"}], "kind": "math"})
     assert group.rewards == (1.0,)
     assert group.pseudo_label == "1"
-
-
-# --- experimental ---------------------------------------------------------------------------------------------------
 
 
 KNOWN = {"k": 1.0, "sigma": 0.5, "kappa": 2.0, "delta": 0.7, "allow_experimental": True}
@@ -187,9 +179,6 @@ def test_restrain_prompt_weights():
 def test_restrain_normalises_over_the_trained_rollouts():
     both = scored(said("aab", trained=[True, True, False]), "restrain", prompt_weights="one", **KNOWN)
     assert both.advantages == (0.0, 0.0, None)
-
-
-# --- reference -------------------------------------------------------------------------------------------------------
 
 
 def test_a_missing_reference_is_an_error_or_flagged():

@@ -41,16 +41,14 @@ RECIPES = sorted(file for file in (EXAMPLES / "stacks").glob("*.py") if "Read on
 
 @pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
 def test_a_recipe_asks_for_what_the_adapters_have(file):
-    names = {
-        name.name
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and node.module == "dare_reward.stacks.adapter"
-        for name in node.names
-    }
+    text = file.read_text(encoding="utf-8")
+    nodes = list(ast.walk(ast.parse(text)))
+    froms = (n for n in nodes if isinstance(n, ast.ImportFrom) and n.module == "dare_reward.stacks.adapter")
+    names = {name.name for node in froms for name in node.names}
     assert names <= set(vars(import_module("dare_reward.stacks.adapter")))
     assert "Scorer" in names
-    assert ".rewards_alone(" in file.read_text(encoding="utf-8"), "what it does not do it refuses"
-    calls = [node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    assert ".rewards_alone(" in text, "what it does not do it refuses"
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
     called = {ast.unparse(c.args[0]) for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr == "group"}
     assert called <= {"uuid4().hex", "k"}, "a place in the batch is another prompt in the next, and its label a flip"
 
@@ -58,9 +56,6 @@ def test_a_recipe_asks_for_what_the_adapters_have(file):
 def test_the_page_of_recipes_names_each_file():
     page = (EXAMPLES.parent / "docs" / "stacks" / "recipes.md").read_text(encoding="utf-8")
     assert {file.name for file in RECIPES} == set(re.findall(r"examples/stacks/(\w+\.py)\)", page))
-
-
-# --- the real model -----------------------------------------------------------------------------------------------------
 
 
 def test_a_run_log_reaches_an_installed_tracker(tmp_path):

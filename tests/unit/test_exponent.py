@@ -3,12 +3,13 @@
 A second implementation made the cases, without this package: tests/data/README.md.
 """
 
+import copy
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from exact import exact
+from said import exact
 
 import dare_reward
 from dare_reward.errors import RequestError
@@ -50,8 +51,7 @@ def test_exponent_1_is_the_default_bit_for_bit(method, full_groups):
 
 
 @pytest.mark.parametrize(
-    ("method", "votes", "params"),
-    [("weighted_vote", "ttrl", {}), ("dare", "dare", {"missing_entropy": "frequency"})],
+    ("method", "votes", "params"), [("weighted_vote", "ttrl", {}), ("dare", "dare", {"missing_entropy": "frequency"})]
 )
 def test_exponent_0_is_the_vote_bit_for_bit_and_needs_no_entropies(full_groups, method, votes, params):
     """Of `dare` what a group without entropies gets by missing_entropy=frequency, but for the flag."""
@@ -66,27 +66,23 @@ def test_exponent_0_is_the_vote_bit_for_bit_and_needs_no_entropies(full_groups, 
 
 def test_eps_scale_makes_the_weight_free_of_the_scale_of_entropies(full_groups):
     sent = full_groups(seed=14, count=20, size=16)
-    scaled = [
-        {**g, "rollouts": [{**r, "token_entropies": [8 * e for e in r["token_entropies"]]} for r in g["rollouts"]]}
-        for g in sent
-    ]
+    scaled = copy.deepcopy(sent)
+    for rollout in (r for g in scaled for r in g["rollouts"]):
+        rollout["token_entropies"] = [8 * e for e in rollout["token_entropies"]]
+
+    def shares(groups, **params):
+        return [s.p_hat for g in score("weighted_vote", groups, **params) for s in g.support]
+
     for exponent in (-2, 1, 4):
-        one, other = (score("weighted_vote", s, exponent=exponent, eps_scale=0.5) for s in (sent, scaled))
-        assert [s.p_hat for g in one for s in g.support] == pytest.approx(
-            [s.p_hat for g in other for s in g.support], rel=1e-9
-        )
-        fixed = score("weighted_vote", scaled, exponent=exponent)
-        assert [s.p_hat for g in fixed for s in g.support] != [s.p_hat for g in other for s in g.support]
+        one, other = (shares(s, exponent=exponent, eps_scale=0.5) for s in (sent, scaled))
+        assert one == pytest.approx(other, rel=1e-9)
+        assert shares(scaled, exponent=exponent) != other
 
 
 def test_eps_scale_takes_the_median_of_what_u_floor_leaves():
     """u is .2, .2 and .9, so eps is .1; without the floor the median would be .1."""
-    group = {"rollouts": [{"answer": a, "mean_entropy": e} for a, e in (("1", 0.05), ("2", 0.1), ("3", 0.9))]}
-    (found,) = score("weighted_vote", [group], eps_scale=0.5, u_floor=0.2)
+    (found,) = score("weighted_vote", exact(["123"], mean_entropy=[[0.05, 0.1, 0.9]]), eps_scale=0.5, u_floor=0.2)
     assert [s.p_hat for s in found.support] == pytest.approx([10 / 23, 10 / 23, 3 / 23])
-
-
-def test_the_median_of_a_group():
     groups = Groups.of([["a", "b", "c"], [None], ["a", "b"], ["a"]])
     found = groups.median_by_group(np.array([3.0, 1.0, 2.5, 4.0, 2.0, 7.0]))
     assert found.tolist() == pytest.approx([2.5, np.nan, 3.0, 7.0], nan_ok=True)

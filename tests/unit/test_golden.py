@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-from exact import exact
 from rows import each
+from said import said, scored
 
 import dare_reward
 from dare_reward.segments import segment_means
@@ -26,7 +26,7 @@ def config(case):
 
 
 def score(answers, entropies, **params):
-    return dare_reward.estimate(exact([answers], mean_entropy=[entropies]), **params).groups[0]
+    return scored(said(answers, mean_entropy=entropies), "dare", **params)
 
 
 @each("case", GOLDEN["cases"])
@@ -66,6 +66,5 @@ def test_entropy_aggregation():
     close(means, case["expected"]["rollout_mean"])
     rollouts = [{"answer": a, "token_entropies": r} for a, r in zip(case["answers"], rows)]
     group = dare_reward.estimate([{"rollouts": rollouts}]).groups[0]
-    close(
-        [s.uncertainty for s in group.support], [case["expected"]["u_mean_of_means"][s.answer] for s in group.support]
-    )
+    wanted = case["expected"]["u_mean_of_means"]
+    close([s.uncertainty for s in group.support], [wanted[s.answer] for s in group.support])

@@ -37,10 +37,8 @@ def test_a_number_of_another_group_s_rollout_is_nobody_s():
 
 def test_no_groups():
     empty = Groups.of([])
-    assert (empty.sizes_P.tolist(), empty.answer_R.tolist(), empty.support_P.tolist()) == ([], [], [])
-    assert empty.sum_by_group(empty.votes_A).tolist() == []
-    assert empty.max_by_group(empty.votes_A).tolist() == []
-    assert empty.first_max(empty.votes_A).tolist() == []
+    made = [of(empty.votes_A) for of in (empty.sum_by_group, empty.max_by_group, empty.first_max)]
+    assert [len(x) for x in (empty.sizes_P, empty.answer_R, empty.support_P, *made)] == [0] * 6
 
 
 def test_sums_and_maxima(groups):
@@ -109,10 +107,9 @@ def rich():
 
 
 def test_which_rollouts_have_an_input(rich):
-    assert rich.has("mean_entropy").tolist() == [True, False, True, True]
-    assert rich.has("token_entropies").tolist() == [True, False, True, True]
+    for name in ("mean_entropy", "token_entropies", "embedding"):
+        assert rich.has(name).tolist() == [True, False, True, True]
     assert rich.has("ref_token_probs").tolist() == [False, True, False, False]
-    assert rich.has("embedding").tolist() == [True, False, True, True]
     assert rich.has("pass_rate").tolist() == [False] * 4
 
 
@@ -128,9 +125,7 @@ def test_an_input_that_is_not_there_is_missing_everywhere(rich):
 
 
 def test_generated_tokens_are_those_of_the_mask(rich):
-    entropies = rich.generated("token_entropies")
-    assert entropies.values.tolist() == [0.1, 0.3, 0.5, 0.6]
-    assert (entropies.lengths.tolist(), entropies.lengths.dtype) == ([1, 0, 1, 2], np.int64)
-    logprobs = rich.generated("token_logprobs")
-    assert logprobs.values.tolist() == [-1.0, -5.0, -6.0]
-    assert (logprobs.lengths.tolist(), logprobs.lengths.dtype) == ([1, 0, 0, 2], np.int64)
+    expected = {"entropies": ([0.1, 0.3, 0.5, 0.6], [1, 0, 1, 2]), "logprobs": ([-1.0, -5.0, -6.0], [1, 0, 0, 2])}
+    for name, (values, lengths) in expected.items():
+        found = rich.generated(f"token_{name}")
+        assert (found.values.tolist(), found.lengths.tolist(), found.lengths.dtype) == (values, lengths, np.int64)

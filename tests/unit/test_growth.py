@@ -1,10 +1,10 @@
 """Each loop over groups, rollouts, texts, tokens, steps and runs costs as much more as there is more to go through."""
 
-import json
 import random
 
 import numpy as np
 from growth import assert_proportional
+from jsonl import write_lines
 from rows import each
 
 from dare_reward import estimate
@@ -106,8 +106,7 @@ def test_calibrate_goes_once_through_its_groups():
 @each("words", [("score", "--out"), ("report", "-o"), ("explain", "--suspicious", "2")])
 def test_a_command_goes_once_through_its_file(words, tmp_path, capsys):
     def made(count):
-        file = tmp_path / f"{count}.jsonl"
-        file.write_text("".join(json.dumps(group) + "\n" for group in groups(count)))
+        file = write_lines(tmp_path / f"{count}.jsonl", groups(count))
         out = [str(tmp_path / f"{count}.out"), "--force"] if words[-1].startswith("-") else []
         return [words[0], str(file), *words[1:], *out]
 

@@ -26,6 +26,12 @@ def group(**inputs):
     return {"rollouts": [dict(ROLLOUT)], **inputs}
 
 
+def arrived(group):
+    """What of the group a client sends."""
+    (part,) = parts([group], {"method": "ttrl", "params": {}})
+    return json.loads(part.content)["groups"][0]
+
+
 def refused(group):
     return refusal(dare_reward.estimate, [group], method="ttrl")
 
@@ -37,10 +43,7 @@ def test_an_input_of_a_group_is_taken_and_sent(field):
     sent = group(**{field.name: value}, **({"kind": "choice"} if field.name == "options" else {}))
     assert dare_reward.estimate([sent], method="ttrl").groups[0].error is None
     SCHEMA.validate_python(sent)
-    head = {"method": "ttrl", "params": {}}
-    (part,) = parts([sent], head)
-    arrived = json.loads(part.content)["groups"][0]
-    assert (field.name in arrived) == field.sent
+    assert (field.name in arrived(sent)) == field.sent
 
 
 @pytest.mark.parametrize("field", PER_GROUP, ids=lambda f: f.name)
@@ -61,7 +64,7 @@ def test_nulls_of_rollouts_are_as_good_as_no_keys(given):
     sent = [{"rollouts": [{**nulls, **ROLLOUT, **given}, {**nulls, **ROLLOUT, **given}]}]
     bare = [{"rollouts": [{k: v for k, v in (ROLLOUT | given).items() if v is not None}] * 2}]
     assert dare_reward.estimate(sent).groups == dare_reward.estimate(bare).groups
-    assert [part.content for part in parts(sent, HEAD)] == [part.content for part in parts(bare, HEAD)]
+    assert len({part.content for groups in (sent, bare) for part in parts(groups, HEAD)}) == 1
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, int, float])
@@ -69,9 +72,7 @@ def test_a_number_of_a_group_may_be_numpy_s(kind):
     """The typed dictionaries say so; the clients send Python's."""
     sent = group(prompt_weight=kind(1))
     assert prepare([sent]).groups.column_P("prompt_weight").tolist() == [1.0]
-    head = {"method": "ttrl", "params": {}}
-    (part,) = parts([sent], head)
-    assert json.loads(part.content)["groups"][0]["prompt_weight"] == 1
+    assert arrived(sent)["prompt_weight"] == 1
     for bad in (np.float64("nan"), np.True_, True, "1"):
         assert refused(group(prompt_weight=bad)).loc == ("groups", 0, "prompt_weight")
 
@@ -103,20 +104,12 @@ def test_estimators_see_no_texts_and_no_labels():
     assert not {"label", "prompt"} & set(groups.columns_P)
 
 
-def test_the_typed_dictionaries_are_the_declarations():
-    for declared, fields in (
-        (dare_reward.Group, GROUP_FIELDS),
-        (dare_reward.Rollout, ROLLOUT_FIELDS),
-        (dare_reward.AnsweredRollout, ANSWERED_FIELDS),
-    ):
-        assert list(declared.__annotations__) == list(fields)
-        assert declared.__required_keys__ == {f.name for f in fields.values() if f.required}
-
-
-def test_the_models_of_http_have_the_same_keys_and_ranges():
+def test_the_typed_dictionaries_and_the_models_of_http_are_the_declarations():
     schemas = description.components()["schemas"]
     for name, fields in (("Group", GROUP_FIELDS), ("Rollout", ROLLOUT_FIELDS), ("AnsweredRollout", ANSWERED_FIELDS)):
-        assert list(schemas[name]["properties"]) == list(fields)
+        declared = getattr(dare_reward, name)
+        assert list(declared.__annotations__) == list(schemas[name]["properties"]) == list(fields)
+        assert declared.__required_keys__ == {f.name for f in fields.values() if f.required}
     for name, field in FIELDS.items():
         text = json.dumps(schemas["Rollout"]["properties"][name])
         for key, bound in (("minimum", field.ge), ("maximum", field.le)):
@@ -125,10 +118,8 @@ def test_the_models_of_http_have_the_same_keys_and_ranges():
 
 @each("field", ROLLOUT_FIELDS.values())
 def test_an_input_of_a_rollout_is_taken(field):
-    rollout = {"answer": "1", field.name: good(field)}
-    if field.name in {"token_mask", "answer_tokens"}:
-        rollout["token_entropies"] = [0.1]
-    if field.name == "answer_tokens":
-        rollout["answer_tokens"] = [0, 1]
+    beside = {"token_mask": {"token_entropies": [0.1]}}
+    beside["answer_tokens"] = {"token_entropies": [0.1], "answer_tokens": [0, 1]}
+    rollout = {"answer": "1", field.name: good(field)} | beside.get(field.name, {})
     reply = dare_reward.estimate([{"rollouts": [rollout]}], method="ttrl")
     assert reply.groups[0].error is None

@@ -6,10 +6,10 @@ import json
 import numpy as np
 import pytest
 from jsonl import write_lines
+from said import said
 
 import dare_reward
 from dare_reward.advantages import ADVANTAGES
-from dare_reward.cli import main
 from dare_reward.errors import RequestError
 from dare_reward.estimators.method import Method
 from dare_reward.methods import config_id, find, methods, settle
@@ -79,9 +79,7 @@ def test_advantages_over_a_request_are_over_all_its_groups_of_a_kind(full_groups
     on = [[r["trained"] for r in g["rollouts"]] for g in sent]
     for chosen in ((0, 2, 3, 5), KNOWN):
         own = [reply.groups[p] for p in chosen]
-        rewards = np.array(
-            [r for g, p in zip(own, chosen, strict=True) for r, o in zip(g.rewards, on[p], strict=True) if o]
-        )
+        rewards = np.array([r for g, p in zip(own, chosen) for r, o in zip(g.rewards, on[p], strict=True) if o])
         gains = np.array([a for g in own for a in g.advantages if a is not None])
         np.testing.assert_allclose(gains, (rewards - rewards.mean()) / rewards.std(), atol=1e-9)
 
@@ -91,9 +89,8 @@ def test_who_may_share_a_step_with_labels(full_groups, method):
     sent = mixed(full_groups) if method != "gt" else [g for g in mixed(full_groups) if "label" in g]
     reply = dare_reward.estimate(sent, method=method, labelled="gt", shadow=["empo"])
     assert all(g.error is None for g in reply.groups)
-    assert reply.diagnostics["shadow"]["empo"]["flipped"] == pytest.approx(
-        np.mean([g.diagnostics["shadow"]["empo"]["flipped"] for g in reply.groups])
-    )
+    found = [of.diagnostics["shadow"]["empo"]["flipped"] for of in (reply, *reply.groups)]
+    assert found[0] == pytest.approx(np.mean(found[1:]))
 
 
 @pytest.mark.parametrize("method", [name for name, method in methods().items() if method.pays_one])
@@ -150,19 +147,13 @@ def test_spans_know_of_silent_rollouts_in_columns():
     assert [span is None for span in reply.groups[0].answer_spans] == [True, False]
 
 
-def test_a_file_may_hold_both_kinds(tmp_path, capsys):
-    file = tmp_path / "rollouts.jsonl"
-    groups = [
-        {"group_id": str(i), "label": "2" if i else None, "rollouts": [{"answer": a} for a in "112"]} for i in (0, 1)
-    ]
-    write_lines(file, groups)
-    assert main(["score", str(file), "--local", "-m", "ttrl", "--labelled", "gt", "--json"]) == 0
-    lines = [json.loads(line)["reply"] for line in capsys.readouterr().out.splitlines()]
-    assert [line["method"] for line in lines] == ["ttrl", "gt"]
-    assert [line["rewards"] for line in lines] == [[1, 1, 0], [0, 0, 1]]
-    assert main(["score", str(file), "--local", "--labelled", "gt"]) == 2
-    said = capsys.readouterr()
-    assert (said.out, said.err.count("rewards by shares")) == ("", 1)
+def test_a_file_may_hold_both_kinds(tmp_path, ran):
+    groups = [{"group_id": f"{i}", "label": label, "rollouts": said("112")} for i, label in enumerate((None, "2"))]
+    command = ["score", str(write_lines(tmp_path / "rollouts.jsonl", groups)), "--local", "--labelled", "gt"]
+    lines = [json.loads(line)["reply"] for line in ran([*command, "-m", "ttrl", "--json"], 0).out.splitlines()]
+    assert [(line["method"], line["rewards"]) for line in lines] == [("ttrl", [1, 1, 0]), ("gt", [0, 0, 1])]
+    told = ran(command, 2)
+    assert (told.out, told.err.count("rewards by shares")) == ("", 1)
 
 
 @pytest.mark.parametrize(

@@ -21,17 +21,13 @@ def scored(groups, method):
         if group.refusal is not None:
             out |= {item["id"]: (group.refusal.code, ()) for item in group.items}
             continue
-        (reply,) = estimate(
-            [{"group_id": str(n), **group.fields(), "rollouts": group.items}], method=method, **frequency(method)
-        ).groups
+        params = {"missing_entropy": "frequency"} if method == "dare" else {}
+        sent = {"group_id": str(n), **group.fields(), "rollouts": group.items}
+        (reply,) = estimate([sent], method=method, **params).groups
         flags = tuple(f for f in reply.flags or () if f in {"partial", "neutral", "label_conflict"})
         rewards = reply.rewards or [reply.error.code] * len(group.items)
         out |= {item["id"]: (reward, flags) for item, reward in zip(group.items, rewards, strict=True)}
     return out
-
-
-def frequency(method):
-    return {"missing_entropy": "frequency"} if method == "dare" else {}
 
 
 def members(answers=ANSWERS, labels=(None,) * 7, **known):
@@ -58,14 +54,12 @@ def test_no_order_of_the_members_and_no_spelling_of_their_labels_changes_a_rewar
         group = [Member(m.item, key="k", prompt=str(m.index % 2), index=m.index) for m in group]
     expected = scored(gather(group), method)
     assert scored(gather(data.draw(st.permutations(group))), method) == expected
-    spelt = [
-        Member(m.item, key="k", prompt=m.prompt, index=m.index, size=m.size, label=data.draw(st.sampled_from(FOUR)))
-        for m in group
-    ]
-    one = [Member(m.item, key="k", prompt=m.prompt, index=m.index, size=m.size, label="4") for m in group]
+    spelt, one, bare = (
+        [Member(m.item, key="k", prompt=m.prompt, index=m.index, size=m.size, label=label()) for m in group]
+        for label in (lambda: data.draw(st.sampled_from(FOUR)), lambda: "4", lambda: None)
+    )
     assert scored(gather(spelt), method) == scored(gather(one), method)
     if method != "gt":
-        bare = [Member(m.item, key="k", prompt=m.prompt, index=m.index, size=m.size) for m in group]
         without = scored(gather(bare), method)
         assert {k: v[0] for k, v in expected.items()} == {k: v[0] for k, v in without.items()}
 
@@ -87,9 +81,8 @@ def test_labels_that_contradict_each_other_are_none_and_gt_says_so(labels):
     for order in itertools.permutations(labels):
         (group,) = gather(members(labels=[*order, *[order[0]] * 5]))
         assert group.fields() == {"label_conflict": True}
-        assert {k: v[0] for k, v in scored([group], "dare").items()} == {
-            k: v[0] for k, v in scored(gather(members()), "dare").items()
-        }
+        rewards, bare = ({k: v[0] for k, v in scored(g, "dare").items()} for g in ([group], gather(members())))
+        assert rewards == bare
         assert {v[1] for v in scored([group], "ttrl").values()} == {("label_conflict",)}
         assert {v[0] for v in scored([group], "gt").values()} == {"label_conflict"}
 
@@ -110,16 +103,11 @@ def test_of_a_choice_the_letters_are_the_options_and_no_other_letter_is_a_label(
     assert codes(gather(letters)) == [None]
 
 
-@pytest.mark.parametrize(
-    ("field", "values"),
-    [
-        ("prompt", ("p", "q")),
-        ("prompt", ("caf\u00e9", "cafe\u0301")),
-        ("kind", ("math", "choice")),
-        ("options", (4, 5)),
-        ("size", (4, 8)),
-    ],
-)
+CONFLICTS = {"prompt": [("p", "q"), ("caf\u00e9", "cafe\u0301")], "kind": [("math", "choice")]}
+CONFLICTS |= {"options": [(4, 5)], "size": [(4, 8)]}
+
+
+@pytest.mark.parametrize(("field", "values"), [(name, pair) for name, pairs in CONFLICTS.items() for pair in pairs])
 def test_members_of_one_key_that_disagree_are_refused_in_any_order(field, values):
     for order in itertools.permutations([*values, None]):
         found = gather([Member({"id": str(i)}, key="k", **{field: value}) for i, value in enumerate(order)])

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from jsonl import read_lines
 from rows import each
 
 import dare_reward
-from dare_reward.cli import main
 from dare_reward.errors import RequestError
 from dare_reward.methods import find, methods, read_line, write_line
 from dare_reward.stacks.adapter import Scorer
@@ -49,17 +49,14 @@ def test_a_line_that_means_nothing(line, words, ran):
     assert words in ran(["score", EXAMPLE, "-m", line], 2).err
 
 
-def test_score_and_explain_take_the_line(capsys, ran, monkeypatch):
+def test_score_and_explain_take_the_line(ran, monkeypatch):
     monkeypatch.delenv("DARE_URL", raising=False)
-    groups = [json.loads(line) for line in Path(EXAMPLE).read_text().splitlines()]
-    expected = dare_reward.estimate(groups, method="calibrated_vote", **PARAMS)
-    found = [json.loads(line) for line in ran(["score", EXAMPLE, "-m", LINE], 0).out.splitlines()]
-    assert [line["reply"]["rewards"] for line in found] == [list(g.rewards) for g in expected.groups]
+    groups = read_lines(Path(EXAMPLE))
+    for words, method, params in (([], "calibrated_vote", PARAMS), (["-p", "exponent=0"], "ttrl", {})):
+        found = map(json.loads, ran(["score", EXAMPLE, "-m", LINE, *words], 0).out.splitlines())
+        expected = dare_reward.estimate(groups, method=method, **params).groups
+        assert [line["reply"]["rewards"] for line in found] == [list(g.rewards) for g in expected]
     assert "exponent=-2.0" in ran(["explain", EXAMPLE, "--group", groups[0]["group_id"], "-m", LINE], 0).out
-    assert main(["score", EXAMPLE, "-m", LINE, "-p", "exponent=0"]) == 0
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    vote = dare_reward.estimate(groups, method="ttrl")
-    assert [line["reply"]["rewards"] for line in found] == [list(g.rewards) for g in vote.groups]
 
 
 def test_the_address_of_a_stack_takes_the_line():

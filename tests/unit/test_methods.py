@@ -3,6 +3,7 @@
 import copy
 import inspect
 import math
+from contextlib import nullcontext
 from itertools import chain
 from operator import attrgetter
 from typing import get_args
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows import each
+from said import said, scored
 
 import dare_reward
 from dare_reward import Client
@@ -117,10 +119,7 @@ def test_permuting_the_rollouts_permutes_the_rewards(method, full_groups, needed
     first = values(dare_reward.estimate(sent, method=method, **needed_params(method)).groups[0], method)
     second = values(dare_reward.estimate(moved, method=method, **needed_params(method)).groups[0], method)
     for at, i in enumerate(order):
-        if first[i] is None:
-            assert second[at] is None
-        else:
-            assert second[at] == pytest.approx(first[i], rel=1e-9, abs=1e-12)
+        assert second[at] == (None if first[i] is None else pytest.approx(first[i], rel=1e-9, abs=1e-12))
 
 
 def test_labels_never_touch_a_label_free_method(method, full_groups, needed_params):
@@ -201,14 +200,11 @@ def test_experimental_methods_need_consent(method, full_groups, needed_params):
 
 
 def test_methods_that_return_advantages_are_refused_where_they_would_be_normalised(method):
-    if find(method).output == "advantages":
-        with pytest.raises(RequestError, match="normalise them again"):
-            require_rewards(find(method), consumer="TRL")
-    else:
+    own = find(method).output == "advantages"
+    with pytest.raises(RequestError, match="normalise them again") if own else nullcontext():
         require_rewards(find(method), consumer="TRL")
 
 
 def test_the_entropy_of_a_rollout_is_that_of_all_its_tokens():
-    rollouts = [{"answer": a, "mean_entropy": e, "num_tokens": n} for a, e, n in zip("aba", (0.1, 0.2, 0.3), (3, 4, 5))]
-    reply = dare_reward.estimate([{"rollouts": rollouts}], method="em_rl_token")
-    assert reply.groups[0].rewards == pytest.approx((-0.3, -0.8, -1.5))
+    rollouts = said("aba", mean_entropy=(0.1, 0.2, 0.3), num_tokens=(3, 4, 5))
+    assert scored(rollouts, "em_rl_token").rewards == pytest.approx((-0.3, -0.8, -1.5))

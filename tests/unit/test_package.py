@@ -98,9 +98,6 @@ def test_paths_read_like_code():
     assert path(()) == ""
 
 
-# --- what is public --------------------------------------------------------------------------------------------------
-
-
 def resolved(name):
     """What a dotted name means: a module, or a name in one."""
     try:

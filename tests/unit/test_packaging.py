@@ -48,9 +48,6 @@ def image_environment():
     return dict(setting.split("=", 1) for setting in instruction("ENV").split())
 
 
-# The compose file
-
-
 def test_compose_takes_every_privilege_away():
     assert REWARD["read_only"] is True
     assert REWARD["cap_drop"] == ["ALL"]
@@ -94,9 +91,6 @@ def test_compose_hands_through_every_setting_and_says_its_default():
         assert note == (str(DEFAULTS[name]) or "none")
 
 
-# The image
-
-
 def test_image_is_not_root_and_says_how_it_is_started():
     user, _, group = instruction("USER").partition(":")
     assert int(user) == int(group) == 10001
@@ -120,9 +114,6 @@ def test_image_settings_are_settings_and_keep_the_memory_of_the_largest_body():
     assert from_environment(settings).host == "0.0.0.0"
     for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
         assert int(image_environment()[name]) >= Settings().max_body_bytes
-
-
-# The distribution
 
 
 def requirements(*, extra):
@@ -165,9 +156,6 @@ def test_changelog_and_version_agree():
     assert metadata.version("dare-reward") == PROJECT["project"]["version"] == dare_reward.__version__
 
 
-# The workflows
-
-
 @pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda path: path.name)
 def test_workflows_grant_nothing_by_default_and_pin_what_they_use(path):
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -181,9 +169,6 @@ def test_workflows_grant_nothing_by_default_and_pin_what_they_use(path):
                 )
             if step.get("uses", "").startswith("actions/checkout"):
                 assert step["with"]["persist-credentials"] is False
-
-
-# The whole check
 
 
 def test_the_budgets_of_the_whole_check_leave_it_within_45_minutes_and_the_tests_last():
@@ -201,9 +186,6 @@ def test_a_stack_that_there_is_no_time_to_install_is_a_failure(tmp_path):
     assert len(re.findall(r"^\w+ +FAILED: the installs took longer than their budget", done.stdout, re.MULTILINE)) == 5
     assert "slime    by hand" in done.stdout
     assert not list(tmp_path.iterdir())
-
-
-# The lock
 
 
 def test_the_lock_has_every_dependency_of_the_service_within_its_bounds_and_with_hashes():
@@ -251,9 +233,6 @@ def test_the_lock_writes_the_digest_of_the_base_image_and_renews_it(tmp_path, mo
     assert lock.pinned(pinned, found) == pinned
     docker.write_text("#!/bin/sh\necho no such host >&2; exit 1\n")
     assert lock.digest(tag) == ""
-
-
-# The doors of the scripts
 
 
 def test_the_guide_names_every_script():

@@ -23,22 +23,18 @@ def function(
 SPECS = {s.name: s for s in parameters(function)}
 
 
-def test_a_signature_says_everything():
-    assert list(SPECS) == ["rate", "count", "form", "flag", "needed"]
-    rate = SPECS["rate"]
+def test_a_signature_says_everything_and_accepted_values_in_words():
+    rate, needed = SPECS["rate"], SPECS["needed"]
     assert (rate.type, rate.default, rate.ge, rate.lt, rate.doc, rate.source) == (float, 0.5, 0, 1, "a rate", "Eq. 1")
     assert SPECS["form"].choices == ("a", "b")
-    assert SPECS["needed"].required
-    assert SPECS["needed"].optional
-    assert not SPECS["rate"].required
-
-
-def test_accepted_values_in_words():
-    assert SPECS["rate"].accepts == "a finite number >= 0 and < 1"
-    assert SPECS["count"].accepts == "an integer > 0 and <= 9"
-    assert SPECS["form"].accepts == "one of a, b"
-    assert SPECS["flag"].accepts == "true or false"
-    assert SPECS["needed"].accepts == "a finite number or null"
+    assert (needed.required, needed.optional, rate.required) == (True, True, False)
+    assert {name: spec.accepts for name, spec in SPECS.items()} == {
+        "rate": "a finite number >= 0 and < 1",
+        "count": "an integer > 0 and <= 9",
+        "form": "one of a, b",
+        "flag": "true or false",
+        "needed": "a finite number or null",
+    }
 
 
 @pytest.mark.parametrize(
@@ -61,24 +57,17 @@ def test_what_is_refused(name, value):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("rate", 0),
-        ("rate", 0.999),
-        ("count", 9),
+        *(("rate", v) for v in (0, 0.999, np.float32(0.25))),
+        *(("count", v) for v in (9, np.int64(4))),
+        *(("flag", v) for v in (True, np.bool_(True))),
         ("form", "b"),
-        ("flag", True),
         ("needed", None),
-        ("rate", np.float32(0.25)),
-        ("count", np.int64(4)),
-        ("flag", np.bool_(True)),
     ],
 )
 def test_what_is_taken(name, value):
-    assert SPECS[name].check(value) == value
-    assert type(SPECS[name].check(value)) in {SPECS[name].type, type(None)}
-
-
-def test_an_integer_becomes_a_float():
-    assert isinstance(SPECS["rate"].check(0), float)
+    """An integer becomes a float."""
+    found = SPECS[name].check(value)
+    assert (found, type(found)) == (value, type(None) if value is None else SPECS[name].type)
 
 
 @pytest.mark.parametrize(
@@ -111,12 +100,9 @@ def test_what_python_alone_takes_for_a_number_is_none(text):
     for name in ("rate", "count"):
         with pytest.raises(RequestError, match=rf"^{name}: must be "):
             SPECS[name].parse(text)
-
-
-def test_a_decimal_comma_is_named():
     with pytest.raises(RequestError, match=r"0\.05") as error:
         SPECS["rate"].parse("0,05")
-    assert error.value.code == "parameter"
+    assert error.value.code == "parameter", "a decimal comma is named"
 
 
 def test_resolve_fills_in_and_refuses_the_unknown():

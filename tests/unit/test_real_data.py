@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import operator
 import re
 from collections import Counter
 from fractions import Fraction
@@ -61,14 +62,8 @@ def test_game24():
     groups = load("game24_gpt4_m100")
     assert len(groups) == 50
     reply = dare_reward.estimate(groups, missing_entropy="frequency")
-    differ = []
     for group, found in zip(groups, reply.groups):
-        keys = [words(last_after(r["text"], "(?:Answer:|the answer is)")) for r in group["rollouts"]]
-        try:
-            check(group, found, keys)
-        except AssertionError:
-            differ.append(group["group_id"])
-    assert differ == []
+        check(group, found, [words(last_after(r["text"], "(?:Answer:|the answer is)")) for r in group["rollouts"]])
 
 
 def test_gsm8k():
@@ -78,10 +73,9 @@ def test_gsm8k():
     checked = 0
     for group, found in zip(groups, reply.groups):
         keys = [number(last_after(r["text"], "(?m:^)A:")) for r in group["rollouts"]]
-        if None in keys:  # an answer that is no plain number: the independent count does not judge it
-            continue
-        check(group, found, [str(k) for k in keys])
-        checked += 1
+        if None not in keys:  # an answer that is no plain number: the independent count does not judge it
+            check(group, found, [str(k) for k in keys])
+            checked += 1
     assert checked >= 300
 
 
@@ -89,14 +83,8 @@ def test_grading_agrees_with_the_published_marks():
     """Two small models of the file, wrong or right by the authors' own check."""
     groups = load("gsm8k_4models")
     rollouts = [(g["label"], r) for g in groups for r in g["rollouts"]]
-    unmarked = [
-        {**g, "rollouts": [{k: v for k, v in r.items() if k != "correct"} for r in g["rollouts"]]} for g in groups
-    ]
-    reply = dare_reward.estimate(unmarked, missing_entropy="frequency")
-    ours = [
-        a is not None and dare_reward.answers.grade(a, g["label"])
-        for g, f in zip(groups, reply.groups)
-        for a in f.answers
-    ]
-    agree = sum(o == r["correct"] for o, (_, r) in zip(ours, rollouts))
-    assert agree / len(rollouts) > 0.99
+    marks = [rollout.pop("correct") for _, rollout in rollouts]
+    reply = dare_reward.estimate(groups, missing_entropy="frequency")
+    answers = [a for f in reply.groups for a in f.answers]
+    ours = [a is not None and dare_reward.answers.grade(a, label) for a, (label, _) in zip(answers, rollouts)]
+    assert sum(map(operator.eq, ours, marks)) / len(rollouts) > 0.99

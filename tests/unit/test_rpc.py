@@ -67,12 +67,11 @@ def masses(answers, paths, logprobs, kept):
 @pytest.mark.parametrize(
     ("name", "cases"),
     [
-        ("mean", GOLDEN),
-        ("sum", GOLDEN),
-        ("mean_pruned", GOLDEN[::6]),
-        pytest.param("mean_pruned", GOLDEN, marks=pytest.mark.rpc),
+        pytest.param("mean", GOLDEN, id="mean"),
+        pytest.param("sum", GOLDEN, id="sum"),
+        pytest.param("mean_pruned", GOLDEN[::6], id="some pruned"),
+        pytest.param("mean_pruned", GOLDEN, marks=pytest.mark.rpc, id="all pruned"),
     ],
-    ids=["mean", "sum", "some pruned", "all pruned"],
 )
 def test_golden(name, cases):
     (probability, prune), anew = NAMES[name], 0
@@ -114,9 +113,8 @@ def test_kept_paths_and_masses_are_those_of_the_official_code(part):
     assert len(cases) == 1000 // PARTS
     anew = 0
     for case in cases:
-        answers, tokens, sums = (
-            [case[name][p] for p in case["path"]] for name in ("answers", "num_tokens", "sum_logprob")
-        )
+        names = ("answers", "num_tokens", "sum_logprob")
+        answers, tokens, sums = ([case[name][p] for p in case["path"]] for name in names)
         groups = Groups.of([answers], path=[case["path"]], num_tokens=[tokens], sum_logprob=[sums])
         found = rpc(groups)
         kept, wanted = found.keep_R.tolist(), case["masses"]
@@ -139,16 +137,14 @@ def test_without_pruning_it_costs_at_most_twice_the_vote():
             estimate(sent, method=name)  # loads what is loaded once
             counted[name, size] = calls(lambda: estimate(sent, method=name)), calls(lambda: method.run(arrays, params))  # noqa: B023
     for size in (8, 64):
-        assert all(
-            a <= 2 * b for a, b in zip(counted["perplexity_consistency", size], counted["ttrl", size], strict=True)
-        )
+        ours, vote = counted["perplexity_consistency", size], counted["ttrl", size]
+        assert all(a <= 2 * b for a, b in zip(ours, vote, strict=True))
     assert counted["perplexity_consistency", 8][1] == counted["perplexity_consistency", 64][1]
 
 
 def request(*rollouts):
-    return [
-        {"rollouts": [dict(zip(("answer", "sum_logprob", "num_tokens", "path"), r, strict=True)) for r in rollouts]}
-    ]
+    names = ("answer", "sum_logprob", "num_tokens", "path")
+    return [{"rollouts": [dict(zip(names, r, strict=True)) for r in rollouts]}]
 
 
 def test_improbable_paths_are_compared_and_not_tied():
@@ -164,17 +160,14 @@ def test_what_tells_paths_apart():
     base = {"answer": "1", "sum_logprob": -1.0, "num_tokens": 2}
     best = {**base, "answer": "2", "sum_logprob": -0.7, "path": "z"}
 
-    def label(*ways):
+    def found(*ways):
         groups = [{"rollouts": [*({**base, **way} for way in ways), best]}]
         return estimate(groups, method="perplexity_consistency").groups[0]
 
-    assert label({"path": "a"}, {"path": "a"}).pseudo_label == "2"
-    assert label({"path": "a"}, {"path": "b"}).pseudo_label == "1"
-    assert label({"token_ids": [1, 2]}, {"token_ids": [1, 2]}).pseudo_label == "2"
-    assert label({"token_ids": [1, 2]}, {"token_ids": [1, 3]}).pseudo_label == "1"
-    assert label({"text": "x 1"}, {"text": "y 1"}).pseudo_label == "1"
-    assert label({"text": "x 1"}, {"text": "x 1"}).pseudo_label == "2"
-    assert label({}, {}).error.code == "missing_probability"
+    for name, one, other in (("path", "a", "b"), ("token_ids", [1, 2], [1, 3]), ("text", "x 1", "y 1")):
+        assert found({name: one}, {name: one}).pseudo_label == "2"
+        assert found({name: one}, {name: other}).pseudo_label == "1"
+    assert found({}, {}).error.code == "missing_probability"
 
 
 def test_bad_probabilities():
@@ -186,9 +179,8 @@ def test_bad_probabilities():
     (group,) = estimate(missing, method="perplexity_consistency", missing="vote").groups
     assert group.rewards == (1.0, 1.0, 0.0)
     assert "missing_probability" in group.flags
-    (group,) = estimate(
-        request(("1", -1.0, 2, "a"), ("1", -1.5, 2, "a"), ("2", -3.0, 2, "c")), method="perplexity_consistency"
-    ).groups
+    two = request(("1", -1.0, 2, "a"), ("1", -1.5, 2, "a"), ("2", -3.0, 2, "c"))
+    (group,) = estimate(two, method="perplexity_consistency").groups
     assert "path_probability" in group.flags
 
 

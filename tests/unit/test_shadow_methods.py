@@ -4,6 +4,7 @@ from operator import attrgetter
 
 import numpy as np
 import pytest
+from said import said, scored
 
 import dare_reward
 from dare_reward.errors import RequestError
@@ -11,7 +12,7 @@ from dare_reward.methods import settle
 
 pytestmark = pytest.mark.usefixtures("plugins")
 
-ROLLOUTS = [{"answer": "1", "mean_entropy": 0.9}] * 3 + [{"answer": "2", "mean_entropy": 0.01}] * 2
+ROLLOUTS = said("11122", mean_entropy=[0.9] * 3 + [0.01] * 2)
 GROUPS = [{"group_id": "a", "label": "2", "rollouts": ROLLOUTS}]
 
 
@@ -32,15 +33,13 @@ def test_what_is_measured():
     assert reply.groups[0].pseudo_label == "2"
     opposite = {"flipped": 1.0, "cosine": pytest.approx(-1.0), "label_agreement": 0.0, "label_accuracy": 0.0}
     assert found["ttrl"] == {"pseudo_label": "1", **opposite}
-    assert found["dare"]["flipped"] == 0.0
-    assert found["dare"]["cosine"] == pytest.approx(1.0)
-    assert found["dare"]["label_accuracy"] == 1.0
+    same = {"flipped": 0.0, "cosine": pytest.approx(1.0), "label_accuracy": 1.0}
+    assert {name: found["dare"][name] for name in same} == same
     assert reply.diagnostics["shadow"]["ttrl"] == opposite
 
 
 def ttrl_beside_empo(answers):
-    sent = [{"rollouts": [{"answer": a, "mean_entropy": 0.1} for a in answers]}]
-    return dare_reward.estimate(sent, method="empo", shadow=["ttrl"]).groups[0].diagnostics["shadow"]["ttrl"]
+    return scored(said(answers), "empo", shadow=["ttrl"]).diagnostics["shadow"]["ttrl"]
 
 
 def test_cosine_and_flips_by_hand():
@@ -50,20 +49,14 @@ def test_cosine_and_flips_by_hand():
     assert found["cosine"] == pytest.approx(a @ b / np.sqrt((a @ a) * (b @ b)))
     assert found["flipped"] == 0.0
     assert "label_accuracy" not in found
-
-
-def test_equal_rewards_have_no_direction():
-    """Thirds do not add up to one exactly: rounding must not count as a flip."""
+    # Equal rewards have no direction. Thirds do not add up to one exactly: rounding must not count as a flip.
     found = ttrl_beside_empo("123")
     assert (found["flipped"], found["cosine"]) == (0.0, None)
 
 
 def test_only_trained_rollouts_count():
-    rollouts = [
-        {"answer": a, "mean_entropy": e, "trained": t}
-        for a, e, t in (("1", 0.9, True), ("1", 0.9, True), ("2", 0.01, True), ("2", 0.01, False))
-    ]
-    found = dare_reward.estimate([{"rollouts": rollouts}], method="dare", eps=0.0, shadow=["ttrl"]).groups[0]
+    rollouts = said("1122", mean_entropy=[0.9, 0.9, 0.01, 0.01], trained=[True, True, True, False])
+    found = scored(rollouts, "dare", eps=0.0, shadow=["ttrl"])
     assert found.diagnostics["shadow"]["ttrl"]["flipped"] == 1.0
 
 

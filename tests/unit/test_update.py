@@ -42,9 +42,6 @@ def test_options_and_parameters_have_different_names():
     assert Update.of({"selection": "ddrl", "ear_floor": None}).asked() == {"selection": "ddrl", "ear_floor": None}
 
 
-# --- DDRL ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("case", GOLDEN["ddrl"], ids=lambda c: c["id"])
 def test_ddrl_golden(case):
     expected, size = case["expected"], case["config"]["n_train"]
@@ -111,9 +108,6 @@ def test_ddrl_skips_what_nobody_answers():
     assert found.drop is None, "minus one for each is something"
 
 
-# --- selection and advantages ----------------------------------------------------------------------------------------
-
-
 @given(answers=ANSWERS)
 def test_advantages_are_over_what_is_selected(answers):
     found = score(answers, "empo", selection="ddrl", advantage="grpo_population")
@@ -153,9 +147,6 @@ def test_a_method_selects_exactly_if_its_entry_says_so(full_groups, needed_param
     for method in methods().values():
         reply = dare_reward.estimate(full_groups(count=1), method=method.name, **needed_params(method.name))
         assert (reply.groups[0].select is not None) == method.selects, method.name
-
-
-# --- EAR -------------------------------------------------------------------------------------------------------------
 
 
 EAR = [c for c in GOLDEN["ear"] if c["config"]["variant"] == "adv_res"]
@@ -237,9 +228,6 @@ def test_what_reshaping_needs():
     assert told == pytest.approx([*(a * (2 - h / 0.2) for a, h in zip(plain, entropies, strict=False)), plain[3]])
 
 
-# --- what carries nothing --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("answers", "drop", "options"),
     [
@@ -275,9 +263,6 @@ def test_leader_probability_of_a_group():
     found = [score(votes).diagnostics["leader_probability"] for votes in ("aaab.", "aaabbc", "aabb.", ".")]
     assert found == [leader_probability(3, 1), leader_probability(3, 2), 0.5, None]
     assert leader_probability(1024, 0) == 1.0
-
-
-# --- the reply -------------------------------------------------------------------------------------------------------
 
 
 def test_a_reply_whose_selection_does_not_fit_is_refused():

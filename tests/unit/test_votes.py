@@ -3,9 +3,9 @@
 from collections import Counter
 
 import pytest
-from exact import exact
 from hypothesis import given
 from hypothesis import strategies as st
+from said import exact, said, scored
 
 import dare_reward
 from dare_reward.estimators.empo import empo
@@ -16,7 +16,7 @@ ANSWERS = st.lists(st.sampled_from(["1", "2", "10", "x", None]), min_size=1, max
 
 
 def rewards(answers, **params):
-    return list(dare_reward.estimate(exact([answers]), **params).groups[0].rewards)
+    return list(scored(said(answers), **params).rewards)
 
 
 @given(ANSWERS)
@@ -29,14 +29,14 @@ def test_ttrl_official_ties(answers):
     assert found == [float(len(best) == 1 and (a or "") == best[0]) for a in answers]
     found = rewards(answers, method="ttrl", no_answer="official", tie="lexicographic")
     assert found == [float((a or "") == min(best)) for a in answers]
+    # Strings as Python compares them: NumPy's own strings would drop the NUL and see a tie.
+    assert rewards(["a\0", "a", "b"], method="ttrl", tie="lexicographic") == [0, 1, 0]
 
 
 def test_methods_without_entropy_say_so():
     for method in ("ttrl", "empo"):
-        group = dare_reward.estimate([{"rollouts": [{"answer": "1", "mean_entropy": 0.3}]}], method=method).groups[0]
-        assert group.entropy_source == "none"
-        assert group.support[0].uncertainty is None
-        assert group.support[0].bonus is None
+        group = scored(said("1", mean_entropy=[0.3]), method)
+        assert (group.entropy_source, group.support[0].uncertainty, group.support[0].bonus) == ("none", None, None)
 
 
 def batch():
@@ -72,19 +72,12 @@ def test_ttrl_says_what_it_did():
 def test_ties_of_two_answers_and_silence(tie, clean, official):
     answers = ["b", "a", None, "a", "b", None]
     neighbours = ["0", "z", "z"]
+    sent = exact([neighbours, answers, neighbours])
     for no_answer, winners in (("clean", clean), ("official", official)):
-        found = dare_reward.estimate(
-            exact([neighbours, answers, neighbours]), method="ttrl", tie=tie, no_answer=no_answer
-        ).groups
+        found = dare_reward.estimate(sent, method="ttrl", tie=tie, no_answer=no_answer).groups
         assert found[1].rewards == tuple(float(a in winners) for a in answers)
         assert found[0].rewards == found[2].rewards == (0.0, 1.0, 1.0)
         assert ("no_answer_label" in found[1].flags) == (None in winners)
-
-
-def test_the_least_string_is_the_least_by_code_points():
-    """Strings as Python compares them: NumPy's own strings would drop the NUL and see a tie."""
-    found = dare_reward.estimate(exact([["a\0", "a", "b"]]), method="ttrl", tie="lexicographic").groups[0]
-    assert found.rewards == (0.0, 1.0, 0.0)
 
 
 def test_the_empty_string_takes_its_place_among_the_answers():

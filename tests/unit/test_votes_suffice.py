@@ -15,15 +15,8 @@ from dare_reward.votes import Tally, Waves, flip_risk, locked, require_ballots, 
 TTRL = {"tie": "first", "no_answer": "clean"}
 
 
-def tallied(rows, **params):
-    return tallies(find("ttrl").ballots(Groups.of(rows), TTRL | params))
-
-
 def tally(votes, **params):
-    return tallied([votes], **params)[0]
-
-
-# --- the finite horizon ----------------------------------------------------------------------------------------------
+    return tallies(find("ttrl").ballots(Groups.of([votes]), TTRL | params))[0]
 
 
 def enumerated(votes, to_come, prior=0.5):
@@ -74,11 +67,7 @@ def test_ties():
     assert tally(list("ab"), tie="none").leader is None
     assert flip_risk(tally(list("ab"), tie="all"), 3) == 1
     assert tally(list("aab"), tie="none").rivals == ((1, True),)
-
-
-def test_nobody_answered():
-    assert flip_risk(tally([None, None]), 4) == 1
-    assert flip_risk(tally([None, None]), 0) == 0
+    assert [flip_risk(tally([None, None]), to_come) for to_come in (4, 0)] == [1, 0], "nobody answered"
 
 
 @pytest.mark.parametrize("to_come", [0, 1, 5, 8])
@@ -86,9 +75,6 @@ def test_locked_is_risk_zero(to_come):
     for lead, rival in product(range(1, 9), range(4)):
         one = Tally(lead, ((rival, False),) if rival else ())
         assert locked(one, to_come) == (flip_risk(one, to_come) == 0)
-
-
-# --- a group ---------------------------------------------------------------------------------------------------------
 
 
 def asked(answers, **options):

@@ -312,9 +312,6 @@ def test_each_bar_alone_keeps_the_vote(bar, used):
     assert (choose(e, e.totals(), Bars(**bar)).exponent_S[0] != 0) == used
 
 
-# the commands
-
-
 @pytest.mark.parametrize(
     ("gap", "right", "word", "code"), [(0.3, 0.3, "use", 0), (-0.3, 0.5, "use", 0), (0, 0.5, "", 1)]
 )

@@ -22,9 +22,6 @@ def labelled(answers, right, **columns):
     return groups, np.array(truth)
 
 
-# golden values
-
-
 @pytest.mark.parametrize("case", GOLDEN["pass_at_k"], ids=str)
 def test_pass_at_k_golden(case):
     np.testing.assert_allclose(pass_at_k(case["n"], case["c"], case["k"]), case["expected"], **EXACT)
@@ -40,9 +37,6 @@ def test_intervals_cover_as_often_as_they_say():
     assert np.isnan(mean_interval(np.array([np.nan])).estimate)
     ratio = ratio_interval(np.array([1.0, 0.0]), np.array([2.0, 2.0]))
     assert (ratio.estimate, ratio.low, ratio.high) == (0.25, 0.0, 0.5)
-
-
-# AUROC
 
 
 def test_within_group_auroc_by_hand():

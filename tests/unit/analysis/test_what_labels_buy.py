@@ -152,9 +152,6 @@ def test_truth_reaches_no_label():
     assert wrong.rows[0].share[-1] <= 1 - right.rows[0].share[-1] + 1e-9
 
 
-# the commands
-
-
 def file_of(tmp_path, *, label="7", **options):
     groups, _ = drawn(**options)
     entropy_R = groups.column("mean_entropy").tolist()

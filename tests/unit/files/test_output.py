@@ -73,8 +73,7 @@ def test_a_command_never_writes_over_the_file_that_standard_input_is(rollouts, w
 def test_nor_does_it_read_the_file_that_its_output_is_appended_to(rollouts):
     before = rollouts.read_bytes()
     with rollouts.open("ab") as out:
-        code = "import sys; from dare_reward.cli import main; sys.exit(main())"
-        command = [sys.executable, "-c", code, "score", str(rollouts)]
+        command = [sys.executable, "-m", "dare_reward", "score", str(rollouts)]
         done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, "where standard output goes" in done.stderr) == (2, True)
     assert rollouts.read_bytes() == before
@@ -93,22 +92,16 @@ def test_nor_a_segment_of_the_run_log_that_it_reads(tmp_path, ran):
         assert segment.read_bytes() == before
 
 
-def test_an_existing_file_needs_force(rollouts, tmp_path, ran):
-    out = tmp_path / "mine.txt"
+def test_an_existing_file_needs_force_and_stays_where_a_command_ends_without_a_result(rollouts, tmp_path, ran):
+    out, bad = tmp_path / "mine.txt", tmp_path / "bad.jsonl"
     out.write_text("years of work")
-    assert "add --force" in ran(["score", str(rollouts), "--out", str(out)], 2).err
-    assert out.read_text() == "years of work"
+    bad.write_text("{\n")
+    for file, force, words in ((rollouts, [], "add --force"), (bad, ["--force"], "was not written")):
+        assert words in ran(["score", str(file), "--out", str(out), *force], 2).err
+        assert out.read_text() == "years of work"
+        assert not list(tmp_path.glob(".*"))
     assert main(["score", str(rollouts), "--out", str(out), "--force"]) == 0
     assert json.loads(out.read_text())["group_id"] == "g"
-
-
-def test_what_ends_without_a_result_leaves_the_old_file(rollouts, tmp_path, ran):
-    out, bad = tmp_path / "out.jsonl", tmp_path / "bad.jsonl"
-    out.write_text("old")
-    bad.write_text("{\n")
-    assert "was not written" in ran(["score", str(bad), "--out", str(out), "--force"], 2).err
-    assert out.read_text() == "old"
-    assert not list(tmp_path.glob(".*"))
 
 
 @pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -137,24 +137,19 @@ def test_evaluations_and_data_sets_give_texts_labels_and_prompts(form, tmp_path)
     plain = [{"rollouts": [{"text": r["text"]} for r in g["rollouts"]]} for g in GROUPS]
     assert rewards(groups, method="ttrl") == rewards(plain, method="ttrl")
     assert reader.notes.filtered == (len(GROUPS) if "filter" in form else 0)
-    marked = "Qwen" in form
-    assert [[r.get("correct") for r in g["rollouts"]] for g in groups] == [
-        [r["correct"] if marked else None for r in g["rollouts"]] for g in GROUPS
-    ]
+    marks = [r["correct"] if "Qwen" in form else None for g in GROUPS for r in g["rollouts"]]
+    assert [r.get("correct") for g in groups for r in g["rollouts"]] == marks
 
 
 def test_a_sum_of_log_probabilities_is_the_same_estimate(tmp_path):
     """What vLLM says of a completion whether or not it was asked for log-probabilities."""
     tokens = [[-0.5, -0.25, -1.25], [-0.125, -0.375]]
-    engine = [
+    outputs = [
         {"text": f"so {i}", "token_ids": [7] * len(row), "cumulative_logprob": sum(row), "finish_reason": "stop"}
         for i, row in enumerate(tokens)
     ]
-    reader = reader_of(
-        tmp_path,
-        {"request_id": "0", "prompt": "?", "outputs": engine, "finished": True},
-        missing=estimate_of("logprob"),
-    )
+    row = {"request_id": "0", "prompt": "?", "outputs": outputs, "finished": True}
+    reader = reader_of(tmp_path, row, missing=estimate_of("logprob"))
     ((_, group),) = reader
     assert [r["mean_entropy"] for r in group["rollouts"]] == [-sum(row) / len(row) for row in tokens]
     assert [r["num_tokens"] for r in group["rollouts"]] == [3, 2]
@@ -167,24 +162,16 @@ def test_a_mask_beside_log_probabilities_is_read_as_beside_entropies(tmp_path):
     masks = ([True, False, True], [False] * 3, [True, False])
     rows = [{"rollouts": [{"answer": "1", "token_logprobs": [-0.5, -9.0, -1.5], "token_mask": m}]} for m in masks]
     (_, one), (_, none), (_, wrong) = reader_of(tmp_path, *rows, missing=estimate_of("logprob"))
-    assert [[(r["mean_entropy"], r["num_tokens"]) for r in g["rollouts"]] for g in (one, none)] == [
-        [(1.0, 2)],
-        [(None, 0)],
-    ]
+    assert [(r["mean_entropy"], r["num_tokens"]) for g in (one, none) for r in g["rollouts"]] == [(1.0, 2), (None, 0)]
     assert str(wrong) == "rollouts[0].token_mask: 2 entries for 3 tokens"
 
 
-def test_a_list_of_another_length_is_refused_with_both_lengths(tmp_path):
-    ((_, error),) = reader_of(tmp_path, {"id": 0, "responses": ["so 1", "so 2", "so 3"], "logprobs": [[-0.5], [-0.25]]})
-    assert isinstance(error, RequestError)
-    assert error.code == "length"
-    assert {"2", "3"} <= set(error.message.split())
-
-
-def test_likelihoods_of_lm_eval_are_no_texts(tmp_path):
-    ((_, error),) = reader_of(tmp_path, {"doc_id": 0, "target": 1, "resps": [[["-3.2", "False"]], [["-1.1", "True"]]]})
-    assert isinstance(error, RequestError)
-    assert error.code == "engine"
+def test_lists_of_another_length_and_likelihoods_of_lm_eval_are_refused(tmp_path):
+    short = {"id": 0, "responses": ["so 1", "so 2", "so 3"], "logprobs": [[-0.5], [-0.25]]}
+    likelihoods = {"doc_id": 0, "target": 1, "resps": [[["-3.2", "False"]], [["-1.1", "True"]]]}
+    (_, length), (_, no_texts) = reader_of(tmp_path, short, likelihoods)
+    assert (length.code, no_texts.code) == ("length", "engine")
+    assert {"2", "3"} <= set(length.message.split()), "both lengths"
 
 
 def rewards(groups, **options):
@@ -258,9 +245,8 @@ def test_a_name_without_a_value_is_not_ignored(tmp_path):
 @pytest.mark.parametrize("name", ["token_mask", "loss_mask", "response_mask", "action_mask", "completion_mask"])
 def test_a_mask_by_any_trainers_name_takes_tool_tokens_out_of_the_entropy(tmp_path, name):
     entropies = [0.1, 0.3, 5.0]
-    masked = [
-        {"uid": "a", "response": r"\boxed{1}", "entropies": entropies, name: m} for m in ([1, 1.0, 0], [True] * 3)
-    ]
+    own = {"uid": "a", "response": r"\boxed{1}", "entropies": entropies}
+    masked = [{**own, name: m} for m in ([1, 1.0, 0], [True] * 3)]
     groups = [g for _, g in reader_of(tmp_path, *masked)]
     assert [r["token_mask"] for r in groups[0]["rollouts"]] == [[True, True, False], [True] * 3]
     reply = estimate(groups, method="dare")
@@ -283,10 +269,8 @@ def test_a_trainers_mask_that_masks_nothing_is_left_out(tmp_path):
 
 def test_openai_replies_with_several_choices(tmp_path):
     def reply(texts):
-        choices = [
-            {"index": i, "message": {"role": "assistant", "content": t}, "finish_reason": "stop"}
-            for i, t in enumerate(texts)
-        ]
+        said = [{"role": "assistant", "content": t} for t in texts]
+        choices = [{"index": i, "message": m, "finish_reason": "stop"} for i, m in enumerate(said)]
         return {"id": "chatcmpl-1", "object": "chat.completion", "model": "m", "choices": choices, "usage": {}}
 
     texts = ["\\boxed{1}", "\\boxed{1}", "\\boxed{2}"]
@@ -358,9 +342,6 @@ def test_a_token_without_a_number_counts_for_nothing(tmp_path):
         read = prepare_file([group]).groups
         assert read.column(name).tolist() == pytest.approx([value] * 2)
         assert read.column("num_tokens").tolist() == [2, 2]
-
-
-def test_a_mask_of_another_length_is_refused_beside_a_token_without_a_number(tmp_path):
     rollout = {"answer": "1", "token_logprobs": [-0.1, -9999, -0.2], "token_mask": [1, 1, 1, 1]}
     ((_, group),) = reader_of(tmp_path, {"prompt": "?", "rollouts": [rollout] * 2})
     with pytest.raises(RequestError, match="4 entries for 3 tokens"):
@@ -377,11 +358,8 @@ def test_a_path_keeps_its_probability_where_its_tokens_stand_for_entropies(tmp_p
 
 
 def test_a_way_to_entropies_that_was_asked_for_is_not_offered_again(tmp_path, ran):
-    rollouts = [
-        {"answer": "1", "token_logprobs": [-0.1]},
-        {"answer": "1", "mean_entropy": 0.1, "token_logprobs": [-0.1]},
-    ]
-    file = write_lines(tmp_path / "x.jsonl", [{"rollouts": rollouts}])
+    bare = {"answer": "1", "token_logprobs": [-0.1]}
+    file = write_lines(tmp_path / "x.jsonl", [{"rollouts": [bare, {**bare, "mean_entropy": 0.1}]}])
     assert "--entropy logprob" in ran(["score", str(file)], 1).err
     assert "--entropy logprob --entropy" not in ran(["score", str(file), "--entropy", "logprob"], 1).err
 
@@ -462,11 +440,8 @@ def test_the_sampled_tokens_alone_offer_no_candidates(tmp_path, ran):
 def test_a_sampled_token_of_a_low_rank_is_no_candidate(tmp_path):
     """All tokens of this rollout were sampled beside vLLM's top 2: the third entry is not the third likeliest."""
     row = {"5": {"logprob": -0.4, "rank": 1}, "6": {"logprob": -1.5, "rank": 2}, "7": {"logprob": -9.0, "rank": 40}}
-    ((_, group),) = reader_of(
-        tmp_path,
-        {"outputs": [{"text": "\\boxed{1}", "token_ids": [7], "logprobs": [row]}]},
-        missing=estimate_of("topk", 50),
-    )
+    outputs = [{"text": "\\boxed{1}", "token_ids": [7], "logprobs": [row]}]
+    ((_, group),) = reader_of(tmp_path, {"outputs": outputs}, missing=estimate_of("topk", 50))
     assert group["rollouts"][0]["mean_entropy"] == pytest.approx(bounds([[-0.4, -1.5]], 50).estimate[0])
 
 
@@ -636,12 +611,6 @@ def test_rows_of_one_system_prompt_are_told_apart_by_their_questions(tmp_path, n
     assert only["prompt"] == "Solve: a?"
 
 
-def test_a_conversation_asks_what_stands_before_its_last_answer(tmp_path):
-    turns = [{"role": "user", "content": "a?"}, {"role": "assistant", "content": "so"}]
-    rows = [said(a, messages=[turns[0], {**turns[1], "content": a}]) for a in "12"]
-    assert read(tmp_path, rows)[0] == ["12"]
-
-
 @pytest.mark.parametrize(
     ("one", "other", "name"),
     [
@@ -729,13 +698,8 @@ def test_what_pandas_writes_for_nothing_is_nothing(tmp_path):
 
 def test_samples_of_lm_eval_are_dropped_as_the_same_only_if_they_are(tmp_path):
     sample = {"doc_id": 0, "doc_hash": "h", "target": "1", "resps": [["\\boxed{1}"]], "arguments": [["q", {}]]}
-    rows = [
-        sample,
-        {**sample, "filter": "other"},
-        {**sample, "resps": [["\\boxed{2}"]]},
-        {**sample, "arguments": [["r", {}]]},
-    ]
-    found, told, ledger = read(tmp_path, rows)
+    changes = ({}, {"filter": "other"}, {"resps": [["\\boxed{2}"]]}, {"arguments": [["r", {}]]})
+    found, told, ledger = read(tmp_path, [{**sample, **change} for change in changes])
     assert found == ["1", "2", "1"]
     assert ledger["dropped"] == 1
     assert told[-1] == "lines: 3 read, 1 dropped (samples that stood here before, as under another filter)"

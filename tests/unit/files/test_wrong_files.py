@@ -134,28 +134,16 @@ def test_every_command_reads_a_run_log(command, ran):
 LOG = Path(__file__).parents[3] / "research" / "results" / "run-confident-0.jsonl.gz"
 
 
-def ends(argv, capsys):
-    """Exit code, the number of groups that was read, and the lines on standard error."""
-    code = main([str(word) for word in argv])
-    return code, capsys.readouterr().err.splitlines()
-
-
-def test_a_run_log_under_another_name_is_read_by_the_same_rules(tmp_path, capsys):
+def test_a_run_log_under_another_name_is_read_by_the_same_rules(tmp_path, ran):
     lines = gzip.decompress(LOG.read_bytes()).splitlines(keepends=True)
     plain, later, torn = (tmp_path / name for name in ("plain.jsonl", "later.jsonl", "torn.jsonl.gz"))
     plain.write_bytes(b"".join(lines))
     later.write_bytes(b"".join(lines[:-1]) + lines[-1].replace(b'"v":2', b'"v":3'))
     torn.write_bytes(gzip.compress(b"".join(lines))[:-2000])
-    report = ("-o", tmp_path / "out.html", "--force")
-    code, said = ends(("report", plain, *report), capsys)
-    assert code == 0
-    assert f"{len(lines)} groups" in said[-1]
-    code, said = ends(("report", later, *report), capsys)
-    assert code == 1
-    assert "399 read; 1 refused (line 400: a line of version 3, and this release reads version 2)" in said[-1]
-    code, said = ends(("report", torn, *report), capsys)
-    assert code in {1, 2}
-    assert "damaged" in said[-1]
+    version = "399 read; 1 refused (line 400: a line of version 3, and this release reads version 2)"
+    for file, words, *codes in ((plain, f"{len(lines)} groups", 0), (later, version, 1), (torn, "damaged", 1, 2)):
+        said = ran(["report", str(file), "-o", str(tmp_path / "out.html"), "--force"], *codes).err
+        assert words in said.splitlines()[-1]
 
 
 @pytest.mark.parametrize("command", READERS)
@@ -189,44 +177,37 @@ def test_a_wrong_file_is_named_in_few_lines_and_stays(name, content, word, tmp_p
 
 
 def test_a_file_of_a_hundred_mistakes_is_given_up(tmp_path, ran):
-    file = tmp_path / "x.jsonl"
     bad = [{"rollouts": [{"answer": "1", chr(97 + i) * 9: 1, "mean_entropy": [i]}]} for i in range(3)]
     bad += [{"rollouts": [{f"{chr(97 + i)}{chr(98 + i)}": 1}]} for i in range(24)]
-    write_lines(file, bad)
-    out = tmp_path / "out.jsonl"
+    file, out = write_lines(tmp_path / "x.jsonl", bad), tmp_path / "out.jsonl"
     err = ran(["score", str(file), "--out", str(out)], 2).err
     assert "more than 10 kinds of mistakes" in err
     assert len(err.splitlines()) == 11
     assert not out.exists()
 
 
+ONE = {"text": "\\boxed{1}"}
+
+
 @each(
     "value",
     [
-        {"uid": "a", "response": "\\boxed{1}", "label": ["1", "2"]},
-        {"uid": "a", "response": "\\boxed{1}", "label": {"target": "1"}},
-        {"uid": "a", "response": "\\boxed{1}", "correct": [1]},
-        {"uid": "a", "response": "\\boxed{1}", "token_logprobs": [-0.1], "token_mask": 5},
-        {"prompt": "?", "choices": [{"text": "\\boxed{1}", "logprobs": {"content": [None, "x"]}}]},
-        {
-            "prompt": "?",
-            "outputs": [{"text": "\\boxed{1}", "token_ids": [[5]], "logprobs": [{"5": {"logprob": -0.1}}]}],
-        },
+        {"uid": "a", **ONE, "label": ["1", "2"]},
+        {"uid": "a", **ONE, "label": {"target": "1"}},
+        {"uid": "a", **ONE, "correct": [1]},
+        {"uid": "a", **ONE, "token_logprobs": [-0.1], "token_mask": 5},
+        {"prompt": "?", "choices": [{**ONE, "logprobs": {"content": [None, "x"]}}]},
+        {"prompt": "?", "outputs": [{**ONE, "token_ids": [[5]], "logprobs": [{"5": {"logprob": -0.1}}]}]},
     ],
 )
-def test_values_of_other_kinds_are_no_tracebacks(value, tmp_path, capsys):
-    file = tmp_path / "rollouts.jsonl"
-    file.write_bytes((json.dumps(value) + "\n").encode() * 2)
-    assert main(["score", str(file), "--entropy", "logprob", "-p", "missing_entropy=frequency"]) in {0, 1, 2}
-    assert "Traceback" not in capsys.readouterr().err
+def test_values_of_other_kinds_are_no_tracebacks(value, tmp_path, ran):
+    file = write_lines(tmp_path / "rollouts.jsonl", [value] * 2)
+    asked = ["--entropy", "logprob", "-p", "missing_entropy=frequency"]
+    assert "Traceback" not in ran(["score", str(file), *asked], 0, 1, 2).err
 
 
 def test_messages_in_blocks_are_read(tmp_path, ran):
     blocks = [{"type": "text", "text": "so "}, {"type": "text", "text": "\\boxed{7}"}]
-    value = {
-        "prompt": [{"role": "user", "content": blocks[:1]}],
-        "completion": [{"role": "assistant", "content": blocks}],
-    }
-    file = tmp_path / "rollouts.jsonl"
-    file.write_text(json.dumps(value) + "\n")
+    asked, said = {"role": "user", "content": blocks[:1]}, {"role": "assistant", "content": blocks}
+    file = write_lines(tmp_path / "rollouts.jsonl", [{"prompt": [asked], "completion": [said]}])
     assert json.loads(ran(["score", str(file), "-m", "ttrl", "--json"], 0).out)["reply"]["pseudo_label"] == "7"

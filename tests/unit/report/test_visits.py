@@ -1,6 +1,7 @@
 """A fall of accuracy is called by each prompt's own earlier visits; the bars were simulated at commit 3768e86a."""
 
 import random
+from itertools import product
 
 import pytest
 
@@ -51,22 +52,22 @@ def test_a_rise_is_no_fall():
     assert (found[-1], "falls" in found) == ("rises", False)
 
 
-def test_too_few_prompts_say_how_many_are_missing():
+def fallen(prompts, others=0):
+    """All right for 20 steps, then all wrong; `others`: of other prompts."""
     visits = Visits()
-    for step in range(40):
-        for prompt in range(NEEDED - 1):
-            visits.add(prompt, step, float(step < 20), 1.0)
-    found = accuracy_verdict(visits)
+    for step, prompt in product(range(40), range(prompts)):
+        visits.add(others * (step >= 20) + prompt, step, float(step < 20), 1.0)
+    return visits
+
+
+def test_too_few_prompts_say_how_many_are_missing():
+    found = accuracy_verdict(fallen(NEEDED - 1))
     assert (found.rule, str(NEEDED - 1) in found.why, str(NEEDED) in found.why) == ("too-few-visits", True, True)
 
 
 def test_other_prompts_are_no_evidence():
     """Easy prompts first, then hard ones: the mean falls, and no prompt does."""
-    visits = Visits()
-    for step in range(40):
-        for prompt in range(32):
-            visits.add(1000 * (step >= 20) + prompt, step, float(step < 20), 1.0)
-    assert accuracy_verdict(visits).rule == "accuracy-unclear"
+    assert accuracy_verdict(fallen(32, others=1000)).rule == "accuracy-unclear"
 
 
 def test_each_visit_is_in_one_pair_of_a_lag():
@@ -81,12 +82,11 @@ def test_each_visit_is_in_one_pair_of_a_lag():
 
 
 def test_a_fall_begins_at_the_step_after_which_it_was_sure():
-    visits, words, since = Visits(), [], None
+    visits, words = Visits(), []
     for step in range(30):
         for prompt in range(32):
             visits.add(prompt, step, 0.75 if step < 10 else 0.25, 1.0)
         found = accuracy_verdict(visits)
         words.append(found.word)
-        since = found.since
-    assert words.index("falls") == since
-    assert 10 <= since <= 14
+    assert words.index("falls") == found.since
+    assert 10 <= found.since <= 14

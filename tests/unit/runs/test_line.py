@@ -15,20 +15,15 @@ from dare_reward.runs.log import encoded
 from dare_reward.scoring.request import prepare
 from dare_reward.scoring.score import score
 
+ROLLOUTS = [
+    {"text": "so \\boxed{2}", "token_entropies": [0.1, 0.30004], "token_mask": [True, True]},
+    {"text": "so \\boxed{2.0}", "token_entropies": [0.5, 9.0], "token_mask": [True, False], "trained": False},
+    {"answer": "3", "mean_entropy": 0.25, "num_tokens": 7, "confidence": 1.5, "finish_reason": "length"},
+    {"answer": None},
+]
+ABOUT = {"group_id": "a", "label": "2", "prompt": "1+1?", "temperature": 0.7, "meta": {"mine": 1}}
 GROUPS = [
-    {
-        "group_id": "a",
-        "label": "2",
-        "prompt": "1+1?",
-        "temperature": 0.7,
-        "meta": {"mine": 1},
-        "rollouts": [
-            {"text": "so \\boxed{2}", "token_entropies": [0.1, 0.30004], "token_mask": [True, True]},
-            {"text": "so \\boxed{2.0}", "token_entropies": [0.5, 9.0], "token_mask": [True, False], "trained": False},
-            {"answer": "3", "mean_entropy": 0.25, "num_tokens": 7, "confidence": 1.5, "finish_reason": "length"},
-            {"answer": None},
-        ],
-    },
+    {**ABOUT, "rollouts": ROLLOUTS},
     {"kind": "exact", "rollouts": [{"answer": "x", "correct": True}, {"answer": "y", "correct": None}]},
 ]
 
@@ -88,11 +83,8 @@ def test_a_client_writes_what_the_service_writes():
 
 def test_a_client_writes_of_the_answers_tokens_what_the_service_writes():
     """Also where their places follow from the text."""
-    offsets = {
-        "token_entropies": [0.5, 0.1, 0.3],
-        "token_logprobs": [-0.5, -0.1, -0.2],
-        "token_offsets": [[0, 7], [7, 8], [8, 9]],
-    }
+    offsets = {"token_entropies": [0.5, 0.1, 0.3], "token_logprobs": [-0.5, -0.1, -0.2]}
+    offsets["token_offsets"] = [[0, 7], [7, 8], [8, 9]]
     sent = [{"group_id": "g", "rollouts": [{"text": "\\boxed{4}", **offsets}, {"answer": "5", "mean_entropy": 0.2}]}]
     found = score(sent, {}, method="ttrl")
     lines = (read(of_scored(found, sent)), read(of_groups(sent, found.reply.groups, seconds=found.seconds)))
@@ -131,10 +123,8 @@ def test_a_line_without_texts_tells_its_paths_apart():
 
 def test_a_client_grades_where_lines_are_made(monkeypatch):
     """Reading a label costs a training step nothing: a thread of the run log makes the lines."""
-    asked = []
-    monkeypatch.setattr(
-        module, "grades", lambda *args, real=module.grades, **rest: asked.append(1) or real(*args, **rest)
-    )
+    asked, real = [], module.grades
+    monkeypatch.setattr(module, "grades", lambda *args, **rest: asked.append(1) or real(*args, **rest))
     record = of_groups(GROUPS, dare_reward.estimate(GROUPS).groups)
     assert asked == []
     assert [r["correct"] for r in read(record)[0]["rollouts"]] == [True, True, False, False]
@@ -170,9 +160,8 @@ def test_token_entropies_keep_the_mean_that_a_request_allows():
 
 
 def test_asked_for():
-    assert asked_for("") == frozenset()
-    assert asked_for("texts, prompt") == {"texts", "prompt"}
-    assert asked_for("all") == {"prompt", "texts", "token_entropies"}
+    found = [asked_for(words) for words in ("", "texts, prompt", "all")]
+    assert found == [set(), {"texts", "prompt"}, {"prompt", "texts", "token_entropies"}]
     with pytest.raises(RequestError, match="texts"):
         asked_for("text")
 

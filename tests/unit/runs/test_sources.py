@@ -24,6 +24,9 @@ def away(request):
     raise httpx.ConnectError("nobody there")
 
 
+AWAY = {"retries": 0, "fallback": "local", "transport": httpx.MockTransport(away)}
+
+
 def lines(folder, asked=frozenset()):
     log = run_log_of(folder, asked)
     assert log.flush()
@@ -33,8 +36,7 @@ def lines(folder, asked=frozenset()):
 
 
 def test_a_client_logs_what_it_returns(tmp_path):
-    client = Client(retries=0, fallback="local", transport=httpx.MockTransport(away), run_log=tmp_path)
-    reply = client.reward(GROUPS, run="exp1", step=7)
+    reply = Client(**AWAY, run_log=tmp_path).reward(GROUPS, run="exp1", step=7)
     (line,) = lines(tmp_path)
     assert (line["run"], line["step"], line["label"]) == ("exp1", 7, "1")
     assert line["reply"]["rewards"] == list(reply.groups[0].rewards)
@@ -45,10 +47,8 @@ def test_a_client_logs_what_it_returns(tmp_path):
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_an_asynchronous_client_too(tmp_path, anyio_backend):
-    options = {"retries": 0, "fallback": "local", "transport": httpx.MockTransport(away)}
-    client = AsyncClient(**options, run_log=str(tmp_path), run_log_texts="prompt,texts")
+async def test_an_asynchronous_client_too(tmp_path):
+    client = AsyncClient(**AWAY, run_log=str(tmp_path), run_log_texts="prompt,texts")
     await client.reward(GROUPS)
     (line,) = lines(tmp_path, frozenset({"prompt", "texts"}))
     assert (line["prompt"], [r.get("text") for r in line["rollouts"]]) == ("?", ["\\boxed{1}", None])
@@ -61,7 +61,7 @@ def test_wrong_parts_are_refused_at_once(tmp_path):
 
 def test_a_log_that_fails_costs_no_reward(tmp_path, caplog):
     (tmp_path / "file").write_text("mine")
-    client = Client(retries=0, fallback="local", transport=httpx.MockTransport(away), run_log=tmp_path / "file")
+    client = Client(**AWAY, run_log=tmp_path / "file")
     for _ in range(2):
         assert client.rewards(GROUPS)
         assert run_log_of(tmp_path / "file", frozenset()).flush()

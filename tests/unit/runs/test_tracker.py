@@ -28,9 +28,7 @@ def read(groups=GROUPS, reply=REPLY, asked=frozenset({"texts", "prompt"}), **mor
 
 def test_the_scalars_of_a_step():
     found = pooled(read())
-    assert {
-        n.name for n in NUMBERS if n.of is not None and n.name not in {"entropy_auroc", "trace_entropy"}
-    } <= found.keys()
+    assert {n.name for n in NUMBERS if n.of is not None} - {"entropy_auroc", "trace_entropy"} <= found.keys()
     rewards = [r for g in REPLY.groups[:2] for r in g.rewards]
     first = REPLY.groups[0].rewards
     deviation = math.sqrt(sum((r - sum(first) / 4) ** 2 for r in first) / 4)
@@ -45,17 +43,10 @@ def test_the_scalars_of_a_step():
     assert found["shadow_ttrl_label_agreement"] == 1
 
 
-def test_where_there_is_no_reply_there_are_no_numbers():
-    assert numbers(None, GROUPS) == {"abstained": 1.0}
-
-
-def test_votes_are_not_trained_on():
+def test_votes_are_not_trained_on_and_nothing_is_known_of_nothing():
     groups = [{"rollouts": [{"answer": a, "mean_entropy": 0.1, "trained": a == "1"} for a in "1122"]}]
     assert pooled(read(groups, dare_reward.estimate(groups)))["frac_reward_zero_std"] == 1
-
-
-def test_nothing_is_known_of_nothing():
-    assert pooled([]) == {}
+    assert (pooled([]), numbers(None, GROUPS)) == ({}, {"abstained": 1.0})
 
 
 @pytest.mark.parametrize(
@@ -69,10 +60,7 @@ def test_nothing_is_known_of_nothing():
 def test_what_a_rollout_wrote_does_not_act(text):
     found = harmless(text)
     assert all(c.isprintable() or c in "\n\u200b" for c in found)
-    assert "<" not in found
-    assert not {"](", "![", "]:", "][", "://", "www.", "javascript:"} & {
-        found[i : i + n] for i in range(len(found)) for n in range(2, 12)
-    }
+    assert not [part for part in ("<", "](", "![", "]:", "][", "://", "www.", "javascript:") if part in found]
     assert not found.startswith(tuple("=+@\t\r\n＝＋－＠"))
     assert not (found.startswith("-") and len(found) > 2)
 
