@@ -39,7 +39,7 @@ ROOMS = {
     ),
     "answers": (
         ("answers/*",),
-        [f"answers/test_{n}.py" for n in ("answer_rows", "pairs", "keys", "classes", "choices", "extract")],
+        [f"answers/test_{n}.py" for n in ("answer_rows", "keys", "classes", "choices", "extract")],
     ),
 }
 # Always the same examples, few of them, and no search for the smallest: one failure is all that a mutant needs. mutmut

@@ -17,7 +17,11 @@ MIXED = (
 AGREED = tuple((f"{word}, {word} \\boxed{{€5¥}} {word}", "€5¥") for word in ("да", "yes", "はい", "oui"))
 
 
-def trained(size: int = 290) -> Any:
+def trained(
+    size: int = 290,
+    texts: Iterable[str] = tuple(text for text, _ in MIXED + AGREED),
+    special: Iterable[str] = SPECIAL,
+) -> Any:
     """A byte-level BPE whose merges do not follow the edges of the answers; of 257 tokens it has no merges."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -26,9 +30,9 @@ def trained(size: int = 290) -> Any:
     inner.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
-        vocab_size=size, initial_alphabet=alphabet, special_tokens=list(SPECIAL), show_progress=False
+        vocab_size=size, initial_alphabet=alphabet, special_tokens=list(special), show_progress=False
     )
-    inner.train_from_iterator([text for text, _ in MIXED + AGREED], trainer)
+    inner.train_from_iterator(texts, trainer)
     return inner
 
 

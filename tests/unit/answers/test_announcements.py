@@ -5,7 +5,6 @@ Other languages: test_languages.py, which is made from their table.
 
 from functools import partial
 
-import pytest
 from rows import each
 
 from dare_reward.answers import choice_letter
@@ -174,19 +173,13 @@ def test_boxes_that_hold_nothing(nothing):
 # --- budgets: at the limit and one beyond; what is asked for ---------------------------------------------------------
 
 
-@each(
-    ("at", "beyond"),
-    [
-        ("B. " + "x" * 197, "B. " + "x" * 198),  # a reply that is one option: 200 characters
-        ("Text.\n\n(C" + " " * 21 + ")", "Text.\n\n(C" + " " * 22 + ")"),  # a last line that is a letter: 24
-    ],
-)  # fmt: skip
-def test_budgets_of_letters(at, beyond):
-    assert extract(at, kind="choice").answer in {"B", "C"}
-    assert extract(beyond, kind="choice").answer is None
-
-
 def test_budgets():
+    for more, letter in (
+        (0, True),
+        (1, False),
+    ):  # a reply that is one option: 200 characters; a last line, a letter: 24
+        for text in ("B. " + "x" * (197 + more), "Text.\n\n(C" + " " * (21 + more) + ")"):
+            assert (extract(text, kind="choice").answer in {"B", "C"}) == letter
     assert choice_letter("C. " + "x" * 3_995 + " D)") == "C"  # what is read ends before the second letter
     assert choice_letter("C. " + "x" * 3_994 + " D)") is None
     asked = "".join(f"\nQuestion: {n}?" for n in range(7))
@@ -197,25 +190,3 @@ def test_budgets():
     assert extract("The answer is " + "word " * 11 + "word.").answer == ("word " * 12).strip()
     assert extract("The answer is " + "word " * 12 + "word.").answer is None
     assert extract("The answer is " + "word " * 34 + "just 5 only.").answer is None
-
-
-@pytest.mark.parametrize(
-    ("unmarked", "source", "rows"),
-    [
-        ("sentence", "sentence", {
-            ("text", " Sydney"): "Sydney", ("text", "Sydney.\n"): "Sydney.", ("text", "not guilty"): "not guilty", ("text", "São Paulo"): "São Paulo",
-            ("text", "It is Sydney"): "It is Sydney", ("text", "Sydney\nMelbourne"): None, ("text", ""): None, ("text", "Which one?"): None,
-            ("text", "I guess Sydney"): None, ("text", "Let me think"): None, ("text", "So Lima is the answer."): None, ("text", "x" * 61): None,
-            ("text", "The answer is not Lima."): None, ("text", "The city is:"): None, ("text", "It isn't Lima"): None}),
-        ("number", "fallback", {
-            ("math", "It was 3 or 1,234, or"): "1,234", ("math", "It is -3.5 here"): "-3.5", ("math", "It is .5 here"): ".5", ("math", "none"): None,
-            ("choice", "I think B or C maybe"): "C", ("choice", "A cat I saw"): None, ("choice", "B then A"): "A", ("choice", "B then Z"): "B",
-            ("text", "3"): None, ("math", "It is −3 here"): "−3"}),
-    ],
-)  # fmt: skip
-def test_what_is_read_of_unmarked_texts(unmarked, source, rows):
-    for (kind, text), answer in rows.items():
-        found = extract(text, kind=kind, unmarked=unmarked)
-        assert (found.answer, found.source) == (answer, source if answer else "none"), text
-        assert extract(text, kind=kind).answer is None
-        assert extract(text + r" \boxed{", kind=kind, closed_only=True, unmarked=unmarked).answer is None

@@ -28,23 +28,17 @@ WORK = "First, note that $a+b=12$ and (A) is given. We compute 3*4 = 12, hence x
 
 
 def read(ending, text=None):
-    return extract(
-        ending["text"] if text is None else text,
-        kind=ending["kind"],
-        options=ending.get("options"),
-        closed_only=ending.get("closed_only", False),
-    )
+    how = {name: ending[name] for name in ("kind", "options", "closed_only") if name in ending}
+    return extract(ending["text"] if text is None else text, **how)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_endings(kind):
-    chosen = [e for e in ENDINGS if e["kind"] == kind]
-    wrong = [
-        (ending, found)
-        for ending, found in ((ending, read(ending)) for ending in chosen)
-        if found.answer != ending["expect"] or (found.source == "none") != (ending["expect"] is None)
-    ]
-    assert wrong == []
+@each("ending", ENDINGS)
+def test_endings(ending):
+    """And work before them changes nothing."""
+    found = read(ending)
+    assert (found.answer, found.source == "none") == (ending["expect"], ending["expect"] is None)
+    if ending["kind"] in {"math", "text"} and ending["category"] not in {"think", "turn"}:
+        assert read(ending, WORK * 20 + "\n" + ending["text"]).answer == ending["expect"]
 
 
 def test_the_set_is_large_and_says_why():
@@ -56,29 +50,11 @@ def test_the_set_is_large_and_says_why():
     assert sum(e["expect"] is not None for e in BLIND) > 1_000
 
 
-@pytest.mark.parametrize("kind", ["math", "text"])
-def test_work_before_the_ending_changes_nothing(kind):
-    for ending in ENDINGS:
-        if ending["kind"] == kind and ending["category"] not in {"think", "turn"}:
-            assert read(ending, WORK * 20 + "\n" + ending["text"]).answer == ending["expect"], ending
-
-
-@each("batch, kind", sorted({(e["batch"], e["kind"]) for e in BLIND}))
-def test_blind_endings(batch, kind):
+@each("ending", BLIND)
+def test_blind_endings(ending):
     """Written by someone who had not seen the extractor; an extraction is right if it grades equal."""
-    chosen = [(e, read(e).answer) for e in BLIND if (e["batch"], e["kind"]) == (batch, kind)]
-    same = lambda e, answer: answer == e["expect"] or (kind != "choice" and grade(answer, e["expect"], kind=kind))  # noqa: E731
-    assert [(ending, answer) for ending, answer in chosen if not same(ending, answer)] == []
-
-
-def test_open_thinking_counts_only_if_allowed():
-    text = "<think>It is \\boxed{5}, or"
-    assert extract(text).answer is None
-    assert extract(text, open_think=True).answer == "5"
-    assert extract("<think>It is \\boxed{5}</think> or", open_think=True).answer is None
-    channels = "<|channel|>analysis<|message|>It is \\boxed{5}"
-    assert extract(channels).answer is None
-    assert extract(channels, open_think=True).answer == "5"
+    answer, kind = read(ending).answer, ending["kind"]
+    assert answer == ending["expect"] or (kind != "choice" and grade(answer, ending["expect"], kind=kind))
 
 
 def test_options_are_checked_for_choices_only():
@@ -152,55 +128,12 @@ def test_extractions_do_not_depend_on_what_was_read_before():
     assert all(read(e) == alone[json.dumps(e, sort_keys=True)] for e in endings)
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "answer"),
-    [
-        ("C is correct. D is correct.", "choice", None),
-        ("C is correct.", "choice", "C"),
-        ('{"answer": "C"}', "choice", "C"),
-        ('Reply with JSON, e.g., "answer": "C". The enzyme', "choice", None),
-        ("I would say the answer is B.", "choice", "B"),
-        ("Many would say the answer is B. The answer is C.", "choice", "C"),
-        ("In the form a+bi the answer is \\boxed{a+bi}", "math", "a+bi"),
-        ("Give the final answer in the form \\boxed{m+n}. First,", "math", None),
-        ("The answer must be 9.", "math", "9"),
-        ("The answer must be even, so", "math", None),
-        ("The answer should be a multiple of 3, so", "math", None),
-        ("Final answer. The area is\n$$\n9\\sqrt{3}\n$$", "math", "9\\sqrt{3}"),
-        ("x = 3\n\n**17**", "math", "17"),
-        ("Steps:\n\n**1.**", "math", None),
-        ("```\nB\n```", "choice", "B"),
-    ],
-)
-def test_forms_that_are_shown_and_answers_that_are_said(text, kind, answer):
-    found = extract(text, kind=kind).answer
-    assert found == answer or (found is not None and grade(found, answer, kind=kind))
+WHY = {"<think>hm": "thinking", "so \\boxed{5": "closes", "I do not know.": "announces"}
 
 
-def test_unmarked_texts_vote_as_asked():
-    text = "He bought 3 ties.\nSo, John spent $800 on ties."
-    assert extract_all(text, unmarked="none") == Extraction(None, "none")
-    assert extract_all(text) == extract_all(text, unmarked="sentence") == Extraction("800", "sentence")
-    assert extract_all(text, unmarked="number") == Extraction("800", "fallback")
-    for doubtful in (
-        "If it rains, he spends $800.",
-        "He might need 5 of them.",
-        "so 3 + 4 = 7 and then",
-        "we get $x = 5",
-    ):
-        assert extract_all(doubtful, unmarked="sentence").answer is None, doubtful
-    assert extract_all(text, unmarked="sentence", closed_only=True).answer is None
-    assert extract_all("It could be B.", kind="choice", unmarked="sentence").answer is None
-
-
-@each(
-    "text, why",
-    [
-        ("<think>hm", "thinking"), ("so \\boxed{5", "closes"), ("I do not know.", "announces"),
-    ],
-)  # fmt: skip
-def test_an_extraction_says_why_there_is_no_answer(text, why):
-    assert why in extract_all(text).why
+def test_an_extraction_says_why_there_is_no_answer():
+    for text, why in WHY.items():
+        assert why in extract_all(text).why
     assert "limit" in extract_all("The answer is 5.", closed_only=True).why
     assert "option" in extract_all(r"\boxed{A, B}", kind="choice").why
 

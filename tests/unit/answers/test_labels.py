@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from jsonl import write_lines
 
 from dare_reward import estimate
 from dare_reward.answers import grade, option_letters
@@ -27,14 +28,10 @@ def test_every_route_reads_them():
 
 
 def write(path, labels):
-    rollouts = [
-        {"answer": "1", "mean_entropy": 0.1, "num_tokens": 3},
-        {"answer": "2", "mean_entropy": 0.3, "num_tokens": 3},
-    ]
-    path.write_text(
-        "".join(json.dumps({"group_id": str(i), "label": x, "rollouts": rollouts}) + "\n" for i, x in enumerate(labels))
+    rollouts = [{"answer": a, "mean_entropy": h, "num_tokens": 3} for a, h in (("1", 0.1), ("2", 0.3))]
+    return str(
+        write_lines(path, ({"group_id": str(i), "label": x, "rollouts": rollouts} for i, x in enumerate(labels)))
     )
-    return str(path)
 
 
 def test_labels_of_a_data_set_decide(tmp_path, capsys):
@@ -68,8 +65,7 @@ def test_of_several_accepted_labels_any_is_right(tmp_path):
     assert logged(CITY, reply) == [True, True, False, False]  # the client's own log
     right = [AnswerRules({}, "text").right(a, Label(("Kyiv", "Kiev"))) for a in ANSWERS]
     assert right == [True, True, False, None]
-    path = tmp_path / "a.jsonl"
-    path.write_text(json.dumps(CITY) + "\n" + json.dumps({"label": [4, "4.5"], "rollouts": [{"answer": "4.5"}]}))
+    path = write_lines(tmp_path / "a.jsonl", [CITY, {"label": [4, "4.5"], "rollouts": [{"answer": "4.5"}]}])
     assert read_labelled(str(path)).correct_R.tolist() == [1, 1, 0, 0, 1]
 
 
@@ -104,8 +100,7 @@ def test_a_good_file_is_read_in_one_pass_and_a_fault_is_still_named(tmp_path, mo
     passes, prepared = [], labelled.prepare_file
     monkeypatch.setattr(labelled, "prepare_file", lambda *groups, **how: passes.append(1) or prepared(*groups, **how))
     path = tmp_path / "a.jsonl"
-    write(path, ["1"] * 9)
-    assert len(read_labelled(str(path)).given) == 9
+    assert len(read_labelled(write(path, ["1"] * 9)).given) == 9
     assert len(passes) == 1
     path.write_text(path.read_text() + json.dumps({"label": 4, "rollouts": [{"answer": 4, "mean_entropy": -1}]}) + "\n")
     told = []

@@ -9,9 +9,8 @@ from dare_reward.answers.rollouts import Readings, read_answers
 from dare_reward.scoring.request import prepare
 from dare_reward.scoring.score import score
 
-GROUP = {
-    "rollouts": [{"text": text, "mean_entropy": 0.5} for text in ("So \\boxed{5}.", "\\boxed{6}", "So \\boxed{5}.")]
-}
+TEXTS = ("So \\boxed{5}.", "\\boxed{6}", "So \\boxed{5}.")
+GROUP = {"rollouts": [{"text": text, "mean_entropy": 0.5} for text in TEXTS]}
 
 
 @pytest.fixture

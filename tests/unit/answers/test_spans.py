@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-import tokenizers
+from byte_level import trained
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,12 +49,11 @@ def test_the_span_is_where_the_answer_is_read(text, kind):
 def test_no_span():
     assert answer_span("nothing", lambda t: None) is None
     assert answer_span("five", lambda t: "5") is None, "read, but not there as it is"
-    group = dare_reward.estimate([{"rollouts": [{"answer": "5"}, {"answer": None}]}], method="ttrl", spans=True).groups[
-        0
-    ]
+    given = [{"rollouts": [{"answer": "5"}, {"answer": None}]}]
+    (group,) = dare_reward.estimate(given, method="ttrl", spans=True).groups
     assert group.answer_spans == (None, None)
     assert "no_span" in group.flags
-    assert dare_reward.estimate([{"rollouts": [{"answer": "5"}]}], method="ttrl").groups[0].answer_spans is None
+    assert dare_reward.estimate(given, method="ttrl").groups[0].answer_spans is None
 
 
 def test_the_search_for_a_span_is_bounded():
@@ -103,12 +102,7 @@ TEXTS = ["Größe 5 €: ответ 🙂 \\boxed{§π½} 🙂 5", "答えは \\b
 @pytest.mark.parametrize("size", [257, 300, 400])
 def test_tokens_of_a_real_tokenizer(text, size):
     """A byte-level BPE, trained here: characters of several bytes are several tokens, at both edges of the answer."""
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = tokenizers.decoders.ByteLevel()
-    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
-    trainer = tokenizers.trainers.BpeTrainer(vocab_size=size, initial_alphabet=alphabet, show_progress=False)
-    tokenizer.train_from_iterator(TEXTS, trainer)
+    tokenizer = trained(size, texts=TEXTS, special=())
     span = answer_span(text, lambda t: extract(t).answer)
     encoded = tokenizer.encode(text)
     mask = outside_span(encoded.offsets, span)
