@@ -41,6 +41,26 @@ class Browser:
         """The value of a JavaScript expression."""
         return self.driver.execute_script(f"return {script}")
 
+    def text(self, selector):
+        """What stands in the first such element."""
+        return self.run(f"document.querySelector({json.dumps(selector)}).textContent")
+
+    def click(self, selector):
+        self.run(f"document.querySelector({json.dumps(selector)}).click()")
+
+    def count(self, selector):
+        return self.run(f"document.querySelectorAll({json.dumps(selector)}).length")
+
+    def open(self, address, selector="body", count=1):
+        """Wait until so many such elements are on this page."""
+        self.driver.get(address)
+        self.until(f"document.querySelectorAll({json.dumps(selector)}).length >= {count}")
+
+    def says(self, words, selector="body"):
+        """Wait until these words are in an element of this kind."""
+        shown = f"[...document.querySelectorAll({json.dumps(selector)})].some((e) => e.textContent.includes"
+        return self.until(f"{shown}({json.dumps(words)}))")
+
     def until(self, script, seconds=20.0):
         """Wait until the expression is true, and return it."""
         end = time.monotonic() + seconds

@@ -1,31 +1,31 @@
 """Page and report in headless Chromium. `scripts/test_pages.py` says where pictures go, if any are kept."""
 
-import gzip
 import io
 import json
 import os
 import shutil
 import subprocess
 import time
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import httpx
 import pytest
+from jsonl import read_lines, write_lines
 
 from dare_reward.cli import main
 
 pytestmark = pytest.mark.browser
 
-EXAMPLE = "examples/arithmetic_m64.jsonl"
+EXAMPLE, LABELLED = Path("examples/arithmetic_m64.jsonl"), Path("examples/smollm2_m64.jsonl")
+OPERATED = {"button", "link", "slider", "combobox", "textbox", "DisclosureTriangle"}
 TRAINED = "research/results/run-confident-0.jsonl.gz"  # the run log of a training
 DOCUMENTS = os.environ.get("DARE_DOCS_PICTURES")
 HOSTILE = "</script><script>window.hit = 1</script><img src=x onerror='window.hit = 1'><style>body{display:none}</style>\u202e\x1b"
-TEXT = "document.body.textContent"
 
 
-def groups():
-    return [json.loads(line) for line in Path(EXAMPLE).read_text().splitlines()]
+groups = partial(read_lines, EXAMPLE)
 
 
 def steps(count, run="a run"):
@@ -36,14 +36,24 @@ def steps(count, run="a run"):
         yield {"run": run, "step": step, "shadow": ["ttrl", "scrl"], "groups": few}
 
 
+def post(address, *bodies):
+    for body in bodies:
+        httpx.post(f"{address}/reward", json=body).raise_for_status()
+
+
 def opened(browser, serve, shown):
     """The page of a service that has seen four steps, once it shows these elements."""
     address = serve()
-    for body in steps(4):
-        httpx.post(f"{address}/reward", json=body).raise_for_status()
-    browser.driver.get(address)
-    browser.until(f"document.querySelectorAll('{shown}').length > 4")
+    post(address, *steps(4))
+    browser.open(address, shown, 5)
     return address
+
+
+def reported(browser, out, source, *words):
+    """The report of a file, in the browser."""
+    assert main(["report", str(source), *words, "-o", str(out)]) == 0
+    browser.screen()
+    browser.open(out.as_uri())
 
 
 def pictures(browser, name):
@@ -64,27 +74,25 @@ def draw(browser, name):
     """The pictures of README and docs/report.md: report and page at both widths, light and dark."""
     from PIL import Image
 
+    def place(selector):
+        return f"document.querySelector('{selector}').getBoundingClientRect()"
+
     def part(width, scheme, selector=None, height=1100):
         browser.screen(width, scheme)
         browser.run("document.activeElement.blur()")
         time.sleep(0.6)
-        top = (
-            browser.run(f"document.querySelector('{selector}').getBoundingClientRect().top + scrollY - 16")
-            if selector
-            else 0
-        )
+        top = browser.run(f"{place(selector)}.top + scrollY - 16") if selector else 0
         return Image.open(io.BytesIO(browser.picture(top, height))).convert("RGB")
 
     def write(image, file):
-        image.quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(
-            Path(DOCUMENTS) / file, optimize=True
-        )
+        small = image.quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+        small.save(Path(DOCUMENTS) / file, optimize=True)
 
     if name == "run-report":
         write(part(1280, "light", height=1240), "report.png")
     else:
         browser.screen()
-        end = browser.run("Math.ceil(document.querySelector('.verdicts').getBoundingClientRect().bottom + scrollY)")
+        end = browser.run(f"Math.ceil({place('.verdicts')}.bottom + scrollY)")
         for scheme, file in (("light", "live.png"), ("dark", "live-dark.png")):
             write(part(1280, scheme, height=end + 6).crop((56, 0, 1224, end + 6)), file)
     browser.run(
@@ -104,27 +112,22 @@ def draw(browser, name):
 def test_report(browser, tmp_path):
     source, run = tmp_path / "run.jsonl", "a run\u202e"
     hostile = {"run": run, "step": 99, "group_id": HOSTILE, "prompt": HOSTILE, "label": "1"}
-    hostile["rollouts"] = [
-        {"answer": HOSTILE, "text": HOSTILE, "mean_entropy": 0.1},
-        {"answer": "1", "mean_entropy": 0.2},
-    ]
-    rows = [{"run": run, "step": b["step"], **g} for b in steps(10) for g in b["groups"]]
-    source.write_text("".join(json.dumps(row) + "\n" for row in [*rows, hostile]))
+    strange = {"answer": HOSTILE, "text": HOSTILE, "mean_entropy": 0.1}
+    hostile["rollouts"] = [strange, {"answer": "1", "mean_entropy": 0.2}]
+    write_lines(source, [*({"run": run, "step": b["step"], **g} for b in steps(10) for g in b["groups"]), hostile])
     out = tmp_path / "run.html"
-    assert main(["report", str(source), "--shadow", "ttrl,scrl", "-o", str(out)]) == 0
-    browser.screen()
-    browser.driver.get(out.as_uri())
+    reported(browser, out, source, "--shadow", "ttrl,scrl")
     browser.until("document.querySelectorAll('.chart canvas').length > 4")
-    assert browser.run("document.querySelectorAll('.verdict').length") == 3
+    assert browser.count(".verdict") == 3
     browser.run("document.querySelectorAll('.list button').forEach((b) => b.click())")
     browser.run("[...document.querySelectorAll('.list button')].find((b) => b.textContent.includes('script')).click()")
     browser.run("document.querySelectorAll('.answers button').forEach((b) => b.click())")
     browser.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
-    assert browser.until(f"{TEXT}.includes('<img src=x')")
-    assert browser.until(f"{TEXT}.includes('\\\\u202e')")
+    browser.says("<img src=x")
+    browser.says("\\u202e")
     assert browser.run("document.title").endswith(": a run\\u202e")
     assert browser.run("window.hit") is None
-    assert browser.run("document.querySelectorAll('img, link[rel=stylesheet]').length") == 0
+    assert browser.count("img, link[rel=stylesheet]") == 0
     pictures(browser, "report")
     assert browser.console() == []
     assert browser.requests() == [out.as_uri()]
@@ -133,18 +136,17 @@ def test_report(browser, tmp_path):
 def test_the_page_is_live_and_its_sliders_tell_what_the_service_tells(browser, serve):
     address = serve()
     browser.screen()
-    browser.driver.get(address)
-    browser.until(f"{TEXT}.includes('No group has been scored yet')")
+    browser.open(address)
+    browser.says("No group has been scored yet")
     browser.requests()
-    for body in steps(10):
-        httpx.post(f"{address}/reward", json=body).raise_for_status()
+    post(address, *steps(10))
     sent = time.monotonic()
-    httpx.post(f"{address}/reward", json={"run": "a run", "step": 77, "groups": groups()[:3]}).raise_for_status()
-    browser.until("[...document.querySelectorAll('.list .sub')].some((e) => e.textContent.includes('step 77'))")
+    post(address, {"run": "a run", "step": 77, "groups": groups()[:3]})
+    browser.says("step 77", ".list .sub")
     print(f"shown after {time.monotonic() - sent:.2f} s")
 
     browser.run("document.getElementById('knob-alpha').scrollIntoView()")
-    name = browser.run("document.querySelector('#group h3').textContent")
+    name = browser.text("#group h3")
     data = httpx.get(f"{address}/page/data").json()["runs"][0]
     card = next(c for c in data["cards"] if c["group_id"] == name)
     rollouts = [{"answer": a, "mean_entropy": u} for a, u in zip(card["answers"], card["mean_entropies"])]
@@ -168,11 +170,8 @@ def test_the_page_is_live_and_its_sliders_tell_what_the_service_tells(browser, s
     assert "empo" in methods
     pictures(browser, "page")
     assert browser.console() == []
-    assert {url.split("/page")[0].rstrip("/") for url in browser.requests()} <= {
-        address,
-        f"{address}/reward",
-        f"{address}/methods",
-    }
+    asked = {url.split("/page")[0].rstrip("/") for url in browser.requests()}
+    assert asked <= {address, f"{address}/reward", f"{address}/methods"}
     assert httpx.get(f"{address}/page/data").json()["runs"][0]["groups"] == data["groups"]  # nothing of it was recorded
 
 
@@ -185,14 +184,9 @@ def test_a_run_log_is_the_same_in_report_and_page(browser, serve, tmp_path):
     told = []
     for name, url in (("run-report", out.as_uri()), ("run-page", serve(DARE_RUN_LOG=str(log.parent)))):
         browser.screen()
-        browser.driver.get(url)
-        browser.until("document.querySelectorAll('.chart canvas').length > 4")
-        browser.until(
-            "document.querySelector('.facts').textContent.includes('400 groups')"
-        )  # the page reads on meanwhile
-        told.append(
-            browser.run("['.headline', '.verdicts'].map((c) => document.querySelector(c).textContent).join(' ')")
-        )
+        browser.open(url, ".chart canvas", 5)
+        browser.says("400 groups", ".facts")  # the page reads on meanwhile
+        told.append(" ".join(map(browser.text, (".headline", ".verdicts"))))
         pictures(browser, name)
         if DOCUMENTS:
             draw(browser, name)
@@ -204,19 +198,19 @@ def test_a_run_log_is_the_same_in_report_and_page(browser, serve, tmp_path):
 def test_what_the_reader_has_open_stays_open(browser, serve):
     address = opened(browser, serve, ".list button")
     browser.run("document.querySelectorAll('.list button')[3].click()")
-    name = browser.run("document.querySelector('#group h3').textContent")
-    browser.run("document.getElementById('table-agreement').click()")
-    httpx.post(f"{address}/reward", json={"run": "a run", "step": 50, "groups": groups()[:1]}).raise_for_status()
-    browser.until("[...document.querySelectorAll('.list .sub')].some((e) => e.textContent.includes('step 50'))")
-    assert browser.run("document.querySelector('#group h3').textContent") == name
+    name = browser.text("#group h3")
+    browser.click("#table-agreement")
+    post(address, {"run": "a run", "step": 50, "groups": groups()[:1]})
+    browser.says("step 50", ".list .sub")
+    assert browser.text("#group h3") == name
     assert browser.run("document.activeElement.id") == "group"
     assert browser.run("document.querySelector('#table-agreement').parentElement.open")
-    assert browser.run("document.querySelector('[aria-current=true] .id').textContent") == name
+    assert browser.text("[aria-current=true] .id") == name
 
 
 def alone(browser):
     """No page of an earlier test asks its service any more."""
-    browser.driver.get("about:blank")
+    browser.open("about:blank")
     browser.console()
     browser.screen()
 
@@ -225,10 +219,8 @@ def test_three_runs_stand_beside_each_other(browser, serve):
     """The worst first; another run over every chart; a chart on the first screen of a phone."""
     log = Path(__file__).resolve().parents[2] / TRAINED
     address = serve()
-    for run in ("one", "two"):
-        for body in steps(9, run):
-            httpx.post(f"{address}/reward", json=body).raise_for_status()
-    lines = [json.loads(x) for x in gzip.decompress(log.read_bytes()).splitlines()]
+    post(address, *steps(9, "one"), *steps(9, "two"))
+    lines = read_lines(log)
     keys = ("prompt", "label", "kind")
     for step in range(50):
         groups = [
@@ -237,28 +229,26 @@ def test_three_runs_stand_beside_each_other(browser, serve):
                 for a, r in zip(x["reply"]["answers"], x["rollouts"])]}
             for x in lines if x["step"] == step
         ]  # fmt: skip
-        httpx.post(f"{address}/reward", json={"run": "fell", "step": step, "groups": groups}).raise_for_status()
-    httpx.post(f"{address}/reward", json={**next(steps(1, "one")), "step": 9}).raise_for_status()  # the last one
+        post(address, {"run": "fell", "step": step, "groups": groups})
+    post(address, {**next(steps(1, "one")), "step": 9})  # the last one
     alone(browser)
-    browser.driver.get(address)
-    browser.until(
-        "document.querySelectorAll('.rail li').length === 3 && document.querySelectorAll('.chart canvas').length > 4"
-    )
+    browser.open(address, ".chart canvas", 5)
+    browser.until("document.querySelectorAll('.rail li').length === 3")
     rows = browser.run("[...document.querySelectorAll('.rail button')].map((b) => b.innerText.split('\\n'))")
     assert rows[0][:2] == ["fell", "accuracy falls"]
     assert [row[0] for row in rows[1:]] == ["one", "two"]
     assert "dare · 50 steps" in rows[0]
-    assert browser.run("document.querySelectorAll('.rail polyline').length") == 3
-    assert browser.run("document.querySelector('h1').textContent") == "fell"
-    assert browser.run("document.querySelectorAll('.tile polyline').length") > 8
+    assert browser.count(".rail polyline") == 3
+    assert browser.text("h1") == "fell"
+    assert browser.count(".tile polyline") > 8
 
-    assert browser.run("document.querySelectorAll('.chart').length") == 6
-    browser.run("document.getElementById('more-charts').click()")
+    assert browser.count(".chart") == 6
+    browser.click("#more-charts")
     browser.until("document.querySelectorAll('.chart canvas').length > 8")
-    browser.run("document.getElementById('more-charts').click()")
+    browser.click("#more-charts")
 
     for other in (1, 2):
-        browser.run(f"document.getElementById('over-{other}').click()")
+        browser.click(f"#over-{other}")
     names = browser.run("[...document.querySelectorAll('.chart.first .legend button')].map((b) => b.textContent)")
     assert [name.rstrip("0123456789.–") for name in names] == ["fell", "one", "two"]
     assert browser.run("document.getElementById('choice-truth').value") == "pass@1"
@@ -266,18 +256,18 @@ def test_three_runs_stand_beside_each_other(browser, serve):
         "((s) => { s.value = 'majority ratio'; s.dispatchEvent(new Event('change')); })(document.getElementById('choice-truth'))"
     )
     assert browser.run("document.getElementById('choice-truth').value") == "majority ratio"
-    browser.run("document.querySelector('.legend button').click()")
+    browser.click(".legend button")
     assert browser.run("document.querySelector('.legend button').getAttribute('aria-pressed')") == "false"
-    browser.run("document.querySelector('.legend button').click()")
+    browser.click(".legend button")
     pictures(browser, "three")
     for other in (1, 2):
-        browser.run(f"document.getElementById('over-{other}').click()")
+        browser.click(f"#over-{other}")
 
     browser.screen(390)
     browser.until("document.querySelector('.chart.first .plot').getBoundingClientRect().bottom + scrollY < 844")
     browser.screen()
     browser.run("((b) => { b.focus(); b.click(); })(document.getElementById('run-1'))")
-    assert browser.run("document.querySelector('h1').textContent") == "one"
+    assert browser.text("h1") == "one"
     assert browser.run("document.activeElement.id") == "run-1"
     assert browser.console() == []
 
@@ -293,70 +283,60 @@ def shown_whole(browser, shown, card):
 def test_the_live_page_shows_what_calibrate_shows(browser, serve, tmp_path, ran):
     """A run whose labels decide: the card, opened, has every figure of the terminal."""
     address = serve(DARE_RUN_LOG=str(tmp_path / "log"))
-    own = [json.loads(x) for x in Path("examples/smollm2_m64.jsonl").read_text().splitlines()]
+    own = read_lines(LABELLED)
     for step in range(3):
         few = [{**g, "rollouts": g["rollouts"][8 * step : 8 * step + 16]} for g in own[:40]]
-        httpx.post(f"{address}/reward", json={"run": "r", "step": step, "groups": few}).raise_for_status()
+        post(address, {"run": "r", "step": step, "groups": few})
     alone(browser)
-    browser.driver.get(address)
-    browser.until(
-        "document.getElementById('rests') && document.querySelector('.facts').textContent.includes('120 groups')"
-    )
-    browser.run("document.getElementById('rests').click()")
+    browser.open(address, "#rests")
+    browser.says("120 groups", ".facts")
+    browser.click("#rests")
     browser.until("document.querySelector('.verdict .command')")
     shown = json.loads(ran(["calibrate", str(tmp_path / "log"), "--json"]).out)["shown"]
-    browser.until(f"{TEXT}.includes({json.dumps(shown['notes'][0])})")
+    browser.says(shown["notes"][0])
     shown_whole(browser, shown, ".verdict")
     assert browser.console() == []
 
 
-def test_the_report_of_a_labelled_file(browser, tmp_path, capsys):
-    out = tmp_path / "labelled.html"
-    assert main(["report", "examples/smollm2_m64.jsonl", "--shadow", "scrl", "-o", str(out)]) == 0
+def test_the_report_of_a_labelled_file(browser, tmp_path, ran):
     alone(browser)
-    browser.driver.get(out.as_uri())
+    reported(browser, tmp_path / "labelled.html", LABELLED, "--shadow", "scrl")
     browser.until("document.querySelector('.finding .command')")
-    assert browser.run("document.querySelector('.headline').textContent").startswith("Use the plain vote. Entropy is")
-    assert browser.run("document.querySelectorAll('.said li').length") == 2
-    assert main(["calibrate", "examples/smollm2_m64.jsonl", "--json"]) in {0, 1}
-    shown_whole(browser, json.loads(capsys.readouterr().out)["shown"], ".finding")
+    assert browser.text(".headline").startswith("Use the plain vote. Entropy is")
+    assert browser.count(".said li") == 2
+    shown_whole(browser, json.loads(ran(["calibrate", str(LABELLED), "--json"], 0, 1).out)["shown"], ".finding")
     pictures(browser, "labelled")
     assert browser.console() == []
 
 
 def test_rollouts_without_an_answer_are_shown_with_their_reward(browser, tmp_path):
-    source, out = tmp_path / "silent.jsonl", tmp_path / "silent.html"
-    source.write_text(json.dumps({"rollouts": [{"answer": a, "mean_entropy": 0.1} for a in ("1", "1", "2", None)]}))
-    assert main(["report", str(source), "-m", "scrl", "-o", str(out)]) == 0
-    browser.driver.get(out.as_uri())
+    rollouts = [{"answer": a, "mean_entropy": 0.1} for a in ("1", "1", "2", None)]
+    source = write_lines(tmp_path / "silent.jsonl", [{"rollouts": rollouts}])
+    reported(browser, tmp_path / "silent.html", source, "-m", "scrl")
     assert browser.until("document.querySelector('.answers .silent [data-name=reward]').textContent") == "-1.000"
 
 
 def test_the_empty_page_has_whole_commands_that_can_be_copied(browser, serve):
-    address = serve()
-    browser.driver.get(address)
-    browser.until("document.querySelectorAll('.command').length === 3")
+    browser.open(serve(), ".command", 3)
+    assert browser.count(".command") == 3
     pictures(browser, "empty")
     assert browser.run("[...document.querySelectorAll('.command pre')].every((e) => e.scrollWidth <= e.clientWidth)")
-    browser.run("document.querySelector('.command button').click()")
-    assert browser.until(
-        "['Copied', 'Selected'].find((t) => document.querySelector('.command button').textContent === t)"
-    )
-    shell = browser.run("document.querySelector('.command code').textContent")
+    browser.click(".command button")
+    browser.until("['Copied', 'Selected'].includes(document.querySelector('.command button').textContent)")
+    shell = browser.text(".command code")
     subprocess.run(["bash", "-c", f"{shell} -sf"], check=True, capture_output=True)
     browser.until("document.querySelector('.headline')")
-    assert "Not decided: label 32 more" in browser.run(TEXT)
+    assert "Not decided: label 32 more" in browser.text("body")
 
 
 def test_the_token_leaves_the_address_bar(browser, serve):
     address = serve(DARE_TOKEN="s3cret")
-    browser.driver.get(address)
-    browser.until("document.getElementById('token')")
-    browser.driver.get(f"{address}/?token=s3cret")
-    browser.until(f"{TEXT}.includes('No group has been scored yet')")
+    browser.open(address, "#token")
+    browser.open(f"{address}/?token=s3cret")
+    browser.says("No group has been scored yet")
     assert browser.run("location.href") == f"{address}/"
     browser.driver.refresh()
-    browser.until(f"{TEXT}.includes('No group has been scored yet')")
+    browser.says("No group has been scored yet")
     browser.driver.execute_script("sessionStorage.clear()")
     browser.console()
 
@@ -386,25 +366,12 @@ def test_a_screen_reader_finds_headings_names_and_numbers(browser, serve):
     """Headings without a gap, a name for everything that can be operated, and a table behind every chart."""
     opened(browser, serve, ".chart canvas")
     tree = browser.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
-    role = {n["nodeId"]: n.get("role", {}).get("value") for n in tree if not n.get("ignored")}
-    name = {n["nodeId"]: n.get("name", {}).get("value", "").strip() for n in tree if not n.get("ignored")}
-    operated = [
-        i for i, r in role.items() if r in {"button", "link", "slider", "combobox", "textbox", "DisclosureTriangle"}
-    ]
+    nodes = [(n.get("role", {}).get("value"), n) for n in tree if not n.get("ignored")]
+    operated = [(role, n.get("name", {}).get("value", "").strip()) for role, n in nodes if role in OPERATED]
     assert len(operated) > 20
-    assert [role[i] for i in operated if not name[i]] == []
-    levels = [
-        p["value"]["value"]
-        for n in tree
-        if not n.get("ignored") and role[n["nodeId"]] == "heading"
-        for p in n["properties"]
-        if p["name"] == "level"
-    ]
+    assert [role for role, name in operated if not name] == []
+    headings = [{p["name"]: p["value"]["value"] for p in n["properties"]} for role, n in nodes if role == "heading"]
+    levels = [heading["level"] for heading in headings if "level" in heading]
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
-    assert (
-        browser.run(
-            "[...document.querySelectorAll('.chart')].filter((c) => !c.querySelector('details summary')).length"
-        )
-        == 0
-    )
+    assert browser.count(".chart:not(:has(details summary))") == 0

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from jsonl import read_lines, write_lines
+from serving import MAIN
 
 pytestmark = pytest.mark.browser
 
@@ -18,14 +20,12 @@ FOCUS = "document.activeElement.closest('#question, .choices, .deeds, .prompt') 
 @pytest.fixture
 def rollouts(tmp_path):
     """The sample without its labels, which are returned beside its path."""
-    groups = [json.loads(line) for line in SAMPLE.read_text().splitlines()]
+    groups = read_lines(SAMPLE)
     labels = {g["group_id"]: g.pop("label") for g in groups}
     for g in groups:
         g["rollouts"] = [{k: v for k, v in r.items() if k != "correct"} for r in g["rollouts"]]
     groups[0]["rollouts"][0]["text"] = HOSTILE
-    path = tmp_path / "rollouts.jsonl"
-    path.write_text("".join(json.dumps(g) + "\n" for g in groups))
-    return path, labels
+    return write_lines(tmp_path / "rollouts.jsonl", groups), labels
 
 
 @pytest.fixture
@@ -34,14 +34,9 @@ def start():
     started = []
 
     def run(path, *words):
-        command = [sys.executable, "-c", "import sys; from dare_reward.cli import main; sys.exit(main())"]
+        command = [sys.executable, "-c", MAIN, "label", str(path), "--for", "reward", "--port", "0", *words]
         environment = {k: v for k, v in os.environ.items() if k not in {"DISPLAY", "WAYLAND_DISPLAY"}}
-        process = subprocess.Popen(
-            [*command, "label", str(path), "--for", "reward", "--port", "0", *words],
-            env=environment,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
         started.append(process)
         return process, process.stdout.readline().split()[-1]
 
@@ -65,13 +60,12 @@ class Person:
 
     @property
     def group_id(self):
-        return self.browser.run("document.querySelector('#question .note').textContent").partition(": ")[2]
+        return self.browser.text("#question .note").partition(": ")[2]
 
     @property
     def answers(self):
-        return self.browser.run(
-            "[...document.querySelectorAll('#question > ol .choice span')].map((e) => e.textContent)"
-        )
+        spans = "[...document.querySelectorAll('#question > ol .choice span')]"
+        return self.browser.run(f"{spans}.map((e) => e.textContent)")
 
     def decides(self, label):
         """The key of the answer; without one, the answer in the field."""
@@ -85,9 +79,8 @@ class Person:
         self.moves(before)
 
     def moves(self, before):
-        self.browser.until(
-            f"!document.querySelector('#question .note')?.textContent.endsWith({json.dumps(': ' + before)})"
-        )
+        shown = "document.querySelector('#question .note')?.textContent"
+        self.browser.until(f"!{shown}.endsWith({json.dumps(': ' + before)})")
 
 
 def test_thirty_two_prompts_by_keyboard_killed_at_twenty_and_resumed(browser, rollouts, start, capsys, ran):
@@ -97,8 +90,7 @@ def test_thirty_two_prompts_by_keyboard_killed_at_twenty_and_resumed(browser, ro
     person = Person(browser)
     browser.screen()
     process, address = start(path, "--budget", "32")
-    browser.driver.get(address)
-    browser.until("document.querySelector('#question')")
+    browser.open(address, "#question")
     order = []
     for number in range(20):
         assert browser.run(FOCUS), "keys must work without a click"
@@ -131,14 +123,14 @@ def test_thirty_two_prompts_by_keyboard_killed_at_twenty_and_resumed(browser, ro
     assert person.group_id == shown
 
     process, address = start(path, "--budget", "32")
-    browser.driver.get(address)
-    browser.until("document.body.textContent.includes('20 of 32 decided')")
+    browser.open(address)
+    browser.says("20 of 32 decided")
     assert written.read_text() == kept
     assert person.group_id == shown
     for _ in range(12):
         order.append(person.group_id)
         person.decides(labels[person.group_id])
-    browser.until("document.body.textContent.includes('All questions are answered')")
+    browser.says("All questions are answered")
     assert browser.barriers() == []
     assert browser.run("window.hit") is None
     person.press("f")
