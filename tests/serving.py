@@ -34,6 +34,18 @@ def connect(url: str) -> socket.socket:
     return socket.create_connection((host, int(port)), timeout=60)
 
 
+def head(target: str, *fields: str, method: str = "POST") -> bytes:
+    """The head of a request as it goes over the wire."""
+    return "\r\n".join([f"{method} {target} HTTP/1.1", "Host: localhost", *fields, "", ""]).encode()
+
+
+def request(target: str, body: bytes | str, *fields: str, method: str = "POST") -> bytes:
+    """The same with JSON as its body."""
+    content = body if isinstance(body, bytes) else body.encode()
+    length = f"Content-Length: {len(content)}"
+    return head(target, "Content-Type: application/json", length, *fields, method=method) + content
+
+
 def wait_for(condition: Callable[[], object], about: object = None, seconds: float = 60) -> None:
     """Return once it is true, however long a busy machine takes."""
     end = time.monotonic() + seconds

@@ -27,7 +27,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from serving import connect, free_port, service
+from serving import connect, free_port, request, service
 from tries import client, count, disturbed, get, rollout, step
 
 GROUPS, SIZE = 6, 8
@@ -208,24 +208,22 @@ def raw(url: str, content: bytes) -> socket.socket:
     return connection
 
 
-def request(group: int, cut: int = 0) -> bytes:
-    """The try of a group's last client, without so many bytes at its end."""
-    path, body = f"/get_reward?{QUERY}&extra_logs=off", rollout(group, SIZE - 1, SIZE).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + (body[:-cut] if cut else body)
+def last(group: int) -> bytes:
+    """The try of a group's last client."""
+    return request(f"/get_reward?{QUERY}&extra_logs=off", rollout(group, SIZE - 1, SIZE))
 
 
 @row("a client's connection breaks in its body")
 def dropped(bench: Bench) -> str:
     with service() as one:
-        return bench.step(one.url, lambda: [raw(one.url, request(g, cut=5)).close() for g in range(GROUPS)])
+        return bench.step(one.url, lambda: [raw(one.url, last(g)[:-5]).close() for g in range(GROUPS)])
 
 
 @row("a client closes its sending side while it waits")
 def half_closed(bench: Bench) -> str:
     def disturb(url: str) -> None:
         for group in range(GROUPS):
-            with raw(url, request(group)) as connection:
+            with raw(url, last(group)) as connection:
                 connection.shutdown(socket.SHUT_WR)
                 time.sleep(0.3)
         time.sleep(1)

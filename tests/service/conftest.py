@@ -52,11 +52,6 @@ def make_service():
 
 
 @pytest.fixture(scope="session")
-def start_server():
-    return live_server
-
-
-@pytest.fixture(scope="session")
 def live():
     with live_server() as (url, _):
         yield url

@@ -12,14 +12,16 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
-from serving import connect, free_port, wait_for
+from serving import connect, free_port, live_server, request, wait_for
 from serving import service as started
+from tries import count
 
 from dare_reward import estimate
 from dare_reward.runs.log import CLOSING
@@ -36,8 +38,14 @@ SOCKET = (DEPLOY / "dare-reward.socket").read_text()
 MANIFEST = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
 DEFAULTS = Settings()
 
-needs = {name: pytest.mark.skipif(shutil.which(name) is None, reason=f"needs {name}") for name in
-         ("nginx", "openssl", "systemd-analyze", "promtool", "prometheus", "haproxy")}  # fmt: skip
+ALERTS = DEPLOY / "prometheus-alerts.yml"
+RULES = yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]
+ROLLOUT = {"query": ["2+2? 4"], "prompts": ["2+2?"], "labels": [""]}
+SECRET = {"DARE_TOKEN": "secret", "DARE_TRUSTED_PROXIES": "127.0.0.1"}
+
+
+def needs(*names):
+    return pytest.mark.skipif(not all(map(shutil.which, names)), reason=f"needs {' and '.join(names)}")
 
 
 def deployment(name="dare-reward"):
@@ -100,7 +108,7 @@ def test_systemd_holds_the_socket_that_nginx_asks():
 # Programs
 
 
-@needs["systemd-analyze"]
+@needs("systemd-analyze")
 def test_systemd_reads_the_unit(tmp_path):
     unit = tmp_path / "dare-reward.service"
     unit.write_text(UNIT.replace("/opt/dare-reward/bin/dare-reward", sys.executable))
@@ -154,18 +162,20 @@ def nginx(folder, text):
 
 
 @pytest.fixture
-def proxy(start_server, tmp_path):
-    """The service behind nginx as deploy/nginx.conf has it."""
-    with (
-        start_server(DARE_TOKEN="secret", DARE_TRUSTED_PROXIES="127.0.0.1") as (url, _),
-        nginx(tmp_path, NGINX.replace("127.0.0.1:8000", url.removeprefix("http://"))) as client,
-    ):
-        yield client
+def behind(tmp_path):
+    """`behind(text)`: the service behind nginx as this configuration, such as deploy/nginx.conf, has it; a client."""
+    with ExitStack() as running:
+
+        def run(text=NGINX):
+            url, _ = running.enter_context(live_server(**SECRET))
+            return running.enter_context(nginx(tmp_path, text.replace("127.0.0.1:8000", url.removeprefix("http://"))))
+
+        yield run
 
 
-@needs["nginx"]
-@needs["openssl"]
-def test_rewards_through_nginx_are_those_of_the_service(proxy, service, tmp_path):
+@needs("nginx", "openssl")
+def test_rewards_through_nginx_are_those_of_the_service(behind, service, tmp_path):
+    proxy = behind()
     body = {"groups": [{"rollouts": [{"answer": a, "mean_entropy": 0.1 * i}]} for i, a in enumerate("4458")]}
     through, plain = proxy.post("/reward", json=body), service.post(body)
     assert through.status_code == plain.status_code == 200
@@ -178,7 +188,7 @@ def test_rewards_through_nginx_are_those_of_the_service(proxy, service, tmp_path
     assert proxy.post("/reward", json=large).status_code == 200  # 10 MB: nginx itself would take 1
 
     def rollout(answer):
-        sent = {"query": [f"2+2? The answer is {answer}."], "prompts": ["2+2?"], "labels": [""]}
+        sent = ROLLOUT | {"query": [f"2+2? The answer is {answer}."]}
         reply = proxy.post("/reward?group_size=4&run=nginx-000000001&token=secret", json=sent)
         assert reply.status_code == 200, reply.text
         return reply.json()["rewards"]
@@ -189,7 +199,7 @@ def test_rewards_through_nginx_are_those_of_the_service(proxy, service, tmp_path
     assert "secret" not in (tmp_path / "dare-reward.log").read_text()
 
 
-@needs["nginx"]
+@needs("nginx")
 def test_nginx_reads_what_the_pages_make_of_its_file(tmp_path):
     """The plain HTTP form of the operator's quickstart, and in it the block of operations.md."""
     quickstart, operations = (
@@ -208,8 +218,7 @@ def test_nginx_reads_what_the_pages_make_of_its_file(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-@needs["nginx"]
-@needs["openssl"]
+@needs("nginx", "openssl")
 def test_no_log_of_nginx_has_the_token_while_the_service_is_away(tmp_path):
     with nginx(tmp_path, NGINX.replace("127.0.0.1:8000", f"unix:{tmp_path}/nobody")) as client:
         assert client.post("/reward?token=secret").status_code == 502
@@ -239,9 +248,7 @@ def test_haproxy_waits_longer_than_a_rollout_is_held():
     assert min(times["client"], times["server"], times["http-keep-alive"]) > DEFAULTS.join_hold
     assert times["http-request"] == DEFAULTS.head_timeout
     assert DEFAULTS.join_hold <= int(re.search(r"retries (\d+)", HAPROXY)[1]) < 180  # a second each, of OpenRLHF's try
-    assert (
-        int(re.search(r"backlog (\d+)", HAPROXY)[1]) == int(re.search(r"maxconn (\d+)", HAPROXY)[1]) == DEFAULTS.backlog
-    )
+    assert re.findall(r"(?:backlog|maxconn) (\d+)", HAPROXY) == [str(DEFAULTS.backlog)] * 2
 
 
 def test_the_front_of_compose_and_of_kubernetes_find_the_service_where_it_is():
@@ -275,45 +282,35 @@ def haproxy(server):
             log += process.stdout.read().splitlines()
 
 
-@needs["haproxy"]
+@needs("haproxy")
 def test_haproxy_holds_posts_while_the_service_is_away_and_tells_it_who_has_gone():
     port = free_port()
-    environment = {"DARE_TOKEN": "secret", "DARE_TRUSTED_PROXIES": "127.0.0.1", "DARE_DRAIN": 0, "port": port}
     body = {"groups": [{"rollouts": [{"answer": a} for a in "445"]}]}
     with haproxy(f"127.0.0.1:{port}") as (url, log), ThreadPoolExecutor(4) as pool:
         early = pool.submit(httpx.post, f"{url}/reward?method=ttrl&token=secret", json=body, timeout=60)
         time.sleep(1.5)  # nobody listens yet: a proxy that does not wait has answered by now
         assert not early.done()
-        with started(**environment) as process:
+        with started(port=port, DARE_DRAIN=0, **SECRET) as process:
             assert early.result().json()["groups"][0]["rewards"] == [1.0, 1.0, 0.0]
-            sent = {"query": ["2+2? 4"], "prompts": ["2+2?"], "labels": [""]}
             target = f"{url}/reward?group_size=2&run=r-000000001&method=ttrl&token=secret"
-
-            def waiting():
-                text = httpx.get(f"{process.url}/metrics").text
-                return float(re.search(r"^dare_join_waiting (\S+)", text, re.MULTILINE)[1])
-
+            waiting = partial(count, process.url, "dare_join_waiting")
             with connect(url) as client:
-                content = json.dumps(sent).encode()
-                path = target.removeprefix(url)
-                head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-                client.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+                client.sendall(request(target.removeprefix(url), json.dumps(ROLLOUT)))
                 wait_for(lambda: waiting() == 1)
             wait_for(lambda: waiting() == 0)
-            both = [pool.submit(httpx.post, target, json=sent, timeout=60) for _ in range(2)]
+            both = [pool.submit(httpx.post, target, json=ROLLOUT, timeout=60) for _ in range(2)]
             assert [b.result().json()["rewards"] for b in both] == [[1.0], [1.0]]
     assert any("/reward" in line for line in log)
     assert not any("secret" in line for line in log)
 
 
-@needs["nginx"]
-@needs["openssl"]
-def test_two_replicas_behind_nginx_share_grouped_posts_and_refuse_single_rollouts(start_server, tmp_path):
+@needs("nginx", "openssl")
+def test_two_replicas_behind_nginx_share_grouped_posts_and_refuse_single_rollouts(tmp_path):
     services = overlay("two")
     shell, replicas = services["proxy"]["command"][2], services["reward"]["deploy"]["replicas"]
     with ExitStack() as started:
         environment = {**services["reward"]["environment"], "DARE_TOKEN": "secret"}
-        urls = [started.enter_context(start_server(**environment))[0] for _ in range(replicas)]
+        urls = [started.enter_context(live_server(**environment))[0] for _ in range(replicas)]
         written = subprocess.run(
             shell.partition(" > ")[0].replace("/deploy", str(DEPLOY)), shell=True, capture_output=True
         )
@@ -325,49 +322,42 @@ def test_two_replicas_behind_nginx_share_grouped_posts_and_refuse_single_rollout
         assert replies == [replies[0]] * 4
         counted = 'dare_requests_total{code="200",route="/v1/reward"} 2.0'
         assert all(counted in httpx.get(f"{url}/metrics").text for url in urls)
-        sent = {"query": ["2+2? 4"], "prompts": ["2+2?"], "labels": [""]}
         for path in ("/get_reward", "/reward"):
-            refused = client.post(f"{path}?group_size=2&run=r", json=sent)
+            refused = client.post(f"{path}?group_size=2&run=r", json=ROLLOUT)
             assert refused.status_code == 503
             assert "DARE_JOIN=off" in refused.json()["detail"]
 
 
-@needs["nginx"]
-@needs["openssl"]
+@needs("nginx", "openssl")
 @pytest.mark.parametrize("token", ["secret", "wrong"])
-def test_behind_an_ingress_no_client_gets_another_s_rewards(start_server, tmp_path, token):
+def test_behind_an_ingress_no_client_gets_another_s_rewards(behind, token):
     """Ingress controllers hand `Upgrade` on and keep the connections to the service."""
     handed_on = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_upgrade;"
     mapped = "map $http_upgrade $connection_upgrade { default upgrade; '' ''; } upstream reward {"
     text = NGINX.replace('proxy_set_header Connection "";', handed_on).replace("upstream reward {", mapped)
     text = re.sub(r"proxy_request_buffering off;.*", "client_body_buffer_size 1m;", text)  # its default: buffered
     held = b'{"groups": [{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}]}'
-    complete = b"POST /reward HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\nContent-Length: %d\r\n"
-    complete = complete % len(held) + b"Content-Type: application/json\r\n\r\n" + held
+    complete = request("/reward", held, "Authorization: Bearer secret")
     swallowing = b"POST /reward?method=rent HTTP/1.1\r\nX-Swallow: "  # the victim's own head completes it
     asks = {"Connection": "Upgrade", "Upgrade": "x", "Content-Type": "application/json"}
     honest = {"groups": [{"rollouts": [{"answer": a, "mean_entropy": 0.1} for a in "122"]}]}
-    with (
-        start_server(DARE_TOKEN="secret", DARE_TRUSTED_PROXIES="127.0.0.1") as (url, _),
-        nginx(tmp_path, text.replace("127.0.0.1:8000", url.removeprefix("http://"))) as client,
-    ):
-        for fill, inner in itertools.product((100, 45_000, 50_000, 65_000), (swallowing, complete)):
-            body = b"\r\n" * fill + inner
-            attacker = client.post("/reward", content=body, headers={**asks, "Authorization": f"Bearer {token}"})
-            assert attacker.status_code == {"secret": 400, "wrong": 401}[token], attacker.text
-            name = f"victim-{fill}"
-            victim = client.post("/reward?method=ttrl", json=honest, headers={"X-Request-Id": name})
-            assert (victim.status_code, victim.headers["x-request-id"]) == (200, name)
-            assert victim.json()["groups"][0]["rewards"] == [0.0, 1.0, 1.0]
+    client = behind(text)
+    for fill, inner in itertools.product((100, 45_000, 50_000, 65_000), (swallowing, complete)):
+        body = b"\r\n" * fill + inner
+        attacker = client.post("/reward", content=body, headers={**asks, "Authorization": f"Bearer {token}"})
+        assert attacker.status_code == {"secret": 400, "wrong": 401}[token], attacker.text
+        name = f"victim-{fill}"
+        victim = client.post("/reward?method=ttrl", json=honest, headers={"X-Request-Id": name})
+        assert (victim.status_code, victim.headers["x-request-id"]) == (200, name)
+        assert victim.json()["groups"][0]["rewards"] == [0.0, 1.0, 1.0]
 
 
 # Metrics
 
 
 def expressions():
-    rules = yaml.safe_load((DEPLOY / "prometheus-alerts.yml").read_text())["groups"][0]["rules"]
     panels = json.loads((DEPLOY / "grafana-dashboard.json").read_text())["panels"]
-    found = {f"alert {rule['alert']}": rule["expr"] for rule in rules}
+    found = {f"alert {rule['alert']}": rule["expr"] for rule in RULES}
     return found | {f"panel {p['title']} {t['refId']}": t["expr"] for p in panels for t in p["targets"]}
 
 
@@ -406,9 +396,8 @@ def test_alerts_and_panels_use_metrics_and_labels_that_the_service_exports(name,
 def test_every_metric_is_in_the_table_with_its_labels(exported):
     page = (DEPLOY.parent / "docs" / "operations.md").read_text()
     table = page.partition("\n## Metrics\n")[2].partition("\n## ")[0]
-    listed = {
-        name: set(filter(None, labels.split(","))) for name, labels in re.findall(r"`(dare_\w+)(?:{(.*?)})?`", table)
-    }
+    found = re.findall(r"`(dare_\w+)(?:{(.*?)})?`", table)
+    listed = {name: set(filter(None, labels.split(","))) for name, labels in found}
     families = {re.sub(r"_(bucket|sum|count)$", "", name): labels - {"le"} for name, labels in exported.items()}
     assert listed == families
 
@@ -418,15 +407,7 @@ def test_every_metric_is_in_a_panel(exported):
     drawn = set(re.findall(r"\bdare_\w+", " ".join(expressions().values())))
     families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in exported}
     missing = {f for f in families if not any(d.startswith(f) for d in drawn)}
-    assert missing == {
-        "dare_request_bytes", "dare_ignored_labels_total",
-    }  # fmt: skip
-
-
-@needs["promtool"]
-def test_prometheus_reads_the_alerts():
-    done = subprocess.run(["promtool", "check", "rules", str(DEPLOY / "prometheus-alerts.yml")], capture_output=True)
-    assert done.returncode == 0, done.stderr
+    assert missing == {"dare_request_bytes", "dare_ignored_labels_total"}
 
 
 def ready(address):
@@ -439,8 +420,7 @@ def prometheus(folder, target):
     """A Prometheus that scrapes the target every second; yields what asks it."""
     address = f"127.0.0.1:{free_port()}"
     scrape = {"job_name": "dare-reward", "scrape_interval": "1s", "static_configs": [{"targets": [target]}]}
-    rules = [str(DEPLOY / "prometheus-alerts.yml")]
-    (folder / "prometheus.yml").write_text(yaml.safe_dump({"rule_files": rules, "scrape_configs": [scrape]}))
+    (folder / "prometheus.yml").write_text(yaml.safe_dump({"rule_files": [str(ALERTS)], "scrape_configs": [scrape]}))
     places = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
 
     def ask(expression):
@@ -452,17 +432,16 @@ def prometheus(folder, target):
         yield ask
 
 
-@needs["prometheus"]
-def test_every_query_of_the_dashboard_has_an_answer_from_a_prometheus_that_scrapes_the_service(start_server, tmp_path):
+@needs("prometheus")
+def test_every_query_of_the_dashboard_has_an_answer_from_a_prometheus_that_scrapes_the_service(tmp_path):
     panels = {name: text for name, text in expressions().items() if name.startswith("panel")}
     missing = {name: text.replace("$__rate_interval", "1m") for name, text in panels.items()}
     assert not [name for name, text in missing.items() if "$" in text]
     body = {"groups": [{"rollouts": [{"answer": a, "mean_entropy": 0.1} for a in "445"]}]}
-    sent = {"query": ["2+2? 4"], "prompts": ["2+2?"], "labels": [""]}
-    with start_server() as (url, _), prometheus(tmp_path, url.removeprefix("http://")) as ask:
+    with live_server() as (url, _), prometheus(tmp_path, url.removeprefix("http://")) as ask:
         scrapes = "sum(count_over_time(dare_build_info[1h]))"
         wait_for(lambda: ask(scrapes) and float(ask(scrapes)[0]["value"][1]) >= 2)  # what begins later has no rate
-        for path, content in (("/reward", body), ("/get_reward?group_size=1&run=r-000000001", sent)):
+        for path, content in (("/reward", body), ("/get_reward?group_size=1&run=r-000000001", ROLLOUT)):
             assert httpx.post(url + path, json=content, timeout=60).status_code == 200
 
         def answered():
@@ -500,10 +479,10 @@ HEALTHY = {
 }
 
 
-@needs["promtool"]
+@needs("promtool")
 def test_each_alert_fires_on_its_cause_and_none_on_an_hour_of_healthy_traffic(tmp_path, exported):
-    rules = yaml.safe_load((DEPLOY / "prometheus-alerts.yml").read_text())["groups"][0]["rules"]
-    assert {r["alert"] for r in rules} == set(CAUSES)
+    """Which `promtool check rules` would say no more of."""
+    assert {r["alert"] for r in RULES} == set(CAUSES)
     minutes = [f"{m}m" for m in range(5, 60, 5)]
     cases = []
     for cause in (None, *CAUSES):
@@ -514,8 +493,7 @@ def test_each_alert_fires_on_its_cause_and_none_on_an_hour_of_healthy_traffic(tm
         given = [{"series": name, "values": values} for name, values in series.items()]
         told = {"alert_rule_test": quiet, "promql_expr_test": fires}
         cases.append({"interval": "1m", "input_series": given, **told})
-    files = [str(DEPLOY / "prometheus-alerts.yml")]
-    whole = {"rule_files": files, "evaluation_interval": "1m", "tests": cases}
+    whole = {"rule_files": [str(ALERTS)], "evaluation_interval": "1m", "tests": cases}
     (tmp_path / "tests.yml").write_text(yaml.safe_dump(whole))
     done = subprocess.run(["promtool", "test", "rules", str(tmp_path / "tests.yml")], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -553,9 +531,6 @@ def test_every_code_of_a_group_that_cannot_be_scored_is_known_before_it_happens(
 
 
 def test_the_alerts_thresholds_are_below_the_limits_they_warn_of():
-    rules = {
-        r["alert"]: r["expr"]
-        for r in yaml.safe_load((DEPLOY / "prometheus-alerts.yml").read_text())["groups"][0]["rules"]
-    }
+    rules = {r["alert"]: r["expr"] for r in RULES}
     for alert, limit in (("DareJoinMemory", DEFAULTS.join_memory), ("DareBodiesInFlight", DEFAULTS.max_inflight_bytes)):
         assert 0.8 * limit < float(rules[alert].rpartition("> ")[2]) < limit

@@ -74,49 +74,44 @@ def inside(element, count, key="meta"):
     return b'{"groups":[],"%s":%s}' % (key.encode(), b'{"a":' + value + b"}" if key == "meta" else value)
 
 
+def trace(rows):
+    return b'{"topk_logprobs":%b}' % rows
+
+
 def traces(element, count):
     return b'{"groups":[{"rollouts":[{"answer":"1","topk_logprobs":[' + b",".join([element] * count) + b"]}]}]}"
 
 
 def asked_for(name):
-    """The query of a method with what it wants to be told."""
-    told = {s.name: 1 for s in specs(methods()[name]) if s.required}
-    experimental = (
-        {"allow_experimental": "true"} if any(s.name == "allow_experimental" for s in specs(methods()[name])) else {}
-    )
-    return "&".join(f"{key}={value}" for key, value in {"method": name, **told, **experimental}.items())
+    """What one says of a method in a query."""
+    declared = specs(methods()[name])
+    told = {s.name: "1" for s in declared if s.required}
+    return {"method": name, **told, **{s.name: "true" for s in declared if s.name == "allow_experimental"}}
 
 
-EACH = one_of_each()
+EACH, FREQUENCY, TRACES = one_of_each(), {"missing_entropy": "frequency"}, {"method": "deepconf"}
+ANSWERS = [{"answer": str(i)} for i in range(1024)]
+SHORT, LONG_TRACE = (dumped([[0, -1]] * count) for count in (1, TOKENS))
 BODIES = {
     **{f"one of each input, {m.name}": (asked_for(m.name), lambda: EACH) for m in methods().values() if not m.defaults},
-    "nothing in any rollout": ("", lambda: repeated(MOST, b"{}")),
-    "usual rollouts": ("missing_entropy=frequency", lambda: repeated(MOST, dumped(USUAL))),
-    "a million rollouts": ("", lambda: repeated(1 << 20, b"{}")),
-    "distinct answers": (
-        "missing_entropy=frequency",
-        lambda: dumped({"groups": [{"rollouts": [{"answer": str(i)} for i in range(1024)]}] * (MOST // 1024)}),
-    ),
-    "one trace among empty rollouts": (
-        "method=deepconf",
-        lambda: repeated(MOST, b"{}").replace(b"{}", dumped({"topk_logprobs": [[0, -1]] * TOKENS}), 1),
-    ),
-    "one trace among short ones": (
-        "method=deepconf",
-        lambda: repeated(MOST, b'{"topk_logprobs":[[0,-1]]}').replace(b"[[0,-1]]", dumped([[0, -1]] * TOKENS), 1),
-    ),
-    "distinct token ids": ("missing_entropy=frequency", lambda: ids([6250] * 64, distinct=True)),
-    "one rollout with token ids": ("missing_entropy=frequency", lambda: ids([400_000] + [1] * 63, distinct=False)),
-    "empty lists": ("", lambda: inside(b"[]", MIB)),
-    "empty lists, few": ("", lambda: inside(b"[]", MIB // 6)),
-    "empty objects, few": ("", lambda: inside(b"{}", MIB // 8)),
-    "numbers": ("", lambda: inside(b"0", 4 * MIB)),
-    "numbers, few": ("", lambda: inside(b"0", MIB // 2)),
-    "an unknown key": ("", lambda: inside(b"[]", MIB // 6, key="x")),
-    "keys": ("", lambda: dumped({"groups": [], "meta": {str(i): 0 for i in range(250_000)}})),
-    "rows of two": ("method=deepconf", lambda: traces(b"[0,0]", MIB // 8)),
-    "rows of one": ("method=deepconf", lambda: traces(b"[0]", MIB // 5)),
-    "long numbers": ("", lambda: traces(b"[-0.12345678901234567,-2.1234567890123456]", MIB)),
+    "nothing in any rollout": ({}, lambda: repeated(MOST, b"{}")),
+    "usual rollouts": (FREQUENCY, lambda: repeated(MOST, dumped(USUAL))),
+    "a million rollouts": ({}, lambda: repeated(1 << 20, b"{}")),
+    "distinct answers": (FREQUENCY, lambda: dumped({"groups": [{"rollouts": ANSWERS}] * (MOST // 1024)})),
+    "one trace among empty rollouts": (TRACES, lambda: repeated(MOST, b"{}").replace(b"{}", trace(LONG_TRACE), 1)),
+    "one trace among short ones": (TRACES, lambda: repeated(MOST, trace(SHORT)).replace(SHORT, LONG_TRACE, 1)),
+    "distinct token ids": (FREQUENCY, lambda: ids([6250] * 64, distinct=True)),
+    "one rollout with token ids": (FREQUENCY, lambda: ids([400_000] + [1] * 63, distinct=False)),
+    "empty lists": ({}, lambda: inside(b"[]", MIB)),
+    "empty lists, few": ({}, lambda: inside(b"[]", MIB // 6)),
+    "empty objects, few": ({}, lambda: inside(b"{}", MIB // 8)),
+    "numbers": ({}, lambda: inside(b"0", 4 * MIB)),
+    "numbers, few": ({}, lambda: inside(b"0", MIB // 2)),
+    "an unknown key": ({}, lambda: inside(b"[]", MIB // 6, key="x")),
+    "keys": ({}, lambda: dumped({"groups": [], "meta": {str(i): 0 for i in range(250_000)}})),
+    "rows of two": (TRACES, lambda: traces(b"[0,0]", MIB // 8)),
+    "rows of one": (TRACES, lambda: traces(b"[0]", MIB // 5)),
+    "long numbers": ({}, lambda: traces(b"[-0.12345678901234567,-2.1234567890123456]", MIB)),
 }
 
 
@@ -126,10 +121,9 @@ def nobody():
 
 def peak_of(recorder, name):
     """The body's bytes, the greatest resident size beyond that before, and the status: from a fork."""
-    query, make = BODIES[name]
+    asked, make = BODIES[name]
     body = bytearray(make())
     kind = form({"content-type": "application/json" if body[:1] == b"{" else "application/vnd.safetensors"}, Settings())
-    asked = dict(pair.split("=") for pair in query.split("&") if pair)
     readable, writable = os.pipe()
     if not (child := os.fork()):
         before, status = resident(), 200
@@ -167,9 +161,8 @@ def main(names):
     kind = form({"content-type": "application/json"}, Settings())
     importlib.import_module("scipy.optimize")  # as is what the methods load at their first use
     for method in methods():
-        asked = dict(pair.split("=") for pair in asked_for(method).split("&"))
         body = bytearray(b'{"groups":[{"rollouts":[{"answer":"x+1"}]}]}')
-        score_request(Settings(), recorder, ReceivedRequest(body, kind, asked, ""), nobody)
+        score_request(Settings(), recorder, ReceivedRequest(body, kind, asked_for(method), ""), nobody)
     recorder.flush()  # what its threads still do would move what a fork begins with
     for name in names:
         print(json.dumps([name, *peak_of(recorder, name)]), flush=True)

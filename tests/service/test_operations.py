@@ -18,7 +18,7 @@ import httpx
 import numpy as np
 import pytest
 from described import description
-from serving import connect, wait_for
+from serving import connect, head, live_server, request, wait_for
 
 from dare_reward.errors import misspelt_variables
 from dare_reward.groups import Ragged
@@ -182,7 +182,7 @@ def test_settings_from_the_environment():
         _ = from_environment({"DARE_PARAMS": "[]"}).default_params
 
 
-def test_a_setting_of_zero_is_refused_or_leaves_a_service_that_scores(start_server):
+def test_a_setting_of_zero_is_refused_or_leaves_a_service_that_scores():
     numbers = {f"DARE_{s.name.upper()}" for s in SETTINGS.values() if s.type in {int, float}}
     allowed = set()
     for name in numbers:
@@ -195,7 +195,7 @@ def test_a_setting_of_zero_is_refused_or_leaves_a_service_that_scores(start_serv
             assert name in str(error)
     assert {"DARE_DRAIN", "DARE_GRACE"} <= allowed < numbers
     rollout = {"query": ["1 + 1? 2"], "prompts": ["1 + 1?"], "labels": [""]}
-    with start_server(**dict.fromkeys(allowed, "0")) as (url, _):
+    with live_server(**dict.fromkeys(allowed, "0")) as (url, _):
         whole = httpx.post(f"{url}/reward?method=ttrl", json={"groups": [{"rollouts": [{"answer": "2"}]}]})
         single = httpx.post(f"{url}/reward?method=ttrl&group_size=1", json=rollout)
     assert (whole.json()["groups"][0]["rewards"], single.json()["rewards"]) == ([1.0], [1.0])
@@ -204,24 +204,13 @@ def test_a_setting_of_zero_is_refused_or_leaves_a_service_that_scores(start_serv
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("DARE_HOST", ""),
-        ("DARE_HOST", " "),
-        ("DARE_HOST", "0"),
-        ("DARE_HOST", "0x0"),
-        ("DARE_HOST", "127.1"),
-        ("DARE_METHOD", ""),
-        ("DARE_DRAIN", "1e308"),
-        ("DARE_GRACE", "1e308"),
-        ("DARE_JOIN_HOLD", "180"),
-        ("DARE_DEADLINE", "inf"),
-        ("DARE_DEADLINE", "nan"),
-        ("DARE_MAX_GROUPS", "-1"),
-        ("DARE_LOG", "loud"),
-        ("DARE_MAX_BODY_BYTES", "1"),
-        ("DARE_PORT", "x"),
-        ("DARE_PORT", "8_000"),
-        ("DARE_PORT", "\u0668\u0660"),
-        ("DARE_PORT", "x" * 100_000),
+        *(("DARE_HOST", host) for host in ("", " ", "0", "0x0", "127.1")),
+        *(("DARE_PORT", port) for port in ("x", "8_000", "\u0668\u0660", "x" * 100_000)),
+        *((f"DARE_{name}", "1e308") for name in ("DRAIN", "GRACE")),
+        *(("DARE_DEADLINE", seconds) for seconds in ("inf", "nan")),
+        *(("DARE_METHOD", ""), ("DARE_JOIN_HOLD", "180"), ("DARE_MAX_GROUPS", "-1"), ("DARE_LOG", "loud")),
+        *(("DARE_MAX_BODY_BYTES", "1"), ("DARE_RUN_LOG_TEXTS", "txt"), ("DARE_RUN_LOG_MAX_BYTES", "1000")),
+        ("DARE_RUN_LOG_MAX_AGE", "x"),
     ],
 )
 def test_a_setting_with_which_the_service_would_serve_nobody_everybody_or_for_ever_is_refused(name, value):
@@ -321,26 +310,23 @@ def test_a_real_server_answers_both_forms(live):
     assert response.json()["groups"][0]["support"][0]["uncertainty"] == 1.0
 
 
-def raw_request(live, request):
-    with connect(live) as connection:
-        connection.sendall(request)
-        return connection.recv(65536)
-
-
 def test_a_lying_content_length_and_a_lost_client_leave_the_server_alone(live):
-    head = b"POST /reward HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+
+    def sized(length):
+        return head("/reward", "Content-Type: application/json", f"Content-Length: {length}")
+
     with connect(live) as lost:
-        lost.sendall(head + b"1000\r\n\r\n{")
-    assert b"400" in raw_request(live, head + b"abc\r\n\r\n{}").split(b"\r\n", 1)[0]
-    assert b"413" in raw_request(live, head + b"9999999999\r\n\r\n").split(b"\r\n", 1)[0]
+        lost.sendall(sized(1000) + b"{")
+    for sent, status in ((sized("abc") + b"{}", b"400"), (sized(9999999999), b"413")):
+        with connect(live) as connection:
+            connection.sendall(sent)
+            assert status in connection.recv(65536).split(b"\r\n", 1)[0]
     assert httpx.post(f"{live}/reward", json=GOOD).status_code == 200
 
 
 def test_a_head_that_arrives_in_one_read_is_bounded_like_any_other(live):
     """Also behind other requests of its connection, whose bodies are no part of it."""
-    head = b"POST /reward HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    body = json.dumps({**GOOD, "meta": {"x": "y" * 300_000}}).encode()
-    large = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    large = request("/reward", json.dumps({**GOOD, "meta": {"x": "y" * 300_000}}))
     for before in range(3):
         with connect(live) as connection:
             for _ in range(before):
@@ -350,13 +336,13 @@ def test_a_head_that_arrives_in_one_read_is_bounded_like_any_other(live):
                 with HTTPResponse(connection) as reply:
                     reply.begin()
                     assert (reply.status, len(reply.read()) > 0) == (200, True)
-            connection.sendall(head + b"X: " + b"y" * 70_000 + b"\r\n\r\n")
+            connection.sendall(head("/reward", "Content-Type: application/json", "X: " + "y" * 70_000))
             assert b" 431 " in connection.recv(65536).split(b"\r\n", 1)[0]
 
 
-def test_sigterm_drains_and_exits_zero(start_server):
+def test_sigterm_drains_and_exits_zero():
     """/ready turns 503 while the port is still open, a request in flight is finished, the exit code is 0."""
-    with start_server(DARE_DRAIN=3.0) as (url, process), httpx.Client(base_url=url, timeout=60) as others:
+    with live_server(DARE_DRAIN=3.0) as (url, process), httpx.Client(base_url=url, timeout=60) as others:
         body = json.dumps(GOOD).encode()
         seen, drained = {}, threading.Event()
 
@@ -396,19 +382,31 @@ HARD = r"\binom{x}{e}+|(a)^{0.1}-\Gamma(i)|\pm \sqrt{\tan(\binom{\pi}{a})+|(a)^{
 @pytest.mark.parametrize(
     ("grace", "drain", "signals"), [(1.0, 0.1, [signal.SIGTERM]), (60.0, 600.0, [signal.SIGINT, signal.SIGINT])]
 )
-def test_work_that_outlasts_the_grace_period_does_not_keep_the_process(start_server, grace, drain, signals):
+def test_work_that_outlasts_the_grace_period_does_not_keep_the_process(grace, drain, signals):
     """Threads cannot be stopped, so the process ends around them: at the end of the grace, or at a second signal."""
     rollouts = [{"answer": HARD % i} for i in range(1024)]
-    body = json.dumps({"params": {"missing_entropy": "frequency"}, "groups": [{"rollouts": rollouts}] * 4}).encode()
-    head = b"POST /reward HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-    with start_server(DARE_GRACE=grace, DARE_DRAIN=drain) as (url, process), connect(url) as connection:
-        connection.sendall(head % len(body) + body)
+    body = json.dumps({"params": {"missing_entropy": "frequency"}, "groups": [{"rollouts": rollouts}] * 4})
+    with live_server(DARE_GRACE=grace, DARE_DRAIN=drain) as (url, process), connect(url) as connection:
+        connection.sendall(request("/reward", body))
         wait_for(lambda: "dare_inflight_bytes 0.0" not in httpx.get(f"{url}/metrics").text)
         for sign in signals[:-1]:
             process.send_signal(sign)
             wait_for(lambda: httpx.get(f"{url}/ready", timeout=60).status_code == 503)
         process.send_signal(signals[-1])
         assert process.wait(60) == 0  # the work itself takes minutes
+
+
+@pytest.fixture
+def set_only(monkeypatch):
+    """Makes these the only variables of the service."""
+
+    def set_only(environment):
+        for name in [name for name in os.environ if name.startswith("DARE_")]:
+            monkeypatch.delenv(name)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+
+    return set_only
 
 
 TAKEN = object()  # a port that is in use
@@ -426,6 +424,7 @@ TAKEN = object()  # a port that is in use
         ([], {"DARE_PARAMS": "alpha=0.1&tua=0.2"}, "or a line, such as method=dare&alpha=0.5"),
         ([], {"DARE_PARAMS": "method=dare&tua=1"}, "serve: DARE_PARAMS: unknown parameter 'tua'. Did you mean tau"),
         ([], {"DARE_PARAMS": '{"aplha": 1}'}, "DARE_PARAMS: "),
+        ([], {"DARE_PARAMS": '{"alpha": 2}'}, "DARE_PARAMS: alpha"),
         ([], {"DARE_TOKEN": " "}, "DARE_TOKEN"),
         ([], {"DARE_TRUSTED_PROXIES": "127.0.0.1, nginx"}, "such as 127.0.0.1,10.0.0.0/8, or *: 'nginx' is none"),
         ([], {"DARE_TRUSTED_PROXIES": "10.0.0.1/8"}, "'10.0.0.1/8' is none"),  # uvicorn would believe nobody
@@ -437,11 +436,8 @@ TAKEN = object()  # a port that is in use
         (["--port", TAKEN], {}, "cannot listen"),
     ],
 )
-def test_serve_says_what_is_wrong_with_a_setting(arguments, environment, word, monkeypatch, ran):
-    for name in [name for name in os.environ if name.startswith("DARE_")]:
-        monkeypatch.delenv(name)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
+def test_serve_says_what_is_wrong_with_a_setting(arguments, environment, word, set_only, ran):
+    set_only(environment)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = str(taken.getsockname()[1])
@@ -467,11 +463,8 @@ def test_serve_says_what_is_wrong_with_a_setting(arguments, environment, word, m
         ({"DARE_MAX_GROUPS": "5"}, set(), ()),
     ],
 )
-def test_settings_that_nobody_may_have_meant_are_warned_of_at_the_start(monkeypatch, environment, events, words):
-    for name in [name for name in os.environ if name.startswith("DARE_")]:
-        monkeypatch.delenv(name)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
+def test_settings_that_nobody_may_have_meant_are_warned_of_at_the_start(set_only, environment, events, words):
+    set_only(environment)
     settings = from_environment(port=0)
     state = create_app(settings).state.dare
     with bind(settings) as listener:
@@ -489,7 +482,7 @@ def test_no_setting_of_the_service_looks_like_a_mistake_to_a_client():
     assert misspelt_variables(["DARE_URL", "DARE_TOKEN"], ["DARE_ULR", "DARE_TOKENS", "OTHER"]) != []
 
 
-def test_serve_without_its_extra_says_so(tmp_path):
+def test_serve_without_its_extra_says_so():
     """A base install has the command and not its packages."""
     code = """
 import sys

@@ -3,14 +3,12 @@
 import json
 
 import numpy as np
-import pytest
 
 import dare_reward
 from dare_reward.groups import Ragged
 from dare_reward.inputs import FIELDS
 from dare_reward.reply import Reply
 from dare_reward.wire import pack
-from dare_service.settings import SettingsError
 
 RNG = np.random.default_rng(7)
 
@@ -127,13 +125,6 @@ def test_the_seed_of_a_request_wins_over_the_server_s(make_service):
         assert first.post({**asked, **more}, f"/reward{path}").json()["groups"] == expected
     assert first.post({**asked, "seed": None}).json()["groups"] == other
     assert "as a parameter too" in first.post({**asked, "seed": 2, "params": {"seed": 2}}).text
-
-
-def test_a_bad_default_fails_at_start(make_service):
-    with pytest.raises(SettingsError, match="DARE_METHOD"):
-        make_service(method="dre")
-    with pytest.raises(SettingsError, match=r"DARE_PARAMS.*alpha"):
-        make_service(params='{"alpha": 2}')
 
 
 def test_the_answers_version_is_compared(service):

@@ -10,16 +10,16 @@ from dataclasses import replace
 from itertools import zip_longest
 
 import httpx
+import numpy as np
 import pytest
 from serving import told
 
-from dare_reward import estimate
+from dare_reward import Ragged, estimate
 from dare_reward.runs import log as module
 from dare_reward.runs import read_run
 from dare_reward.runs.line import lines as text_of
 from dare_reward.runs.line import of_groups
 from dare_reward.wire import pack
-from dare_service.settings import SettingsError, from_environment
 
 PROMPT = "What is 2+2?\n"
 GROUPS = [
@@ -60,16 +60,11 @@ def together(service, requests, headers=()):
     return [r.json() for r in replies]
 
 
-def same(lines, reply):
-    """The lines repeat the reply's groups."""
-    assert [line["reply"] for line in lines] == reply["groups"]
-
-
 def test_a_request_of_groups(logged, tmp_path):
     service, lines = logged()
     reply = service.post({"run": "exp1", "step": 3, "groups": GROUPS, "shadow": ["ttrl"]}).json()
     found = lines()
-    same(found, reply)
+    assert [line["reply"] for line in found] == reply["groups"]
     assert [(line["run"], line["step"], line.get("label")) for line in found] == [("exp1", 3, "4"), ("exp1", 3, None)]
     assert [r["correct"] for r in found[0]["rollouts"]] == [True, False, False]
     assert "prompt" not in found[0]
@@ -96,10 +91,6 @@ def test_the_form_of_the_reply_changes_nothing(logged, detail):
 
 
 def test_a_frame_with_its_token_entropies(logged):
-    import numpy as np
-
-    from dare_reward import Ragged
-
     service, lines = logged(run_log_texts="all")
     entropies = Ragged(np.array([0.5, 1.5, 0.25], np.float32), np.array([2, 1]))
     content = pack({"groups": [{"rollouts": [{"answer": "1"}, {"answer": "2"}]}]}, {"token_entropies": entropies})
@@ -111,11 +102,15 @@ def test_a_frame_with_its_token_entropies(logged):
 
 @pytest.mark.parametrize("texts", ["", "prompt texts"])
 def test_openrlhf_s_rollouts(logged, texts):
+    """Of one request, and one a request."""
     service, lines = logged()
     service.state.recorder.set_up(replace(service.state.settings, run_log_texts=texts))  # as SIGHUP does
     bodies = [{"query": [f"{PROMPT}so \\boxed{{{a}}}"], "prompts": [PROMPT], "labels": ["4"]} for a in (4, 4, 5)]
+    assert service.post({k: [b[k][0] for b in bodies] for k in bodies[0]}, "/get_reward?run=step").status_code == 200
+    (step,) = lines()
+    assert step["reply"]["answers"] == ["4", "4", "5"]
     found = together(service, [("/get_reward?group_size=3&run=r", body) for body in bodies])
-    (line,) = lines()
+    (line,) = (line for line in lines() if line["run"] != "step")
     assert sorted(line["reply"]["answers"]) == ["4", "4", "5"]
     assert line["run"] == "r"
     assert sorted(r for f in found for r in f["rewards"]) == pytest.approx(sorted(line["reply"]["rewards"]), abs=2**-16)
@@ -123,14 +118,6 @@ def test_openrlhf_s_rollouts(logged, texts):
     assert line.get("prompt") == (PROMPT if texts else None)
     told = sorted(r["text"] for r in line["rollouts"] if "text" in r)
     assert told == (sorted(f"so \\boxed{{{a}}}" for a in (4, 4, 5)) if texts else [])
-
-
-def test_openrlhf_s_step(logged):
-    service, lines = logged()
-    body = {"query": [f"{PROMPT}\\boxed{{{a}}}" for a in (4, 4, 5)], "prompts": [PROMPT] * 3, "labels": ["4"] * 3}
-    assert service.post(body, "/get_reward?run=r").status_code == 200
-    (line,) = lines()
-    assert line["reply"]["answers"] == ["4", "4", "5"]
 
 
 @pytest.mark.parametrize("asking", [1, 2])
@@ -181,15 +168,6 @@ def test_a_folder_that_cannot_be_written_costs_no_reward(logged, tmp_path):
     assert info["run_log"] == {"flushed": 0, "dropped": 0, "failed": 6, "repeated": 0, "bytes": 0}
     (warning,) = [w for w in info["warnings"] if w["event"] == "run_log_failed"]
     assert warning["runs"] == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("DARE_RUN_LOG_TEXTS", "txt"), ("DARE_RUN_LOG_MAX_BYTES", "1000"), ("DARE_RUN_LOG_MAX_AGE", "x")],
-)
-def test_wrong_settings_stop_the_start(name, value):
-    with pytest.raises(SettingsError, match=name):
-        from_environment({name: value, "DARE_RUN_LOG": "runs"})
 
 
 def test_a_copy_of_a_log_that_is_being_written_is_a_backup(logged, tmp_path):

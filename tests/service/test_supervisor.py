@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
@@ -89,11 +89,9 @@ def test_the_supervisor_learns_when_the_service_is_ready_lives_and_stops(tmp_pat
         process.send_signal(signal.SIGSTOP)  # a loop that does not turn is silent, so that it is restarted
         time.sleep(0.1)
         told.socket.setblocking(False)
-        while True:
-            try:
-                told.socket.recv(256)
-            except BlockingIOError:
-                break
+        with suppress(BlockingIOError):
+            while told.socket.recv(256):
+                pass
         told.socket.settimeout(1.0)
         with pytest.raises(TimeoutError):
             told.socket.recv(256)
@@ -140,8 +138,7 @@ def test_restarts_with_a_held_socket_refuse_nobody():
             process.wait()
             begun = len(replies)
             process = served.enter_context(service(held=listener, DARE_PAGE="off"))
-            while len(replies) < begun + 3:
-                time.sleep(0.01)
+            wait_for(lambda begun=begun: len(replies) >= begun + 3)
         done.set()
         thread.join()
     assert {status for status, _ in replies} <= {200, 503, 0}

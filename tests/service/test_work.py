@@ -29,12 +29,8 @@ FREQUENCY = "missing_entropy=frequency"
 
 def batch(answers, label=""):
     prompts = [f"p{i}" for i in range(len(answers))]
-    query = [p + f"\\boxed{{{a}}}" for p, a in zip(prompts, answers, strict=True)]
+    query = [f"{p}\\boxed{{{a}}}" for p, a in zip(prompts, answers, strict=True)]
     return {"query": query, "prompts": prompts, "labels": [label] * len(answers)}
-
-
-def single(answer, label="", prompt="p"):
-    return {"query": [f"{prompt}\\boxed{{{answer}}}"], "prompts": [prompt], "labels": [label]}
 
 
 def groups(answers):
@@ -46,8 +42,8 @@ REQUESTS = {
     "whole groups": (f"/reward?{FREQUENCY}", groups(HARD)),
     "a batch of OpenRLHF": ("/get_reward?run=a", batch(HARD)),
     "evaluations": ("/get_reward?run=a", batch(HARD, EVALUATION)),
-    "one evaluation": ("/get_reward?run=a", single(HARD[1], EVALUATION)),
-    "a rollout of OpenRLHF": ("/get_reward?run=a&group_size=1", single(HARD[0])),
+    "one evaluation": ("/get_reward?run=a", batch(HARD[1:2], EVALUATION)),
+    "a rollout of OpenRLHF": ("/get_reward?run=a&group_size=1", batch(HARD[:1])),
 }
 
 
@@ -155,23 +151,6 @@ async def test_a_client_that_leaves_ends_the_reading_of_a_single_group(monkeypat
     app.state.dare.workers.groups.shutdown(wait=True)
     assert sent == []
     assert len(read) < 1000
-
-
-def test_a_middleware_that_somebody_adds_sees_the_posts_and_no_token(make_service):
-    service, seen = make_service(token="hush"), []
-
-    class Seeing:
-        def __init__(self, app):
-            self.app = app
-
-        async def __call__(self, scope, receive, send):
-            seen.append((scope["path"], scope["query_string"]))
-            await self.app(scope, receive, send)
-
-    service.app.add_middleware(Seeing)
-    url, body = REQUESTS["whole groups"]
-    assert service.post(body, f"{url}&token=hush").status_code == 200
-    assert seen == [("/reward", FREQUENCY.encode())]
 
 
 def test_single_rollouts_have_a_line_a_group(make_service, caplog):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import re
 import signal
 import socket
 import struct
@@ -13,11 +12,10 @@ import threading
 from itertools import pairwise
 from typing import Any
 
-import httpx
 import pytest
 import serving
-from serving import connect, until
-from tries import client, get, post
+from serving import connect, head, request, until
+from tries import client, count, get, post
 
 from dare_reward import estimate
 from dare_reward.openrlhf import rounded as on_grid
@@ -25,16 +23,10 @@ from dare_service.problems import STOPPING
 
 pytestmark = pytest.mark.anyio
 PATH = "/reward?group_size=2&run=r"
-HELD = re.compile(r"^dare_join_waiting 1\.0$", re.MULTILINE)
 
 
 def body(answer: object, prompt: str = "p\n") -> str:
     return json.dumps({"query": [f"{prompt}\\boxed{{{answer}}}<|im_end|>"], "prompts": [prompt], "labels": [""]})
-
-
-def request(path: str, text: str) -> bytes:
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    return f"{head}Content-Length: {len(text.encode())}\r\n\r\n{text}".encode()
 
 
 def stopped(service: Any) -> threading.Event:
@@ -65,7 +57,7 @@ async def test_an_end_is_known_before_the_work_on_what_is_read_with_it(service, 
     and the try that ended too, where it has not read that before."""
     sent = request(PATH, body(1))
     with connect(service.url) as kept, connect(service.url) as cut:
-        kept.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        kept.sendall(head("/health", method="GET"))
         await asyncio.to_thread(kept.recv, 1 << 16)
         if waits:
             cut.sendall(sent)
@@ -165,9 +157,7 @@ async def test_sigterm_sends_held_requests_away_at_once_and_the_exit_is_clean():
     with serving.service(DARE_DRAIN=0.5) as process:
         url = process.url
         task = asyncio.ensure_future(post(f"{url}/reward?group_size=2&run=r-000000001", body(1)))
-        async with httpx.AsyncClient(base_url=url, timeout=60) as others, asyncio.timeout(60):
-            while not HELD.search((await others.get("/metrics")).text):  # noqa: ASYNC110  another process
-                await asyncio.sleep(0.02)
+        await until(lambda: count(url, "dare_join_waiting") == 1)
         process.send_signal(signal.SIGTERM)
         status, reply = await asyncio.wait_for(task, 60)
         assert (status, reply["detail"]) == (503, STOPPING)

@@ -10,7 +10,7 @@ import random
 
 import httpx
 import pytest
-from serving import told, until
+from serving import live_server, told, until
 
 from dare_reward import estimate
 from dare_reward.openrlhf import UNKNOWN, keys_of
@@ -347,8 +347,8 @@ async def test_a_wrong_body_is_told_where(asgi, body, status, where):
     assert where in reply.json()["detail"]
 
 
-def test_serve_is_one_process_and_joins_whatever_other_servers_are_asked_for(start_server):
-    with start_server(WEB_CONCURRENCY="2") as (url, _):
+def test_serve_is_one_process_and_joins_whatever_other_servers_are_asked_for():
+    with live_server(WEB_CONCURRENCY="2") as (url, _):
         joined = httpx.post(f"{url}/reward?group_size=1&method=ttrl", json=one(1))
     assert (joined.status_code, joined.json()["rewards"]) == (200, [1.0])
 

@@ -80,7 +80,7 @@ BOTH = [
     ("method=nosuch", "unknown method. Known: dare"),
     ("method=ddrl", "ddrl trains on a selection of rollouts.*such as ttrl"),
     ("method=cocov", "^method: cocov returns advantages and .*OpenRLHF would normalise"),
-    ("method=gmae", "gmae is over all groups of a step, and OpenRLHF scores one group a call"),
+    ("method=gmae", "gmae is over all groups of a step, and OpenRLHF scores one group a call.*calibration=none"),
     ("method=evol_rl", "query.method: evol_rl needs embedding, which OpenRLHF's rollouts do not carry"),
     ("method=deepconf", r"query.method: deepconf needs confidence\|topk_logprobs"),
     ("shadow=ttrl,nosuch", "query.shadow: unknown method. Known: dare"),
