@@ -9,7 +9,8 @@ from pathlib import Path
 from jsonl import read_lines
 from rows import each
 
-from dare_reward.answers import ANSWERS_VERSION, canonical, choice_letter, classify, extract, grade
+import dare_reward
+from dare_reward.answers import ANSWERS_VERSION, answer_span, canonical, choice_letter, classify, extract, grade
 from dare_reward.answers.algebra.parse import Op, parse
 from dare_reward.answers.algebra.tokens import tokenise
 from dare_reward.answers.algebra.tree import evaluate
@@ -57,10 +58,21 @@ def sourced(text, **rules):
     return [found.answer, found.source]
 
 
+def marked(text, **given):
+    """The text with its answer in marks, which is where a reply says that it stands."""
+    answer, (low, high) = extract(text, **given).answer, answer_span(text, lambda t: extract(t, **given).answer)
+    group = {**given, "rollouts": [{"text": text}, {"text": text}, {"text": "Let me see"}]}
+    (reply,) = dare_reward.estimate([group], method="ttrl", spans=True).groups
+    assert (reply.answers, reply.answer_spans) == ((answer, answer, None), ((low, high), (low, high), None))
+    assert "no_span" not in reply.flags
+    return f"{text[:low]}»{text[low:high]}«{text[high:]}"
+
+
 READ = {
     "extracted": lambda text, **rules: extract(text, **rules).answer,
     "announced": lambda text, **rules: extract(text, unmarked="none", **rules).answer,
     "unmarked": sourced,
+    "marked": marked,
     "key": lambda text, **rules: [(key := canonical(text, **rules)).kind, key.value, key.tag],
     "kind": lambda text: canonical(text).kind,
     "classes": lambda answers: list(classify(answers).index),

@@ -1,4 +1,4 @@
-"""Where an answer stands: by every way of reading one, and as tokens."""
+"""Where an answer stands: the edges, and as tokens. By every way of reading one: rows of test_answer_rows.py."""
 
 from itertools import pairwise
 
@@ -9,41 +9,6 @@ from hypothesis import strategies as st
 
 import dare_reward
 from dare_reward.answers import answer_span, extract, outside_span, span_tokens
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("So 5 + 5 is 10. \\boxed{»5«}. Check: 5 = 5.", "math"),
-        ("First \\boxed{5}, no: \\boxed{»5«}", "math"),
-        ("\\boxed{»\\frac{1}{2}«}", "math"),
-        ("x is 7, hence <answer>»12«</answer>", "math"),
-        ("The answer is »42«.", "math"),
-        ("2 + 2 = 4\n#### »4«", "math"),
-        ("Größe: 5 €, ответ: 🙂 \\boxed{»5«} 🙂 5", "math"),
-        ("答えは \\boxed{»π/2«} です", "math"),
-        ("B is tempting. The answer is »C«.", "choice"),
-        ("Answer: »Paris«", "text"),
-        *((f"so <answer>»{letter}«</answer>", "math") for letter in "naersw"),
-        ("\\boxed{»5«}" + " 5" * 20, "math"),
-        ("\\boxed{»n«} " + "and then no one needs another nuance " * 40, "math"),
-        ("so \\boxed{»b«}, not a", "choice"),
-        ("Because it is so, the answer is \\boxed{»b«}", "choice"),
-        ("B is tempting. \\boxed{»b«}", "choice"),
-        ("Both A and B look fine. The answer is (»b«).", "choice"),
-        ("Option B. So \\boxed{»B«}", "choice"),
-        ("Option B is right. The answer is »B«.", "choice"),
-    ],
-)
-def test_the_span_is_where_the_answer_is_read(text, kind):
-    plain = text.replace("»", "").replace("«", "")
-    start = text.index("»")
-    expected = (start, text.index("«") - 1)
-    assert answer_span(plain, lambda t: extract(t, kind=kind).answer) == expected
-    rollouts = [{"text": plain}, {"text": "Let me see"}]
-    group = dare_reward.estimate([{"kind": kind, "rollouts": rollouts}], method="ttrl", spans=True).groups[0]
-    assert group.answer_spans == (expected, None)
-    assert "no_span" not in group.flags
 
 
 def test_no_span():
