@@ -26,10 +26,7 @@ TABLE = Path(__file__).parent / "data" / "calls.json"
 SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 INLINED = frozenset({"<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<module>"})
 ROLLOUTS = [{"answer": a, "mean_entropy": h, "num_tokens": 9} for a, h in (("4", 0.2), ("4", 0.3), ("5", 0.7))]
-TEXTS = (
-    r"So it is \boxed{\frac{\sqrt{3}}{2}}.",
-    r"So it is \boxed{\frac{\sqrt{5}}{2}}.",
-)  # not one twice: keys are cached
+TEXTS = [rf"So it is \boxed{{\frac{{\sqrt{{{n}}}}}{{2}}}}." for n in (3, 5)]  # not one twice: keys are cached
 
 
 class Calls:

@@ -81,24 +81,22 @@ def make_rollout(rng, answers=4, invalid=0.15, k=3):
     }
 
 
+def make_group(rng, size, **options):
+    others = [{"answer": str(rng.integers(0, 4))} for _ in range(int(rng.integers(2, 7)))]
+    return {
+        **group_numbers("prompt_weight"),
+        "label": "2",
+        "reference": "2",
+        "prompt_weight": float(rng.random()),
+        "second_group": others,
+        "teacher_group": [*others, {"answer": None}],
+        "rollouts": [make_rollout(rng, **options) for _ in range(size)],
+    }
+
+
 def make_groups(seed=0, count=5, size=9, **options):
     rng = np.random.default_rng(seed)
-    groups = []
-    for p in range(count):
-        others = [{"answer": str(rng.integers(0, 4))} for _ in range(int(rng.integers(2, 7)))]
-        groups.append(
-            {
-                "group_id": f"g{p}",
-                **group_numbers("prompt_weight"),
-                "label": "2",
-                "reference": "2",
-                "prompt_weight": float(rng.random()),
-                "second_group": others,
-                "teacher_group": [*others, {"answer": None}],
-                "rollouts": [make_rollout(rng, **options) for _ in range(size)],
-            }
-        )
-    return groups
+    return [{"group_id": f"g{p}", **make_group(rng, size, **options)} for p in range(count)]
 
 
 @pytest.fixture(scope="session")

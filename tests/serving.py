@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import random
 import re
@@ -28,10 +29,13 @@ def free_port() -> int:
     raise OSError("no free port")
 
 
-def connect(url: str) -> socket.socket:
-    """A connection to the address of a URL."""
+def connect(url: str, sent: bytes = b"") -> socket.socket:
+    """A connection to the address of a URL, over which this has been sent; what follows is sent by itself."""
     host, port = url.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=60)
+    made = socket.create_connection((host, int(port)), timeout=60)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    made.sendall(sent)
+    return made
 
 
 def head(target: str, *fields: str, method: str = "POST") -> bytes:
@@ -187,6 +191,39 @@ async def posted(app: Any, url: str, body: bytes, *, media: bytes = b"applicatio
     await app({**scope, "client": ("127.0.0.1", 1), "server": ("localhost", 80)}, receive, send)
     left.set()
     return sent
+
+
+class Local:
+    """The application without a socket, asked at once or by a client; without a page, which has a process of its own."""
+
+    def __init__(self, **settings: Any) -> None:
+        from dare_service.app import create_app
+        from dare_service.settings import Settings
+
+        self.app = create_app(Settings(**{"page": "off", "join_runs": "any", **settings}))
+        self.state = self.app.state.dare
+        self.state.openrlhf.join.began = float("-inf")  # it has been up for a while
+
+    def client(self) -> Any:
+        import httpx
+
+        transport = httpx.ASGITransport(told(self.app), raise_app_exceptions=False)
+        return httpx.AsyncClient(transport=transport, base_url="http://test")
+
+    def request(self, method: str, url: str, **kwargs: Any) -> Any:
+        async def run() -> Any:
+            async with self.client() as client:
+                return await client.request(method, url, **kwargs)
+
+        return asyncio.run(run())
+
+    def get(self, url: str, **kwargs: Any) -> Any:
+        return self.request("GET", url, **kwargs)
+
+    def post(self, body: Any, url: str = "/reward", **kwargs: Any) -> Any:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        headers = {"content-type": "application/json", **kwargs.pop("headers", {})}
+        return self.request("POST", url, content=content, headers=headers, **kwargs)
 
 
 class Live:

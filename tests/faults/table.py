@@ -202,12 +202,6 @@ def reload(bench: Bench) -> str:
         return bench.step(process.url, disturb)
 
 
-def raw(url: str, content: bytes) -> socket.socket:
-    connection = connect(url)
-    connection.sendall(content)
-    return connection
-
-
 def last(group: int) -> bytes:
     """The try of a group's last client."""
     return request(f"/get_reward?{QUERY}&extra_logs=off", rollout(group, SIZE - 1, SIZE))
@@ -216,14 +210,14 @@ def last(group: int) -> bytes:
 @row("a client's connection breaks in its body")
 def dropped(bench: Bench) -> str:
     with service() as one:
-        return bench.step(one.url, lambda: [raw(one.url, last(g)[:-5]).close() for g in range(GROUPS)])
+        return bench.step(one.url, lambda: [connect(one.url, last(g)[:-5]).close() for g in range(GROUPS)])
 
 
 @row("a client closes its sending side while it waits")
 def half_closed(bench: Bench) -> str:
     def disturb(url: str) -> None:
         for group in range(GROUPS):
-            with raw(url, last(group)) as connection:
+            with connect(url, last(group)) as connection:
                 connection.shutdown(socket.SHUT_WR)
                 time.sleep(0.3)
         time.sleep(1)
@@ -235,7 +229,7 @@ def half_closed(bench: Bench) -> str:
 @row("300 connections that send a byte now and then")
 def slow_loris(bench: Bench) -> str:
     with service() as one, contextlib.ExitStack() as slow:
-        trickling = [slow.enter_context(raw(one.url, b"POST /get_rew")) for _ in range(300)]
+        trickling = [slow.enter_context(connect(one.url, b"POST /get_rew")) for _ in range(300)]
 
         def drip() -> None:
             for connection in trickling:
@@ -275,7 +269,7 @@ def descriptors(bench: Bench) -> str:
         seen = told(asyncio.run(step(served.url, GROUPS, SIZE)), bench.expected)
         with contextlib.ExitStack() as silent:
             for _ in range(40):
-                silent.enter_context(raw(served.url, b""))
+                silent.enter_context(connect(served.url))
             again = told(asyncio.run(step(served.url, GROUPS, SIZE, run="again")), bench.expected)
         return f"{seen}; with 40 silent connections {again}"
 

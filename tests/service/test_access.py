@@ -124,12 +124,11 @@ def everything(connection):
 
 def test_silent_and_slow_heads_are_closed():
     with live_server(wrapper=shortened("head_timeout", 1)) as (url, _):
-        with connect(url) as silent, connect(url) as slow:
-            slow.sendall(head("/reward").removesuffix(b"\r\n"))
+        with connect(url) as silent, connect(url, head("/reward").removesuffix(b"\r\n")) as slow:
             assert everything(silent) == everything(slow) == b""
         for begun in (b"GET /health HTTP/1.1\r\n", b"\r\n"):
-            with connect(url) as kept:  # after a reply the keep-alive time-out rules; then the next head is timed again
-                kept.sendall(head("/health", method="GET"))
+            # After a reply the keep-alive time-out rules; then the next head is timed again.
+            with connect(url, head("/health", method="GET")) as kept:
                 received = b""
                 while not received.endswith(b'"ok"}'):
                     received += kept.recv(65536)
@@ -140,11 +139,9 @@ def test_silent_and_slow_heads_are_closed():
 def test_a_head_that_is_slow_behind_a_request_that_waits_is_closed_after_its_reply():
     body = '{"query": ["2 + 2? 4"], "prompts": ["2 + 2?"], "labels": [""]}'
     sent = request("/reward?group_size=2&run=r-000000001", body)
-    with live_server(wrapper=shortened("head_timeout", 0.5)) as (url, _), connect(url) as slow:
-        slow.sendall(sent + b"GET /hea")
+    with live_server(wrapper=shortened("head_timeout", 0.5)) as (url, _), connect(url, sent + b"GET /hea") as slow:
         time.sleep(1)
-        with connect(url) as sibling:
-            sibling.sendall(sent)
+        with connect(url, sent):
             while b'"rewards"' not in slow.recv(65536):
                 pass
         slow.sendall(b"l")  # no time-out between two requests holds any more
@@ -165,7 +162,6 @@ def test_a_head_whose_end_comes_in_two_reads_is_not_counted_with_its_body(live):
     begun = head("/reward", "Content-Type: application/json", "Content-Length: 200000")
     for cut in (1, 2, 3):
         with connect(live) as connection:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for piece in (begun[: -cut - 1], begun[-cut - 1 : -cut]):
                 connection.sendall(piece)
                 time.sleep(0.05)  # a read of its own
@@ -175,9 +171,7 @@ def test_a_head_whose_end_comes_in_two_reads_is_not_counted_with_its_body(live):
 
 def test_announced_bodies_that_do_not_come_keep_nobody_out(live):
     announced = head("/reward", "Content-Type: application/vnd.safetensors", "Content-Length: 134217728")
-    silent = [connect(live) for _ in range(8)]
-    for connection in silent:
-        connection.sendall(announced)
+    silent = [connect(live, announced) for _ in range(8)]
     assert httpx.post(f"{live}/reward", json=GOOD).status_code == 200
     assert "dare_inflight_bytes 0.0" in httpx.get(f"{live}/metrics").text
     for connection in silent:
@@ -190,9 +184,12 @@ def test_monitors_may_ask_for_the_head_alone(live):
         assert (reply.status_code, reply.content) == (200, b"")
 
 
-def test_counts_stay_in_memory_and_a_folder_for_many_processes_is_said(tmp_path):
-    with live_server(PROMETHEUS_MULTIPROC_DIR=str(tmp_path / "nowhere"), DARE_KEEP_ALIVE=900) as (url, _):
+def test_serve_is_one_process_that_joins_and_counts_in_memory_whatever_is_set_for_many(tmp_path):
+    many = {"PROMETHEUS_MULTIPROC_DIR": tmp_path / "nowhere", "WEB_CONCURRENCY": 2}
+    with live_server(**many, DARE_KEEP_ALIVE=900) as (url, _):
         assert httpx.post(f"{url}/reward", json=GOOD).status_code == 200
+        single = {"query": ["2 + 2? 4"], "prompts": ["2 + 2?"], "labels": [""]}
+        assert httpx.post(f"{url}/reward?group_size=1&method=ttrl", json=single).json()["rewards"] == [1.0]
         assert "dare_groups_total" in httpx.get(f"{url}/metrics").text
         info = httpx.get(f"{url}/info").json()
         assert info["settings"]["keep_alive"] == 900

@@ -294,8 +294,7 @@ def test_haproxy_holds_posts_while_the_service_is_away_and_tells_it_who_has_gone
             assert early.result().json()["groups"][0]["rewards"] == [1.0, 1.0, 0.0]
             target = f"{url}/reward?group_size=2&run=r-000000001&method=ttrl&token=secret"
             waiting = partial(count, process.url, "dare_join_waiting")
-            with connect(url) as client:
-                client.sendall(request(target.removeprefix(url), json.dumps(ROLLOUT)))
+            with connect(url, request(target.removeprefix(url), json.dumps(ROLLOUT))):
                 wait_for(lambda: waiting() == 1)
             wait_for(lambda: waiting() == 0)
             both = [pool.submit(httpx.post, target, json=ROLLOUT, timeout=60) for _ in range(2)]

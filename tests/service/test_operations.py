@@ -315,11 +315,9 @@ def test_a_lying_content_length_and_a_lost_client_leave_the_server_alone(live):
     def sized(length):
         return head("/reward", "Content-Type: application/json", f"Content-Length: {length}")
 
-    with connect(live) as lost:
-        lost.sendall(sized(1000) + b"{")
+    connect(live, sized(1000) + b"{").close()
     for sent, status in ((sized("abc") + b"{}", b"400"), (sized(9999999999), b"413")):
-        with connect(live) as connection:
-            connection.sendall(sent)
+        with connect(live, sent) as connection:
             assert status in connection.recv(65536).split(b"\r\n", 1)[0]
     assert httpx.post(f"{live}/reward", json=GOOD).status_code == 200
 
@@ -386,8 +384,7 @@ def test_work_that_outlasts_the_grace_period_does_not_keep_the_process(grace, dr
     """Threads cannot be stopped, so the process ends around them: at the end of the grace, or at a second signal."""
     rollouts = [{"answer": HARD % i} for i in range(1024)]
     body = json.dumps({"params": {"missing_entropy": "frequency"}, "groups": [{"rollouts": rollouts}] * 4})
-    with live_server(DARE_GRACE=grace, DARE_DRAIN=drain) as (url, process), connect(url) as connection:
-        connection.sendall(request("/reward", body))
+    with live_server(DARE_GRACE=grace, DARE_DRAIN=drain) as (url, process), connect(url, request("/reward", body)):
         wait_for(lambda: "dare_inflight_bytes 0.0" not in httpx.get(f"{url}/metrics").text)
         for sign in signals[:-1]:
             process.send_signal(sign)

@@ -9,10 +9,8 @@ import threading
 from dataclasses import replace
 from itertools import zip_longest
 
-import httpx
 import numpy as np
 import pytest
-from serving import told
 
 from dare_reward import Ragged, estimate
 from dare_reward.runs import log as module
@@ -49,12 +47,10 @@ def together(service, requests, headers=()):
     """Several posts at once, as the rollouts of a group come. `headers`: each one's, where they differ."""
 
     async def run():
-        transport = httpx.ASGITransport(told(service.app))
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        async with service.client() as client:
             each = zip_longest(requests, headers)
             return await asyncio.gather(*(client.post(url, json=body, headers=own) for (url, body), own in each))
 
-    service.state.openrlhf.join.began = float("-inf")
     replies = asyncio.run(run())
     assert {r.status_code for r in replies} == {200}, replies[0].text
     return [r.json() for r in replies]

@@ -1,7 +1,6 @@
 """A request that asks for another protocol is answered as any other, and its body is never the next request."""
 
 import json
-import socket
 import time
 from contextlib import contextmanager
 
@@ -37,7 +36,6 @@ def chunked(body):
 @contextmanager
 def connection(url):
     with connect(url) as made:
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield made, made.makefile("rb")
 
 

@@ -7,20 +7,17 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx
 import pytest
 from fastapi import Request
 from pydantic_core import to_json
-from serving import posted, told
+from serving import Local, posted
 
 from dare_reward import estimate
 from dare_reward.answers.classes import key_of
-from dare_service.app import create_app
 from dare_service.body import INLINE_BYTES, Disconnected, unless_gone
 from dare_service.joins.openrlhf import OpenRLHF
 from dare_service.log import logger
 from dare_service.reward_request import read_request
-from dare_service.settings import Settings
 
 pytestmark = pytest.mark.anyio
 HARD = [rf"\sqrt{{\tan(\binom{{\pi}}{{a}})+|(a)^{{{i}.1}}-\Gamma(i)|}}" for i in range(6)]
@@ -113,12 +110,11 @@ async def gone():
 
 @pytest.mark.parametrize(("busy", "free"), [("groups", "joins"), ("joins", "groups")])
 async def test_one_kind_of_work_does_not_keep_another_waiting(busy, free):
-    app = create_app(Settings(log="off", page="off"))
-    state, end = app.state.dare, threading.Event()
+    local, end = Local(log="off"), threading.Event()
     url, body = {"joins": REQUESTS["a rollout of OpenRLHF"], "groups": REQUESTS["whole groups"]}[free]
-    blocked = [getattr(state.workers, busy).submit(end.wait) for _ in range(8)]
+    blocked = [getattr(local.state.workers, busy).submit(end.wait) for _ in range(8)]
     try:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(told(app)), base_url="http://test") as client:
+        async with local.client() as client:
             assert (await client.post(url, json=body)).status_code == 200
         assert not any(b.done() for b in blocked)
     finally:
@@ -145,7 +141,7 @@ async def test_a_client_that_leaves_ends_the_reading_of_a_single_group(monkeypat
         return key_of(raw, *rest)
 
     monkeypatch.setattr("dare_reward.answers.classes.key_of", noted)
-    app = create_app(Settings(log="off", page="off"))
+    app = Local(log="off").app
     body = json.dumps({"groups": [{"rollouts": [{"answer": str(i)} for i in range(1000)]}]}).encode()
     sent = await posted(app, f"/reward?{FREQUENCY}", body, left=left)
     app.state.dare.workers.groups.shutdown(wait=True)

@@ -6,12 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import httpx
 import pytest
-from serving import Live, told
-
-from dare_service.app import create_app
-from dare_service.settings import Settings
+from serving import Live, Local
 
 
 @pytest.fixture
@@ -20,10 +16,9 @@ def asgi() -> Callable[..., Any]:
 
     @contextlib.asynccontextmanager
     async def start(**settings: Any):
-        app = create_app(Settings(**{"page": "off", "join_runs": "any", **settings}))
-        app.state.dare.openrlhf.join.began = float("-inf")  # the service has been up for a while
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(told(app)), base_url="http://test") as client:
-            yield client, app.state.dare
+        local = Local(**settings)
+        async with local.client() as client:
+            yield client, local.state
 
     return start
 

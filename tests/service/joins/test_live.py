@@ -56,8 +56,7 @@ async def test_an_end_is_known_before_the_work_on_what_is_read_with_it(service, 
     """A proxy cuts a client off and sends its next try over a connection that it kept: a busy loop reads both at once,
     and the try that ended too, where it has not read that before."""
     sent = request(PATH, body(1))
-    with connect(service.url) as kept, connect(service.url) as cut:
-        kept.sendall(head("/health", method="GET"))
+    with connect(service.url, head("/health", method="GET")) as kept, connect(service.url) as cut:
         await asyncio.to_thread(kept.recv, 1 << 16)
         if waits:
             cut.sendall(sent)
@@ -80,8 +79,7 @@ async def test_an_end_is_known_behind_a_body_that_uvicorn_reads_in_parts(service
     """Its last part is more than 64 KiB: the service has all of it, and reads on."""
     sent = request(PATH, body("x" * 100_000))
     service.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-    with connect(service.url) as cut:
-        cut.sendall(sent[:1000])
+    with connect(service.url, sent[:1000]) as cut:
         await until(lambda: service.state.admission.held > 0)
         free = stopped(service)
         cut.sendall(sent[1000:])
@@ -95,8 +93,7 @@ async def test_an_end_is_known_behind_requests_that_did_not_wait_for_their_repli
     """uvicorn reads no more behind one, and the last one alone would learn of the end: the log would have an error. A
     client that is always ahead is not remembered for longer than its replies."""
     texts = [body(1, prompt=f"p{i}\n") for i in range(ahead + 1)]
-    with connect(service.url) as cut:
-        cut.sendall(b"".join(request(PATH, text) for text in texts[:at_once]))
+    with connect(service.url, b"".join(request(PATH, text) for text in texts[:at_once])) as cut:
         await waiting(service, 1)
         for number, (sibling, text) in enumerate(pairwise(texts[at_once - 1 :]), 1):
             cut.sendall(request(PATH, text))
@@ -113,8 +110,7 @@ async def test_a_client_that_half_closes_is_gone(live):
     """HTTP clients do not do this; an answer of any kind would count as a failure of the service."""
     service = live(join_hold=1.0, join_deadline=2.0)
     for size in (1, 2):
-        with connect(service.url) as connection:
-            connection.sendall(request(f"/reward?group_size={size}&run=r", body(size)))
+        with connect(service.url, request(f"/reward?group_size={size}&run=r", body(size))) as connection:
             connection.shutdown(socket.SHUT_WR)
             assert await asyncio.to_thread(connection.recv, 1 << 16) == b""
 

@@ -10,7 +10,7 @@ import random
 
 import httpx
 import pytest
-from serving import live_server, told, until
+from serving import told, until
 
 from dare_reward import estimate
 from dare_reward.openrlhf import UNKNOWN, keys_of
@@ -26,12 +26,8 @@ PROMPT = "<|im_start|>user\nWhat is 2+2? Put it in \\boxed{}.<|im_end|>\n<|im_st
 def one(answer: object, *, prompt: str = PROMPT, label: object = "", **more: object) -> dict:
     """The body of releases since 0.9.1."""
     said = "I do not know." if answer is None else f"So it is \\boxed{{{answer}}}." if answer != AGAIN else AGAIN
-    return {
-        "query": [f"{prompt}{said}<|im_end|>"],
-        "prompts": [prompt],
-        "labels": [label],
-        **{k: [v] for k, v in more.items()},
-    }
+    sent = {"query": f"{prompt}{said}<|im_end|>", "prompts": prompt, "labels": label, **more}
+    return {name: [value] for name, value in sent.items()}
 
 
 def step(rows) -> dict:
@@ -345,12 +341,6 @@ async def test_a_wrong_body_is_told_where(asgi, body, status, where):
         frame = await client.post("/get_reward", headers={"content-type": "application/vnd.safetensors"})
     assert (reply.status_code, frame.status_code) == (status, 415)
     assert where in reply.json()["detail"]
-
-
-def test_serve_is_one_process_and_joins_whatever_other_servers_are_asked_for():
-    with live_server(WEB_CONCURRENCY="2") as (url, _):
-        joined = httpx.post(f"{url}/reward?group_size=1&method=ttrl", json=one(1))
-    assert (joined.status_code, joined.json()["rewards"]) == (200, [1.0])
 
 
 @pytest.mark.parametrize("shadow", [(), ("ttrl", "scrl", "dare")])
