@@ -31,7 +31,6 @@ BESIDE = [
 ]  # fmt: skip
 # Builds for CUDA that come along, and without CUDA break the import of transformers.
 UNWANTED = ["torchvision", "torchaudio", "torchcodec"]
-RELEASES = ["0.9.1", "0.9.10", "0.10.4", "0.11.2"]
 
 
 def install(folder: Path, index: str) -> Path:
@@ -51,11 +50,9 @@ def install(folder: Path, index: str) -> Path:
         builder("wheel", "-q", *alone, DEEPSPEED, DS_BUILD_OPS="0")
         pip("install", "-q", "--no-deps", *(folder / "wheels").glob("deepspeed-*.whl"))
         pip("install", "-q", "--no-deps", OPENRLHF)
-        for release in RELEASES:
-            pip("download", "-q", "--no-deps", "-d", folder / "releases", f"openrlhf=={release}")
         pip("install", "-q", *PROJECT, "pytest-xdist")
 
-    plan = json.dumps([STACK, DEEPSPEED, OPENRLHF, BESIDE, RELEASES, sys.version])
+    plan = json.dumps([STACK, DEEPSPEED, OPENRLHF, BESIDE, sys.version])
     return environment(folder / "venv", plan, fill)
 
 
@@ -80,7 +77,7 @@ def run(folder: Path, given: argparse.Namespace) -> int:
     python = install(folder, given.index)
     if given.install_only:
         return 0
-    settings = {"DARE_TEST_OPENRLHF": str(folder / "releases"), "DARE_TEST_CACHE": str(folder / "cache")}
+    settings = {"DARE_TEST_CACHE": str(folder / "cache")}
     for lock in folder.glob("cache/torch/*/lock"):  # of a compiler that was killed: others would wait for it endlessly
         lock.unlink()
     # Two files at a time: most of a test is the start of an engine, in which one process imports.

@@ -49,7 +49,7 @@ EXPECTED = {
     "trl": Stack(("trl==1.16.0", "transformers==5.23.0", "accelerate", "datasets", "peft==0.21.2")),
     "verl": Stack(VERL),
     "swift": Stack(SWIFT, bare=("ms-swift==4.6.0",)),
-    "openrlhf": Stack(("aiohttp", "packaging"), releases=("0.9.10", "0.10.4", "0.11.2")),
+    "openrlhf": Stack(("aiohttp", "packaging"), releases=("0.9.1", "0.9.10", "0.10.4", "0.11.2")),
     "ray": Stack(("ray[serve]==2.60.0",), torch=False),
 }
 # By hand, from a checkout: these are on no package index, and not every machine reaches their git host.

@@ -46,6 +46,12 @@ class Release:
     def module(self, name: str) -> types.ModuleType:
         return importlib.import_module(f"openrlhf.{name}")
 
+    @property
+    def samples(self) -> types.ModuleType:
+        """The module of SamplesGenerator, which before 0.9.9 is the experience maker's."""
+        own = "samples_generator" if list(self.tree.rglob("samples_generator.py")) else "experience_maker"
+        return self.module(f"trainer.ppo_utils.{own}")
+
 
 class _StandIns:
     """Finds modules of HEAVY and ABSENT packages as mocks whose decorators leave classes as they are."""

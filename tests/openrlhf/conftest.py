@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import os
 import sys
 import types
@@ -20,6 +21,8 @@ from dare_trainer.openrlhf import patch
 sys.path.insert(0, str(Path(__file__).parents[1] / "trainer"))  # fakes.py, parity.py, whose names no package claims
 import fakes
 
+NAMED = "generate_responses"
+
 
 @pytest.fixture(scope="session")
 def release() -> Release:
@@ -35,22 +38,30 @@ def born(release) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def step(release) -> Callable[..., Any]:
-    """`await step(url, said)`: what the release's `generate_responses` returns for each prompt, whose rollouts give the
-    answers that are `said`, and end in any order."""
+def generate(release) -> Callable[..., Any]:
+    """`await generate(executor, engine, prompt, n=count)`: the release's `generate_responses`, to which Ray hands objects of
+    each call's own."""
+    module = vars(release.module("trainer.ray.vllm_engine"))  # the actor's name differs between releases
+    responses = next(vars(c)[NAMED] for c in module.values() if NAMED in getattr(c, "__dict__", ()))
+
+    def call(executor, engine, prompt: str, *, label: str = "", n: int, params: Any = None) -> Any:
+        actor = types.SimpleNamespace(executor=executor, generate=engine.generate, llm=engine.llm)
+        own = copy.deepcopy(params or fakes.SamplingParams())
+        return responses(actor, prompt, label, own, 4096, fakes.Tokenizer(), num_samples=n)
+
+    return call
+
+
+@pytest.fixture
+def step(release, generate) -> Callable[..., Any]:
+    """`await step(url, said)`: what the release returns for each prompt, whose rollouts give the answers that are `said`,
+    and end in any order."""
 
     async def run(url: str, said: Mapping[str, Sequence[object]]) -> list[list[dict]]:
         executor = release.agent.SingleTurnAgentExecutor([url])
-        module = vars(release.module("trainer.ray.vllm_engine"))  # the actor's name differs between releases
-        named = "generate_responses"
-        responses = next(vars(c)[named] for c in module.values() if named in getattr(c, "__dict__", ()))
-        calls = []
-        for prompt, answers in said.items():
-            engine = fakes.Engine(lambda n, said=answers: f"It is \\boxed{{{said[n]}}}.", delay=0.1)
-            actor = types.SimpleNamespace(executor=executor, generate=engine.generate)
-            shared, count = fakes.SamplingParams(), len(answers)
-            calls.append(responses(actor, prompt, "", shared, 4096, fakes.Tokenizer(), num_samples=count))
-        return list(await asyncio.gather(*calls))
+        engines = [fakes.Engine(lambda n, own=own: f"It is \\boxed{{{own[n]}}}.", delay=0.1) for own in said.values()]
+        pairs = zip(said.items(), engines, strict=True)
+        return list(await asyncio.gather(*(generate(executor, e, prompt, n=len(own)) for (prompt, own), e in pairs)))
 
     return run
 

@@ -8,13 +8,17 @@ import random
 import types
 from pathlib import Path
 
+import fakes
+import parity
 import pytest
 from fakes import Engine, SamplingParams, Tokenizer
 from released import MARKS
 from serving import answering
 
 from dare_reward import estimate
-from dare_reward.openrlhf import rounded
+from dare_reward.openrlhf import keys_of, rounded
+from dare_trainer.vllm import plugin
+from dare_trainer.vllm.token_entropy import SWITCH
 
 GOLDEN = Path(__file__).parents[1] / "golden/openrlhf_requests.json"
 pytestmark = [*MARKS, pytest.mark.usefixtures("plugins")]
@@ -65,6 +69,45 @@ async def test_the_training_log_says_what_is_wrong(live, release, monkeypatch):
     assert [sum(sentence in line for line in tries) for sentence in MISTAKES.values()] == [5] * len(MISTAKES), lines
 
 
+async def test_groups_inside_the_release(live, release, born, generate, monkeypatch):
+    """8 prompts x 64 rollouts, two of them the same prompt, an evaluation, and a lost member, of which nothing runs on; the
+    workers are asked for entropies once, and the release's own conversion keeps every log."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setenv(SWITCH, "")  # undone, whatever is set
+    executor, asked, before = born(live()), [], asyncio.all_tasks()
+
+    async def collective_rpc(method, args=()):
+        asked.append([method is plugin.switch_on, *args])
+
+    engine, dying, shared = Engine(fakes.say), Engine(fakes.boxed(7, dies=5)), SamplingParams()
+    engine.llm.collective_rpc = dying.llm.collective_rpc = collective_rpc
+    prompts = ["prompt 1", *(f"prompt {i}" for i in range(1, 8))]
+    groups = await asyncio.gather(*(generate(executor, engine, prompt, n=64, params=shared) for prompt in prompts))
+    assert (asked, {p.logprobs for p in engine.asked}, shared.logprobs) == ([[True, "temperature"]], {0}, None)
+    # The engine hands its texts out in turn, so each group of 64 has 32, 16 and 16 of them, in some order.
+    rollouts = [{"text": text, "mean_entropy": 0.25} for text in fakes.TEXTS * 16]
+    wanted = pytest.approx(sorted(estimate([{"rollouts": rollouts}]).groups[0].rewards), abs=2**-16)
+    for group in groups:
+        found = [parity.flat(rollout) for rollout in group]
+        assert sorted(r["reward"] for r in found) == wanted
+        assert {(r["votes"], r["reward_fallback"]) for r in found} == {(64.0, 0.0)}
+    evaluated = await generate(executor, engine, "eval", label='{"answer": "7", "split": "eval"}', n=4, params=shared)
+    assert {parity.flat(rollout)["reward"] for rollout in evaluated} <= {0.0, 1.0}
+    with pytest.raises(RuntimeError, match="engine died"):
+        await generate(executor, dying, "lost", n=64, params=shared)
+    await asyncio.sleep(0.1)
+    assert (fakes.route(executor).siblings.open, dying.running) == ({}, 0)
+    await fakes.close(executor)
+    assert asyncio.all_tasks() == before
+    convert = release.samples.SamplesGenerator._process_response_into_experience
+    made = [convert(types.SimpleNamespace(args=None), r, max_len=256) for group in groups for r in group]
+    assert {frozenset(m.info) for m in made} == {frozenset(made[0].info)}
+    assert {*keys_of("actor")} <= made[0].info.keys()
+    rewards = torch.cat([m.rewards for m in made]).reshape(-1, 64).float()
+    advantages = (rewards - rewards.mean(-1, keepdim=True)) / (rewards.std(-1, keepdim=True) + 1e-9)
+    assert torch.isfinite(advantages).all()
+
+
 async def test_advantages_of_a_group_with_equal_rewards_are_exactly_zero(live, step, release):
     """float32 group normalisation through the release's own experience maker, where unrounded rewards fall into a trap."""
     torch = pytest.importorskip("torch")
@@ -110,7 +153,7 @@ async def test_dynamic_filtering_leaves_out_what_the_reply_drops(live, step, rel
     groups = [{"group_id": name, "rollouts": [{"answer": a} for a in own]} for name, own in said.items()]
     dropped = [group.drop for group in estimate(groups, method="ttrl", tie="none").groups]
     assert dropped == ["zero_variance", "zero_variance", "all_invalid", None, None]
-    module, by_prompt = release.module("trainer.ppo_utils.samples_generator"), dict(zip(said, found, strict=True))
+    module, by_prompt = release.samples, dict(zip(said, found, strict=True))
     ray = types.SimpleNamespace(wait=lambda refs, **_: (refs[:1], refs[1:]), get=lambda ref: ref)
     monkeypatch.setattr(module, "ray", ray)
     generator = module.SamplesGenerator(types.SimpleNamespace(args=arguments(8)), None, None, None, [])
@@ -126,9 +169,8 @@ async def test_dynamic_filtering_leaves_out_what_the_reply_drops(live, step, rel
 
 
 def _advantages(torch, release, responses, estimator="group_norm") -> list[float]:
-    module = release.module("trainer.ppo_utils.samples_generator")
     maker = release.module("trainer.ppo_utils.experience_maker").RemoteExperienceMaker
-    make = module.SamplesGenerator._process_response_into_experience
+    make = release.samples.SamplesGenerator._process_response_into_experience
     experiences = [make(types.SimpleNamespace(), r, max_len=4096) for r in responses]
     for i, e in enumerate(experiences):
         e.index = [i]

@@ -23,7 +23,7 @@ async def test_the_answers_tokens_have_no_gradient(live, release, born):
     executor = born(f"{live()}?method=ttrl&entropy=none&train_on=reasoning")
     found = await parity.group(executor, case)
     await fakes.close(executor)
-    generator = release.module("trainer.ppo_utils.samples_generator").SamplesGenerator
+    generator = release.samples.SamplesGenerator
     loss, mean = release.module("models.loss").PolicyLoss(), release.module("models.utils").masked_mean
     for response, trained in zip(found, TRAINED.values(), strict=True):
         experience = generator._process_response_into_experience(SimpleNamespace(), response, max_len=4096)
