@@ -236,9 +236,6 @@ def test_help_is_a_command_too(ran):
         assert word in ran(words.split(), 0).out
 
 
-# --- what a person sees on a terminal --------------------------------------------------------------------------------
-
-
 class Terminal(io.StringIO):
     def isatty(self):
         return True
@@ -337,9 +334,6 @@ def test_parameters_of_calibrate(tmp_path, capsys):
     file = write(tmp_path, *[{**group, "group_id": str(i)} for i in range(3)])
     assert main(["calibrate", file, "--json", "-p", "unmarked=number", "-p", "eps=0.5"]) == 1
     assert json.loads(capsys.readouterr().out)["calibration"]["prompts"] == 3
-
-
-# --- help ------------------------------------------------------------------------------------------------------------
 
 
 def every_command():

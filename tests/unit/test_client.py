@@ -833,14 +833,6 @@ def test_the_longest_honest_replies_are_read():
     assert client().reward(one, method="ttrl").groups[0].answers[-1] == "1023"
 
 
-def test_every_try_has_an_id_of_its_own():
-    c = client(failing(busy, range(2)))
-    c.rewards(groups())
-    ids = [r.headers["x-request-id"] for r in c._transport.sent]
-    assert len(set(ids)) == len(ids) == 4
-    assert all(len(x) == 32 for x in ids)
-
-
 def test_a_call_has_one_key_in_all_its_tries_and_a_repetition_may_have_the_same():
     """By which the service logs it once; each request of a call that is split has its own."""
 
@@ -856,6 +848,9 @@ def test_a_call_has_one_key_in_all_its_tries_and_a_repetition_may_have_the_same(
     long = keys(c, key="步" * 200)  # no header holds it, and a service reads 128 characters of one
     assert len({*long}) == 2
     assert all(key.isascii() and len(key) <= 128 for key in long)
+    ids = [r.headers["x-request-id"] for r in c._transport.sent]
+    assert len(set(ids)) == len(ids), "every try has an id of its own"
+    assert {*map(len, ids)} == {32}
 
 
 # --- real sockets ----------------------------------------------------------------------------------------------------

@@ -100,9 +100,6 @@ def test_contested_is_the_golden_value_of_another_implementation():
     assert label.contested(groups) == pytest.approx([c["contested"] for c in cases], rel=1e-9, abs=1e-12)
 
 
-# --- what is asked ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_an_answer_that_is_chosen_marks_its_rollouts_and_no_others(sample):
     for _, found in Reader(f"examples/{sample}.jsonl"):
@@ -126,9 +123,6 @@ def test_equal_texts_are_folded():
     rollouts = [{"text": t} for t in (r"so \boxed{4}", r"so \boxed{4}", r"hence \boxed{4}", "no idea")]
     (choice,) = question_of({"group_id": "a", "rollouts": rollouts}).choices
     assert choice.texts == ((r"so \boxed{4}", 2), (r"hence \boxed{4}", 1))
-
-
-# --- what is kept ----------------------------------------------------------------------------------------------------
 
 
 def session(tmp_path, **fields):
@@ -239,9 +233,6 @@ def test_an_empty_file_of_labels_holds_none_yet(content, tmp_path):
     assert LabelFile(str(path), tell=print).entries.keys() == {"a"}
 
 
-# --- the page --------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def page(tmp_path):
     with LabelServer(session(tmp_path)) as server:
@@ -312,9 +303,6 @@ def test_a_full_disk_is_said(page, monkeypatch):
     monkeypatch.setattr("dare_reward.commands.label_page.append_line", full)
     assert ask(page, "decision", DECISION)[0] == 500
     assert "a" not in page.session.labels
-
-
-# --- who reads labels ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

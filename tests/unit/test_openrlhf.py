@@ -237,9 +237,6 @@ def test_a_group_that_was_not_scored_has_no_outcomes():
     assert {(o.reward, o.score) for o in neutral(2, votes=4, route="actor")} == {(0.0, 0.0)}
 
 
-# --- evaluation ------------------------------------------------------------------------------------------------------
-
-
 @each(
     "text, label, params, value, invalid",
     [
@@ -276,9 +273,6 @@ def test_a_runs_own_options():
     assert rules.group(Label("A")) == {"kind": "choice", "options": ["A", "B"], "label": "A"}
     assert rules.group(Label("A", options=3))["options"] == ["A", "B", "C"]
     assert rules.group(Label("7", kind="math")) == {"kind": "math", "options": None, "label": "7"}
-
-
-# --- labels ----------------------------------------------------------------------------------------------------------
 
 
 @each(

@@ -271,16 +271,12 @@ def test_a_test_that_passes_without_an_exponent_is_no_contradiction(scale, hint)
     assert not calibrate(*arrays(groups), eps_scale=0.5).small
 
 
-def test_more_labels_are_at_least_those_of_the_minimum():
-    groups = labelled(2, gap=0.2)
-    found = calibrate(*arrays(groups))
+def test_more_labels_sharpen_the_estimate_of_how_many_are_needed():
+    """And are at least those of the minimum."""
+    found = calibrate(*arrays(labelled(2, gap=0.2)))
     assert math.ceil(2 * ((GATE + 0.84) / found.statistic) ** 2) - 2 < LABELS - 2
     assert found.more == LABELS - 2
-
-
-def test_more_labels_sharpen_the_estimate_of_how_many_are_needed():
-    groups = labelled(33, gap=0.004, right=0.4, seed=1)
-    found = calibrate(*arrays(groups))
+    found = calibrate(*arrays(labelled(33, gap=0.004, right=0.4, seed=1)))
     assert 1 < abs(found.statistic) < GATE
     needed = 33 + found.more
     expected = abs(found.statistic) * math.sqrt(needed / 33)  # t grows with the root of the labels
@@ -352,12 +348,11 @@ def test_what_is_lacking_is_named(tmp_path, ran, change, word):
     assert word in ran(["calibrate", file_of(tmp_path, groups)], 2).err
 
 
-def test_labelled_groups_without_an_entropy_are_counted(tmp_path, capsys):
+def test_labelled_groups_without_an_entropy_are_counted(tmp_path, ran):
     groups = labelled(40, gap=0.3, right=0.3)
     for group in groups[:6]:
         group["rollouts"][3]["mean_entropy"] = None
-    assert main(["calibrate", file_of(tmp_path, groups)]) == 3
-    out = capsys.readouterr().out
+    out = ran(["calibrate", file_of(tmp_path, groups)], 3).out
     assert re.search("\n- 34 labelled prompts, 34 .* 6 more lack entropy", out)
     assert "\n% of all labelled prompts, by k rollouts " in out  # with the six, unlike the table of right labels
 
@@ -385,17 +380,18 @@ def test_groups_of_one_prompt_are_refused(tmp_path, ran, names):
     assert main(["calibrate", file_of(tmp_path, groups[:40])]) == 0
 
 
-def test_ids_that_begin_anew_are_other_prompts(tmp_path, capsys, ran):
+def test_ids_that_begin_anew_are_other_prompts(tmp_path, ran):
     """Each step of a training counts from 0; another label under the same id is another prompt."""
-    groups = [{**g, "group_id": "0", "label": str(i)} for i, g in enumerate(labelled(10))]
-    assert "\n- 10 labelled prompts, " in ran(["calibrate", file_of(tmp_path, groups)], 1).out
-    stepped = [{**g, "group_id": str(i % 2), "step": i // 2} for i, g in enumerate(labelled(10))]
-    assert main(["calibrate", file_of(tmp_path, stepped)]) == 1, "their labels are all the same"
-    assert "\n- 10 labelled prompts, " in capsys.readouterr().out
-    assert main(["report", file_of(tmp_path, stepped), "-o", str(tmp_path / "r.html")]) == 0
+    names = [
+        lambda i: {"group_id": "0", "label": str(i)},
+        lambda i: {"prompt": "Which is right?", "label": str(i)},
+        lambda i: {"group_id": str(i % 2), "step": i // 2},  # their labels are all the same
+    ]
+    for name in names:
+        file = file_of(tmp_path, [{**g, **name(i)} for i, g in enumerate(labelled(10))])
+        assert "\n- 10 labelled prompts, " in ran(["calibrate", file], 1).out
+    assert main(["report", file, "-o", str(tmp_path / "r.html")]) == 0
     assert "10 labelled prompts, " in (tmp_path / "r.html").read_text(), "one verdict"
-    one_stem = [{**g, "prompt": "Which is right?", "label": str(i)} for i, g in enumerate(labelled(10))]
-    assert "\n- 10 labelled prompts, " in ran(["calibrate", file_of(tmp_path, one_stem)], 1).out
 
 
 def test_other_weights_are_fitted_and_written(tmp_path, ran):

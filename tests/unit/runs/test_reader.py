@@ -153,9 +153,6 @@ def test_the_reader_of_files_reads_a_run_log(tmp_path):
     assert reader.ledger.as_json() == {"read": 2, "merged": 0, "dropped": 0, "refused": 0, "unreadable": 2}
 
 
-# --- following --------------------------------------------------------------------------------------------------------
-
-
 def new(follower):
     return [line["step"] for line in follower.new()]
 
