@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -14,7 +15,21 @@ from typing import Any, TypedDict
 
 from by_path import load
 
+import dare_reward
+from dare_reward.scoring.update import update_specs
+
 STACKS = Path(__file__).parents[1] / "examples" / "stacks"
+
+
+INFO = {"settings": {"max_groups": 1024, "max_json_bytes": 1 << 26, "max_body_bytes": 1 << 27}}
+
+
+def replied(body: dict[str, Any], request_id: str, change: Callable[[Any], Any] = lambda reply: reply) -> bytes:
+    """What the service says to a request, as `change` alters it."""
+    options = ("shadow", "seed", "labelled", *(spec.name for spec in update_specs()))
+    update = {name: body[name] for name in options if name in body}
+    reply = dare_reward.estimate(body["groups"], method=body["method"], **body["params"], **update).to_json()
+    return json.dumps(change(json.loads(json.dumps({**reply, "request_id": request_id})))).encode()
 
 
 def example(name: str, as_name: str = "", **modules: dict[str, Any]) -> Any:
@@ -29,7 +44,7 @@ def example(name: str, as_name: str = "", **modules: dict[str, Any]) -> Any:
 
 @dataclass
 class Sample:
-    """slime 624b824, slime/utils/types.py: the fields and, of its methods, what an engine's reply goes through."""
+    """slime 624b824, slime/utils/types.py: fields that are read and, of its methods, what an engine's reply goes through."""
 
     group_index: int | None = None
     index: int | None = None
@@ -37,21 +52,13 @@ class Sample:
     prompt: str | list[dict[str, str]] = ""
     tokens: list[int] = field(default_factory=list)
     multimodal_inputs: dict[str, Any] | None = None
-    multimodal_train_inputs: dict[str, Any] | None = None
-    multimodal_train_input_id: str | None = None
-    apply_chat_template_kwargs: dict = field(default_factory=dict)
     response: str = ""
     response_length: int = 0
     label: str | None = None
     reward: float | dict[str, Any] | None = None
     loss_mask: list[int] | None = None
-    weight_versions: list[str] = field(default_factory=list)
     rollout_log_probs: list[float] | None = None
-    rollout_top_p_token_ids: list[int] | None = None
-    rollout_top_p_token_offsets: list[int] | None = None
-    rollout_routed_experts: list[list[int]] | None = None
     remove_sample: bool = False
-    teacher_log_probs: list[float] | None = None
 
     class Status(Enum):
         PENDING = "pending"
@@ -63,10 +70,6 @@ class Sample:
     status: Status = Status.PENDING
     metadata: dict = field(default_factory=dict)
     generate_function_path: str | None = None
-    custom_rm_path: str | None = None
-    train_metadata: dict | None = None
-    session_id: str | None = None
-    non_generation_time: float = 0.0
 
     def append_response_tokens(
         self, args=None, *, tokens=None, log_probs=None, trainable=True, meta_info=None, text=None
@@ -154,8 +157,6 @@ class GeneratorOutput(TypedDict, total=False):
     rollout_metrics: dict[str, Any] | None
     rollout_logprobs: list[list[float]] | None
     trajectory_ids: list[TrajectoryID] | None
-    trajectory_generation_times: list[float] | None
-    is_last_step: list[bool] | None
 
 
 class RewardInput(TypedDict):

@@ -8,15 +8,10 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
-from stack_samples import example
+from stack_samples import INFO, example, replied
 
-import dare_reward
-from dare_reward.scoring.update import update_specs
 from dare_reward.stacks import adapter as common
 from dare_reward.stacks import report, slime
-
-OPTIONS = {s.name for s in update_specs()}
-SETTINGS = {"max_groups": 1024, "max_json_bytes": 1 << 26, "max_body_bytes": 1 << 27}
 
 easyr1 = example("easyr1")
 swift = example("ms_swift", swift__rewards={"orms": {}})
@@ -32,14 +27,10 @@ def service(monkeypatch):
         if state.down:
             raise httpx.ConnectError("nobody there")
         if request.url.path == "/info":
-            return httpx.Response(200, json={"settings": SETTINGS})
-        body = json.loads(request.content)
-        state.bodies.append(body)
+            return httpx.Response(200, json=INFO)
+        state.bodies.append(json.loads(request.content))
         state.recorded.append(request.headers.get("dare-record") != "no")
-        update = {name: body[name] for name in (*OPTIONS, "shadow", "seed", "labelled") if name in body}
-        reply = dare_reward.estimate(body["groups"], method=body["method"], **body["params"], **update).to_json()
-        reply["request_id"] = request.headers["x-request-id"]
-        return httpx.Response(200, content=json.dumps(state.change(json.loads(json.dumps(reply)))))
+        return httpx.Response(200, content=replied(state.bodies[-1], request.headers["x-request-id"], state.change))
 
     from dare_reward import client
 

@@ -131,6 +131,20 @@ def test_a_wrong_reply_is_an_error_whatever_on_error_says(service, on_error):
         common.Scorer.of(URL, on_error=on_error).score([group("g", rollouts("112"))])
 
 
+def test_one_group_without_rewards_is_left_out(service):
+    """What TRL makes of a reward that is None: tests/stacks."""
+
+    def unscored(reply):
+        first = reply["groups"][0]
+        error = {"group_id": first["group_id"], "error": {"code": "x", "message": "no"}}
+        return {**reply, "groups": [dict.fromkeys(first) | error, *reply["groups"][1:]]}
+
+    service.change, logged = unscored, {}
+    reward = DareReward(URL, method="ttrl", num_generations=2)
+    found = reward([*"ppqq"], texts_of("1112"), log_metric=logged.__setitem__)
+    assert (found, logged["dare/abstained"]) == ([None, None, 1.0, 0.0], 0)
+
+
 # --- the adapters ----------------------------------------------------------------------------------------------------
 
 
@@ -139,15 +153,17 @@ def test_rollouts_without_answers_are_warned_of_at_once_and_not_at_every_step(se
     silent = group("g", [{"text": "no idea", "finish_reason": "stop"}] * 3 + [{"text": "", "answer": None}])
     for _ in range(9):
         scorer.score([silent])
-    warned = [
-        r.getMessage() for r in caplog.records if "without an answer" in r.getMessage() and r.levelname == "WARNING"
-    ]
-    assert [w.split()[0] for w in warned] == ["4", "8", "16", "32"]
-    assert WHY_NONE["unannounced"] in warned[0]
+
+    def warned():
+        said = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+        return [words for words in said if "without an answer" in words]
+
+    assert [words.split()[0] for words in warned()] == ["4", "8", "16", "32"]
+    assert WHY_NONE["unannounced"] in warned()[0]
     scorer.score([group("h", rollouts("1")), *({**silent, "group_id": str(i)} for i in range(8))])
     caplog.clear()
     common.Scorer.of(URL, method="ttrl", tie="first").score([group("g", rollouts("112"))])
-    assert not [r for r in caplog.records if r.levelname == "WARNING" and "without an answer" in r.getMessage()]
+    assert not warned()
 
 
 def test_copies_of_an_image_are_one_prompt(service):

@@ -109,16 +109,16 @@ def test_what_is_not_aligned_is_one_error_that_names_both(wrong):
     assert caught.value.code == "length"
 
 
-@pytest.mark.parametrize("mask", [True, "10", [0, 2], ["yes", "no"], [None, 1], [0.5, 1]])
-def test_a_mask_of_anything_else_is_refused(mask):
-    with pytest.raises(RequestError, match=r"0 or 1|one number"):
-        read_rollout({"logprobs": [-0.1] * 2, "token_mask": mask})
-
-
-@pytest.mark.parametrize("name", ["answer_tokens", "token_offsets", "step_ends"])
-def test_places_that_are_no_list_are_refused(name):
-    with pytest.raises(RequestError, match=f"{name} of a rollout must be a list"):
-        read_rollout({"logprobs": [-0.1] * 2, name: 1})
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        *(({"token_mask": mask}, r"0 or 1|one number") for mask in (True, "10", [0, 2], ["yes", "no"], [None, 1], [0.5, 1])),
+        *(({name: 1}, f"{name} of a rollout must be a list") for name in ("answer_tokens", "token_offsets", "step_ends")),
+    ],
+)  # fmt: skip
+def test_a_mask_of_anything_else_and_places_that_are_no_list_are_refused(given, words):
+    with pytest.raises(RequestError, match=words):
+        read_rollout({"logprobs": [-0.1] * 2, **given})
 
 
 def test_reading_again_changes_nothing():

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
 import subprocess
 import sys
-import threading
-from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -343,35 +340,3 @@ def test_service_down_abstains(train, trainer):
         assert entry["loss"] == 0
         assert entry["grad_norm"] == 0
         assert entry["reward"] is None or math.isnan(entry["reward"])
-
-
-def test_one_group_without_rewards_is_left_out(train):
-    with servers.forged(servers.unscored) as (url, _):
-        result = train(url, steps=1)
-    rewards = result["calls"][0]["rewards"]
-    assert rewards[:M] == [None] * M
-    assert rewards[M:] == pytest.approx(offline(result["calls"][0])[M:], abs=2e-4)
-    assert result["log"][0]["dare/abstained"] == 0
-
-
-def test_restart_in_mid_training(train):
-    """The service goes away after step 2 and is back a second later: the run waits and goes on, nothing is lost."""
-    port, threads = serving.free_port(), []
-    with contextlib.ExitStack() as running:
-        process = running.enter_context(serving.service(port=port, DARE_DRAIN=0))
-
-        def on_step(step):
-            if step == 2:
-                process.terminate()
-                process.wait()
-                back = partial(running.enter_context, serving.service(port=port, DARE_DRAIN=0))
-                threads.append(threading.Timer(1.0, back))
-                threads[-1].start()
-
-        result = train(process.url, steps=4, on_step=on_step, reward={"retries": 6})
-        for thread in threads:
-            thread.join()
-    assert threads
-    assert result["step"] == 4
-    for call in result["calls"]:
-        assert call["rewards"] == pytest.approx(offline(call), abs=2e-4)

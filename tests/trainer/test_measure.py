@@ -23,12 +23,13 @@ CHOICES = [{"question_id": 7, "question": "Which?", "options": ["one", "two", "t
 class Engine:
     """Right in 3 of 8 completions, with half the entropy; the wrong ones agree, so the vote is wrong."""
 
-    made, asked, special, most, broken = [], [], set(), 0, False
+    made, asked, special, most, broken, switch = [], [], set(), 0, False, None
     pieces = ["?"] * 5
     chat_template = "{{ messages }}"
 
     def __init__(self, **options):
         Engine.made.append(options)
+        Engine.switch = os.environ.get(SWITCH)
         self.running = []
 
     def get_tokenizer(self):
@@ -89,7 +90,7 @@ class Engine:
 def vllm(monkeypatch, stand_in):
     kinds = types.SimpleNamespace(RequestOutputKind=types.SimpleNamespace(FINAL_ONLY="final"))
     stand_in("vllm", LLM=Engine, SamplingParams=types.SimpleNamespace, sampling_params=kinds)
-    for name, value in {"made": [], "asked": [], "special": set(), "most": 0, "broken": False}.items():
+    for name, value in {"made": [], "asked": [], "special": set(), "most": 0, "broken": False, "switch": None}.items():
         monkeypatch.setattr(Engine, name, value)
     monkeypatch.delenv(SWITCH, raising=False)
     monkeypatch.setenv(SWITCH, "")  # so that what the command sets is undone
@@ -127,6 +128,7 @@ def test_one_command_from_prompts_to_the_line(vllm, source, tmp_path, capsys):
     assert "AUROC where the vote is wrong" in printed
     workers = {"tensor_parallel_size": 2}  # are its own
     assert vllm.made == [{"model": "m", "seed": 0, **workers, "dtype": "float16"}]
+    assert vllm.switch == "temperature", "the plugin is on before the engine starts"
     _, sampling = vllm.asked[0]
     asked = (sampling.n, sampling.temperature, sampling.top_p, sampling.max_tokens, sampling.logprobs)
     assert asked == (16, 1.0, 0.95, 3072, 0)
@@ -145,14 +147,6 @@ def test_the_entropies_are_the_plugins_and_the_prompts_are_the_benchmarks(vllm, 
         assert [r["mean_entropy"] for r in group["rollouts"]] == pytest.approx(means, rel=1e-6)
         assert {(r["num_tokens"], r["sum_logprob"]) for r in group["rollouts"]} == {(5, -2.5)}
         assert (group["logprobs_mode"], group["temperature"], group["top_p"]) == ("raw_logprobs", 1.0, 0.95)
-
-
-def test_the_plugin_is_on_before_the_engine_starts(vllm, source, tmp_path, monkeypatch):
-    seen = []
-    monkeypatch.setattr(vllm, "__init__", lambda self, **options: seen.append(os.environ.get(SWITCH)))
-    monkeypatch.setattr(vllm, "running", [], raising=False)
-    main(arguments(source, tmp_path / "rollouts.jsonl", "--prompts", "1"))
-    assert seen == ["temperature"]
 
 
 def test_a_cut_run_goes_on_where_it_was(vllm, source, tmp_path):
