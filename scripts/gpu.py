@@ -533,7 +533,7 @@ def vllm(job: Job) -> None:
     for mode in ("off", "temperature"):
         environment = os.environ | {"VLLM_TOKEN_ENTROPY": mode, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
         subprocess.run([sys.executable, folder / "generate.py", model, made, options], check=True, env=environment)
-        seconds = json.loads(made.read_text(encoding="utf-8"))["seconds"]["logprobs=0"]
+        seconds = json.loads(made.read_text(encoding="utf-8"))["seconds"]
         speed[mode] = json.loads(options)["n"] * json.loads(options)["tokens"] / seconds
     subprocess.run([sys.executable, folder / "rescore.py", model, made, scored, "1.0"], check=True)
     rows = json.loads(made.read_text(encoding="utf-8"))["rows"]

@@ -82,7 +82,7 @@ def run(folder: Path, given: argparse.Namespace) -> int:
         lock.unlink()
     # Two files at a time: most of a test is the start of an engine, in which one process imports.
     how = ["-q", "-rP", "-n", "2", "--dist", "loadfile", "-W", "default"]
-    command = [str(python), "-m", "pytest", "-m", "openrlhf_loop and not bench", *how, *given.tests]
+    command = [str(python), "-m", "pytest", "-m", "openrlhf_loop", *how, *given.tests]
     return subprocess.run(command, check=False, cwd=ROOT, env={**os.environ, **settings}).returncode
 
 

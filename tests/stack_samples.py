@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TypedDict
+from typing import Any
 
 from by_path import load
 
@@ -146,25 +146,6 @@ class TrajectoryID:
 
     instance_id: str
     repetition_id: int
-
-
-class GeneratorOutput(TypedDict, total=False):
-    prompt_token_ids: list[list[int]]
-    response_ids: list[list[int]]
-    rewards: list[float] | list[list[float]]
-    loss_masks: list[list[int]]
-    stop_reasons: list[str] | None
-    rollout_metrics: dict[str, Any] | None
-    rollout_logprobs: list[list[float]] | None
-    trajectory_ids: list[TrajectoryID] | None
-
-
-class RewardInput(TypedDict):
-    """EasyR1 b44b311, verl/workers/reward/function.py."""
-
-    response: str
-    response_length: int
-    ground_truth: str
 
 
 class Words:

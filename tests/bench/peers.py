@@ -187,33 +187,24 @@ def tokens(bench: Bench) -> Found:
     yield "the same as a frame", found
 
 
-class Reply(asyncio.Protocol):
-    """One request on one connection; `done` has the status."""
-
-    def __init__(self, request: bytes, done: asyncio.Future[int]) -> None:
-        self.request, self.done, self.received = request, done, b""
-
-    def connection_made(self, transport: Any) -> None:
-        self.transport = transport
-        transport.write(self.request)
-
-    def data_received(self, data: bytes) -> None:
-        self.received += data
-        head, _, body = self.received.partition(b"\r\n\r\n")
-        length = re.search(rb"content-length: (\d+)", head.lower())
-        if length and len(body) >= int(length[1]) and not self.done.done():
-            self.done.set_result(int(self.received[9:12]))
-            self.transport.close()
+async def _status(port: int, request: bytes) -> int:
+    """The status of the reply to one request on a connection of its own."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = re.search(rb"content-length: (\d+)", head.lower())
+    await reader.readexactly(int(length[1]) if length else 0)
+    writer.close()
+    return int(head[9:12])
 
 
 async def _paced(port: int, requests: list[bytes], rate: int = 500) -> set[int]:
-    """The statuses of requests that come at a steady pace, each on a connection of its own."""
+    """The statuses of requests that come at a steady pace."""
     loop = asyncio.get_running_loop()
     begun, replies = loop.time(), []
     for n, request in enumerate(requests):
         await asyncio.sleep(max(begun + n / rate - loop.time(), 0))
-        replies.append(loop.create_future())
-        await loop.create_connection(partial(Reply, request, replies[-1]), "127.0.0.1", port)
+        replies.append(loop.create_task(_status(port, request)))
     return set(await asyncio.wait_for(asyncio.gather(*replies), 120))
 
 

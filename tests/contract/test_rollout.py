@@ -12,8 +12,6 @@ import pytest
 from recorded import compare_or_record
 from rows import each
 from stack_samples import (
-    GeneratorOutput,
-    RewardInput,
     Sample,
     TrajectoryID,
     TrlTrainer,
@@ -280,7 +278,7 @@ def by_easyr1s_manager(service):
     uids = ["b", "a", "a", "b", "a", "b", "b", "a"]
     for query in ("", "?method=ttrl"):
         token = easyr1.UIDS.set(uids)
-        rows = [RewardInput(response=f"so \\boxed{{{a}}}", response_length=12, ground_truth="5") for a in "15625225"]
+        rows = [{"response": f"so \\boxed{{{a}}}", "response_length": 12, "ground_truth": "5"} for a in "15625225"]
         easyr1.reward(rows, url=f"{URL}{query}")
         easyr1.UIDS.reset(token)
 
@@ -416,11 +414,11 @@ def test_skyrls_output_is_rewarded(service, monkeypatch, logprobs):
 
     class Generator:
         async def generate(self, input_batch, disable_tqdm=False):
-            return GeneratorOutput(
-                prompt_token_ids=[[1]] * 3, response_ids=[ids for ids, _ in said], rewards=[0.0] * 3, stop_reasons=["stop", "stop", "length"],
-                loss_masks=[mask for _, mask in said], rollout_logprobs=[[-0.1, 0.0, -0.2]] * 3 if logprobs else None,
-                trajectory_ids=None, rollout_metrics=None,
-            )  # fmt: skip
+            return {
+                "prompt_token_ids": [[1]] * 3, "response_ids": [ids for ids, _ in said], "rewards": [0.0] * 3,
+                "stop_reasons": ["stop", "stop", "length"], "loss_masks": [mask for _, mask in said],
+                "rollout_logprobs": [[-0.1, 0.0, -0.2]] * 3 if logprobs else None, "trajectory_ids": None, "rollout_metrics": None,
+            }  # fmt: skip
 
     class Base:
         def get_generator(self, cfg, tokenizer, inference_engine_client):

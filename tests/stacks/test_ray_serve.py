@@ -22,14 +22,12 @@ CLIENTS, POSTS = 8, 150
 
 def below(pid):
     """All processes that descend from it."""
-    parents = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-    found, before = {pid}, 0
-    while len(found) > before:
-        before, found = len(found), found | {child for child, parent in parents.items() if parent in found}
-    return found - {pid}
+    found = [pid]
+    for one in found:
+        for children in Path(f"/proc/{one}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                found += map(int, children.read_text().split())
+    return found[1:]
 
 
 def replicas(pid):

@@ -125,7 +125,7 @@ def test_tokens_are_drawn_by_their_probability(example):
     assert ((counts - expected)[p > 0] ** 2 / expected[p > 0]).sum() < 22.5
 
 
-def test_arms_ask_for_what_the_plan_says(example, task):
+def test_arms_ask_for_what_the_plan_says(example, task, monkeypatch):
     rows = [json.loads(line) for line in Path(task["questions"]).read_text().splitlines()]
     adapted, unseen = example.split(rows, 2)
     assert (len(adapted), len(unseen)) == (8, 4)
@@ -140,16 +140,13 @@ def test_arms_ask_for_what_the_plan_says(example, task):
     assert [row["id"] for row, _ in votes] == [row["id"] for row, _ in plan("dare")]
     assert example.method_of("calibrated_vote", 2.0) == {"method": "calibrated_vote", "exponent": 2.0}
     assert example.method_of("both", 1.0) == {"method": "calibrated_vote", "exponent": 1.0, "labelled": "gt"}
-    example.LABELLED = 3
-    try:
-        known = {row["id"] for row in example.labelled(adapted, 1)}
-        assert {row["id"] for row, _ in plan("gt_quarter")} == known
-        both = plan("both")
-        for row, told in both:
-            assert told == (row["id"] in known)
-        assert [told for _, told in both] == [False, True] * 6
-    finally:
-        example.LABELLED = 60
+    monkeypatch.setattr(example, "LABELLED", 3)
+    known = {row["id"] for row in example.labelled(adapted, 1)}
+    assert {row["id"] for row, _ in plan("gt_quarter")} == known
+    both = plan("both")
+    for row, told in both:
+        assert told == (row["id"] in known)
+    assert [told for _, told in both] == [False, True] * 6
 
 
 @pytest.mark.parametrize("arm", ["ttrl", "ppc", "dare_answer"])

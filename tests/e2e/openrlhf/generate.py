@@ -1,6 +1,6 @@
 """Generate with vLLM and write what the plugin returns: `python generate.py MODEL OUT '{"n": 8, ...}'`.
 
-VLLM_TOKEN_ENTROPY chooses the mode. Also times generation without log-probabilities, with them, and with entropies.
+VLLM_TOKEN_ENTROPY chooses the mode. `time` says how often generation is timed.
 """
 
 import json
@@ -15,15 +15,8 @@ def main():
 
     from dare_trainer.vllm.token_entropy import EntropyError, token_entropies
 
-    llm = LLM(
-        model=model,
-        dtype=options.get("dtype", "float32"),
-        max_model_len=512,
-        enforce_eager=True,
-        seed=1,
-        gpu_memory_utilization=0.1,
-        **options.get("engine", {}),
-    )
+    engine = {"dtype": "float32", "max_model_len": 512, "enforce_eager": True, "seed": 1, "gpu_memory_utilization": 0.1}
+    llm = LLM(model=model, **engine | options.get("engine", {}))
     text = "<|im_start|>user\nWhat is 3 + 4?<|im_end|>\n<|im_start|>assistant\n"
     prompts = [{"prompt_token_ids": llm.get_tokenizer().encode(text)}] * options["n"]
     shared = {"temperature": options["temperature"], "max_tokens": options["tokens"], "ignore_eos": True}
@@ -39,19 +32,16 @@ def main():
     if options.get("topk"):
         result["topk"] = []
         for o in llm.generate(prompts, SamplingParams(**shared, logprobs=20), use_tqdm=False):
-            top = [sorted((e.logprob for e in row.values()), reverse=True)[:20] for row in o.outputs[0].logprobs]
-            result["topk"].append(
-                {"prompt": list(o.prompt_token_ids), "ids": list(o.outputs[0].token_ids), "logprobs": top}
-            )
+            done, prompt = o.outputs[0], list(o.prompt_token_ids)
+            top = [sorted((e.logprob for e in row.values()), reverse=True)[:20] for row in done.logprobs]
+            result["topk"].append({"prompt": prompt, "ids": list(done.token_ids), "logprobs": top})
     if options.get("time"):
-        result["seconds"] = {}
-        for name, more in {"none": {}, "logprobs=0": {"logprobs": 0}, "logprobs=20": {"logprobs": 20}}.items():
-            best = float("inf")
-            for _ in range(options["time"]):
-                begun = time.perf_counter()
-                llm.generate(prompts, SamplingParams(**shared, **more), use_tqdm=False)
-                best = min(best, time.perf_counter() - begun)
-            result["seconds"][name] = best
+        seconds = []
+        for _ in range(options["time"]):
+            begun = time.perf_counter()
+            llm.generate(prompts, SamplingParams(**shared, logprobs=0), use_tqdm=False)
+            seconds.append(time.perf_counter() - begun)
+        result["seconds"] = min(seconds)
     Path(out).write_text(json.dumps(result), encoding="utf-8")
 
 
