@@ -7,14 +7,12 @@ import pytest
 from growth import assert_linear
 from hypothesis import given
 from hypothesis import strategies as st
-from refusals import refusal
 from rows import each
 
 import dare_reward
 from dare_reward.errors import LimitError, RequestError
 from dare_service import json_body
 from dare_service.json_body import LIST, OBJECT, OWN, STRING, VALUE, check_json, json_memory, read_json
-from dare_service.problems import RefusalError
 
 GOOD = b'{"groups": [{"rollouts": [{"answer": "4", "mean_entropy": 0.1}, {"answer": "5", "mean_entropy": 0.2}]}]}'
 OPENRLHF = b'{"query": ["p: \\\\boxed{4}"], "prompts": ["p: "], "labels": [""]}'
@@ -32,11 +30,6 @@ OPENRLHF = b'{"query": ["p: \\\\boxed{4}"], "prompts": ["p: "], "labels": [""]}'
 )
 def test_a_lone_surrogate_is_a_replacement_character(sent, read):
     assert read_json(b'{"a": ' + sent + b"}") == {"a": read}
-
-
-@pytest.mark.parametrize("body", [b"{", b"", b'{"a": "\xed\xa0\xbd"}'])
-def test_what_is_no_json_is_400(body):
-    assert refusal(read_json, body, error=RefusalError).status == 400
 
 
 def test_rollouts_of_agents_with_cut_emojis_are_rewarded(service):

@@ -42,14 +42,6 @@ def test_parameters_with_names_of_ours_are_unknown(service, full_groups, name):
     assert "unknown parameter" in response.json()["detail"]
 
 
-def test_a_seed_is_a_parameter_or_of_the_request(service, full_groups):
-    sent = full_groups(count=2)
-    one = service.post({"method": "scope", "params": {"seed": 5}, "groups": sent}).json()
-    assert one["groups"] == service.post({"method": "scope", "seed": 5, "groups": sent}).json()["groups"]
-    both = service.post({"method": "scope", "seed": 5, "params": {"seed": 5}, "groups": sent})
-    assert both.status_code == 422
-
-
 def test_experimental_methods_by_url(plugin, service, full_groups):
     response = service.post({"groups": full_groups()}, "/reward?method=guess&allow_experimental=true")
     assert response.status_code == 200

@@ -10,9 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import fields
-from http.client import HTTPResponse
 
 import httpx
 import numpy as np
@@ -102,25 +100,21 @@ def test_an_unfit_request_id_is_replaced(service, given):
     assert len(minted) == 16
 
 
-def test_the_log_has_one_line_a_request_and_no_body(make_service, caplog):
-    service = make_service()
+def test_the_log_has_one_line_a_request_or_a_joined_group_and_no_body(make_service, caplog):
+    service, secret = make_service(log="info"), "very-secret-answer"
     logger.propagate = True
     logger.setLevel(logging.INFO)
-    secret = "very-secret-answer"
+    good, bad = ({"rollouts": [{"answer": secret, "mean_entropy": entropy}]} for entropy in (0.2, -1))
+    single = {"query": [rf"p\boxed{{{secret}}}"], "prompts": ["p"], "labels": [""]}
     with caplog.at_level(logging.INFO, logger="dare_service"):
-        service.post(
-            {"run": "exp7", "step": 3, "groups": [{"rollouts": [{"answer": secret, "mean_entropy": 0.2}]}]},
-            "/reward?token=hush",
-        )
-        service.post({"groups": [{"rollouts": [{"answer": secret, "mean_entropy": -1}]}]})
-    records = [r for r in caplog.records if r.message == "request"]
-    assert [r.fields["status"] for r in records] == [200, 422]
-    assert records[0].fields["run"] == "exp7"
-    assert records[0].fields["step"] == 3
-    assert records[0].fields["rollouts"] == 1
-    assert records[1].fields["refused"] == "value"
-    assert secret not in str([r.__dict__ for r in records])
-    assert "hush" not in str([r.__dict__ for r in records])
+        service.post({"run": "exp7", "step": 3, "groups": [good]}, "/reward?token=hush")
+        service.post({"groups": [bad]})
+        service.post(single, "/get_reward?run=a&group_size=1")
+    first, second, group = (r.fields for r in caplog.records if r.message in {"request", "group"})
+    assert (first["status"], first["run"], first["step"], first["rollouts"]) == (200, "exp7", 3, 1)
+    assert (second["status"], second["refused"]) == (422, "value")
+    assert [group[name] for name in ("rollouts", "group_size", "end", "run")] == [1, 1, "full", "a"]
+    assert not re.search("hush|" + secret, str([r.__dict__ for r in caplog.records if r.name == "dare_service"]))
 
 
 def test_a_bug_is_a_500_without_a_trace(make_service, monkeypatch):
@@ -320,22 +314,6 @@ def test_a_lying_content_length_and_a_lost_client_leave_the_server_alone(live):
         with connect(live, sent) as connection:
             assert status in connection.recv(65536).split(b"\r\n", 1)[0]
     assert httpx.post(f"{live}/reward", json=GOOD).status_code == 200
-
-
-def test_a_head_that_arrives_in_one_read_is_bounded_like_any_other(live):
-    """Also behind other requests of its connection, whose bodies are no part of it."""
-    large = request("/reward", json.dumps({**GOOD, "meta": {"x": "y" * 300_000}}))
-    for before in range(3):
-        with connect(live) as connection:
-            for _ in range(before):
-                connection.sendall(large[:100_000])
-                time.sleep(0.05)
-                connection.sendall(large[100_000:])
-                with HTTPResponse(connection) as reply:
-                    reply.begin()
-                    assert (reply.status, len(reply.read()) > 0) == (200, True)
-            connection.sendall(head("/reward", "Content-Type: application/json", "X: " + "y" * 70_000))
-            assert b" 431 " in connection.recv(65536).split(b"\r\n", 1)[0]
 
 
 def test_sigterm_drains_and_exits_zero():

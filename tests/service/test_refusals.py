@@ -38,6 +38,7 @@ BODIES = {  # what is sent, the status, where it is wrong, and what is said
     "not JSON": (b"{", 400, None),
     "trailing comma": (b'{"groups":[],}', 400, None),
     "not UTF-8": (b'{"groups":[{"group_id":"\xff","rollouts":[]}]}', 400, None),
+    "a surrogate in UTF-8": (b'{"a": "\xed\xa0\xbd"}', 400, None),
     "deep": (b"[" * 100_000, 400, None),
     "a list": (b"[]", 422, "", "the body must be an object"),
     "a number": (b"1", 422, ""),

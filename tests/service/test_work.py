@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,6 @@ from dare_reward import estimate
 from dare_reward.answers.classes import key_of
 from dare_service.body import INLINE_BYTES, Disconnected, unless_gone
 from dare_service.joins.openrlhf import OpenRLHF
-from dare_service.log import logger
 from dare_service.reward_request import read_request
 
 pytestmark = pytest.mark.anyio
@@ -147,20 +145,6 @@ async def test_a_client_that_leaves_ends_the_reading_of_a_single_group(monkeypat
     app.state.dare.workers.groups.shutdown(wait=True)
     assert sent == []
     assert len(read) < 1000
-
-
-def test_single_rollouts_have_a_line_a_group(make_service, caplog):
-    service = make_service(log="info")
-    logger.propagate = True
-    logger.setLevel(logging.INFO)
-    url, body = REQUESTS["a rollout of OpenRLHF"]
-    with caplog.at_level(logging.INFO, logger="dare_service"):
-        assert service.post(body, url).status_code == 200
-    lines = [r for r in caplog.records if r.levelno == logging.INFO]
-    assert [r.message for r in lines] == ["group"]
-    told = lines[0].fields
-    assert (told["rollouts"], told["group_size"], told["end"]) == (1, 1, "full")
-    assert told["run"] == "a"
 
 
 def test_groups_are_left_to_the_base_layer():

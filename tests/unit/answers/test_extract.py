@@ -7,17 +7,16 @@ import random
 from functools import partial
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import read_lines
+from refusals import refusal
 from rows import each
 
 import dare_reward
 from dare_reward.answers import grade
 from dare_reward.answers.extraction.final_answer import Extraction
 from dare_reward.answers.extraction.final_answer import extract as extract_all
-from dare_reward.errors import RequestError
 
 extract = partial(extract_all, unmarked="none")  # announcements, and nothing else
 
@@ -57,10 +56,8 @@ def test_blind_endings(ending):
     assert answer == ending["expect"] or (kind != "choice" and grade(answer, ending["expect"], kind=kind))
 
 
-def test_options_are_checked_for_choices_only():
-    with pytest.raises(RequestError):
-        extract("", kind="choice", options=["a"])
-    assert extract("The answer is 5.", kind="math", options=["a"]).answer == "5"
+def test_options_are_checked():
+    assert refusal(extract, "", kind="choice", options=["a"]).code == "options"
 
 
 def test_a_long_box_is_read_and_an_endless_one_is_not():

@@ -139,11 +139,8 @@ def test_a_label_of_openrlhf_that_is_no_letter_is_a_problem(label, options):
     assert (own.answer, own.split, own.kind, bool(own.problem)) == (None, "train", "choice", True)
 
 
-@pytest.mark.parametrize("value", [float("nan"), [float("nan")], ["", " "]], ids=str)
-def test_a_blank_label_of_openrlhf_is_none(value):
-    assert read_label(value, policy="eval") == Label()
-
-
-def test_a_formula_of_openrlhf_with_nothing_in_it_is_a_problem_that_does_not_repeat_it():
+def test_a_label_of_openrlhf_with_nothing_in_it_is_none_and_a_formula_a_problem_that_does_not_repeat_it():
+    for blank in (float("nan"), [float("nan")], ["", " "]):
+        assert read_label(blank, policy="eval") == Label()
     found = AnswerRules({}).label("$$", policy="eval")
     assert (found.answer, found.split, found.problem) == (None, "train", "no answer of kind math equals it")
