@@ -118,7 +118,7 @@ def _from_sentence(
         content = content or _plain(said[start:], announcement, fresh=fresh, alone=alone)
         if content == UNREAD:
             return replace(announcement, content=UNREAD, negated=denied)
-    if not content or _is_empty(content) or _FIELD.match(content):
+    if not content or _is_empty(content) or is_placeholder(content) or _FIELD.match(content):
         return None
     whole = len(content) >= len(line.strip(" .*$")) - 8 and re.match(r"\d+\.\s+\S", line) is None
     if announcement.link == "hash" and not whole and not _is_last(text, announcement):

@@ -54,7 +54,7 @@ _BRACKET = pattern(r"[\[\]{}]")
 _STRAY = pattern(r"<(?P<name>[|/]?[A-Za-z][\w|]{1,23})>[ \t]*+(?=\n|\Z)")
 _PLACEHOLDER = pattern(
     r"(?:[\s.…?_~,:$]|\\[ ,;:!_]|\\(?:l|c|v)?dots(?![a-z])|\\q?quad|\\(?:square|phantom|hspace|underline|text"
-    r"|mathrm)(?![a-z])|\\\Z|\{|\}|<?\[?(?:your |the |final |insert )*+(?:answer|ANSWER|result)(?: here)?\]?>?)*+"
+    r"|mathrm)(?![a-z])|\\\Z|\{|\}|<?\[?(?i:(?:your |the |final |insert )*+(?:answer|result)(?: here)?)\]?>?)*+"
 )
 # `f"\\boxed{{{total}}}"`, in code that was written and not run.
 _TEMPLATE = pattern(r"\{\{[A-Za-z_]\w++(?:\([^(){}]*+\))?\}\}")

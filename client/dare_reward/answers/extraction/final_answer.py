@@ -25,10 +25,10 @@ from .fields import Mark, boxes, is_undecided, last_mark, listed, plain_box
 from .frame import before_explanation, final_turn, is_plain, parts, without_strays
 from .letters import announced_letter, bare_letter, choice_letter, last_letter
 from .program_output import literal_phrase, lone_literal, marked_literal
-from .prose_values import UNREAD, WORDS
+from .prose_values import UNREAD, WORDS, last_side
 from .statements import concluding_value, verdict
 from .unannounced import last_line, lone_line, unannounced_letter, unannounced_value
-from .values import PLAIN, readable, values
+from .values import PLAIN, readable, spans, values
 
 Source = Literal["box", "tag", "phrase", "sentence", "fallback", "given", "none"]
 Unmarked = Literal["none", "sentence", "number"]
@@ -258,7 +258,7 @@ def _inside(content: str) -> str | None:
     if few and any(v.content is None for v in values(content)) and _DONE.search(content):
         return None
     if few or (not derived and readable(content)):
-        return content
+        return content if spans(content) else last_side(content)
     if (value := verdict(content) or concluding_value(content, ended=True)) is not None:
         return value
     few = len(content.split()) <= WORDS

@@ -78,6 +78,8 @@ def without_strays(turn: str) -> str:
     if ">" in turn and turn.rfind("nswer>") >= 0 and not _OPENED.search(turn):
         near = min(at for word in ("nswer>", "NSWER>") if (at := turn.find(word)) >= 0)
         stray = _STRAY.search(turn, max(0, near - 10))
+        if stray and stray[0][0] in "aA" and turn[stray.end() : turn.find("</answer", stray.end()) + 1].strip(" <\n"):
+            return f"{turn[: stray.start()]}<{turn[stray.start() :]}"  # a tag without its first character
         turn = turn[: stray.start()] if stray and turn.find("box", stray.end()) < 0 else turn
     return without_stray_tags(turn)
 
@@ -99,9 +101,12 @@ def parts(turn: str, prompt: str | None = None) -> list[str]:
 
     Of a turn that opens with a question it is the one that the prompt asks, where this stands there; else the last.
     """
-    if _QUESTION.search(turn) is None:
+    found = [*_QUESTION.finditer(turn)]
+    if found and not turn[found[-1].end() :].strip():
+        turn = turn[: found.pop().start()]  # the label of one that never came
+    if not found:
         return [turn]
-    places = [match.start() for match in _QUESTION.finditer(turn)]
+    places = [match.start() for match in found]
     lead = turn[: min(places[0], _LEAD)]
     if _OPENS.match(turn) or not lead.strip() or (places[0] < _LEAD and lead.rstrip().endswith(":")):
         begins, ends = [0, *places], [*places, len(turn)]

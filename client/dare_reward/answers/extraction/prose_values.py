@@ -8,7 +8,7 @@ from ..._pattern import pattern
 from ..languages import JOINED, LANGUAGES, every
 from ..markup import undecorated
 from ..tables import listed
-from .values import is_operand
+from .values import PLAIN, is_operand
 
 WORDS = 12  # a longer run of words after "Answer:" is an explanation
 _SCRIPTS = "\u0590-\u05ff\u0600-\u06ff\u0900-\u097f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
@@ -16,7 +16,7 @@ _PROSE = pattern(
     rf"(?<![\\A-Za-z])[^\W\d_α-ωΑ-Ω₀-₉⁰-⁹²³¹½-¾{_SCRIPTS}]{{2,}}+|[{_SCRIPTS}]|(?<![\\A-Za-z\d])[aAI](?=\s++[a-z]{{2}})"
 )
 _FUNCTIONS, _UNITS = frozenset(listed("function_letters")), frozenset(listed("unit_letters"))
-_WORD = pattern(r"\s*+(?P<word>[^\W\d_²³]++)(?:\s?\^\s?\d|[²³])?(?:/[a-zA-Z]{1,4}(?:\^\d|[²³])?)?")
+_WORD = pattern(r"\s*+(?P<word>[^\W\d_²³]++)(?!&)(?:\s?\^\s?\d|[²³])?(?:/[a-zA-Z]{1,4}(?:\^\d|[²³])?)?")
 _AND_MORE = pattern(r"\s*+(?:and\s++)?\d[\d.]*+(?=\s?[^\W\d_])")
 _SHAPES = frozenset({"square", "cubic", "sq"})
 TAIL_JUNK = " \t\r\n,;:.!-–—+*/=<>_`\"'“”~（✅✔∎■□🎉\ufe0f"
@@ -33,11 +33,13 @@ _REMARK = pattern(r"\s\((?:=|≈|i\.e|e\.g|or|that is|since|because|see)(?![a-z]
 _TIMES = pattern(r"(?<=\d)\s?x\s?(?=\d)")
 _MONTHS = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)\b"
 _DATE = pattern(rf"\b{_MONTHS}(?=\s\d)|\d(?:st|nd|rd|th)?\s(?:of )?{_MONTHS}")
-_AND_OTHERS = pattern(r"[^\W\d_]+(?:\s[^\W\d_]+)?,?\s+and\s+\d")
+_AND_OTHERS = pattern(r"[^\W\d_]+(?:\s[^\W\d_]+){0,3},?\s+and\s+\d")
 _MIXED = pattern(r"\d++\sand\s\d++/\d++\b")  # 2 and 3/4: one number or two
 _THOUSANDS = pattern(r"\d[\d.,]*+k")  # 3k: thousands, or three times k
+_OPERATOR = pattern(r"\s[*×÷+]\Z")  # 2 * the angle
 _GROUPED = pattern(r"(?<=\d),(?=\d{3}(?!\d))")
 _SEVERAL = pattern(r"[,;<>≤≥]|\band\b|\bor\b|\\(?:text|begin|le|ge|ne|quad|pm)(?![a-z])")
+_NEXT_ONE = pattern(r"[\w)](?<!\sx)\s+(?:[A-Za-z]|\d[\d.]*)\s*\Z")  # a = 3 b = 4
 UNREAD = ""  # a value that is there and that nobody can read
 
 
@@ -66,7 +68,11 @@ def plain_content(sentence: str, *, strict: bool = True) -> str | None:
     chunk = "" if prose is None else sentence[: prose.start()].rstrip()
     ends = (len(chunk), sentence.find(value) + len(value)) if prose is not None and value else ()
     whole = chunk.count("(") == chunk.count(")")
-    if _THOUSANDS.fullmatch(value) or (whole and any(is_operand(sentence, end) for end in ends)):
+    if (
+        _THOUSANDS.fullmatch(value)
+        or _OPERATOR.search(chunk)
+        or (whole and any(is_operand(sentence, end) for end in ends))
+    ):
         return UNREAD
     return _with_unit(value, sentence, prose, strict=strict)
 
@@ -121,7 +127,9 @@ def last_side(value: str) -> str:
     sides = value.replace("**", "").split("=")
     if len(sides) < 2 or _SEVERAL.search(_GROUPED.sub("", value)):
         return value
-    if sides[0].strip().replace(",", "").isdigit() and not sides[-1].strip().isdigit():
+    if "\\" not in value and any(map(_NEXT_ONE.search, sides[1:-1])):
+        return value
+    if len(sides) == 2 and sides[0].strip().replace(",", "").isdigit() and not PLAIN.fullmatch(sides[1].strip()):
         return sides[0].strip()  # 12 = 3 * 4
     plain = _TIMES.sub("*", re.sub(r"\\[a-zA-Z]+", "", sides[0]))
     if len(sides) > 2 or (any(c.isdigit() for c in plain) and not any(c.isalpha() for c in plain)):

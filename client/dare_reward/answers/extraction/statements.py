@@ -31,9 +31,10 @@ _EXPLAINS = pattern(
     r"|(?:[a-z]{2,}ed|hidden|shown|given|known|taken|chosen|drawn) (?:by|in|from|with|using|through|via|on|if)\b)"
 )
 _REAL = pattern(english("is none"), re.IGNORECASE)
+_LEADS = english("leads to a value")
 _CLAUSES = pattern(
     r",?\s(?:since|because|as|so that|due to|given that|where|i\.e"
-    r"|which(?!\s(?:is|are|equals|gives|simplifies|reduces|means)))\b"
+    rf"|which(?!\s(?:are\b|{_LEADS})))\b"
     r"|,\s(?:so|not|and so|but|it|they|that)\b"
 )
 _VERDICT = pattern(r"(?:yes|no|true|false)(?=[,:;])", re.IGNORECASE)
@@ -51,7 +52,7 @@ _RESULT = pattern(r"=[\s$\\(*]*[-−]?\d[\d.,]*%?(?:\s(?!and\b|then\b|so\b|which
 _WORDED = pattern(r"[^\W\d_]{3,}")
 _ENDS = (".", "!", "**", "$", "\\)", "∎")
 _SENTENCES = pattern(r"(?<=[.!?])\s+(?=[A-Z$\\*])")
-_HEDGES = pattern(rf"\b(?:{english('hedges')})|:$", re.IGNORECASE)
+_HEDGES = pattern(rf"\b(?-i:(?!May\b))(?:{english('hedges')})|:$", re.IGNORECASE)
 _LEADS_ON = pattern(rf"\b(?:{english('leads on')})\Z", re.IGNORECASE)
 _NOTHING = pattern(r"\([^)]*|TBD|TBA|N/A")
 _NUMBERED = pattern(r"[\W_]*step\s\d", re.IGNORECASE)
@@ -63,21 +64,23 @@ _BOLD = pattern(r"\*\*\s*(?:\$|\\\()?\s*\Z")
 _BOLD_END = pattern(r"[^*\d]{0,40}(?:\*\*|\Z)")
 _SO = pattern(
     r"(?i)(?:\A|[\s,;.])(?:(?:so|thus|hence|therefore|then)\b(?!\sthat),?"
-    r"|which (?:is|equals|gives|(?:simplifies|reduces) to|means(?: that)?))\s"
+    rf"|which (?:{_LEADS})(?: that)?|(?<=,\s)(?:{english('results in')}))\s"
 )
 _ASIDE = pattern(  # "-20, which occurs at x = 3", "12, which is 3 more than Jane"
     r"(?s),\s(?:which\sis\s[^,]*\d[^,]*(?:(?:more|less|fewer|[a-z]{2,}er)\sthan|\stimes\sas)\b"
-    r"|(?:which|who)\s(?!is\b|equals|gives)"
+    rf"|(?:which|who)\s(?!was\b|{_LEADS})"
     r"|(?:which\sis\s)?(?:attained|reached|achieved)\s(?:at|by|for|if|when)\b).*\Z"
 )
 _WHEN = pattern(r",?\s(?:when|where|if|at|for)\s[$\\(]*[A-Za-z]\s?=[^=]*\Z")  # "5, when x = 2"
 _LINK = pattern(
-    rf"(?i)\b(?:is|are|was|were|be|been|equals)\b[\s*]*+(?:(?:{english('links on')})\s)*+(?:US)?[-\\$€£¥*\s(]*\Z"
+    rf"(?i)\b(?:is|are|was|were|be|been|equals|(?:{english('adds up')})[^\d.,;]{{0,24}}\sto)\b[\s*]*+"
+    rf"(?:(?:{english('links on')})\s)*+(?:US)?[-\\$€£¥*\s(]*\Z"
 )
 _BESIDE = pattern(rf"(?i)\b(?:{english('beside')})\s(?:(?:\w+ing|{english('beside too')})\s){{0,3}}+[-\\$€£¥*(]*\Z")
 _AFTER = pattern(r"\bapart (?:after|in|at)\s\Z")
 _GIVEN = pattern(r"\b(?:given|with|since|where|let|if|as|because|from|when)\s\W*\Z", re.IGNORECASE)
 _BY_DOING = pattern(rf"\b(?:{english('by doing')})\s\w+ing\s(?:\w+\s){{0,2}}+[-\\$€£¥*(]*\Z", re.IGNORECASE)
+_REASON = pattern(r"(?:since|because|if|when|while|as)\s[^,;]*+", re.IGNORECASE)
 _CLAUSE = pattern(rf"\b(?:{english('opens a clause')})\s(?:\w+['’]?\w*\s){{1,6}}+[-\\$€£¥*(]*\Z", re.IGNORECASE)
 _OF = pattern(r"\s?(?:(?!total|average|sum|profit)\w+\s){1,3}of\s[-\\$*(]*\Z")
 _TO_DO = pattern(r"\bto\s\w+\s(?:the\s|his\s|her\s|their\s)?[-\\$*(]*\Z")
@@ -132,7 +135,7 @@ def concluding_value(text: str, *, ended: bool = False, follows: bool = False) -
     None where that sentence is not sure, or where it has no end, so that the text may have been cut off, unless it
     `ended`. `follows`: it must say itself that it concludes. Thanks and the like behind it say nothing.
     """
-    near = undecorated(text[-_NEAR:].rstrip())
+    near = undecorated(text[-_NEAR:].rstrip()).removesuffix("```")
     if near.rfind("\\[") > near.rfind("\\]"):
         return None
     lines = near.split("\n")
@@ -154,9 +157,9 @@ def concluding_value(text: str, *, ended: bool = False, follows: bool = False) -
 
 
 def _unstopped(sentence: str) -> str:
-    """A sentence without its end: `5!.` ends with a factorial, "5!" with a cry."""
+    """A sentence without its end: `5!.` ends with a factorial, "5!" with a cry, 0.333... not at all."""
     said = sentence.rstrip()
-    return said[:-1] if said.endswith("!.") else said.rstrip(".! ")
+    return said[:-1] if said.endswith("!.") else said if said.endswith("...") else said.rstrip(".! ")
 
 
 def conclusion_of(line: str) -> str | None:
@@ -169,7 +172,7 @@ def verdict(content: str) -> str | None:
     """The "yes" or "no" that a field begins with, where what follows states no value: "Yes, y = 0 is a solution"."""
     content = content[:LONGEST]
     said = _VERDICT.match(content)
-    linked = said and any(_LINK.search(content, 0, v.start) for v in values(content))
+    linked = said and any(_is_linked(content, v) for v in values(content))
     return None if said is None or linked else said[0]
 
 
@@ -205,7 +208,11 @@ def _is_open(line: str) -> bool:
     for start, end, _ in spans(line):
         left[start:end] = " " * (end - start)
     rest = "".join(left)
-    return bool(_DOLLARS.search(rest) or _ITEM.fullmatch(line)) or rest.count("\\(") != rest.count("\\)")
+    return (
+        bool(_DOLLARS.search(rest) or _ITEM.fullmatch(line))
+        or rest.count("(") > rest.count(")")
+        or rest.count("\\(") != rest.count("\\)")
+    )
 
 
 def stated_value(sentence: str) -> str | None:
@@ -214,14 +221,14 @@ def stated_value(sentence: str) -> str | None:
     said = said[step.end() :] if (step := _STEP.match(said)) else said
     if said.endswith("}") and said.count("}") == said.count("{") + 1:
         said = said[:-1].rstrip(". ")  # of a tag in braces
-    if not said or len(said) > LONGEST or _DENIES.search(_WHICH.split(said)[0]) or said.count("{") != said.count("}"):
+    if not said or len(said) > LONGEST or said.count("{") != said.count("}"):
         return None
     said = _ASIDE.sub("", said)
     if (when := _WHEN.search(said)) and _values(said[: when.start()]):
         said = said[: when.start()]
     starts = [0, *(word.end() for word in _SO.finditer(said))]  # the last "so" that a value follows
     said, found = next((said[at:], after) for at in starts[::-1] if (after := _values(said[at:])) or not at)
-    if not found or len(found) > MOST:
+    if not found or len(found) > MOST or _DENIES.search(_WHICH.split(said)[0]):
         return None
     chosen = _chosen(said, found)
     if chosen is None or chosen.content is None:
@@ -247,7 +254,7 @@ def _chosen(said: str, values: list[Value]) -> Value | None:
         between = said[said.find("=") : last]
         clean = after and said[last + 1 : after[0].start].strip(" *$\\(≈US") == "" and not _JOINED.search(between)
         return after[0] if clean and (len(after) == 1 or _beside(said, values, after[1])) else None
-    linked = [v for v in values if _LINK.search(said, 0, v.start)]
+    linked = [v for v in values if _is_linked(said, v)]
     if len(linked) > 1:
         linked = [v for v in linked if not _beside(said, values, v)] or linked
     if linked:
@@ -258,6 +265,10 @@ def _chosen(said: str, values: list[Value]) -> Value | None:
     if not left and (values[0].content or "")[-1:].isdigit() and not _BY_DOING.search(said, 0, values[0].start):
         left = values  # "The bread will last for 4 days": the only number
     return left[0] if len(left) == 1 else None
+
+
+def _is_linked(said: str, value: Value) -> bool:
+    return _LINK.search(said, max(0, value.start - NEAR), value.start) is not None
 
 
 def _several(said: str, values: list[Value], value: Value) -> bool:
@@ -273,7 +284,7 @@ def _beside(said: str, values: list[Value], value: Value) -> bool:
     before = said[max(0, value.start - NEAR) : value.start]
     if "=" in said[value.start : value.end] and _GIVEN.search(before):
         return True
-    if _BESIDE.search(before) or _BY_DOING.search(before):
+    if _BESIDE.search(before) or _BY_DOING.search(before) or _REASON.fullmatch(said, 0, value.start):
         return True
     earlier = [v for v in values if v.end <= value.start]
     if not earlier:
@@ -296,7 +307,7 @@ def _values(said: str) -> list[Value]:
             found.append(v)  # and no part of a unit: "3 hours and 20 minutes"
     outside = [v for v in found if not any(a < v.start < b for a, b in hidden)] or found
     numbers = [v for v in outside if v.content is None or not _is_formula(v.content)]
-    return numbers or [v for v in outside if _LINK.search(said, 0, v.start)]
+    return numbers or [v for v in outside if _is_linked(said, v)]
 
 
 def _is_formula(content: str) -> bool:

@@ -33,7 +33,7 @@ _BRACKETED = (
 )
 _PIECE = (
     rf"(?:{_BRACKETED}|{NUMBER}|{_SPAN}++|\\[A-Za-z]++|(?:(?<=\d)\s)?\\?%|{_NAMED}|{_LETTER}"
-    rf"|[πα-ω√∞{_FRACTION}⁰-⁹²³¹₀-₉°^_|'′]|!(?=\s?[-+*/=!.)]|\Z)|/(?=[\d(]))"
+    rf"|[πα-ω√∞{_FRACTION}⁰-⁹⁻²³¹₀-₉°^_|'′]|!(?=\s?[-+*/=!.)]|\Z)|/(?=[\d(]))"
 )
 _OPERATOR = (
     r"(?:\s?(?:[-−–+*/=<>≤≥±×·÷^≈∓]{1,2}|\\(?:cdot|times|pm|approx|le|ge|ne)(?![a-z]))\s?|(?<=\d)\s?[:x]\s?(?=\d))"
@@ -48,7 +48,8 @@ _MINUS = pattern(r"(?<!plus or )\b(?:minus|negative)\s\Z", re.IGNORECASE)
 _LEADS = pattern(r"(?:\b(?:is|are|was|be|equals|of|to)\s|[=:(]\s?|\A)\Z", re.IGNORECASE)
 _BEFORE = pattern(rf"\b(?:{english('operates before')})\s?[*(]*\Z|[√^±<>≤≥≠]\s?\Z|\d[.,]\Z", re.IGNORECASE)
 _AFTER = pattern(
-    rf"(?i)[\s*-]{{0,2}}(?:{english('operates after')})|\s?[{_FRACTION}√^<>≤≥≠²³]|π|[.,'’]\d|\s?%\s?of\b"
+    rf"(?i)[\s*-]{{0,2}}(?:{english('operates after')})|\s?[{_FRACTION}√^<>≤≥≠²³…\u0300-\u036f]|π|\.\.|[.,'’]\d"
+    r"|\s?%\s?of\b|(?:!|\s[*×÷+])\s[a-z]"
     r"|(?<=(?<!\d)[123])\squarters\b|\s(?:hundred|thousand|million)\sand\s"
     r"|(?:\s?(?:degrees?|°)(?:\s?[CF]\b|\s(?:celsius|fahrenheit))?)?\sbelow\s(?:zero|freezing)|k\b"
 )
@@ -185,6 +186,7 @@ def spans(line: str) -> list[Span]:
 
 
 _STOP = pattern(r"[.!?](?=[\s\"'*_)\]}”]|$)|[。！？؟।]|\.(?=[一-鿿])")
+_FACTORIAL = pattern(r"!(?:\s*[=+*/^<>)-]|\.(?=\s|\Z)|(?<=\d!)\s[a-z])")
 ABBREVIATION = pattern(
     r"(?i)(?:^|[\s(])(?:e\.g|i\.e|approx|vs|etc|a\.m|p\.m|cf|no|dr|mr|mrs|ms|st|prof|jr|sr|sra|dra|rs|[a-z]|[a-z]\.[a-z])\Z"
 )
@@ -196,8 +198,8 @@ def sentence(line: str, spans: list[Span]) -> tuple[str, bool]:
         at = stop.start()
         if any(start <= at < end for start, end, _ in spans):
             continue
-        if stop[0] == "!" and re.match(r"\s*[=+*/^<>)-]|\.(?=\s|\Z)", line[at + 1 :]):
-            continue  # a factorial
+        if _FACTORIAL.match(line, at):
+            continue
         near, after = line[max(0, at - 8) : at], line[at + 1 :]
         if stop[0] == "." and ABBREVIATION.search(near) and after.strip(" *_\"'$)"):
             if re.match(r"\s+[A-Z]", after) and re.search(r"\d\s*[a-z]\Z|=\s*[a-z]\Z", near):
