@@ -90,7 +90,7 @@ def test_scoring_goes_once_through_a_request(work, made, size):
     [
         (lambda n: {"step": n}, 24),
         (lambda n: {"step": n % 2}, 24),  # groups of a step
-        (lambda n: {"run": f"r{n}"}, 24),
+        (lambda n: {"run": f"r{n}"}, 4),  # each has a verdict of its own
         (lambda n: {"run": f"r{n % 3}", "step": n}, 24),
         (lambda n: {"step": 999 - n}, 24),  # steps that come late
     ],

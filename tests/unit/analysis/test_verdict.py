@@ -137,28 +137,33 @@ def test_of_a_run_the_last_steps_count_and_each_prompt_once(tmp_path, capsys, ra
     assert json.loads(capsys.readouterr().out)["calibration"]["prompts"] == 10, "four steps, and ten prompts in them"
 
 
-@pytest.mark.parametrize("gap", [0.3, 0.0, -0.3], ids=["sure is right", "nothing", "sure is wrong"])
-def test_terminal_report_and_live_page_show_one_verdict_of_a_run(tmp_path, ran, gap):
-    """Of its last steps, by each prompt's last group, whether the log holds prompts and steps or not."""
-    for prompts, steps, bare in ((True, True, 0), (False, True, 1), (True, False, 1)):  # of nine, without an entropy
-        groups = read_lines(run_of(tmp_path / "all.jsonl", [0.3, gap, gap]))
-        folder, page = tmp_path / f"log-{prompts}-{steps}", tmp_path / "run.html"
-        log = RunLog(folder)
-        for n, line in enumerate(groups):
-            group = {k: line[k] for k in ("group_id", "prompt", "label", "rollouts")}
-            asked = frozenset({"prompt"} if prompts else ())
-            if n % 9 < bare:
-                del group["rollouts"][0]["mean_entropy"]
-            replies = estimate([group]).groups
-            log.add(of_groups([group], replies, run="r", step=line["step"] if steps else None, asked=asked))
-        log.close()
-        shown = json.loads(ran(["calibrate", str(folder), "--json"]).out)["shown"]
-        terminal = squeezed(ran(["calibrate", str(folder)]).out)
-        assert main(["report", str(folder), "-o", str(page), "--force"]) == bare
-        live = LivePage(folder, print)
-        assert page_data(page)["runs"][0]["calibration"] == json.loads(live.json())["runs"][0]["calibration"] == shown
-        for text in (shown["headline"], shown["why"], *shown["notes"], *map(" ".join, shown["rows"])):
-            assert squeezed(text) in terminal
+@pytest.mark.parametrize(
+    ("gap", "prompts", "steps", "bare"),
+    [(0.3, True, True, 0), (0.0, False, True, 1), (-0.3, True, False, 1)],
+    ids=["sure is right", "nothing, without prompts", "sure is wrong, without steps"],
+)
+def test_terminal_report_and_live_page_show_one_verdict_of_a_run(tmp_path, ran, gap, prompts, steps, bare):
+    """Of its last steps, by each prompt's last group, whether the log holds prompts and steps or not.
+
+    `bare`: of nine groups so many have a rollout without an entropy.
+    """
+    groups = read_lines(run_of(tmp_path / "all.jsonl", [0.3, gap, gap]))
+    folder, page = tmp_path / "log", tmp_path / "run.html"
+    log, asked = RunLog(folder), frozenset({"prompt"} if prompts else ())
+    for n, line in enumerate(groups):
+        group = {k: line[k] for k in ("group_id", "prompt", "label", "rollouts")}
+        if n % 9 < bare:
+            del group["rollouts"][0]["mean_entropy"]
+        replies = estimate([group]).groups
+        log.add(of_groups([group], replies, run="r", step=line["step"] if steps else None, asked=asked))
+    log.close()
+    shown = json.loads(ran(["calibrate", str(folder), "--json"]).out)["shown"]
+    terminal = squeezed(ran(["calibrate", str(folder)]).out)
+    assert main(["report", str(folder), "-o", str(page)]) == bare
+    live = LivePage(folder, print)
+    assert page_data(page)["runs"][0]["calibration"] == json.loads(live.json())["runs"][0]["calibration"] == shown
+    for text in (shown["headline"], shown["why"], *shown["notes"], *map(" ".join, shown["rows"])):
+        assert squeezed(text) in terminal
 
 
 @pytest.mark.parametrize("flags", [[], ["-p", "eps=2", "-p", "u_floor=0.3"], ["-p", "unmarked=number"]], ids=str)
