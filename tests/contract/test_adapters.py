@@ -72,15 +72,13 @@ def test_everything_pickles(service, monkeypatch):
     assert pickle.loads(pickle.dumps(reward))(["p", "p"], ["\\boxed{1}", "\\boxed{1}"]) == [1, 1], "after use, too"
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        RequestError("must be a list", loc=("groups", 0), code="type"),
-        dare_reward.RefusedError(422, {"detail": "no"}),
-        dare_reward.GroupError("entropy", "lacks one"),
-        UnavailableError("away"),
-    ],
-)
+ERRORS = (
+    RequestError("must be a list", loc=("groups", 0), code="type"), dare_reward.RefusedError(422, {"detail": "no"}),
+    dare_reward.GroupError("entropy", "lacks one"), UnavailableError("away"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("error", ERRORS)
 def test_errors_cross_processes(error):
     copy = pickle.loads(pickle.dumps(error))
     assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))

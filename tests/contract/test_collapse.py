@@ -145,11 +145,8 @@ def test_the_next_training_of_the_same_trainer_stops_only_if_it_collapses_too(tr
 
 
 def test_two_trainers_with_the_same_settings_have_a_state_each(transformers):
-    reward, ill, well = (
-        reward_of(on_collapse="stop"),
-        TrlTrainer(scale_rewards="none"),
-        TrlTrainer(scale_rewards="none"),
-    )
+    reward = reward_of(on_collapse="stop")
+    ill, well = (TrlTrainer(scale_rewards="none") for _ in range(2))
     steps = list(zip_longest(steps_of(reward, ill, 6), steps_of(reward, well, 99)))
     assert steps[-1] == (None, 20)
     assert (ill.logged["dare/collapsed"], well.logged["dare/collapsed"]) == (1.0, 0.0)

@@ -96,9 +96,7 @@ def surfaces(tmp_path_factory):
     for line in logged:
         book.add(line)
     told = {k: v for k, v in reply.diagnostics.items() if isinstance(v, float)}
-    per_group = {
-        n.name: np.mean([g.diagnostics[n.name] for g in reply.groups]) for n in NUMBERS if n.reply
-    }  # fmt: skip
+    per_group = {n.name: np.mean([g.diagnostics[n.name] for g in reply.groups]) for n in NUMBERS if n.reply}
     return {
         "reply": told,
         "groups of the reply": per_group,
@@ -130,10 +128,8 @@ def test_a_number_has_one_value_wherever_it_appears(surfaces):
     shared = 0
     for name in names:
         values = {surface: found[name] for surface, found in surfaces.items() if name in found}
-        assert list(values.values()) == pytest.approx([next(iter(values.values()))] * len(values), abs=1e-5), (
-            name,
-            values,
-        )
+        one = next(iter(values.values()))
+        assert list(values.values()) == pytest.approx([one] * len(values), abs=1e-5), (name, values)
         shared += len(values) > 1
     assert shared > 25
     assert all(len(found) > 2 for found in surfaces.values())

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import types
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from recorded import compare_or_record
 from rows import each
-from stack_samples import (
-    Sample,
-    TrajectoryID,
-    TrlTrainer,
-    Words,
-    example,
-    generated,
-    paid_by_slime,
-)
+from stack_samples import Sample, TrajectoryID, TrlTrainer, Words, example, generated, paid_by_slime
 
 import dare_reward
 from dare_reward.errors import ReplyError, RequestError
@@ -199,10 +190,8 @@ def test_what_holds_no_numbers_at_all_is_left_out(numbers):
 def test_scalars_that_are_no_numbers_are_left_out():
     for value in (NAN, None, float("inf"), "x", -3.0, 1e9):
         assert "mean_entropy" not in read_rollout({"text": "a", "mean_entropy": value})
-    assert read_rollout({"mean_entropy": np.float32(0.5), "num_tokens": np.int64(3)}) == {
-        "mean_entropy": 0.5,
-        "num_tokens": 3,
-    }
+    read = read_rollout({"mean_entropy": np.float32(0.5), "num_tokens": np.int64(3)})
+    assert read == {"mean_entropy": 0.5, "num_tokens": 3}
     assert read_rollout({"mean_entropy": -1e-6})["mean_entropy"] == 0.0
 
 
@@ -306,12 +295,8 @@ def test_what_tools_said_to_slime_or_miles_is_not_read(service, stand_in, packag
             given[i].append_response_tokens(tokens=ids, log_probs=[-0.1] * len(ids), text=text, trainable=own)
     assert slime_reward(given, "method=ttrl") == [1.0, 1.0, 0.0]
     assert [r["num_tokens"] for r in service.bodies[0]["groups"][0]["rollouts"]] == [3, 3, 3]
-    post = {"custom_reward_post_process_path": slime.POST_PROCESS}
-    assert slime.advantages(SimpleNamespace(rm_url=f"{URL}?method=ttrl&advantage=grpo", **post), given)[0] == [
-        1.0,
-        1.0,
-        0.0,
-    ]
+    args = {"rm_url": f"{URL}?method=ttrl&advantage=grpo", "custom_reward_post_process_path": slime.POST_PROCESS}
+    assert slime.advantages(SimpleNamespace(**args), given)[0] == [1.0, 1.0, 0.0]
 
 
 # --- whose words -----------------------------------------------------------------------------------------------------
@@ -339,9 +324,8 @@ def by_verl(words, ids, mask, service):
 
 
 def by_slime(words, ids, mask, service):
-    sample = Sample(
-        group_index=0, index=0, prompt="?", tokens=[1, 2, *ids], response=words.decode(ids, skip_special_tokens=True)
-    )
+    text = words.decode(ids, skip_special_tokens=True)
+    sample = Sample(group_index=0, index=0, prompt="?", tokens=[1, 2, *ids], response=text)
     sample.response_length, sample.loss_mask, sample.rollout_log_probs = len(ids), mask, [-0.1] * len(ids)
     return slime._rollout(SimpleNamespace(), sample)
 
@@ -398,9 +382,8 @@ def test_the_answers_tokens_are_counted_among_the_policys_own():
     holes = [0.1, 0.1, 9.0, 0.1, NAN, 0.3]
     lost = scorer.group("g", [{"token_ids": ids, "token_mask": mask, "token_entropies": holes}], tokenizer=words)
     assert "answer_tokens" not in lost["rollouts"][0]
-    moved = read_rollout(
-        {"token_entropies": entropies, "token_mask": mask, "answer_tokens": [4, 5], "step_ends": [2, 3, 6]}
-    )
+    given = {"token_entropies": entropies, "token_mask": mask, "answer_tokens": [4, 5], "step_ends": [2, 3, 6]}
+    moved = read_rollout(given)
     assert (moved["answer_tokens"], moved["step_ends"]) == ([3, 4], [2, 5])
 
 
@@ -433,11 +416,8 @@ def test_skyrls_output_is_rewarded(service, monkeypatch, logprobs):
     first, second, third = asyncio.run(generator.generate(batch))["rewards"]
     assert first == second > third
     sent = service.bodies[0]["groups"][0]
-    assert [(r["answer"], r["finish_reason"]) for r in sent["rollouts"]] == [
-        ("4", "stop"),
-        ("4", "stop"),
-        ("5", "length"),
-    ]
+    ends = [(r["answer"], r["finish_reason"]) for r in sent["rollouts"]]
+    assert ends == [("4", "stop"), ("4", "stop"), ("5", "length")]
     assert sent.get("entropy_source") == ("logprob" if logprobs else None)
 
 
@@ -447,19 +427,17 @@ def test_skyrls_output_is_rewarded(service, monkeypatch, logprobs):
 class Batch:
     partition_id = "train"
 
-    def __init__(self, keys, padding=()):
-        self.keys, self.tags = [*keys, *padding], [{}] * len(keys) + [{"is_padding": True}] * len(padding)
+    def __init__(self, keys):
+        self.keys, self.tags = [*keys], [{}] * len(keys)
 
     def select_keys(self, kept):
         return Batch(kept)
 
 
-def kept_of(monkeypatch, keys, padding=(), trained=32):
+def kept_of(stand_in, keys, trained=32):
     """The rows that are trained of 8 prompts, where verl trains multiples of 256."""
-    queue = types.ModuleType("transfer_queue")
     cleared = []
-    queue.kv_clear = lambda keys, partition_id: cleared.extend(keys)
-    monkeypatch.setitem(sys.modules, "transfer_queue", queue)
+    stand_in("transfer_queue", kv_clear=lambda keys, partition_id: cleared.extend(keys))
     names = [k.rsplit("_", 1)[0] for k in keys]
     members = {}
     for i, name in enumerate(names):
@@ -470,8 +448,8 @@ def kept_of(monkeypatch, keys, padding=(), trained=32):
         _get_required_batch_multiple=lambda ranks: 256,
         _balance_batch=lambda batch, metrics: batch.keys,
     )
-    kept = verl.drop_votes(trainer, Batch(keys, padding), {}, update.trained)
-    assert {*kept, *cleared} == {*keys, *padding}
+    kept = verl.drop_votes(trainer, Batch(keys), {}, update.trained)
+    assert {*kept, *cleared} == {*keys}
     return kept
 
 
@@ -482,8 +460,8 @@ def sessions(*lost):
 @pytest.mark.parametrize(
     "lost", [(), ((3, 5),), ((3, 60),), ((3, 5), (3, 6), (4, 0)), tuple((2, s) for s in range(33))]
 )
-def test_a_failed_session_ends_no_run(monkeypatch, lost):
-    kept = kept_of(monkeypatch, sessions(*lost))
+def test_a_failed_session_ends_no_run(stand_in, lost):
+    kept = kept_of(stand_in, sessions(*lost))
     assert len(kept) == 256
     for p in range(8):
         there = [s for s in range(64) if (p, s) not in lost]

@@ -21,20 +21,14 @@ def cache():
 
 @pytest.fixture(scope="session")
 def quiet(cache):
-    settings = {
-        "HF_HUB_OFFLINE": "1",
-        "HF_HOME": str(cache / "hf"),
-        "VLLM_CACHE_ROOT": str(cache / "vllm"),
-        "TORCH_EXTENSIONS_DIR": str(cache / "torch"),
-        "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"),
-        "TRITON_HOME": str(cache / "triton"),
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_LOGGING_LEVEL": "ERROR",
-        "VLLM_NO_USAGE_STATS": "1",
-        "DO_NOT_TRACK": "1",
-        "OMP_NUM_THREADS": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-    }
+    folders = {"HF_HOME": "hf", "VLLM_CACHE_ROOT": "vllm", "TORCH_EXTENSIONS_DIR": "torch", "TRITON_HOME": "triton"}
+    folders["TORCHINDUCTOR_CACHE_DIR"] = "inductor"
+    quiet = (
+        "HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1 VLLM_LOGGING_LEVEL=ERROR TOKENIZERS_PARALLELISM=false"
+    )
+    small = "VLLM_CPU_KVCACHE_SPACE=1 OMP_NUM_THREADS=1"
+    settings = dict(word.split("=") for word in f"{quiet} {small}".split())
+    settings |= {name: str(cache / place) for name, place in folders.items()}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
             patch.setenv(name, value)

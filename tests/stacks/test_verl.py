@@ -378,11 +378,8 @@ def finish(trainer, uid, answers, label=None):
     for answer in answers:
         ids = trainer.tokenizer(f"so \\boxed{{{answer}}}" if answer else "so what")["input_ids"]
         mask = torch.ones(len(ids) + 1, dtype=torch.int64)
-        own = {
-            "rm_scores": torch.zeros(1),
-            "reward_model": {"style": "rule", "ground_truth": label},
-            "response_mask": mask,
-        }
+        truth = {"style": "rule", "ground_truth": label}
+        own = {"rm_scores": torch.zeros(1), "reward_model": truth, "response_mask": mask}
         rows.append({"responses": torch.tensor([*ids, trainer.tokenizer.eos_token_id]), **own})
     tq.kv_batch_put(keys=keys, fields=list_of_dict_to_tensordict(rows), tags=tags, partition_id="train")
     prompt = {"is_prompt": True, "status": "finished", "global_steps": 1}

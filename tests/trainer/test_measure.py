@@ -250,18 +250,13 @@ def test_only_the_chosen_prompts_are_judged(measure):
         assert len(found.asked) == asked
 
 
-def test_a_prompt_that_comes_twice_is_asked_once(measure, source):
-    write_lines(source, [p for p in PROBLEMS[:10] for _ in range(3)])
-    asked = measure("--prompts", "34").asked
-    assert len(asked) == len({question for question, _ in asked}) == 10
-
-
-def test_a_question_with_two_answers_is_not_asked(measure, source, tmp_path):
+def test_a_question_is_asked_once_and_one_with_two_answers_is_not(measure, source, tmp_path):
     """As `data prepare` leaves it out of a training set."""
-    write_lines(source, [*PROBLEMS[:10], {**PROBLEMS[3], "answer": "7"}])
+    write_lines(source, [*PROBLEMS[:10], *PROBLEMS[:3], {**PROBLEMS[3], "answer": "7"}])
     said = measure("--prompts", "34")
-    assert "questions: 9 read; 2 refused (question 11: 'What is 3 + 1?' comes again with another answer)" in said.err
-    assert len(said.asked) == 9
+    assert "questions: 9 read; 3 dropped" in said.err
+    assert "2 refused (question 14: 'What is 3 + 1?' comes again with another answer)" in said.err
+    assert len(said.asked) == len({question for question, _ in said.asked}) == 9
     write_lines(source, [PROBLEMS[3], {**PROBLEMS[3], "answer": "7"}])
     assert "every question comes again" in measure(to=tmp_path / "n.jsonl", codes=[2]).err
 

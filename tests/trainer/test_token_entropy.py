@@ -19,10 +19,6 @@ def test_entropies_survive_the_rank_column(values):
     assert (decode(ranks.tolist()) == np.maximum(np.array(values, np.float32), np.float32(1e-30))).all()
 
 
-def test_no_vocabulary_reaches_the_encoding():
-    assert FLOOR_BITS == 228_737_632
-
-
 @pytest.mark.parametrize("ranks", [[1], [200_000], [int(encode([0.3])[0]), 7]])
 def test_a_genuine_rank_is_recognised(ranks):
     with pytest.raises(EntropyError, match="plugin is not active"):

@@ -7,13 +7,7 @@ import sys
 import ray
 
 if __name__ == "__main__":
-    ray.init(
-        num_cpus=8,
-        num_gpus=int(os.environ.get("DARE_TEST_GPUS", "1")),
-        include_dashboard=False,
-        _node_ip_address="127.0.0.1",
-        object_store_memory=300 << 20,
-        _temp_dir=os.environ["DARE_TEST_RAY"],
-    )
+    settings = {"include_dashboard": False, "object_store_memory": 300 << 20, "_node_ip_address": "127.0.0.1"}
+    ray.init(num_cpus=8, num_gpus=1, _temp_dir=os.environ["DARE_TEST_RAY"], **settings)
     sys.argv = ["train_ppo_ray", *sys.argv[1:]]
     runpy.run_module("openrlhf.cli.train_ppo_ray", run_name="__main__")

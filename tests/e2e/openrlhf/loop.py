@@ -83,39 +83,32 @@ def write_prompts(path, split, count):
     return path
 
 
+def pairs(text):
+    """The names and values of a text of NAME=VALUE."""
+    return dict(word.split("=", 1) for word in text.split())
+
+
+FLAGS = pairs("""
+    actor.num_nodes=1 actor.num_gpus_per_node=1 ref.num_nodes=1 ref.num_gpus_per_node=1 vllm.num_engines=1
+    vllm.tensor_parallel_size=1 vllm.gpu_memory_utilization=0.1 vllm.sync_backend=gloo data.input_key=input
+    data.label_key=label data.max_len=256 rollout.max_new_tokens=48 rollout.micro_batch_size=4 train.micro_batch_size=8
+    train.num_episodes=1 train.max_epochs=1 algo.advantage.estimator=group_norm algo.kl.init_coef=0 actor.entropy_coef=0
+    ds.zero_stage=2 ds.attn_implementation=sdpa ds.param_dtype=bf16
+""")
+ENVIRONMENT = pairs("""
+    DARE_TEST_CPU_SHIM=1 DS_ACCELERATOR=cpu RAY_USAGE_STATS_ENABLED=0 RAY_DEDUP_LOGS=0 RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0
+    MASTER_ADDR=127.0.0.1 VLLM_HOST_IP=127.0.0.1 GLOO_SOCKET_IFNAME=lo WANDB_MODE=disabled VLLM_LOGGING_LEVEL=WARNING
+""")
+
+
 def flags(model, folder, *, prompts=24, samples=4, batch=8, lr=1e-3):
     """A run of prompts / batch steps."""
-    return {
-        **{f"{role}.num_{what}": 1 for role in ("actor", "ref") for what in ("nodes", "gpus_per_node")},
-        **{f"vllm.{name}": 1 for name in ("num_engines", "tensor_parallel_size")},
-        "vllm.gpu_memory_utilization": 0.1,
-        "vllm.enforce_eager": True,
-        "vllm.sync_backend": "gloo",
-        "train.colocate_all": True,
-        "actor.model_name_or_path": str(model),
-        "data.prompt_dataset": str(write_prompts(folder / "prompts.jsonl", "train", prompts)),
-        "data.input_key": "input",
-        "data.label_key": "label",
-        "data.apply_chat_template": True,
-        "data.max_len": 256,
-        "rollout.max_new_tokens": 48,
-        "rollout.batch_size": batch,
-        "rollout.micro_batch_size": 4,
-        "rollout.n_samples_per_prompt": samples,
-        "train.batch_size": batch * samples,
-        "train.micro_batch_size": 8,
-        "train.num_episodes": 1,
-        "train.max_epochs": 1,
-        "algo.advantage.estimator": "group_norm",
-        "algo.kl.init_coef": 0,
-        "actor.adam.lr": lr,
-        "actor.entropy_coef": 0,
-        "ds.zero_stage": 2,
-        "ds.attn_implementation": "sdpa",
-        "ds.param_dtype": "bf16",
-        "ckpt.output_dir": str(folder / "model"),
-        "ckpt.path": str(folder / "checkpoints"),
-    }
+    alone = dict.fromkeys(("vllm.enforce_eager", "train.colocate_all", "data.apply_chat_template"), True)
+    sizes = {"rollout.batch_size": batch, "rollout.n_samples_per_prompt": samples, "train.batch_size": batch * samples}
+    places = {"ckpt.output_dir": folder / "model", "ckpt.path": folder / "checkpoints"}
+    asked = write_prompts(folder / "prompts.jsonl", "train", prompts)
+    own = {"actor.model_name_or_path": model, "data.prompt_dataset": asked, "actor.adam.lr": lr}
+    return {**FLAGS, **alone, **sizes, **places, **own}
 
 
 def train(model, folder, query, *, more=(), environment=(), killed_after=0, **sizes):
@@ -160,21 +153,8 @@ def train(model, folder, query, *, more=(), environment=(), killed_after=0, **si
 
 def _environment(more):
     ray = Path(os.environ.get("DARE_TEST_RAY_ROOT", "/tmp")) / f"dray{os.getpid()}"  # Ray's socket paths must be short
-    settings = {
-        "DARE_TEST_CPU_SHIM": "1",
-        "DARE_TEST_RAY": str(ray),
-        "PYTHONPATH": os.pathsep.join([str(HERE / "at_start"), str(HERE / "shim")]),
-        "DS_ACCELERATOR": "cpu",
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_DEDUP_LOGS": "0",
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-        "MASTER_ADDR": "127.0.0.1",
-        "VLLM_HOST_IP": "127.0.0.1",
-        "GLOO_SOCKET_IFNAME": "lo",
-        "WANDB_MODE": "disabled",
-        "VLLM_LOGGING_LEVEL": "WARNING",
-        **dict(more),
-    }
+    paths = os.pathsep.join([str(HERE / "at_start"), str(HERE / "shim")])
+    settings = {**ENVIRONMENT, "DARE_TEST_RAY": str(ray), "PYTHONPATH": paths, **dict(more)}
     return {k: v for k, v in os.environ.items() if not k.startswith("VLLM_TOKEN")} | settings
 
 

@@ -74,8 +74,7 @@ def _worker(module):
 
         weight = torch.empty(shape, dtype=dtype)
         self._model_update_group.broadcast(weight, src=0)
-        if os.environ.get("DARE_TEST_NO_SYNC") != "1":  # the control: what an unsynchronised loop looks like
-            self.model_runner.model.load_weights(weights=[(name, weight)])
+        self.model_runner.model.load_weights(weights=[(name, weight)])
 
     module.WorkerWrap.update_weight = update_weight
 
