@@ -7,7 +7,6 @@ import socket
 import threading
 import time
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
 import httpx
 import pytest
@@ -159,10 +158,6 @@ def test_a_unix_socket_serves_both_routes(tmp_path):
             assert single.json()["rewards"] == [1.0]
 
 
-def lines(path):
-    return [json.loads(line) for line in Path(path).read_text().splitlines() if line.startswith("{")]
-
-
 def test_tokens_and_the_run_log_change_without_a_restart(tmp_path):
     file, log = tmp_path / "env", tmp_path / "log"
     file.write_text("# one\nDARE_TOKEN=old\nDARE_GRACE='5'\n")
@@ -175,7 +170,8 @@ def test_tokens_and_the_run_log_change_without_a_restart(tmp_path):
     with service(wrapper=redirect, **environment) as process:
 
         def reloads():
-            return [x for x in lines(log) if x["event"] == "reload"]
+            told = (json.loads(line) for line in log.read_text().splitlines() if line.startswith("{"))
+            return [line for line in told if line["event"] == "reload"]
 
         def reload(text, count):
             file.write_text(text)

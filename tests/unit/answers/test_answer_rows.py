@@ -53,11 +53,6 @@ def readable(read):
     return value
 
 
-def sourced(text, **rules):
-    found = extract(text, **rules)
-    return [found.answer, found.source]
-
-
 def marked(text, **given):
     """The text with its answer in marks, which is where a reply says that it stands."""
     answer, (low, high) = extract(text, **given).answer, answer_span(text, lambda t: extract(t, **given).answer)
@@ -71,7 +66,7 @@ def marked(text, **given):
 READ = {
     "extracted": lambda text, **rules: extract(text, **rules).answer,
     "announced": lambda text, **rules: extract(text, unmarked="none", **rules).answer,
-    "unmarked": sourced,
+    "unmarked": lambda text, **rules: [(found := extract(text, **rules)).answer, found.source],
     "marked": marked,
     "key": lambda text, **rules: [(key := canonical(text, **rules)).kind, key.value, key.tag],
     "kind": lambda text: canonical(text).kind,
