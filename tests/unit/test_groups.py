@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from refusals import refusal
 
-from dare_reward.errors import RequestError
 from dare_reward.groups import Groups, Ragged
 
 ANSWERS = [["a", None, "b", "a"], [], ["a", "c"], [None], ["c"]]
@@ -31,8 +31,8 @@ def test_answers_are_numbered_in_first_seen_order_in_each_group(groups):
 
 def test_a_number_of_another_group_s_rollout_is_nobody_s():
     for rows in ([[0.1], [0.2, 0.3]], [[0.1, 0.2]], [[0.1, 0.2], []]):
-        with pytest.raises(RequestError, match="mean_entropy: must have one number for each rollout"):
-            Groups.of([["a", "b"], ["c"]], mean_entropy=rows)
+        refused = refusal(Groups.of, [["a", "b"], ["c"]], mean_entropy=rows)
+        assert (refused.code, refused.loc) == ("length", ("mean_entropy",))
 
 
 def test_no_groups():
