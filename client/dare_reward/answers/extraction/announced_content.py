@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ..._pattern import pattern
 from ..languages import alternatives, english, every, pointed
+from ..literal_values import leading_literal, literal_value
 from ..markup import undecorated
 from ..number_words import told
 from .announcements import Announcement
@@ -72,6 +73,8 @@ def _math_words(text: str, announcement: Announcement) -> Announcement | None:
         return replace(announcement, content=repeating[0])
     if cry := _CRY.match(body):
         return replace(announcement, content=cry[1])
+    if body.startswith(("['", '["')) and isinstance(strings := literal_value(leading_literal(body) or ""), list):
+        return replace(announcement, content=", ".join(map(str, strings)))
     if body.startswith(("\\[", "$$", "\\begin{")):
         shown = display(body)
         return replace(announcement, content=last_side(shown), negated=False) if shown else None

@@ -35,8 +35,9 @@ _OPENING = pattern(
     r"|<\|start_header_id\|>\s*+assistant\s*+<\|end_header_id\|>\s*+){1,4}+"
 )
 # Whatever a template or HTML may begin or end a part with; `i<j` is none.
-_MARKUP = pattern(r"<(?:[|/\uff5c]|br|[A-Za-z][^\s<>]{0,30}+>)")
+_MARKUP = pattern(r"<(?:[<|/\uff5c]|br|[A-Za-z][^\s<>]{0,30}+>)")
 _SQUARED = pattern(r"\[(?:/?THINK\]|unused1|BEGIN F)")  # of brackets, which formulas have
+_CALCULATED = pattern(r"<<[^<>=\n]{1,80}+=[^<>\n]{1,40}+>>")  # of GSM8K's solutions: 3 + 4 = <<3+4=7>>7
 _CHANNEL = "<|channel|>"
 _HARMONY, _MESSAGE = "<|channel|>final", "<|message|>"  # between them may stand the format: <|constrain|>json
 _THINK = [*zip(listed("thinking")[::2], listed("thinking")[1::2], strict=True)]
@@ -46,12 +47,13 @@ _REPLY = ("<|im_start|>answer\n", "[BEGIN FINAL RESPONSE]", "<|START_RESPONSE|>"
 # Whatever of all these a text holds, in one search for each character that may begin it.
 _MARKS = sorted({_CHANNEL, _HARMONY, *_THOUGHT, *_REPLY, *_ENDS}, key=len, reverse=True)
 _MARK = {c: pattern("|".join(re.escape(mark) for mark in _MARKS if mark[0] == c)) for c in "<[◁"}
-_ASKS = sorted({*(word.capitalize() for word in every("question")), "Task", "Example", "question", "example"}, key=len)
+_ASKS = {*(word.capitalize() for word in every("question")), "Task", "Example", "Query", "question", "example"}
 _NUMBERED = "(?:Problem|Question|Exercise|Example|Task)"
 # The line of a further question, or of what stands before one in a prompt.
 _LINE = (
-    rf"(?:[ \t]*+[#*>]*+[ \t]*+(?:(?:Next|New|Another)[ \t])?+(?:{'|'.join(reversed(_ASKS))})"
+    rf"(?:[ \t]*+[#*>]*+[ \t]*+(?:(?:Next|New|Another)[ \t])?+(?:{'|'.join(sorted(_ASKS, key=len, reverse=True))})"
     rf"[ \t]*+\d*+[ \t]*+\**+[ \t]*+[:：]|(?:#{{1,6}}[ \t]|\*\*){_NUMBERED}(?:[ \t]++\d++)?+\.?\**+[ \t]*+(?=\n|\Z)"
+    rf"|{_NUMBERED}[ \t]++\d++\.?[ \t]*+(?=\n)"
     rf"|\*\*{_NUMBERED}[ \t]++\d++\.?\*\*|[\[<](?:[Qq]uestion|QUESTION|[Pp]roblem)[\]>]|(?:user|human)(?=\n|\Z)"
     rf"|(?i:[#*]*(?:{english('prompts')})))"
 )
@@ -145,6 +147,8 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
 
     None if a thinking block is open, unless `open_think` allows its text. Of a plain text it is all.
     """
+    if "<<" in text:
+        text = _CALCULATED.sub("", text)
     if "\b" in text:
         text = text.replace("\boxed", "\\boxed")  # written by what took the first two characters for a backspace
     found = {mark for c, marks in _MARK.items() if c in text for mark in marks.findall(text)}

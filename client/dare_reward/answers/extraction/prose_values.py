@@ -27,7 +27,7 @@ _LIST = pattern(
 )
 _RATIO = pattern(r"\d+\s(?:out of|to|in)\s\d+(?![\d,.]*\s[a-z])")
 COPULA = pattern(rf"\s*+(?:{'|'.join(every('closing'))})[\s.。]*\Z")
-_MONEY = pattern(r"\A\\?[$€£¥]\s?(?=[\d.])|\A(?:US|USD|Rs\.?|INR|EUR)\s?\\?\$?\s?(?=\d)")
+_MONEY = pattern(r"\A[A-Z]{0,2}\\?[$€£¥]\s?(?=[\d.])|\A(?:US|USD|Rs\.?|INR|EUR)\s?\\?\$?\s?(?=\d)")
 _MINUS = pattern(r"\A(?:minus|negative)\s(?=[\d.])", re.IGNORECASE)
 _REMARK = pattern(r"\s\((?:=|≈|i\.e|e\.g|or|that is|since|because|see)(?![a-z]).*\Z", re.DOTALL)
 _TIMES = pattern(r"(?<=\d)\s?x\s?(?=\d)")

@@ -41,7 +41,10 @@ _VERDICT = pattern(r"(?:yes|no|true|false)(?=[,:;])", re.IGNORECASE)
 _SUBJECT = pattern(r"(?i)(?:she|he|it|they|there|this|each)\b(?!.*\bto (?:find|get|solve|determine|compute)\b)")
 _CUT_OFF = pattern(r"[\s*_]*+(?:\\[(\[a-z]|\$(?![\d.]))")  # a formula that never closes
 _WHO = pattern(r",\s(?:it|they)\Z")  # "Together, they found 665"
-_REMARK = pattern(rf"(?i)(?:\W|(?:user|assistant|human|teacher|student)\s?:\s)*(?:{english('remarks')})|\W*\Z")
+_REMARK = pattern(
+    rf"(?i)(?:\W|(?:user|assistant|human|teacher|student)\s?:\s)*(?:{english('remarks')}"
+    r"|(?:note|references|sources?)\**:)|\W*\Z"
+)
 _LISTED = pattern(r"[ \t]*+(?:[-*•]|\(?[1-9a-h][.)])[ \t]+(?P<said>[^\n]{1,80})")
 _LABEL = pattern(r"[\s*_#]*+(?:result|solution|response)[*_]*+\s?:[\s*_]*+", re.IGNORECASE)
 _LONE = 200  # characters of a line that is a value
@@ -146,7 +149,8 @@ def concluding_value(text: str, *, ended: bool = False, follows: bool = False) -
     if alone is not None:
         return alone
     for line in reversed(lines[-_LINES:]):
-        said = line.strip()
+        if not (said := line.strip()):
+            continue  # above a remark
         if not (ended or said.endswith(_ENDS) or (_WORDED.search(said) and _RESULT.search(said))) or _is_open(said):
             return None
         for sentence in reversed(_SENTENCES.split(said)):
