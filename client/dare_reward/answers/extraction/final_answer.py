@@ -28,7 +28,7 @@ from .program_output import literal_phrase, lone_literal, marked_literal
 from .prose_values import UNREAD, WORDS, last_side
 from .statements import concluding_value, verdict
 from .unannounced import last_line, lone_line, unannounced_letter, unannounced_value
-from .values import PLAIN, readable, spans, values
+from .values import LONGEST, PLAIN, readable, spans, values
 
 Source = Literal["box", "tag", "phrase", "sentence", "fallback", "given", "none"]
 Unmarked = Literal["none", "sentence", "number"]
@@ -258,7 +258,7 @@ def _inside(content: str) -> str | None:
     if few and any(v.content is None for v in values(content)) and _DONE.search(content):
         return None
     if few or (not derived and readable(content)):
-        return content if spans(content) else last_side(content)
+        return content if len(content) > LONGEST or spans(content) else last_side(content)
     if (value := verdict(content) or concluding_value(content, ended=True)) is not None:
         return value
     few = len(content.split()) <= WORDS

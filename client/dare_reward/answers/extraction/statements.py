@@ -20,9 +20,8 @@ from ..languages import english
 from ..markup import undecorated
 from ..number_words import spoken_number
 from .prose_values import COPULA, TAIL_JUNK, UNREAD, WORDS, last_side, plain_content, unit_after
-from .values import Value, readable, spans, values
+from .values import LONGEST, Value, readable, spans, values
 
-LONGEST = 600  # characters of a sentence that is read
 MOST = 12  # values in it
 NEAR = 48  # characters before a value that say what it is to the sentence
 _EXPLAINS = pattern(
