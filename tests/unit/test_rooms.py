@@ -188,15 +188,14 @@ OF_VLLM = {"EntropyError", "PluginError"}
 OF_THE_PARSER = {"Unreadable"}
 
 
+def classes():
+    """Those of what is shipped, each with its module."""
+    shipped = {module: nodes for module, (_, _, nodes) in modules().items() if module.partition(".")[0] in SHIPPED}
+    return [(module, node) for module, nodes in shipped.items() for node in nodes if isinstance(node, ast.ClassDef)]
+
+
 def test_errors_are_of_one_tree_or_private():
-    classes = (
-        node
-        for module, (_, _, nodes) in modules().items()
-        if module.startswith(tuple(SHIPPED))
-        for node in nodes
-        if isinstance(node, ast.ClassDef)
-    )
-    bases = {node.name: {base.id for base in node.bases if isinstance(base, ast.Name)} for node in classes}
+    bases = {node.name: {base.id for base in node.bases if isinstance(base, ast.Name)} for _, node in classes()}
 
     def ancestors(name):
         return {name}.union(*(ancestors(b) for b in bases.get(name, ()) if b != name))
@@ -259,11 +258,9 @@ def test_no_folder_is_too_wide():
 
 def test_a_class_name_means_one_thing():
     defined = defaultdict(set)
-    for module, (_, _, nodes) in modules().items():
-        if module.partition(".")[0] in SHIPPED:
-            for node in nodes:
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    defined[node.name].add(module)
+    for module, node in classes():
+        if not node.name.startswith("_"):
+            defined[node.name].add(module)
     assert len(defined) > 100
     shared = {name: sorted(where) for name, where in defined.items() if len(where) > 1}
     assert shared == {}
