@@ -146,10 +146,10 @@ async def group(executor: Any, case: Case, engine: Any = None, **gather: Any) ->
 # --- what must be equal ----------------------------------------------------------------------------------------------
 
 
-async def wrong(part: int, executor: Callable[[str], Any], service: str, without: Route, monkeypatch: Any) -> list[str]:
-    """Where a group means another thing with the package than without; where entropies count, which only the package
-    has, than the estimator in process. `executor` makes one for a URL."""
-    out, info = list[str](), reward.service_info([service], 0.0)
+async def check(part: int, executor: Callable[[str], Any], service: str, without: Route, monkeypatch: Any) -> None:
+    """No group means another thing with the package than without or, where entropies count, which only the package has,
+    than by the estimator in process. `executor` makes one for a URL."""
+    wrong, info = list[str](), reward.service_info([service], 0.0)
     # Entropies are on, and nothing is asked at the start of a run but once, which is other tests' business.
     monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
     monkeypatch.setattr(reward, "service_info", lambda *_: info)
@@ -158,8 +158,8 @@ async def wrong(part: int, executor: Callable[[str], Any], service: str, without
         ours = executor(f"{service}/reward?{case.query}{'' if case.sends else '&entropy=none'}")
         found = await group(ours, case)
         await close(ours)
-        out += differences(case, found, alone(case) if case.sends else await without(case))
-    return out
+        wrong += differences(case, found, alone(case) if case.sends else await without(case))
+    assert not wrong, "\n".join(wrong[:40])
 
 
 def alone(case: Case) -> list[dict[str, Any]]:
