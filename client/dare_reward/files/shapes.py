@@ -100,7 +100,7 @@ def groups_in(value: Any, notes: Notes, *, top: bool) -> Iterator[Shape | Reques
     records = [value]
     if isinstance(value, Mapping) and isinstance(value.get("groups"), list):  # of a request
         notes.ignored.update(f"{k} of the request" for k in value if k not in {"groups", "meta", *PLACE})
-        place = {k: value[k] for k in value.keys() & set(PLACE)}
+        place = {k: value[k] for k in PLACE if k in value}
         records = [
             {**place, **g} if isinstance(g, Mapping) and not g.keys() & set(PLACE) else g for g in value["groups"]
         ]
