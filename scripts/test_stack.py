@@ -20,6 +20,7 @@ import time
 import xml.etree.ElementTree as ET
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,17 +78,23 @@ def main() -> int:
     if missing := [name for name in names if name in BY_HAND and name not in sources]:
         parser.error("; ".join(f"--source {name}=DIR is needed, a checkout of {CHECKOUTS[name]}" for name in missing))
     left, outcomes = given.budget, {}
-    for name in names:
-        begun, python = time.monotonic(), None
+
+    def made(name: str) -> Path:
+        nonlocal left
+        begun = time.monotonic()
         try:
-            python = install(name, given.envs, given.torch_index, begun + left)
-        except subprocess.TimeoutExpired:
-            outcomes[name] = f"FAILED: the installs took longer than their budget of {given.budget:g} s"
-        except subprocess.CalledProcessError as error:
-            outcomes[name] = f"FAILED: pip {' '.join(error.cmd[4:8])} ... ended with exit code {error.returncode}"
-        left -= time.monotonic() - begun
-        if python is not None:
-            outcomes[name] = test(name, python, sources.get(name), given.pytest.split())
+            return install(name, given.envs, given.torch_index, begun + left)
+        finally:
+            left -= time.monotonic() - begun
+
+    with ThreadPoolExecutor(1) as installer:  # the next one is installed while one is tested: each keeps a core busy
+        for name, python in [(name, installer.submit(made, name)) for name in names]:
+            try:
+                outcomes[name] = test(name, python.result(), sources.get(name), given.pytest.split())
+            except subprocess.TimeoutExpired:
+                outcomes[name] = f"FAILED: the installs took longer than their budget of {given.budget:g} s"
+            except subprocess.CalledProcessError as error:
+                outcomes[name] = f"FAILED: pip {' '.join(error.cmd[4:8])} ... ended with exit code {error.returncode}"
     for name, outcome in outcomes.items():
         print(f"{name:8} {outcome}")
     if "all" in given.stacks:
