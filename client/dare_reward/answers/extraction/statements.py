@@ -150,7 +150,8 @@ def concluding_value(text: str, *, ended: bool = False, follows: bool = False) -
     for line in reversed(lines[-_LINES:]):
         if not (said := line.strip()):
             continue  # above a remark
-        if not (ended or said.endswith(_ENDS) or (_WORDED.search(said) and _RESULT.search(said))) or _is_open(said):
+        whole = said.endswith(_ENDS) or (_WORDED.search(said) and _RESULT.search(said) and not _LEADS_ON.search(said))
+        if not (ended or whole) or _is_open(said):
             return None
         for sentence in reversed(_SENTENCES.split(said)):
             if sentence and not _REMARK.match(sentence):
