@@ -28,7 +28,7 @@ from .program_output import literal_phrase, lone_literal, marked_literal
 from .prose_values import UNREAD, WORDS, last_side
 from .statements import concluding_value, verdict
 from .unannounced import last_line, lone_line, unannounced_letter, unannounced_value
-from .values import LONGEST, PLAIN, readable, spans, values
+from .values import PLAIN, readable, spans, values
 
 Source = Literal["box", "tag", "phrase", "sentence", "fallback", "given", "none"]
 Unmarked = Literal["none", "sentence", "number"]
@@ -37,6 +37,8 @@ _NUMBER = pattern(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
 _SPAN = pattern(r"\$\$?+([^$]+)\$\$?+|\\\(((?:[^\\]|\\[^)])*+)\\\)|\\\[((?:[^\\]|\\[^\]])*+)\\\]")
 _WORDS = pattern(r"(?<!\\)[A-Za-z]{3,} ")
 _DONE = pattern(r"\d\s[a-z]+\Z")  # "3 quarters", "7 squared"
+# 20 * 40 = 800, 300 / 60 = 5 minutes: nothing that a letter may stand for.
+_SUM = pattern(r"(?:[^A-Za-z\\]|\\(?:\$|(?:times|cdot|div|[dt]?frac)(?![a-z]))){1,600}+(?:[a-z]{3,12}\.?)?")
 _SENTENCE_ENDS = (".", "!", "$", "**", "\\)", "\\]", "。")
 EMPTY: Final = "empty"
 WHY_NONE: Final[Mapping[str, str]] = {
@@ -258,7 +260,7 @@ def _inside(content: str) -> str | None:
     if few and any(v.content is None for v in values(content)) and _DONE.search(content):
         return None
     if few or (not derived and readable(content)):
-        return content if len(content) > LONGEST or spans(content) else last_side(content)
+        return last_side(content) if _SUM.fullmatch(content) and not spans(content) else content
     if (value := verdict(content) or concluding_value(content, ended=True)) is not None:
         return value
     few = len(content.split()) <= WORDS

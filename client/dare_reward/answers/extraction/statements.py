@@ -212,9 +212,10 @@ def _is_open(line: str) -> bool:
     for start, end, _ in spans(line):
         left[start:end] = " " * (end - start)
     rest = "".join(left)
+    opened, closed = (sum(map(rest.count, brackets)) for brackets in ("([", ")]"))  # (2, 5] is whole
     return (
         bool(_DOLLARS.search(rest) or _ITEM.fullmatch(line))
-        or rest.count("(") > rest.count(")")
+        or opened > closed
         or rest.count("\\(") != rest.count("\\)")
     )
 
