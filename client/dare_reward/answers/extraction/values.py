@@ -46,9 +46,14 @@ _HAS_VALUE = pattern(rf"[\d{_SPAN}π∞{_FRACTION}]")
 _RANGE = pattern(rf"{NUMBER}\s?[-–—]\s?{NUMBER}(?:/\d++)?|\d[\d.,]*+k")
 _MINUS = pattern(r"(?<!plus or )\b(?:minus|negative)\s\Z", re.IGNORECASE)
 _LEADS = pattern(r"(?:\b(?:is|are|was|be|equals|of|to)\s|[=:(]\s?|\A)\Z", re.IGNORECASE)
-_BEFORE = pattern(rf"\b(?:{english('operates before')})\s?[*(]*\Z|[√^±<>≤≥≠]\s?\Z|\d[.,]\Z", re.IGNORECASE)
+_SETS = r"[∪∩∖⊂⊆∈∉]|\\(?:neq|cup|cap|in|notin|subseteq?)(?![a-z])"
+_UNIT = r"\s*(?!(?:or|and|of|if|[pbv]?matrix|cases|array|aligned)\b)[A-Za-z]+\.?\s*\}"  # 5 \text{ cm}
+_BEFORE = pattern(
+    rf"\b(?:{english('operates before')})\s?[*(]*\Z|(?:[√^±<>≤≥≠}}]|{_SETS})\s?\Z|\d[.,]\Z", re.IGNORECASE
+)
 _AFTER = pattern(
     rf"(?i)[\s*-]{{0,2}}(?:{english('operates after')})|\s?[{_FRACTION}√^<>≤≥≠²³…\u0300-\u036f]|π|\.\.|[.,'’]\d"
+    rf"|\s?(?:{_SETS})|(?:\s?\\(?:mbox|text|mathrm|operatorname))?\{{(?!{_UNIT})"
     r"|\s?%\s?of\b|(?:!|\s[*×÷+])\s[a-z]"
     r"|(?<=(?<!\d)[123])\squarters\b|\s(?:hundred|thousand|million)\sand\s"
     r"|(?:\s?(?:degrees?|°)(?:\s?[CF]\b|\s(?:celsius|fahrenheit))?)?\sbelow\s(?:zero|freezing)|k\b"
