@@ -31,6 +31,9 @@ def grouped(tiny, tmp_path_factory):
         "eval.steps": 2,
         "eval.n_samples_per_prompt": 2,
         "eval.temperature": 1.0,
+        # A micro-batch per step: over several, OpenRLHF's entropy_loss is sum(e n^2) / sum(n)^2 times their number, for
+        # the mean entropies e of their n tokens. That is no mean per token where n differs (it was a fifth too high).
+        "train.micro_batch_size": BATCH * SAMPLES,
     }
     sizes = {"prompts": BATCH * STEPS, "samples": SAMPLES, "batch": BATCH, "lr": 2e-3, "killed_after": 2 * BATCH + 3}
     return loop.train(tiny, folder, f"votes_per_prompt={VOTES}&send=tokens", more=more, **sizes)
@@ -98,8 +101,7 @@ def test_weights_really_reach_vllm(grouped):
         ours.append(total / count)
     print(f"\nvllm_kl {kl}\nentropy per token, plugin  {ours}\nentropy per token, trainer {theirs}")
     assert max(map(abs, kl)) < 0.01
-    assert np.mean(ours) == pytest.approx(np.mean(theirs), rel=0.1)
-    assert ours == pytest.approx(theirs, rel=0.15, abs=0.01)  # in one run a single step was .113 off; its cause is open
+    assert ours == pytest.approx(theirs, rel=0.05, abs=0.005)
     assert np.ptp([step["entropy_loss"] for step in grouped.steps]) > 0.02  # the policy moves, over all steps
     assert np.ptp(ours) > 0.5 * np.ptp(theirs)  # and vLLM's with it, over those in which the service was asked
 
