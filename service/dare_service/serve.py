@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
-from functools import partial
 from typing import Any
 
 from dare_reward.commands.command import add_command
@@ -46,9 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     from .settings import SettingsError, from_environment  # noqa: PLC0415
 
     try:
-        read = partial(from_environment, host=arguments.host, port=arguments.port)
-        settings = read()
-        return serve(settings, read)
+        return serve(from_environment(host=arguments.host, port=arguments.port))
     except (SettingsError, ValueError) as error:
         sys.stderr.write(f"dare-reward serve: {error}\n")
         return 2

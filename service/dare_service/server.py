@@ -1,8 +1,7 @@
 """The process: uvicorn with our stop. SIGTERM turns /ready to 503, finishes what is in flight and exits 0.
 
 systemd, or whoever speaks its protocol, hands it a socket, which stays open while the service is away, so that
-connections wait for the next process in place of being refused; and is told of readiness, stop and signs of life of the
-event loop. SIGHUP reads settings again.
+connections wait for the next process in place of being refused.
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, MutableMapping
-from contextlib import suppress
-from dataclasses import asdict, fields, replace
+from collections.abc import Mapping, MutableMapping
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -34,14 +32,12 @@ from dare_reward import __version__
 
 from .app import State, create_app
 from .log import JSONLines, logger
-from .settings import SECRET, Settings, SettingsError, from_environment, unread, with_file
+from .settings import SECRET, Settings, SettingsError, unread
 from .uvicorn_connection import Connection, notice_the_dead
 
 ENOUGH_FILES: Final = 10_240  # a step of 128 prompts x 64 rollouts, and the rest
 HANDED_OVER: Final = 3  # the first descriptor that a supervisor hands over
 FAMILIES: Final = {socket.AF_INET, socket.AF_INET6, socket.AF_UNIX}
-# What SIGHUP may change under way.
-LIVE: Final = ("token", "run_log", "run_log_texts", "run_log_max_bytes", "run_log_max_age")
 
 
 def inherited(environment: MutableMapping[str, str] = os.environ, *, first: int = HANDED_OVER) -> socket.socket | None:
@@ -74,68 +70,12 @@ def inherited(environment: MutableMapping[str, str] = os.environ, *, first: int 
     return listener
 
 
-class Supervisor:
-    """Whom the service tells how it is: nobody, where no `NOTIFY_SOCKET` is named."""
-
-    def __init__(self, environment: MutableMapping[str, str] = os.environ) -> None:
-        name = environment.pop("NOTIFY_SOCKET", "")
-        period, pid = environment.pop("WATCHDOG_USEC", ""), environment.pop("WATCHDOG_PID", "")
-        self._address = "\0" + name[1:] if name.startswith("@") else name
-        mine = period.isdecimal() and pid in {"", str(os.getpid())}
-        self._every = int(period) / 2e6 if mine else float("inf")  # half of what it allows
-        self._next = 0.0
-
-    def tell(self, message: str) -> None:
-        """Send a message as of sd_notify(3); a supervisor that cannot be reached changes nothing."""
-        if self._address:
-            with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
-                sender.setblocking(False)
-                sender.sendto(message.encode(), self._address)
-
-    def alive(self, now: float) -> None:
-        """The event loop turns: called often, it tells as often as the watchdog asks for."""
-        if self._every < float("inf") and now >= self._next:
-            self._next = now + self._every
-            self.tell("WATCHDOG=1")
-
-
-def reload(state: State, read: Callable[[], Settings]) -> None:
-    """Take what `read` returns as far as it may change now, and say what did and what waits for a restart.
-
-    A wrong setting changes nothing. A service that has a token keeps one, and one without gets none: which names and
-    addresses may reach it was decided when it began.
-    """
-    old = state.settings
-    try:
-        new = read()
-    except (SettingsError, OSError) as error:
-        logger.error("reload", extra={"fields": {"why": f"nothing has changed: {error}"}})
-        return
-    different = [f.name for f in fields(Settings) if getattr(new, f.name) != getattr(old, f.name)]
-    live = [n for n in different if n in LIVE and (n != "token" or bool(new.tokens) == bool(old.tokens))]
-    state.settings = replace(old, **{name: getattr(new, name) for name in live})
-    if set(live) - SECRET:
-        state.recorder.set_up(state.settings)
-    waiting = [name for name in different if name not in live]
-    level = logging.WARNING if waiting else logging.INFO
-    outcome = {"tokens": len(state.settings.tokens), "changed": live}
-    outcome |= {"why": "these settings change at a restart", "unchanged": waiting} if waiting else {}
-    logger.log(level, "reload", extra={"fields": outcome})
-
-
 class Server(uvicorn.Server):
     """uvicorn closes its port at once on SIGTERM and then dies of the signal again; both look like a crash outside."""
 
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        state: State,
-        *,
-        held: bool,
-        read: Callable[[], Settings],
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, state: State, *, held: bool) -> None:
         super().__init__(config)
-        self.state, self.supervisor, self.read = state, Supervisor(), read
+        self.state = state
         self.drain = 0.0 if held else state.settings.drain  # a held socket keeps who comes now for the next process
         self.stop_at = float("inf")
 
@@ -147,18 +87,14 @@ class Server(uvicorn.Server):
             print(f"dare-reward listens on {address(listener)}", flush=True)
             _log_start(self.state, address(listener))
             _warn(self.state.settings, listener, self.state)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload, self.state, self.read)
-        self.supervisor.tell("READY=1")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """The first signal starts draining, a second one ends at once."""
         self.force_exit = self.state.draining
         self.stop_at = 0.0 if self.state.draining else time.monotonic() + self.drain
         self.state.draining = True
-        self.supervisor.tell("STOPPING=1")
 
     async def on_tick(self, counter: int) -> bool:
-        self.supervisor.alive(time.monotonic())
         if self.state.draining:
             self.state.openrlhf.join.stop()
         if time.monotonic() >= self.stop_at:
@@ -166,9 +102,9 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def serve(settings: Settings, read: Callable[[], Settings] = from_environment) -> int:
-    """Take the supervisor's socket or bind one, say where, and serve until told to stop. `read` is asked at SIGHUP."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload
+def serve(settings: Settings) -> int:
+    """Take the supervisor's socket or bind one, say where, and serve until told to stop."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a terminal that closes ends no training
     app = create_app(settings)
     held = inherited()
     listener = bind(settings) if held is None else held
@@ -176,7 +112,7 @@ def serve(settings: Settings, read: Callable[[], Settings] = from_environment) -
     config = configured(app)
     if held is not None:
         _adopt(held, settings)
-    server = Server(config, app.state.dare, held=held is not None, read=read)
+    server = Server(config, app.state.dare, held=held is not None)
     began = time.monotonic()
     gc.freeze()  # what is loaded now lives for ever: a collection during a request need not look at it again
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
@@ -217,12 +153,12 @@ def _log_start(state: State, address: str) -> None:
 
 def _warn(settings: Settings, listener: socket.socket, state: State) -> None:
     """What an operator may not have meant."""
-    sentences = [*unread(with_file())]
+    sentences = unread()
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         sentences.append("PROMETHEUS_MULTIPROC_DIR is ignored: one process counts everything in its memory.")
     if sentences:
         state.runs.warn("", "setting_ignored", " ".join(sentences))
-    if not settings.tokens and (why := _unprotected(settings, listener, with_file())):
+    if not settings.tokens and (why := _unprotected(settings, listener, os.environ)):
         state.runs.warn("", "no_token", f"{why}: set DARE_TOKEN")
     _few_files()
     _backlog(settings)

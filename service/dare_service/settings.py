@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final
 
 from dare_reward.errors import DareError, RequestError, misspelt_variables, placed
@@ -27,7 +26,7 @@ UNMEASURED = (
     "dare-reward calibrate on 32 labelled prompts, or send labels with some groups"
 )
 SECRET = frozenset({"token"})  # never shown
-UNSAID = SECRET | {"host", "port", "run_log", "env_file"}  # of /info, which needs no token: where things are
+UNSAID = SECRET | {"host", "port", "run_log"}  # of /info, which needs no token: where things are
 
 
 class SettingsError(DareError, ValueError):
@@ -57,11 +56,6 @@ class Settings:
         "If set, every POST, `/openrlhf` and what the page shows want `Authorization: Bearer <token>` or `?token=`; "
         "`/health`, `/ready`, `/info`, `/metrics`, `/methods` and the API's description stay open. Several, separated "
         "by spaces, are all accepted: rotate one by setting both, moving the clients, and dropping the old one.",
-    )
-    env_file: str = _setting(
-        "",
-        "File of lines `DARE_NAME=value`, read at the start and again at SIGHUP. What stands in it wins over the "
-        "environment. SIGHUP changes the tokens and the run log; the log says what waits for a restart.",
     )
     allowed_hosts: str = _setting(
         "",
@@ -245,8 +239,7 @@ SETTINGS: Final = {
 
 
 def from_environment(environment: Mapping[str, str] = os.environ, **flags: Any) -> Settings:
-    """Settings from `DARE_*` and DARE_ENV_FILE; `flags` (a command line's flags) win over both."""
-    environment = with_file(environment)
+    """Settings from `DARE_*`; `flags` (a command line's flags) win."""
     texts = {name: environment[f"DARE_{name.upper()}"] for name in SETTINGS if f"DARE_{name.upper()}" in environment}
     values = {name: _checked(SETTINGS[name], text) for name, text in texts.items()} | _line(texts)
     values |= {name: _checked(SETTINGS[name], value) for name, value in flags.items() if value is not None}
@@ -268,26 +261,6 @@ def _checked(spec: Spec, value: Any) -> Any:
     except RequestError:
         flag = f" (--{spec.name})" if spec.name in {"host", "port"} else ""
         raise SettingsError(f"DARE_{spec.name.upper()}{flag} must be {spec.accepts}") from None
-
-
-def with_file(environment: Mapping[str, str] = os.environ) -> Mapping[str, str]:
-    """The environment with what DARE_ENV_FILE holds; SettingsError for a file that cannot be read as one."""
-    name = environment.get("DARE_ENV_FILE", "")
-    if not name:
-        return environment
-    try:
-        lines = Path(name).read_text().splitlines()
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"DARE_ENV_FILE: {name[:200]}: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
-    settings = {}
-    for number, line in enumerate(lines, 1):
-        key, is_set, value = line.strip().partition("=")
-        if not key or key.startswith("#"):
-            continue
-        if not is_set or not key.startswith("DARE_") or key == "DARE_ENV_FILE":
-            raise SettingsError(f"DARE_ENV_FILE: line {number} of {name[:200]} must be DARE_NAME=value")
-        settings[key] = value[1:-1] if len(value) > 1 and value[0] == value[-1] in "'\"" else value
-    return {**environment, **settings}
 
 
 def _check_host(host: str) -> None:

@@ -185,23 +185,6 @@ def restart_busy(bench: Bench) -> str:
     return told_marked(found, bench.expected, opened)
 
 
-@row("SIGHUP in the middle of a step, which begins a run log")
-def reload(bench: Bench) -> str:
-    with (
-        tempfile.NamedTemporaryFile("w") as file,
-        tempfile.TemporaryDirectory() as folder,
-        service(DARE_ENV_FILE=file.name) as process,
-    ):
-
-        def disturb() -> None:
-            print(f"DARE_RUN_LOG={folder}/runs", file=file, flush=True)
-            process.send_signal(signal.SIGHUP)
-            while get(f"{process.url}/info")["run_log"] is None:
-                time.sleep(0.05)
-
-        return bench.step(process.url, disturb)
-
-
 def last(group: int) -> bytes:
     """The try of a group's last client."""
     return request(f"/get_reward?{QUERY}&extra_logs=off", rollout(group, SIZE - 1, SIZE))

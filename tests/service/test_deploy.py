@@ -71,11 +71,9 @@ def test_the_unit_and_the_pod_wait_for_the_whole_orderly_stop():
     assert pod()["terminationGracePeriodSeconds"] > stop
 
 
-def test_the_unit_leaves_the_run_log_to_the_service_and_outlasts_what_the_event_loop_may_do():
-    """One gigantic reply is written in seconds; a start takes seconds where the machine is busy. A bad setting ends it,
-    and not in a loop; there is a connection for every rollout that waits."""
-    assert (of_unit("KillMode"), of_unit("Type"), of_unit("RestartPreventExitStatus")) == ("mixed", "notify", "2")
-    assert float(of_unit("WatchdogSec")) >= 60
+def test_the_unit_leaves_the_run_log_to_the_service():
+    """A bad setting ends it, and not in a loop; there is a connection for every rollout that waits."""
+    assert (of_unit("KillMode"), of_unit("RestartPreventExitStatus")) == ("mixed", "2")
     assert int(of_unit("LimitNOFILE")) > DEFAULTS.backlog
 
 

@@ -99,7 +99,7 @@ def test_a_frame_with_its_token_entropies(logged):
 def test_openrlhf_s_rollouts(logged, texts):
     """Of one request, and one a request."""
     service, lines = logged()
-    service.state.recorder.set_up(replace(service.state.settings, run_log_texts=texts))  # as SIGHUP does
+    service.state.recorder.set_up(replace(service.state.settings, run_log_texts=texts))
     bodies = [{"query": [f"{PROMPT}so \\boxed{{{a}}}"], "prompts": [PROMPT], "labels": ["4"]} for a in (4, 4, 5)]
     assert service.post({k: [b[k][0] for b in bodies] for k in bodies[0]}, "/get_reward?run=step").status_code == 200
     (step,) = lines()
