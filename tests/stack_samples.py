@@ -121,8 +121,6 @@ class TrlTrainer:
         self.calls: list[int] = []
         self.made: dict[str, int] = {}
         self.logged: dict[str, float] = {}
-        self.callbacks: list[Any] = []
-        self.add_callback = self.callbacks.append
 
     def _tokenize_prompts(self, prompts: list[str]) -> tuple[list[list[int]], None, None]:
         return [[ord(c) for c in p] for p in prompts], None, None

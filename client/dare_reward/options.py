@@ -17,7 +17,7 @@ from .scoring.update import Labelled, update_specs
 
 OnError = Literal["raise", "abstain", "zero"]
 TrainOn = Literal["all", "reasoning"]
-OnCollapse = Literal["off", "warn", "stop"]
+OnCollapse = Literal["off", "warn"]
 
 
 def _settings(
@@ -49,7 +49,7 @@ def _settings(
     ] = "method",
     on_collapse: Annotated[
         OnCollapse,
-        Param("warn: say in the log where the run collapses; stop: also end the training (docs/report.md)"),
+        Param("warn: say in the log where the run collapses (docs/report.md)"),
     ] = "off",
     fallback: Annotated[Literal["local"] | None, Param("local: score in process while the service stays away")] = None,
     timeout: Annotated[float | None, Param("seconds of a try; default: 120", gt=0)] = None,

@@ -1,8 +1,7 @@
-"""`on_collapse`: off by default, a warning, or an orderly end by the stack's own means; labels never act on it."""
+"""`on_collapse`: off by default, or a warning; labels never act on it."""
 
 import logging
 import math
-from itertools import zip_longest
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +9,6 @@ from stack_samples import TrlTrainer
 
 import dare_reward
 from dare_reward.stacks import adapter as common
-from dare_reward.stacks import verl
 from dare_reward.stacks.adapter import Scorer
 from dare_reward.stacks.collapse import RunWatch, watch_of
 from dare_reward.stacks.trl import DareReward
@@ -91,87 +89,37 @@ def reward_of(**settings):
     return DareReward("http://service", method="ttrl", entropy="none", **settings)
 
 
-def train_trl(*, falls=6, trainer=None, **settings):
-    """Steps that were done, and the trainer, which may have trained before."""
-    trainer = trainer or TrlTrainer(scale_rewards="none")
-    *_, done = steps_of(reward_of(**settings), trainer, falls)
-    return done, trainer
-
-
-def steps_of(reward, trainer, falls):
-    """The number of steps after each one, until the trainer stops."""
-    control = SimpleNamespace(should_training_stop=False)
-    for callback in trainer.callbacks:
-        callback.on_train_begin(trainer.args, SimpleNamespace(global_step=0), control)
+def train(reward, trainer, falls=6):
     for step in range(20):
         texts = [f"\\boxed{{{r['answer']}}}" for g in batch(step, collapsed=step >= falls) for r in g["rollouts"]]
         state = SimpleNamespace(global_step=step)
         reward(["p"] * len(texts), texts, log_metric=trainer.log_metric, trainer_state=state)
-        for callback in trainer.callbacks:
-            callback.on_step_end(trainer.args, state, control)
-        yield step + 1
-        if control.should_training_stop:
-            return
-
-
-@pytest.fixture
-def transformers(stand_in, service):
-    """A stand-in where transformers is not installed, and a service."""
-    stand_in("transformers", TrainerCallback=type("TrainerCallback", (), {}))
-
-
-def test_trl_stops_by_its_own_callback(transformers):
-    done, trainer = train_trl(on_collapse="stop")
-    assert 6 < done < 20
-    assert len(trainer.callbacks) == 1
-    assert trainer.logged["dare/run_state"] == 2.0
+    return trainer.logged.get("dare/run_state")
 
 
 @pytest.mark.parametrize(
     ("settings", "state"), [({}, None), ({"on_collapse": "off"}, None), ({"on_collapse": "warn"}, 2.0)]
 )
-def test_trl_goes_on_unless_it_is_asked_to_stop(transformers, settings, state):
-    done, trainer = train_trl(**settings)
-    assert (done, trainer.callbacks) == (20, [])
-    assert trainer.logged.get("dare/run_state") == state
+def test_trl_s_tracker_learns_it_if_asked(service, settings, state):
+    assert train(reward_of(**settings), TrlTrainer(scale_rewards="none")) == state
 
 
-def test_the_next_training_of_the_same_trainer_stops_only_if_it_collapses_too(transformers):
-    first, trainer = train_trl(on_collapse="stop")
-    done, trainer = train_trl(falls=99, trainer=trainer, on_collapse="stop")
-    assert done == 20
-    assert train_trl(trainer=trainer, on_collapse="stop") == (first, trainer)
-    assert len(trainer.callbacks) == 1
-
-
-def test_two_trainers_with_the_same_settings_have_a_state_each(transformers):
-    reward = reward_of(on_collapse="stop")
-    ill, well = (TrlTrainer(scale_rewards="none") for _ in range(2))
-    steps = list(zip_longest(steps_of(reward, ill, 6), steps_of(reward, well, 99)))
-    assert steps[-1] == (None, 20)
+def test_each_training_and_each_trainer_has_a_state_of_its_own(service):
+    reward, ill, well = reward_of(on_collapse="warn"), *(TrlTrainer(scale_rewards="none") for _ in range(2))
+    assert (train(reward, ill), train(reward, well, 99)) == (2.0, 0.0)
     assert (ill.logged["dare/collapsed"], well.logged["dare/collapsed"]) == (1.0, 0.0)
-
-
-@pytest.mark.parametrize(("asked", "last"), [("off", 500), ("warn", 500), ("stop", 41)])
-def test_verl_s_next_step_is_its_last(asked, last):
-    scorer = common.Scorer.of("http://h", on_collapse=asked)
-    trainer = SimpleNamespace(total_training_steps=500, global_steps=40)
-    verl._stop(scorer, trainer, {"dare/collapsed": 0.0})
-    assert trainer.total_training_steps == 500
-    verl._stop(scorer, trainer, {"dare/collapsed": 1.0})
-    verl._stop(scorer, trainer, {"dare/collapsed": 1.0})
-    assert trainer.total_training_steps == last
+    assert (train(reward, ill, 99), ill.logged["dare/collapsed"]) == (0.0, 0.0)
 
 
 def test_an_alarm_that_breaks_ends_no_training(monkeypatch):
-    scorer = common.Scorer.of("http://h", on_collapse="stop")
+    scorer = common.Scorer.of("http://h", on_collapse="warn")
     assert scorer.watch(None, 3, SimpleNamespace()) is None, "a trainer without a hash"
     monkeypatch.setattr(RunWatch, "see", lambda *given: 1 / 0)
     assert scorer.watch(None, 3).collapsing is False
 
 
 def test_what_it_may_be_is_said():
-    with pytest.raises(dare_reward.RequestError, match="on_collapse: must be one of off, warn, stop"):
+    with pytest.raises(dare_reward.RequestError, match="on_collapse: must be one of off, warn"):
         common.Scorer.of("http://h", on_collapse="yes")
 
 

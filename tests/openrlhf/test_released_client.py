@@ -185,13 +185,6 @@ def _advantages(torch, release, responses, estimator="group_norm") -> list[float
     return [e.advantages[e.action_mask.bool()][0].item() for e in done]
 
 
-def test_a_model_is_saved_after_its_training_only(release):
-    """Why there is no `on_collapse=stop`: an error of a rollout ends the training without a save, as nothing catches it."""
-    source = (release.tree / "openrlhf" / "cli" / "train_ppo_ray.py").read_text()
-    assert source.index("ray.get(ppo_trainer.fit.remote())") < source.index("ray.get(actor_model.async_save_model())")
-    assert "finally" not in source
-
-
 class Off(types.SimpleNamespace):
     """Arguments; what is not said is off."""
 

@@ -47,17 +47,17 @@ from .report import logger, say_once, watch_answers
 from .rollout import label_of, read_rollout
 
 JSON = Mapping[str, Any]
-# What a stack or its adapter may lack (rollouts without a reward, labels, masks of tokens, a way to end the training):
+# What a stack or its adapter may lack (rollouts without a reward, labels, masks of tokens, the state of a run):
 # the setting that asks for it by this value, and what is said of it.
-Ability = Literal["gaps", "labels", "masks", "end"]
+Ability = Literal["gaps", "labels", "masks", "watch"]
 ABILITIES: Final[Mapping[Ability, tuple[str, str, str]]] = {
     "gaps": ("on_error", "abstain", " needs a number for every rollout: on_error is raise or zero, not abstain"),
     "labels": ("labelled", "gt", ": this adapter is handed no labels: leave out labelled=gt"),
     "masks": ("train_on", "reasoning", ": this adapter masks no tokens: leave out train_on=reasoning"),
-    "end": (
+    "watch": (
         "on_collapse",
-        "warn stop",
-        ": this adapter neither warns nor stops: leave out on_collapse, and read the report",
+        "warn",
+        ": this adapter does not warn: leave out on_collapse, and read the report",
     ),
 }
 Rewards = list[list[float | None]]
@@ -240,8 +240,8 @@ class Scorer:
 
         `takes`: for a stack that computes advantages itself, of every rollout: what it takes beside rewards.
         """
-        for ability, (setting, values, words) in ABILITIES.items():
-            if ability in lacks and getattr(self, setting) in values.split():
+        for ability, (setting, value, words) in ABILITIES.items():
+            if ability in lacks and getattr(self, setting) == value:
                 raise ConfigError(f"{stack}{words}")
         if find(self.method).masks:
             require_every_rollout(find(self.method), consumer=stack)

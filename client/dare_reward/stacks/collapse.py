@@ -1,7 +1,6 @@
-"""What an adapter does where a run collapses: nothing, a warning, or an orderly end of the training.
+"""What an adapter does where a run collapses: nothing, or with `on_collapse=warn` a warning.
 
-The word is that of the report (`report.verdict`), by rules that see no label. They are heuristics, so nothing happens
-unless you ask for it: `on_collapse=warn` or `on_collapse=stop`.
+The word is that of the report (`report.verdict`), by rules that see no label. They are heuristics, and end no training.
 """
 
 from __future__ import annotations

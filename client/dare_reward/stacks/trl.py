@@ -69,9 +69,6 @@ class DareReward:
         self._check_scale(trainer)
         rows = self._rows(trainer, prompts, completions, columns)
         scored = scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
-        # Every rank learns of a collapse in the same call, so all of them end after the same step.
-        if self.scorer.on_collapse == "stop" and scored and scored[0].shared.get("dare/collapsed"):
-            _stop(trainer)
         return _logged(scored, columns)
 
     def _check_scale(self, trainer: Any) -> None:
@@ -200,32 +197,6 @@ class _Result:
     reward: float | None
     beside: Mapping[str, Any]
     shared: Mapping[str, float]
-
-
-def _stop(trainer: Any) -> None:
-    """TRL ends after this step, and saves what it saves at an end: a callback may say so, a reward function may not."""
-    if trainer is None or not hasattr(trainer, "add_callback"):
-        say_once("the run collapses, and on_collapse=stop finds no trainer to stop: stop it yourself")
-        return
-    if getattr(trainer, "_dare_stop", None) is None:
-        from transformers import TrainerCallback
-
-        class StopAtCollapse(TrainerCallback):  # type: ignore[misc,unused-ignore]
-            """A trainer keeps its callbacks: the next `train` of the same one starts unasked."""
-
-            asked = True
-
-            def on_train_begin(self, *_: Any, **__: Any) -> None:
-                self.asked = False
-
-            def on_step_end(self, _args: Any, _state: Any, control: Any, **_: Any) -> Any:
-                control.should_training_stop |= self.asked
-                return control
-
-        trainer._dare_stop = StopAtCollapse()  # noqa: SLF001
-        trainer.add_callback(trainer._dare_stop)  # noqa: SLF001
-    trainer._dare_stop.asked = True  # noqa: SLF001
-    say_once("the run collapses: the training ends after this step (on_collapse=stop)")
 
 
 def _digest(prompt: Any) -> str:

@@ -31,7 +31,7 @@ from ..methods import find, specs
 from ..openrlhf import AnswerRules
 from ..reply import Reply
 from .adapter import EQUAL, Scorer, from_environment, groups_by, require_complete, scatter_to_rows, zero_dropped
-from .report import numbers, say_once
+from .report import numbers
 from .rollout import label_of, outside_answer, own_stretch, prompt_text
 
 # A rollout's inputs, and verl's columns that hold them.
@@ -65,7 +65,6 @@ def install(scorer: Scorer, trained: int | None = None) -> None:
         _check_masks(scorer, self)
         logged, update = score_batch(scorer, self, batch, trained)
         metrics.update(logged)
-        _stop(scorer, self, logged)
         kept = batch if update.trained is None else drop_votes(self, batch, metrics, update.trained)
         out = original(self, kept, metrics)
         if update.gains:
@@ -154,13 +153,6 @@ def score_batch(
     state = {} if watch is None else watch.numbers
     logged = {f"dare/{name}": value for name, value in {**numbers(reply, groups, dict(scorer.params)), **state}.items()}
     return logged, session_update(names, members, reply, trained)
-
-
-def _stop(scorer: Scorer, trainer: Any, logged: Mapping[str, float]) -> None:
-    """Where the run collapses, the next step is verl's last one: it saves and validates as at its usual end."""
-    if scorer.on_collapse == "stop" and logged.get("dare/collapsed"):
-        trainer.total_training_steps = min(trainer.total_training_steps, trainer.global_steps + 1)
-        say_once("the run collapses: the training ends after the next step (on_collapse=stop)")
 
 
 def put_advantages(batch: Any, gains: Mapping[str, float]) -> Any:

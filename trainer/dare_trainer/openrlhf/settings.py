@@ -20,9 +20,6 @@ from dare_reward.openrlhf import NOTHING
 from dare_reward.openrlhf.url import ActorSettings
 
 ROUTE: Final = re.compile(r"(/v1/reward|/get_reward|/reward)?/?$")  # behind the prefix of a gateway
-NO_STOP: Final = (
-    ": OpenRLHF gives a reward nothing that ends a training with a checkpoint. Set warn, and stop the run yourself"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,7 @@ class RewardUrls:
         try:
             return ActorSettings.read(query, method=served.get("method", "dare"), params=params)
         except RequestError as error:
-            raise ConfigError(f"the reward URL: {error}{NO_STOP if 'on_collapse' in error.loc else ''}") from None
+            raise ConfigError(f"the reward URL: {error}") from None
 
 
 def job_name() -> str:
