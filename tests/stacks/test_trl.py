@@ -83,34 +83,16 @@ def test_rewards_are_those_of_the_logged_completions(train, service, trainer, ch
     assert any("eval_dare/majority_ratio" in entry for entry in result["log"])
 
 
-def test_votes_beyond_the_trained_and_the_table_of_completions_that_trl_writes(train, service, tmp_path):
-    """num_generations=4 and one vote more each: eight vote, four are trained. `log_completions=True`: a parquet file a step,
-    each rollout's own row."""
-    import pandas as pd
-
-    result = train(service.url, steps=2, votes=1, chat=False, log_completions=True)
+def test_votes_beyond_the_trained(train, service):
+    """num_generations=4 and one vote more each: eight vote, four are trained."""
+    result = train(service.url, steps=2, votes=1, chat=False)
     assert differ(result["calls"])
-    labels, files = set(), sorted((tmp_path / "run" / "completions").iterdir())
-    for call, file in zip(result["calls"], files, strict=True):
+    for call in result["calls"]:
         assert [len(row) for row in call["votes"]] == [1] * len(call["texts"])
         assert call["rewards"] == pytest.approx(offline(call), abs=2e-4)
-        table, groups = pd.read_parquet(file), scored(call).groups
-        assert list(table["completion"]) == call["texts"]
-        answers = given(table["dare/answer"])
-        assert answers == [a for g in groups for a in g.answers[:M]]
-        assert len(set(answers)) > 1, "equal rows would hide a wrong order"
-        assert given(table["dare/pseudo_label"]) == [g.pseudo_label for g in groups for _ in range(M)]
-        assert list(table["dare/kept"]) == [kept for g in groups for kept in g.keep[:M]]
-        assert list(table["dare/group_flags"]) == [", ".join(g.flags) for g in groups for _ in range(M)]
-        labels |= {g.pseudo_label for g in groups}
-    assert len(labels) > 1
+    assert len({g.pseudo_label for call in result["calls"] for g in scored(call).groups}) > 1
     alone = [offline({**c, "votes": []}) for c in result["calls"]]
     assert alone != [pytest.approx(c["rewards"], abs=1e-6) for c in result["calls"]], "the votes changed nothing"
-
-
-def given(column):
-    """What a file of pandas has for None: NaN, in columns of strings."""
-    return [None if isinstance(x, float) else x for x in column]
 
 
 def test_the_documented_data_set_gives_labelled_prompts_gt_rewards(train, service, tmp_path, monkeypatch):

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import html
 import logging
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
-from .._pattern import pattern
 from ..answers.rollouts import Unanswered
-from ..errors import printable
 from ..numbers import pooled
 from ..reply import NOTHING, Reply
 from ..runs.line import objects, of_groups
 
 logger = logging.getLogger("dare_reward.stacks")
-
-# What rollouts wrote is made harmless: trackers render Markdown and HTML, and tables are opened in spreadsheets.
-WIDTH: Final = 200  # characters of a cell
-FORMULA: Final = ("=", "+", "-", "@", "\n", "＝", "＋", "－", "＠")  # what begins one in a spreadsheet
-NUMBER: Final = pattern(r"[+-]?\d+(?:\.\d+)?")
-BREAK: Final = "\u200b"  # a space without width: it takes the meaning from a sequence and is not seen
-LINKS: Final = pattern(r"(?<=!)(?=\[)|(?<=\])(?=[(:\[])|(?<=:)(?=//)|(?<=www)(?=\.)|(?<=[jJ])(?=avascript)")
 
 _seen: dict[Hashable, tuple[Unanswered, int]] = {}
 
@@ -51,29 +41,6 @@ def numbers(
 def shadow_numbers(reply: Reply | None, groups: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """`numbers` of shadow methods alone, for a stack that takes few."""
     return {name: value for name, value in numbers(reply, groups).items() if name.startswith("shadow_")}
-
-
-def rollout_columns(reply: Reply | None, sizes: Sequence[int]) -> dict[str, list[Any]]:
-    """What a stack's table of completions shows beside each rollout: its answer, and what its group said of it."""
-    out: dict[str, list[Any]] = {f"dare/{name}": [] for name in ("answer", "pseudo_label", "kept", "group_flags")}
-    for size, group in zip(sizes, [None] * len(sizes) if reply is None else reply.groups, strict=True):
-        out["dare/answer"] += [harmless(a) for a in (group and group.answers) or (None,) * size]
-        out["dare/kept"] += (group and group.keep) or (None,) * size
-        out["dare/pseudo_label"] += [harmless(group.pseudo_label) if group else None] * size
-        out["dare/group_flags"] += [", ".join(group.flags or ()) if group else None] * size
-    return out
-
-
-def harmless(text: str | None) -> str | None:
-    """The text for a cell: control characters escaped, HTML quoted, links and images of Markdown broken, no formula.
-
-    None stays None. What is longer than WIDTH is cut.
-    """
-    if text is None:
-        return None
-    cut = text if len(text) <= WIDTH else text[: WIDTH - 3] + "..."
-    quoted = LINKS.sub(BREAK, html.escape(printable(cut, keep="\n"), quote=False)).replace("`", "'")
-    return f"'{quoted}" if quoted.startswith(FORMULA) and not NUMBER.fullmatch(quoted) else quoted
 
 
 @cache

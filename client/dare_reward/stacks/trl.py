@@ -17,7 +17,7 @@ from ..errors import ConfigError, RequestError, unknown_name
 from ..inputs import Group
 from ..reply import Reply
 from .adapter import Rewards, Scorer, scored_together, zero_dropped
-from .report import numbers, rollout_columns, say_once
+from .report import numbers, say_once
 from .rollout import label_of, prompt_text
 from .trl_rollout import forward_entropies, prompt_ids_of, put_columns, rollout, text_of
 
@@ -180,22 +180,16 @@ class DareReward:
         watch = self.scorer.watch(reply, step, trainer) if trains else None
         found = {**numbers(reply, groups, dict(self.scorer.params)), **({} if watch is None else watch.numbers)}
         shared = {f"dare/{name}": value for name, value in found.items()}
-        beside = rollout_columns(reply, [len(of_group) for of_group in rewards])
-        size, out, at = self._size(trainer), list[_Result](), 0
-        for of_group in _selected(zero_dropped(rewards, reply), reply, size):
-            for i, reward in enumerate(of_group[:size], start=at):
-                out.append(_Result(reward, {name: column[i] for name, column in beside.items()}, shared))
-            at += len(of_group)
-        return out
+        size = self._size(trainer)
+        paid = _selected(zero_dropped(rewards, reply), reply, size)
+        return [_Result(reward, shared) for of_group in paid for reward in of_group[:size]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What one place found of a rollout: its reward, what the table of completions shows beside it, and the step's
-    numbers, which all rollouts share."""
+    """What one place found of a rollout: its reward, and the step's numbers, which all rollouts share."""
 
     reward: float | None
-    beside: Mapping[str, Any]
     shared: Mapping[str, float]
 
 
@@ -204,13 +198,11 @@ def _digest(prompt: Any) -> str:
 
 
 def _logged(scored: Sequence[_Result], columns: Mapping[str, Any]) -> list[float | None]:
-    """The rewards, after each rank has told TRL the same numbers and the columns of its own rows: TRL gathers both."""
-    metric, extra = (columns.get(name, lambda *_: None) for name in ("log_metric", "log_extra"))
+    """The rewards, after each rank has told TRL the same numbers."""
+    metric = columns.get("log_metric", lambda *_: None)
     waves = {f"dare/{name}": value for name, value in _waves(columns).items()}
     for name, value in {**scored[0].shared, **waves}.items() if scored else ():
         metric(name, value)
-    for name in scored[0].beside if scored else ():
-        extra(name, [one.beside[name] for one in scored])
     return [one.reward for one in scored]
 
 

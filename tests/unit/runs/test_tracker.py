@@ -1,4 +1,4 @@
-"""What trackers show: the field's names, and nothing that acts."""
+"""What trackers show: the numbers by the field's names."""
 
 import json
 import math
@@ -9,7 +9,7 @@ import dare_reward
 from dare_reward.numbers import NUMBERS, pooled
 from dare_reward.runs.line import lines, of_groups
 from dare_reward.runs.log import encoded
-from dare_reward.stacks.report import harmless, numbers, rollout_columns
+from dare_reward.stacks.report import numbers
 
 GROUPS = [
     {"group_id": "a", "label": "2", "prompt": "1+1?", "rollouts": [
@@ -47,47 +47,3 @@ def test_votes_are_not_trained_on_and_nothing_is_known_of_nothing():
     groups = [{"rollouts": [{"answer": a, "mean_entropy": 0.1, "trained": a == "1"} for a in "1122"]}]
     assert pooled(read(groups, dare_reward.estimate(groups)))["frac_reward_zero_std"] == 1
     assert (pooled([]), numbers(None, GROUPS)) == ({}, {"abstained": 1.0})
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "\x1b[2J\x9b\x07\u202e", "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "![](http://evil/x.png)",
-        "[click](javascript:alert(1))", "[a]: http://evil", "http://evil", "www.evil.example", "=1+1", "+cmd|' /C calc'!A0",
-        "@SUM(A1)", "-2+3", "\t=1", "\r=1", "\n=1", "＝1+1", "＠x", "`code`", "![a][b]", "<!--", "&lt;script&gt;", "'=1",
-    ],
-)  # fmt: skip
-def test_what_a_rollout_wrote_does_not_act(text):
-    found = harmless(text)
-    assert all(c.isprintable() or c in "\n\u200b" for c in found)
-    assert not [part for part in ("<", "](", "![", "]:", "][", "://", "www.", "javascript:") if part in found]
-    assert not found.startswith(tuple("=+@\t\r\n＝＋－＠"))
-    assert not (found.startswith("-") and len(found) > 2)
-
-
-@pytest.mark.parametrize(
-    "start", ["=cmd|' /C calc'!A0", "+1+cmd", "-1-cmd", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "\x1b]0;x\x07"]
-)
-def test_no_cell_of_a_table_is_a_formula(start):
-    """Whoever saves a tracker's table as CSV opens it in a spreadsheet."""
-    rows = [{"answer": start, "mean_entropy": 0.1}, {"answer": None}]
-    beside = rollout_columns(dare_reward.estimate([{"kind": "exact", "rollouts": rows}]), [2])
-    texts = [cell for column in beside.values() for cell in column if isinstance(cell, str) and cell]
-    assert len(texts) > 4
-    assert not [t for t in texts if t.startswith(tuple("=+-@\t\r\n＝＋－＠"))]
-    assert {c for t in texts for c in t if not c.isprintable()} <= {"\n", "\u200b"}
-
-
-@pytest.mark.parametrize("text", ["204", "-3", "-3.5", "+7", "x \\le 3", "\\frac{1}{2}", "a\nb"])
-def test_plain_answers_stay_as_they_are(text):
-    assert harmless(text) == text
-    assert harmless(None) is None
-    assert harmless("x" * 300).endswith("...")
-
-
-def test_columns_of_a_table_of_completions():
-    columns = rollout_columns(REPLY, [4, 4, 1])
-    assert columns["dare/answer"] == ["2", "2", "3", None, "5", "5", "5", "5", None]
-    assert columns["dare/kept"][-1] is None
-    assert {len(c) for c in columns.values()} == {9}
-    assert set(rollout_columns(None, [2])["dare/answer"]) == {None}
