@@ -268,11 +268,11 @@ def test_a_table_fits_the_terminal(tmp_path, monkeypatch, words, columns):
     assert max(map(len, lines)) <= columns, max(lines, key=len)
 
 
-def test_wide_shows_every_column(monkeypatch):
-    narrow, wide = on_terminal(monkeypatch, "methods"), on_terminal(monkeypatch, "methods", "--wide")
-    assert re.search("--wide .*evidence, not verified, paper", narrow)
+def test_a_pipe_gets_every_column(monkeypatch, ran):
+    narrow, wide = on_terminal(monkeypatch, "methods"), ran(["methods"], 0).out
+    assert re.search("less -S` shows .*evidence, not verified, paper too", narrow)
     assert "arXiv:2601.21804" in wide
-    assert "--wide" not in wide
+    assert "less -S" not in wide
 
 
 def test_tables_on_a_terminal_and_lines_in_a_pipe(tmp_path, monkeypatch, ran):

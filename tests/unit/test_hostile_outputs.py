@@ -45,7 +45,7 @@ def file(tmp_path):
 
 COMMANDS = [
     "score IN", "score IN --table", "score IN --table -m ttrl", "calibrate IN --methods dare,ttrl,scrl",
-    "explain IN", "explain IN --suspicious 9 -m ttrl", "explain IN --group line-1", "explain IN --group line-2 --wide",
+    "explain IN", "explain IN --suspicious 9 -m ttrl", "explain IN --group line-1", "explain IN --group line-2",
     "explain IN --group line-3", "explain IN --group line-4", "explain IN --group nothing",
     "calibrate IN", "report IN -o OUT.html",
     "score IN --out OUT.jsonl",

@@ -21,7 +21,7 @@ from dare_reward.analysis.shown import percent
 from dare_reward.analysis.truth import known_groups
 from dare_reward.analysis.verdict import Verdict
 from dare_reward.answers.rollouts import ANSWER_SPECS
-from dare_reward.commands.tables import PAPER, Screen, add_wide, number, screen_of, table, wrapped
+from dare_reward.commands.tables import number, table, wrapped
 from dare_reward.errors import RequestError, counted
 from dare_reward.estimators.method import Estimate, Method
 from dare_reward.groups import Groups
@@ -64,7 +64,6 @@ def register(subparsers: Any) -> None:
     parser.add_argument(
         "--methods", default="", metavar="A,B,...", help="Show the label accuracy of these methods too."
     )
-    add_wide(parser)
     parser.set_defaults(run=run)
 
 
@@ -79,13 +78,13 @@ def run(arguments: argparse.Namespace) -> int:
     found = judged(data, arguments, seed=arguments.seed, **options)
     if not found.calibration.prompts:
         if methods is not None and not arguments.json:
-            print(table(*methods.table(), right=True, on=screen_of(arguments)))
+            print(table(*methods.table(), right=True))
         why = (UNMEASURED, "missing_entropy") if found.calibration.left_out else (UNKNOWN, "label")
         raise RequestError(why[0], code=why[1])
     if arguments.json:
         print(_json(found, methods=methods and asdict(methods), accuracy=accuracy(data, arguments.seed)))
     else:
-        print(report(found, screen_of(arguments), methods=methods, accuracy=accuracy(data, arguments.seed)))
+        print(report(found, methods=methods, accuracy=accuracy(data, arguments.seed)))
     data.summary.say()
     if found.calibration.left_out:
         data.summary.move("refused", f"{found.calibration.certainty} is missing", found.calibration.left_out)
@@ -146,7 +145,6 @@ def _json(found: Verdict, **more: Any) -> str:
 
 def report(
     found: Verdict,
-    on: Screen = PAPER,
     *,
     methods: BySize | None = None,
     accuracy: Mapping[str, Mapping[int, Any]] = MappingProxyType({}),
@@ -155,25 +153,25 @@ def report(
     shown = found.shown()
     counted_in = "all labelled prompts" if found.calibration.left_out else "prompts"
     parts = [
-        "\n".join([wrapped(line, on, indent="  ") for line in (shown.headline, shown.why)]),
-        "\n".join([wrapped(f"- {line}", on, indent="  ") for line in shown.notes]),
-        table(shown.head, shown.rows, right=True, on=on),
-        *([] if methods is None else [table(*methods.table(), right=True, on=on)]),
-        *([of_k(accuracy, on, of=counted_in)] if accuracy else []),
-        _measures(found.calibrations, on),
+        "\n".join([wrapped(line, indent="  ") for line in (shown.headline, shown.why)]),
+        "\n".join([wrapped(f"- {line}", indent="  ") for line in shown.notes]),
+        table(shown.head, shown.rows, right=True),
+        *([] if methods is None else [table(*methods.table(), right=True)]),
+        *([of_k(accuracy, of=counted_in)] if accuracy else []),
+        _measures(found.calibrations),
         shown.line,  # last, so that `tail -1` reads it
     ]
     return "\n\n".join(parts)
 
 
-def of_k(accuracy: Mapping[str, Mapping[int, Any]], on: Screen, *, of: str = "prompts") -> str:
+def of_k(accuracy: Mapping[str, Mapping[int, Any]], *, of: str = "prompts") -> str:
     """A row for each of `accuracy`. of: whose it is, where entropies are not needed and other tables have fewer."""
     ks = next(iter(accuracy.values()))
     rows = [[name, *(percent(values[k]["estimate"]) for k in ks)] for name, values in accuracy.items()]
-    return table((f"% of {of}, by k rollouts", *map(str, ks)), rows, right=True, on=on)
+    return table((f"% of {of}, by k rollouts", *map(str, ks)), rows, right=True)
 
 
-def _measures(calibrations: Sequence[Calibration], on: Screen) -> str:
+def _measures(calibrations: Sequence[Calibration]) -> str:
     """What each certainty is worth, a column each."""
     rows: list[tuple[str, Callable[[Calibration], str]]] = [
         ("AUROC", lambda c: interval(asdict(c.auroc))),
@@ -186,7 +184,7 @@ def _measures(calibrations: Sequence[Calibration], on: Screen) -> str:
         ("exponent to use", lambda c: f"{c.exponent:g}" + (" (the vote)" if not c.exponent else "")),
     ]
     head = ("measure", *(c.certainty for c in calibrations))
-    return table(head, [[name, *(cell(c) for c in calibrations)] for name, cell in rows], on=on)
+    return table(head, [[name, *(cell(c) for c in calibrations)] for name, cell in rows])
 
 
 def _share(found: Interval, note: str) -> str:

@@ -11,17 +11,7 @@ import numpy as np
 
 from dare_reward.answers import Extraction, classify
 from dare_reward.answers.rollouts import ANSWER_SPECS, READING, asked_of, kind_of, option_tuple, read_answers
-from dare_reward.commands.tables import (
-    PAPER,
-    Screen,
-    add_wide,
-    group_table,
-    number,
-    screen_of,
-    short_answer,
-    table,
-    wrapped,
-)
+from dare_reward.commands.tables import group_table, number, short_answer, table, wrapped
 from dare_reward.errors import RequestError, counted, printable
 from dare_reward.files.reader import Reader
 from dare_reward.ledger import Ledger
@@ -91,7 +81,6 @@ def signs(group: Mapping[str, Any], reply: GroupReply, params: Mapping[str, Any]
 
 JSON = Mapping[str, Any]
 
-END = "end of the text"
 APART = 8  # pairs of answers that stayed apart
 TAIL = 60  # characters of a rollout's end
 ASKED = 300  # characters of a prompt's start
@@ -115,7 +104,6 @@ def register(subparsers: Any) -> None:
     what.add_argument("--group", metavar="ID", help="Explain this group (line-N for one without an id).")
     add_count(what, "suspicious", "Without --group, show so many groups that are most worth a look", 5)
     add_method(parser)
-    add_wide(parser)
     parser.set_defaults(run=run)
 
 
@@ -132,7 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
     summary = ReadSummary(reader)
     summary.add_scored(place, group, group_reply)
     _say_otherwise([(group, group_reply)])
-    print("\n\n".join(_report(group, scored, configured, params, arguments)))
+    print("\n\n".join(_report(group, scored, configured, params)))
     return summary.end(arguments)
 
 
@@ -158,34 +146,31 @@ def _find(reader: Reader, path: str, group_id: str) -> tuple[int, JSON]:
 # --- one group --------------------------------------------------------------------------------------------------------
 
 
-def _report(
-    group: JSON, scored: ScoredGroups, configured: Configured, params: JSON, arguments: argparse.Namespace
-) -> Iterator[str]:
+def _report(group: JSON, scored: ScoredGroups, configured: Configured, params: JSON) -> Iterator[str]:
     """The parts of the text."""
-    screen, group_reply = screen_of(arguments), scored.reply.groups[0]
+    group_reply = scored.reply.groups[0]
     method, values = configured.method, configured.values
-    show = partial(wrapped, on=screen, indent="  ")
+    show = partial(wrapped, indent="  ")
     paper = f"{method.paper}; {method.evidence}" if method.paper else method.evidence
-    changed = {k: v for k, v in values.items() if arguments.wide or k in params}
-    others = "" if arguments.wide else f"{', ' if changed else ''}{'the others' if changed else 'all'} by default"
+    changed = ", ".join(f"{k}={v}" for k, v in values.items() if k in params)
     yield "\n".join(
         [
             show(f"method {method.name}: {method.summary} [{paper}]"),
-            show("parameters: " + ", ".join(f"{k}={v}" for k, v in changed.items()) + others),
+            show(f"parameters: {changed}, the others by default" if changed else "parameters: all by default"),
             f"config_id {scored.reply.config_id[:12]}",
         ]
     )
     if group_reply.error is not None:
-        yield group_table(group_reply, on=screen)
+        yield group_table(group_reply)
         return
     read = _read(group, scored, configured)
     facts = [*map(show, _prompt(group)), *_label(group, scored)]
-    yield "\n".join([group_table(group_reply, on=screen), *([""] if facts else []), *facts])
+    yield "\n".join([group_table(group_reply), *([""] if facts else []), *facts])
     notes = [show(f"{flag}: {FLAGS.get(flag, '')}".rstrip(": ")) for flag in group_reply.flags or ()]
     notes += [show(line) for line in _apart(group, read, values)]
     if notes:
         yield "\n".join(notes)
-    yield "rollouts\n" + _rollouts(group, scored, read, screen)
+    yield "rollouts\n" + _rollouts(group, scored, read)
     numbers = {k: v for k, v in (group_reply.diagnostics or {}).items() if isinstance(v, int | float)}
     yield show(", ".join(f"{k} {v:.4g}" for k, v in numbers.items()))
 
@@ -246,7 +231,7 @@ def _merged(here: Sequence[int], there: Sequence[int]) -> list[frozenset[int]]:
     return [pair for pair in dict.fromkeys(pairs) if len(pair) > 1]
 
 
-def _rollouts(group: JSON, scored: ScoredGroups, read: Sequence[Extraction], screen: Screen) -> str:
+def _rollouts(group: JSON, scored: ScoredGroups, read: Sequence[Extraction]) -> str:
     """A row a rollout; a column that says nothing is left out."""
     reply, rollouts = scored.reply.groups[0], group["rollouts"]
     entropy_R, nothing = scored.prepared.groups.column("mean_entropy"), [None] * len(rollouts)
@@ -259,25 +244,17 @@ def _rollouts(group: JSON, scored: ScoredGroups, read: Sequence[Extraction], scr
         "entropy": [number(x, 4) for x in entropy_R.tolist()],
         "advantage" if reply.rewards is None else "reward": [number(x, 6) for x in results or nothing],
         "kept": ["no" if kept is False else "yes" for kept in reply.keep or nothing],
-        END: [_end(r) for r in rollouts],
+        "end of the text": [_end(r) for r in rollouts],
     }
     known = {name: cells for name, cells in columns.items() if {*cells} - {"-", ""}}
-    whole = _table(known, PAPER)
-    if screen is None or max(map(len, whole.splitlines())) <= screen or END not in known:
-        return _table(known, screen)
-    ends = {"rollout": known["rollout"], END: known.pop(END)}
-    return f"{_table(known, screen)}\n\n{_table(ends, screen)}"
-
-
-def _table(columns: Mapping[str, Sequence[str]], screen: Screen) -> str:
-    return table(tuple(columns), list(zip(*columns.values(), strict=True)), on=screen)
+    return table(tuple(known), list(zip(*known.values(), strict=True)))
 
 
 # --- the suspicious groups -----------------------------------------------------------------------------------------
 
 
 def _suspicious(arguments: argparse.Namespace, params: JSON, reader: Reader) -> int:
-    screen, summary = screen_of(arguments), ReadSummary(reader)
+    summary = ReadSummary(reader)
     scored = summary.scored(score_all(summary, in_process(arguments.method, params)))
     seen = [(group, reply) for _, group, reply in scored]
     summary.say_read()
@@ -288,9 +265,9 @@ def _suspicious(arguments: argparse.Namespace, params: JSON, reader: Reader) -> 
     looked.sort(key=lambda one: (-len(one[0]), majority(one[2].diagnostics)))  # the weaker majority first
     for why, group, reply in looked[: arguments.suspicious]:
         if why:
-            print(group_table(reply, top=SHOWN, on=screen))
+            print(group_table(reply, top=SHOWN))
             facts = [*_prompt(group), *why]
-            print("\n".join(wrapped(f"- {fact}", screen, indent="  ") for fact in facts) + "\n")
+            print("\n".join(wrapped(f"- {fact}", indent="  ") for fact in facts) + "\n")
     if not looked[0][0]:
         warn("no group is suspicious: in each a clear majority gave one answer")
     return summary.end(arguments)

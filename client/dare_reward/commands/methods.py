@@ -14,7 +14,7 @@ from dare_reward.methods import EXPERIMENTAL, find, methods
 from dare_reward.params import Spec
 
 from .command import add_command
-from .tables import Screen, add_wide, screen_of, table, wrapped
+from .tables import table, wrapped
 
 METHOD_HEAD = ("method", "what", "needs", "what that costs", "gives", "evidence", "not verified", "paper")
 PARAMETER_HEAD = ("parameter", "default", "accepts", "meaning", "source")
@@ -27,7 +27,7 @@ def register(subparsers: Any) -> None:
         examples=(
             "dare-reward methods",
             "dare-reward methods dare  # its parameters",
-            "dare-reward methods --wide  # what each needs and costs, and what is not verified",
+            "dare-reward methods | less -S  # what each needs and costs too, and what is not verified",
         ),
     )
     shown = parser.add_mutually_exclusive_group()
@@ -35,31 +35,30 @@ def register(subparsers: Any) -> None:
     shown.add_argument(
         "--all", action="store_true", help="Include presets, experimental methods, and those that need references."
     )
-    add_wide(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.name is not None:
-        print(_parameters(find(arguments.name), screen_of(arguments)))
+        print(_parameters(find(arguments.name)))
         return 0
     listed = [m for m in methods().values() if m.offered or arguments.all]
-    print(table(METHOD_HEAD, [row(m) for m in listed], on=screen_of(arguments)))
+    print(table(METHOD_HEAD, [row(m) for m in listed]))
     if hidden := len(methods()) - len(listed):
         print(f"\n--all lists {hidden} more")
     return 0
 
 
-def _parameters(method: Method, on: Screen) -> str:
+def _parameters(method: Method) -> str:
     """Of one method, and of the presets that share its function."""
     paper = f"{method.paper}; {method.evidence}" if method.paper else method.evidence
-    parts = [wrapped(f"{method.name}: {method.summary} [{paper}]", on)]
+    parts = [wrapped(f"{method.name}: {method.summary} [{paper}]")]
     presets = [m for m in methods().values() if m.defaults and m.function is method.function and m != method]
     if presets:
-        parts.append(table(("preset", "what"), [[m.name, m.summary] for m in presets], on=on))
+        parts.append(table(("preset", "what"), [[m.name, m.summary] for m in presets]))
     consent = [EXPERIMENTAL] if method.experimental else []
-    parts.append(table(PARAMETER_HEAD, [parameter(s) for s in [*method.specs, *consent]], on=on))
-    parts += ["how answers are read and compared", table(PARAMETER_HEAD, [parameter(s) for s in ANSWER_SPECS], on=on)]
+    parts.append(table(PARAMETER_HEAD, [parameter(s) for s in [*method.specs, *consent]]))
+    parts += ["how answers are read and compared", table(PARAMETER_HEAD, [parameter(s) for s in ANSWER_SPECS])]
     return "\n\n".join(parts)
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from dare_reward.commands.tables import add_wide, group_table, screen_of
+from dare_reward.commands.tables import group_table
 from dare_reward.errors import DareError, RefusedError, RequestError, misspelt_variables
 from dare_reward.files.output import text_file
 from dare_reward.methods import find, other_scale
@@ -59,7 +59,6 @@ def register(subparsers: Any) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--table", action="store_true", help="Write tables, in a pipe or a file too.")
     form.add_argument("--json", action="store_true", help="Write JSON lines, on a terminal too.")
-    add_wide(parser)
     parser.set_defaults(run=run)
 
 
@@ -69,7 +68,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise RequestError(words, loc=("--labelled gt",), code="scale")
     warn(*misspelt_variables(["DARE_URL", "DARE_TOKEN"], os.environ))
     check_out(arguments)
-    screen = screen_of(arguments)
     tables = arguments.table or (sys.stdout.isatty() and not arguments.json and not arguments.out)
     with ExitStack() as stack:
         ask = scorer(arguments, arguments.method, params, stack)
@@ -82,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         for _, group, reply in summary.scored(results if tables and out.isatty() else watched(results, arguments.file)):
             done += 1
             if tables:
-                out.write(group_table(reply, top=10, on=screen) + "\n\n")
+                out.write(group_table(reply, top=10) + "\n\n")
             else:
                 out.write(json.dumps(line(group, reply, params, asked=frozenset({"prompt"}))) + "\n")
         summary.say_read()

@@ -1,15 +1,13 @@
-"""Replies as text for people: aligned tables that fit the terminal."""
+"""Replies as text for people: aligned tables that fit the terminal, where standard output is one."""
 
 from __future__ import annotations
 
-import argparse
 import math
 import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Final
 
 from ..answers.classes import Labels, listed
 from ..errors import counted, printable
@@ -18,54 +16,46 @@ from ..reply import GroupReply, Support
 COLUMNS = ("answer", "votes", "u", "p-hat", "kept", "p", "bonus", "reward")
 WIDTH = 32
 NARROWEST = 24  # a column is not wrapped below this; the last columns are left out instead
-Screen = int | None  # the columns of what a table is written on; None: as many as the table wants
-PAPER: Final[Screen] = None  # a file or a pipe
 
 
-def add_wide(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--wide", action="store_true", help="Show every column, however wide the terminal is.")
+def _screen() -> int | None:
+    """The columns of the terminal; None of a file or a pipe, which takes as many as a table wants."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def screen_of(arguments: argparse.Namespace) -> Screen:
-    """What standard output can show."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() and not arguments.wide else PAPER
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = False, on: Screen = PAPER) -> str:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = False) -> str:
     """Aligned columns of one line each. `right` aligns all but the first to the right, for numbers.
 
-    Where the screen is narrower, long cells are wrapped; if that is not enough, the last columns are left out, and a
+    Where the terminal is narrower, long cells are wrapped; if that is not enough, the last columns are left out, and a
     line below says so.
     """
     head, *rows = [[printable(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    if on is not None:
-        widths = _fitted(widths, on)
+    if (limit := _screen()) is not None:
+        widths = _fitted(widths, limit)
     shown = head[: len(widths)]
     lines = [line for row in (shown, ["-" * w for w in widths], *rows) for line in _lines(row, widths, right=right)]
     if left := head[len(widths) :]:
-        lines.append(f"(--wide shows {', '.join(left)} too)")
+        lines.append(f"(`| less -S` shows {', '.join(left)} too)")
     return "\n".join(line.rstrip() for line in lines)
 
 
-def wrapped(text: str, on: Screen, *, indent: str = "") -> str:
-    """Prose that fits the screen, of one paragraph."""
-    text = printable(text)
-    if on is None:
-        return text
-    return textwrap.fill(text, on, subsequent_indent=indent, break_on_hyphens=False)
+def wrapped(text: str, *, indent: str = "") -> str:
+    """Prose that fits the terminal, of one paragraph."""
+    text, limit = printable(text), _screen()
+    return text if limit is None else textwrap.fill(text, limit, subsequent_indent=indent, break_on_hyphens=False)
 
 
-def group_table(group: GroupReply, *, top: int | None = None, on: Screen = PAPER) -> str:
+def group_table(group: GroupReply, *, top: int | None = None) -> str:
     """One group: a heading, and a row per answer, most votes first; `top` limits the rows."""
     if group.error is not None:
-        return wrapped(f"{group.group_id}: {group.error.code}: {group.error.message}", on)
+        return wrapped(f"{group.group_id}: {group.error.code}: {group.error.message}")
     support = sorted(group.support or (), key=lambda s: -s.count)
     shown = support[:top]
     rows = [_row(s) for s in shown]
     if hidden := support[len(shown) :]:
         rows.append([f"({len(hidden)} more answers)", str(sum(s.count for s in hidden)), *[""] * 6])
-    return f"{wrapped(_heading(group), on, indent='  ')}\n{table(COLUMNS, rows, right=True, on=on)}"
+    return f"{wrapped(_heading(group), indent='  ')}\n{table(COLUMNS, rows, right=True)}"
 
 
 def _heading(group: GroupReply) -> str:

@@ -20,7 +20,7 @@ from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.commands.command import add_command, add_seed
 from dare_reward.commands.labelled import interval, read_labelled
 from dare_reward.commands.shared_arguments import add_file, add_param, parsed_params, read_groups, warn
-from dare_reward.commands.tables import Screen, add_wide, number, screen_of, table, wrapped
+from dare_reward.commands.tables import number, table, wrapped
 from dare_reward.groups import Groups
 from dare_reward.methods import find, specs
 from dare_reward.runs.log import finite
@@ -56,7 +56,6 @@ def register(subparsers: Any) -> None:
     add_param(parser, "Set a parameter of the methods that have it, or of how answers are read. You may repeat it.")
     parser.add_argument("--json", action="store_true", help="Write one JSON object instead of tables.")
     add_seed(parser, "The seed of the bootstrap")
-    add_wide(parser)
     parser.set_defaults(run=run)
 
 
@@ -78,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         token_ids=measures.token_ids(data.groups),
         seed=arguments.seed,
     )
-    print(json.dumps(finite(numbers), indent=1) if arguments.json else _text(numbers, screen_of(arguments)))
+    print(json.dumps(finite(numbers), indent=1) if arguments.json else _text(numbers))
     data.summary.say()
     failed = [name for name, m in numbers["methods"].items() if not m["scored"]]
     if failed and math.isnan(numbers["entropy"]["pooled"]):
@@ -88,14 +87,14 @@ def run(arguments: argparse.Namespace) -> int:
     return data.summary.exit_code()
 
 
-def _text(numbers: Numbers, on: Screen) -> str:
+def _text(numbers: Numbers) -> str:
     data = numbers["data"]
     size = (
         f"{data['groups']} groups ({data['labelled']} labelled), {data['rollouts']} rollouts, "
         f"{data['answered']:.1%} with an answer, median {data['distinct_answers_median']:g} distinct answers a group"
     )
-    figures = table(("figure", "mean over prompts, 95%"), [[k, _shown(v)] for k, v in _figures(numbers)], on=on)
-    return "\n\n".join([wrapped(size, on), figures, _methods(numbers["methods"], on)])
+    figures = table(("figure", "mean over prompts, 95%"), [[k, _shown(v)] for k, v in _figures(numbers)])
+    return "\n\n".join([wrapped(size), figures, _methods(numbers["methods"])])
 
 
 def _figures(numbers: Numbers) -> Iterator[tuple[str, Any]]:
@@ -112,14 +111,14 @@ def _shown(value: Any) -> str:
     return interval(value) if isinstance(value, Mapping) else number(value)
 
 
-def _methods(methods: Numbers, on: Screen) -> str:
+def _methods(methods: Numbers) -> str:
     rows = []
     for name, m in methods.items():
         cells = [number(m.get(k)) for k in ("bias", "variance", "mse", "within_variance", "correlation")]
         raw = m.get("information", {})
         seen = map(number, (raw.get("bits"), raw.get("share"), m["information_advantage"]["bits"]))
         rows.append([name, str(m["scored"]), interval(m["direction_gain"], 4), *cells, *seen])
-    return table(HEAD, rows, on=on)
+    return table(HEAD, rows)
 
 
 # --- every measure of one set of labelled groups ----------------------------------------------------------------------

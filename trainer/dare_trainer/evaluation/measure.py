@@ -28,7 +28,6 @@ from dare_reward.client import split_address
 from dare_reward.commands.calibrate import accuracy, of_k, report
 from dare_reward.commands.command import add_command, add_count, add_flags, add_seed
 from dare_reward.commands.labelled import Labelled, read_labelled, refuse_repeats
-from dare_reward.commands.tables import PAPER
 from dare_reward.errors import ConfigError, RequestError, counted
 from dare_reward.files.output import terminable
 from dare_reward.ledger import Ledger
@@ -132,7 +131,7 @@ def _report(data: Labelled, plan: MeasurePlan, prompts: int) -> int:
     """What `calibrate` says; of an endpoint's rollouts the accuracies. Prints it, and returns the exit code."""
     data.summary.say()
     if plan.url:
-        print(of_k(accuracy(data, plan.seed), PAPER))  # noqa: T201
+        print(of_k(accuracy(data, plan.seed)))  # noqa: T201
         return data.summary.exit_code(1, refused=3)
     found = judge(data.groups, data.correct_R, seed=plan.seed)
     c = found.calibration
