@@ -296,6 +296,15 @@ def test_nobody_but_the_page_writes(page, path, body, headers, status):
     assert not page.session.file.exists()
 
 
+def test_the_page_ends_the_command(tmp_path):
+    with LabelServer(session(tmp_path)) as server:
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
+        thread.start()
+        assert ask(server, "finish", {}) == (200, "{}")
+        thread.join(10)
+        assert not thread.is_alive()
+
+
 def test_a_full_disk_is_said(page, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")

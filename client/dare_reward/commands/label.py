@@ -7,19 +7,16 @@ import os
 import shlex
 import sys
 import webbrowser
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dare_reward.analysis.shown import Shown
 from dare_reward.analysis.truth import is_labelled
 from dare_reward.answers.rollouts import Readings
 from dare_reward.errors import RequestError, counted
-from dare_reward.files.labels import LabelFile
 from dare_reward.files.output import check_free
 from dare_reward.groups import Groups
 from dare_reward.params import Spec
@@ -28,7 +25,6 @@ from dare_reward.segments import Floats, positions
 
 from .command import add_command, add_count, add_flags
 from .label_page import LabelServer, Session, question_of
-from .labelled import read_labelled, shown_verdict
 from .shared_arguments import add_file, read_groups, warn, watched
 from .summary import ReadSummary
 
@@ -77,29 +73,13 @@ def run(arguments: argparse.Namespace) -> int:
     file = _file(arguments)
     session = Session([question_of(group) for group in chosen], file, tell=warn)
     advice = _next(arguments, file)
-    verdict = cache(lambda: _verdict(arguments, str(file)))
-    _serve(session, arguments.port or 0, advice, verdict)
-    print(f"{file}: {session.summary()}")
-    if shown := verdict():
-        print(shown.headline, shown.why, sep="\n")
-    print(f"Next:\n{advice}")
+    _serve(session, arguments.port or 0, advice)
+    print(f"{file}: {session.summary()}\nNext:\n{advice}")
     return summary.exit_code()
 
 
-def _verdict(arguments: argparse.Namespace, labels: str) -> Shown | None:
-    """What the labels decide so far, if there are any; standard input is read once only."""
-    if arguments.file == "-" or not Path(labels).exists():
-        return None
-    try:
-        found = LabelFile(labels, tell=lambda _: None)
-    except RequestError as error:
-        return Shown("These labels give no verdict", str(error))
-    data = partial(read_labelled, read_groups(arguments, found), tell=lambda *_: None)
-    return shown_verdict(arguments, data)
-
-
-def _serve(session: Session, port: int, advice: str, verdict: Callable[[], Shown | None]) -> None:
-    with LabelServer(session, port=port, next_command=advice, verdict=verdict) as server:
+def _serve(session: Session, port: int, advice: str) -> None:
+    with LabelServer(session, port=port, next_command=advice) as server:
         print(f"Label at {server.address}\nCtrl-C ends this. Saved so far: {session.summary()}", flush=True)
         if sys.platform != "linux" or os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}:  # else it starts lynx
             webbrowser.open(server.address)

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Unpack
 
 import numpy as np
 
 from dare_reward.analysis.calibrate import DEFAULTS, Options
-from dare_reward.analysis.learnt import Learnt, learnt, visit
 from dare_reward.analysis.shown import Shown
 from dare_reward.analysis.truth import LABELS, is_known, known_groups
-from dare_reward.analysis.verdict import Verdict, judge
+from dare_reward.analysis.verdict import judge
 from dare_reward.answers.classes import listed
 from dare_reward.answers.labels import read_label
 from dare_reward.answers.rollouts import ANSWER_SPECS, Readings
 from dare_reward.errors import RequestError, counted
-from dare_reward.files.entropy_estimates import OTHER, OTHERS
 from dare_reward.files.reader import Reader
 from dare_reward.groups import Groups
 from dare_reward.report.last_steps import LastSteps, Order
@@ -48,15 +45,6 @@ class Labelled:
     given: tuple[Mapping[str, Any], ...]
     names: tuple[tuple[str, str], ...]
     summary: ReadSummary
-
-    @property
-    def other_R(self) -> Floats | None:
-        """Mean entropies by the other estimate, where `--entropy` makes one; those that are no estimates stay."""
-        kept = [r.get("meta") or {} for g in self.given for r in g["rollouts"]]
-        if all(meta.get(OTHER) is None for meta in kept):
-            return None  # the file has not what the other estimate is made of
-        own_R = self.groups.column("mean_entropy").tolist()
-        return np.array([meta.get(OTHER, own) for meta, own in zip(kept, own_R, strict=True)], np.float64)
 
 
 def read_labelled(
@@ -115,51 +103,20 @@ def labelled(
     return Labelled(prepared.groups, correct_R, groups, tuple(names), summary)
 
 
-def judged(data: Labelled, arguments: argparse.Namespace, **options: Unpack[Options]) -> Verdict:
-    """The verdict of the command's file. Where another estimate of its entropies would decide otherwise, it says so."""
-    found = judge(data.groups, data.correct_R, **options)
-    if (other_R := data.other_R) is None or not found.calibration.prompts:
-        return found
-    than = judge(data.groups.with_column("mean_entropy", other_R), data.correct_R, **options)
-    if not than.calibration.prompts or (than.use, than.line) == (found.use, found.line):
-        return found
-    name = OTHERS[arguments.entropy]
-    note = f"With --entropy {name} the verdict is another: {than.headline} ({than.line})."
-    return replace(found, warnings=(*found.warnings, note))
-
-
 def judged_by(params: Mapping[str, Any]) -> dict[str, Any]:
     """What of a method's parameters the labels are judged by: those of the weight, and of reading answers."""
     reading = {s.name: params[s.name] for s in ANSWER_SPECS if s.name in params}
     return {"reading": reading, **{name: params[name] for name in DEFAULTS if name in params}}
 
 
-def shown_verdict(arguments: argparse.Namespace, read: Callable[..., Labelled], **options: Unpack[Options]) -> Shown:
+def shown_verdict(read: Callable[..., Labelled], **options: Unpack[Options]) -> Shown:
     """What `dare-reward calibrate` shows of what is read of the command's file, or why it has no verdict."""
     try:
         data = read(reading=options.get("reading", {}))
         refuse_repeats(data)
     except RequestError as error:
         return Shown("These labels give no verdict", str(error))
-    return judged(data, arguments, **options).shown()
-
-
-def evaluated(before: str, after: str) -> Learnt:
-    """What training changed, by two files of `dare-reward measure`: of the model before it, and of the one after it."""
-    was, now = (read_labelled(file, tell=lambda *_: None) for file in (before, after))
-    for data in (was, now):
-        refuse_repeats(data)
-    later = {name: p for p, (name, _) in enumerate(now.names)}
-    places = [(p, later[name]) for p, (name, _) in enumerate(was.names) if name in later]
-    if not places:
-        raise RequestError(f"{after} has none of the labelled prompts of {before}", code="empty")
-    first, last = (visit(data.groups, data.correct_R) for data in (was, now))
-    at, then = (list(side) for side in zip(*places, strict=True))
-    greedy_P, alone = None, [_meta(was.given[p]).get("greedy") for p in at]  # as `measure` samples it
-    if all(isinstance(rollout, Mapping) for rollout in alone):
-        controls = zip(at, alone, strict=True)
-        greedy_P = correctness(prepare_file({**was.given[p], "rollouts": [rollout]} for p, rollout in controls))
-    return learnt(first.of(at), last.of(then), greedy_P=greedy_P)
+    return judge(data.groups, data.correct_R, **options).shown()
 
 
 def _meta(group: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -29,7 +29,7 @@ from dare_reward.runs.line import ASKED, fault, line
 from dare_reward.runs.reader import is_segment
 
 from .command import add_command
-from .labelled import Labelled, evaluated, judged_by, labelled, read_labelled, shown_verdict
+from .labelled import Labelled, judged_by, labelled, read_labelled, shown_verdict
 from .score import in_process, score_all
 from .shared_arguments import add_file, add_method, check_out, chosen_params, read_groups, warn, watched
 from .summary import MismatchedLabels, Placed, ReadSummary, unscored
@@ -54,12 +54,6 @@ def register(subparsers: Any) -> None:
     parser.add_argument("--run", dest="only", metavar="NAME", help="Show only this run of several.")
     parser.add_argument("--force", action="store_true", help="Replace the output if it exists.")
     parser.add_argument("-o", "--out", required=True, help="The HTML file to write.")
-    parser.add_argument(
-        "--evaluated",
-        nargs=2,
-        metavar=("BEFORE", "AFTER"),
-        help="Say what was learnt by two files of `dare-reward measure`, of the model before training and after it.",
-    )
     parser.set_defaults(run=run)
 
 
@@ -68,7 +62,6 @@ def run(arguments: argparse.Namespace) -> int:
     for name in OPTIONS["shadow"].parse(arguments.shadow):
         find(name, loc=("--shadow",))
     check_out(arguments)
-    learnt = evaluated(*arguments.evaluated) if arguments.evaluated else None
     read: Callable[..., Labelled]
     if is_log := _is_run(arguments.file):
         _check_unchanged(arguments)
@@ -91,10 +84,6 @@ def run(arguments: argparse.Namespace) -> int:
     if verdict:  # of labelled prompts it is the one thing to know
         said = {"text": verdict.headline, "word": verdict.headline, "tone": "quiet"}
         data["runs"][0] |= {"calibration": asdict(verdict), "headline": said}
-    if learnt:
-        if len(data["runs"]) > 1:
-            raise RequestError("--evaluated is of one run: choose it with --run NAME", code="parameter")
-        data["runs"][0]["learnt"] = asdict(learnt.shown())
     shown = sum(len(r["cards"]) for r in data["runs"])
     groups = sum(r["groups"] for r in data["runs"])
     name = Path(arguments.file).name if arguments.file != "-" else "standard input"
@@ -166,7 +155,7 @@ def _calibration(
     run, *others = book.runs.values()
     if others or not run.one_set or arguments.only is not None or "pass@1" not in run.steps.totals():
         return None
-    return shown_verdict(arguments, read, **options)
+    return shown_verdict(read, **options)
 
 
 # --- run logs: of a folder, of one of its files, or under another name ----------------------------------------------

@@ -92,10 +92,9 @@ def check_out(arguments: argparse.Namespace) -> None:
         check_free(arguments.out, force=arguments.force)
 
 
-def read_groups(arguments: argparse.Namespace, labels: LabelFile | None = None) -> Reader:
+def read_groups(arguments: argparse.Namespace) -> Reader:
     """The groups of the command's file, with labels and prompts of others."""
-    if arguments.labels is not None:
-        labels = LabelFile(arguments.labels, tell=warn)
+    labels = None if arguments.labels is None else LabelFile(arguments.labels, tell=warn)
     missing = estimate_of(arguments.entropy, arguments.vocab_size)
     prompts = None if arguments.prompts is None else PromptFile(arguments.prompts)
     asked = [getattr(arguments, name, None) or "" for name in ("method", "methods", "shadow")]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
@@ -18,8 +17,6 @@ from ..scoring.array_inputs import PER_TOKEN, Table, read_columns
 from ..topk_entropy import bounds
 
 ROUNDING: Final = 1e-3
-OTHER: Final = "other_entropy"
-OTHERS: Final[Mapping[str, Source]] = {"topk": "logprob", "logprob": "topk"}
 COLUMNS: Final[Mapping[str, str]] = {"topk": "topk_logprobs", "logprob": "token_logprobs"}  # what each is made of
 WORDS: Final[Mapping[str, str]] = {
     "topk": "the k largest log-probabilities of each token",
@@ -29,10 +26,9 @@ WORDS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class EntropyEstimate:
-    """How a rollout's entropies are made of an input that has an entry for each token. In nats.
+    """How a rollout's entropies are made of an input that has an entry for each token, in nats.
 
-    vocab_size   of the model, for `topk`; where it is known, the mean by the other estimate is kept in the rollout's
-                 `meta` as OTHER: None where it cannot be made
+    vocab_size   of the model, for `topk`
     """
 
     source: Source
@@ -72,8 +68,6 @@ def fill(group: dict[str, Any], how: EntropyEstimate) -> bool:
     rollouts = group["rollouts"]
     if any(not isinstance(r, dict) or r.get("mean_entropy") is not None or r.get("token_entropies") for r in rollouts):
         return False
-    if how.vocab_size is not None:
-        _keep(rollouts, EntropyEstimate(OTHERS[how.source], how.vocab_size))
     means = _means(rollouts, how)
     for place, (mean, count) in means.items():
         rollout = rollouts[place]
@@ -87,15 +81,6 @@ def fill(group: dict[str, Any], how: EntropyEstimate) -> bool:
     if means:
         group["entropy_source"] = how.source
     return bool(means)
-
-
-def _keep(rollouts: Sequence[dict[str, Any]], how: EntropyEstimate) -> None:
-    means: Mapping[int, tuple[float | None, int]] = {}
-    with suppress(RequestError):
-        means = _means(rollouts, how)
-    for place, rollout in enumerate(rollouts):
-        if isinstance(meta := rollout.get("meta") or {}, dict):
-            rollout["meta"] = {**meta, OTHER: means.get(place, (None,))[0]}
 
 
 def _means(rollouts: Sequence[dict[str, Any]], how: EntropyEstimate) -> dict[int, tuple[float | None, int]]:

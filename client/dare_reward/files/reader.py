@@ -106,8 +106,6 @@ class Reader:
                     members.append(replace(shape, item=item, stretch=stretch))  # type: ignore[arg-type]
                 else:
                     yield number, self._estimated({"group_id": self._name(number, place), **shape}), 1
-        if self.notes.filtered:
-            self.ledger.count("dropped", "samples that stood here before, as under another filter", self.notes.filtered)
         for formed in gather(members):
             self._resumed += formed.repeated
             self._conflicts += formed.label_conflict

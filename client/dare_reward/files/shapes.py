@@ -7,8 +7,6 @@ OpenAI               a chat or completions reply with n > 1: {"choices": [...]},
 TRL                  a completions table: {"step", "prompt", "completion", ...}, one rollout a row
 verl                 a rollout dump: {"input", "output", "gts", "step", ...}, one rollout a line; a data set's row with
                      "responses" and {"reward_model": {"ground_truth"}}
-lm-eval              a logged sample: {"doc_id", "target", "resps": [[text, ...]], "filter", ...}, a line a filter
-Qwen2.5-Math         a line of its evaluation: {"idx", "gt", "code": [text, ...], "score": [bool, ...], ...}
 a rollout            any object with a text or an answer
 """
 
@@ -16,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -58,7 +56,7 @@ def named(record: Mapping[str, Any], *, group: bool) -> tuple[dict[str, Any], di
 
 JSON = Mapping[str, Any]
 GLANCE = 16  # tokens that tell whether an engine lists candidates
-SEEN = "candidates of an engine"  # no name of a field: a file's own topk_logprobs stay
+LISTED = "candidates of an engine"  # no name of a field: a file's own topk_logprobs stay
 ENGINE = frozenset(  # what vLLM and OpenAI say of a request beside its completions
     {
         "choices", "created", "encoder_prompt", "encoder_prompt_token_ids", "finished", "kv_transfer_params",
@@ -79,8 +77,6 @@ class Notes:
     ignored: Counter[str] = field(default_factory=Counter)
     unlabelled: int = 0
     candidates: int = 0  # groups of an engine that lists several candidates for each token, which nobody asked for
-    samples: set[str] = field(default_factory=set)  # of an evaluation that writes one again for each of its filters
-    filtered: int = 0  # samples that had been read before
 
 
 def is_logged(value: Any) -> bool:
@@ -106,25 +102,23 @@ def groups_in(value: Any, notes: Notes, *, top: bool) -> Iterator[Shape | Reques
         ]
     for record in records:
         try:
-            if (shape := _shape(record, notes, top=top)) is not None:
-                yield shape
+            yield _shape(record, notes, top=top)
         except RequestError as error:
             yield error
 
 
-def _shape(value: Any, notes: Notes, *, top: bool) -> Shape | None:
-    """A group or a rollout; None for a sample that was read before. RequestError if it is neither."""
+def _shape(value: Any, notes: Notes, *, top: bool) -> Shape:
+    """A group or a rollout. RequestError if it is neither."""
     if not isinstance(value, Mapping):
         raise RequestError(f"must be an object with a rollout or a group, not {_kind(value)}", code="type")
-    if (record := _evaluated(value, notes)) is None:
-        return None
-    reply = _engine(record, key="topk_logprobs" if top else SEEN, rows=None if top else GLANCE)
+    record = of_verl(value)
+    reply = _engine(record)
     if reply is not record:
+        listed = [rows if isinstance(rows := r.pop(LISTED, None), list) else [] for r in reply["rollouts"]]
         if top:
-            _cut(reply["rollouts"])
+            _keep_candidates(reply["rollouts"], listed)
         else:
-            glances = [r.pop(SEEN, ()) for r in reply["rollouts"]]
-            notes.candidates += all(rows and min(map(len, rows)) > 1 for rows in glances)
+            notes.candidates += all(rows and all(len(_candidates(row)) > 1 for row in rows[:GLANCE]) for rows in listed)
         if len(reply["rollouts"]) == 1 and ("custom_id" in reply or prompt_texts(reply)):
             return _ungrouped(_alone(reply), notes)
     lists = [n for n in ("rollouts", *GROUP_NAMES["rollouts"]) if isinstance(reply.get(n), list)]
@@ -139,22 +133,23 @@ def _kind(value: Any) -> str:
 # --- engines ----------------------------------------------------------------------------------------------------------
 
 
-def _engine(value: JSON, *, key: str, rows: int | None) -> JSON:
-    """An engine's reply as a group; anything else as it is. `key`: what holds the candidates, of `rows` tokens."""
+def _engine(value: JSON) -> JSON:
+    """An engine's reply as a group, what it lists for each token under LISTED; anything else as it is."""
     reply, batched = value.get("response"), "custom_id" in value
+    beside: Collection[str] = ENGINE
+    choices, outputs = value.get("choices"), value.get("outputs")
     if isinstance(reply, Mapping) and (batched or "choices" in reply):
         body = reply.get("body", reply)
         if value.get("error") or not isinstance(body, Mapping) or not isinstance(body.get("choices"), list):
             raise RequestError("this request of the batch failed and has no choices. Send it again.", code="engine")
-        others = {k: v for k, v in value.items() if k not in {"response", "error"} and not (batched and k == "id")}
-        return {**others, "rollouts": [_choice(c, key=key, rows=rows) for c in body["choices"]]}
-    others = {k: v for k, v in value.items() if k not in ENGINE}
-    if isinstance(value.get("choices"), list):
-        return {**others, "rollouts": [_choice(c, key=key, rows=rows) for c in value["choices"]]}
-    outputs = value.get("outputs")
-    if isinstance(outputs, list) and outputs and all(isinstance(o, Mapping) and "text" in o for o in outputs):
-        return {**others, "rollouts": [_completion(o, key=key, rows=rows) for o in outputs]}
-    return value
+        choices, beside = body["choices"], {"response", "error", *(["id"] if batched else [])}
+    if isinstance(choices, list):
+        rollouts = [_choice(choice) for choice in choices]
+    elif isinstance(outputs, list) and outputs and all(isinstance(o, Mapping) and "text" in o for o in outputs):
+        rollouts = [_completion(output) for output in outputs]
+    else:
+        return value
+    return {**{k: v for k, v in value.items() if k not in beside}, "rollouts": rollouts}
 
 
 def _alone(reply: JSON) -> JSON:
@@ -165,40 +160,37 @@ def _alone(reply: JSON) -> JSON:
     return {**row, **reply["rollouts"][0]}
 
 
-def _choice(choice: Any, *, key: str, rows: int | None) -> dict[str, Any]:
+def _choice(choice: Any) -> dict[str, Any]:
     """One of an OpenAI reply's choices."""
     if not isinstance(choice, Mapping):
         raise RequestError("choices must hold objects", code="engine")
-    message = choice.get("message")
+    message, logprobs = choice.get("message"), choice.get("logprobs")
     text = spoken(message.get("content")) if isinstance(message, Mapping) else choice.get("text")
-    out = {"text": text, "finish_reason": choice.get("finish_reason")}
-    logprobs = choice.get("logprobs")
+    out = {"finish_reason": choice.get("finish_reason")}
     if isinstance(logprobs, Mapping):
-        tokens = logprobs.get("content")
-        tokens = [t if isinstance(t, Mapping) else {} for t in tokens] if isinstance(tokens, list) else None
-        out["token_logprobs"] = (
-            [t.get("logprob") for t in tokens] if tokens is not None else logprobs.get("token_logprobs")
-        )
-        top = [t.get("top_logprobs") for t in tokens] if tokens is not None else logprobs.get("top_logprobs")
-        out[key] = [_candidates(row) for row in top[:rows]] if isinstance(top, list) else []
+        if isinstance(tokens := logprobs.get("content"), list):  # of a chat: an object for each token
+            tokens = [t if isinstance(t, Mapping) else {} for t in tokens]
+            names = {"token_logprobs": "logprob", "top_logprobs": "top_logprobs"}
+            logprobs = {ours: [token.get(name) for token in tokens] for ours, name in names.items()}
+        out |= {"token_logprobs": logprobs.get("token_logprobs"), LISTED: logprobs.get("top_logprobs")}
     return {k: v for k, v in out.items() if v is not None} | {"text": text}
 
 
-def _completion(output: JSON, *, key: str, rows: int | None) -> dict[str, Any]:
+def _completion(output: JSON) -> dict[str, Any]:
     """One CompletionOutput of vLLM; what it says of itself beside these keys is left out."""
     kept = {k: v for k, v in output.items() if k in {*ROLLOUT_FIELDS, "entropies", "entropy", "is_correct"}}
     top, ids = output.get("logprobs"), output.get("token_ids")
     if isinstance(ids, list) and output.get("cumulative_logprob") is not None:
         kept |= {"sum_logprob": output["cumulative_logprob"], "num_tokens": len(ids)}
     if isinstance(top, list) and isinstance(ids, list) and len(top) == len(ids):
-        kept["token_logprobs"] = [_logprob(row, token) for row, token in zip(top, ids, strict=True)]
-        kept[key] = [_candidates(row) for row in top[:rows]]
+        rows = zip(top, ids, strict=True)
+        kept["token_logprobs"] = [_number(row.get(f"{id_}") if isinstance(row, Mapping) else row) for row, id_ in rows]
+        kept[LISTED] = top
     return kept
 
 
-def _logprob(row: Any, token: Any) -> Any:
-    """The sampled token's, of {token id: {"logprob": x}} or {token id: x}."""
-    entry = row.get(str(token)) if isinstance(row, Mapping) else row
+def _number(entry: Any) -> Any:
+    """Of {"logprob": x} or x."""
     return entry.get("logprob") if isinstance(entry, Mapping) else entry
 
 
@@ -209,35 +201,18 @@ def _candidates(row: Any) -> list[Any]:
     """
     entries = list(row.values()) if isinstance(row, Mapping) else row if isinstance(row, list) else []
     ranks = [e.get("rank") if isinstance(e, Mapping) else None for e in entries]
-    known = [not isinstance(rank, int) or rank <= len(entries) for rank in ranks]
-    return [
-        e.get("logprob") if isinstance(e, Mapping) else e
-        for e, is_known in zip(entries, known, strict=True)
-        if is_known
-    ]
+    return [_number(e) for e, r in zip(entries, ranks, strict=True) if not isinstance(r, int) or r <= len(entries)]
 
 
-def _cut(rollouts: Sequence[dict[str, Any]]) -> None:
-    """Engines list the sampled token beside the k largest: all tokens of a group keep as many as the shortest list."""
+def _keep_candidates(rollouts: Sequence[dict[str, Any]], listed: Sequence[Sequence[Any]]) -> None:
+    """All tokens of a group keep as many as the shortest list: engines list the sampled token beside the k largest."""
+    for rollout, rows in zip(rollouts, listed, strict=True):
+        if rows:
+            rollout["topk_logprobs"] = [_candidates(row) for row in rows]
     with suppress(TypeError):  # no numbers: refused where they are read
         rows = [row for rollout in rollouts for row in rollout.get("topk_logprobs", ()) if len(row) > 1]
         for rollout in rollouts if (k := min(map(len, rows), default=0)) else ():
             rollout["topk_logprobs"] = [sorted(row, reverse=True)[:k] for row in rollout.get("topk_logprobs", ())]
-
-
-def _evaluated(value: JSON, notes: Notes) -> JSON | None:
-    """A line of an evaluation, or of a data set of verl, by our names; None for a sample that was read before."""
-    if "resps" in value and "doc_id" in value:
-        sample = json.dumps([value.get(name) for name in ("doc_id", "doc_hash", "target", "arguments", "resps")])
-        if sample in notes.samples:
-            notes.filtered += 1
-            return None
-        notes.samples.add(sample)
-        return _lm_eval(value)
-    if isinstance(value.get("code"), list) and "gt" in value:  # elsewhere `score` is a reward, and no truth
-        names = {"code": "responses", "score": "correct"}
-        return {names.get(k, k): v for k, v in value.items() if k not in {"answer", "pred", "report"}}
-    return of_verl(value)
 
 
 def of_verl(value: JSON) -> JSON:
@@ -246,22 +221,6 @@ def of_verl(value: JSON) -> JSON:
     if isinstance(truth, Mapping) and "ground_truth" in truth:
         return {**{k: v for k, v in value.items() if k != "reward_model"}, "ground_truth": truth["ground_truth"]}
     return value
-
-
-def _lm_eval(value: JSON) -> dict[str, Any]:
-    """A sample as `lm_eval --log_samples` writes it. What a filter made of the texts is left to our own reader."""
-    texts = value["resps"][0] if isinstance(value["resps"], list) and len(value["resps"]) == 1 else None
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise RequestError(
-            "this lm-eval sample holds likelihoods of choices and no generated texts. Score a task of the type "
-            "generate_until.",
-            code="engine",
-        )
-    call = value.get("arguments")
-    while isinstance(call, Mapping | list) and call:
-        call = call[0] if isinstance(call, list) else next(iter(call.values()))
-    group = {"group_id": f"{value['doc_id']}", "label": value.get("target"), "rollouts": [{"text": t} for t in texts]}
-    return {**group, "prompt": call} if isinstance(call, str) else group
 
 
 # --- groups and rollouts ----------------------------------------------------------------------------------------------

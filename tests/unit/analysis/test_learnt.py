@@ -1,13 +1,10 @@
-"""What was sharpened, learnt and lost: by hand, in a run from first to last visits, and from two files of `measure`."""
+"""What was sharpened, learnt and lost: by hand, and in a run from first to last visits."""
 
 import numpy as np
 import pytest
-from jsonl import page_data, write_lines
 from lines import as_line
-from said import said
 
 from dare_reward.analysis.learnt import Visit, learnt, visit
-from dare_reward.cli import main
 from dare_reward.report.book import RunBook
 from dare_reward.report.view import view
 from dare_reward.scoring.diagnostics import correctness
@@ -67,7 +64,6 @@ def test_of_a_run_the_first_and_the_last_visit_count():
 
 @pytest.mark.parametrize("wrong", range(3))
 def test_a_vote_whose_rollouts_a_checker_judges_both_ways_is_right_where_most_are_in_any_order(wrong):
-    """As where two files of `measure` are compared; the last of them said it alone."""
     book, right = RunBook(), [place != wrong for place in range(3)]
     for step, correct in enumerate([right, [True] * 3]):
         own = {"valid": [True] * 3, "rewards": [0.0] * 3, "correct": correct, "pseudo_label": "7"}
@@ -77,30 +73,6 @@ def test_a_vote_whose_rollouts_a_checker_judges_both_ways_is_right_where_most_ar
     prepared = prepare_file(groups)
     assert visit(prepared.groups, correctness(prepared)).vote_P == pytest.approx([2 / 3])
     assert run.visits.learnt.parts["sharpened"].prompts == 1
-
-
-def test_two_files_of_measure_say_it_with_the_decoding_control(tmp_path):
-    for file, right in (("before", BEFORE), ("after", AFTER)):
-        own = {name: said(rollouts(count), mean_entropy=[0.1] * 4) for name, count in right.items()}
-        about = {"label": "7", "meta": {"greedy": {"answer": "7"}}}
-        rows = [{"group_id": name, "prompt": f"q{name}", **about, "rollouts": made} for name, made in own.items()]
-        write_lines(tmp_path / f"{file}.jsonl", rows)
-    run, page = tmp_path / "run.jsonl", tmp_path / "run.html"
-    write_lines(run, [line(step, "a", 4) for step in range(3)])
-    files = [str(tmp_path / f"{name}.jsonl") for name in ("before", "after")]
-    assert main(["report", str(run), "-o", str(page), "--evaluated", *files]) == 0
-    found = page_data(page)["runs"][0]["learnt"]
-    control = "Decoding control: decoded greedily, the untrained model is right on 100.0% (100.0 to 100.0)."
-    assert (found["rows"], found["notes"][0]) == (ROWS, control)
-
-
-def test_files_of_other_prompts_are_refused(tmp_path, ran):
-    paths = [tmp_path / "one.jsonl", tmp_path / "other.jsonl", tmp_path / "run.jsonl"]
-    for path in paths:
-        group = {"group_id": "a", "prompt": path.name, "label": "7", "rollouts": [{"answer": "7"}, {"answer": "8"}]}
-        write_lines(path, [group])
-    words = ["report", str(paths[2]), "-m", "ttrl", "-o", str(tmp_path / "x.html"), "--evaluated"]
-    assert "has none of the labelled prompts of" in ran([*words, *map(str, paths[:2])], 2).err
 
 
 @pytest.mark.parametrize("change", [0, -1])

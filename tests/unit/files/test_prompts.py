@@ -89,7 +89,6 @@ def test_calibrate_and_the_label_page_read_by_them(output, tmp_path, monkeypatch
     assert "2 of 3 groups have the prompt of an earlier one" in capsys.readouterr().err
     monkeypatch.setattr(label, "_serve", lambda *_: None)
     said = ran(["label", output, "--prompts", asked, "--labels", labels, "--port", "0"], 0).out
-    assert "2 of 3 groups have the prompt of an earlier one" in said
     assert said.endswith(f"\ndare-reward calibrate {output} --prompts {asked} --labels {labels}\n")
     flags = ["--entropy", "topk", "--vocab-size", "50"]
     said = ran(["label", output, *flags, "--labels", labels, "--port", "0"], 0).out

@@ -102,43 +102,18 @@ FORMS = {
 }  # fmt: skip
 
 
-# Written without entropies, in the shapes of lm_eval 0.4's evaluator, Qwen2.5-Math's math_eval.py and verl's data sets.
-HARNESSES = {
-    "samples of lm-eval, a line a filter": lambda: lines(
-        {"doc_id": i, "doc": {"question": g["prompt"], "answer": f"Worked out.\n#### {g['label']}"}, "target": g["label"],
-         "arguments": {"gen_args_0": {"arg_0": g["prompt"], "arg_1": {"until": ["\n\n"], "do_sample": True}}},
-         "resps": [[r["text"] for r in g["rollouts"]]], "filtered_resps": [g["rollouts"][0]["text"]], "filter": rule,
-         "metrics": ["exact_match"], "doc_hash": f"{i:064x}", "exact_match": 0.0}
-        for i, g in enumerate(GROUPS) for rule in ("strict-match", "flexible-extract")
-    ).encode(),
-    "the evaluation of Qwen2.5-Math": lambda: lines(
-        {"idx": i, "question": g["prompt"], "gt_cot": "", "gt": g["label"], "answer": "A whole solution.",
-         "code": [r["text"] for r in g["rollouts"]], "pred": [r["text"][-2:] for r in g["rollouts"]],
-         "report": ["Done"] * 64, "score": [r["correct"] for r in g["rollouts"]]}
-        for i, g in enumerate(GROUPS)
-    ).encode(),
-    "a data set of verl with responses": lambda: lines(
+def test_a_data_set_of_verl_with_responses_gives_texts_labels_and_prompts(tmp_path):
+    rows = [
         {"data_source": "example", "prompt": [{"role": "user", "content": g["prompt"]}], "ability": "math",
          "reward_model": {"style": "rule", "ground_truth": g["label"]}, "extra_info": {"index": i, "split": "test"},
          "responses": [r["text"] for r in g["rollouts"]]}
         for i, g in enumerate(GROUPS)
-    ).encode(),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("form", HARNESSES)
-def test_evaluations_and_data_sets_give_texts_labels_and_prompts(form, tmp_path):
-    file = tmp_path / "rollouts"
-    file.write_bytes(HARNESSES[form]())
-    reader = Reader(str(file))
-    groups = [g for _, g in reader]
+    ]  # fmt: skip
+    groups = [g for _, g in reader_of(tmp_path, *rows)]
     assert [g["label"] for g in groups] == [g["label"] for g in GROUPS]
     assert [g["prompt"] for g in groups] == [g["prompt"] for g in GROUPS]
     plain = [{"rollouts": [{"text": r["text"]} for r in g["rollouts"]]} for g in GROUPS]
     assert rewards(groups, method="ttrl") == rewards(plain, method="ttrl")
-    assert reader.notes.filtered == (len(GROUPS) if "filter" in form else 0)
-    marks = [r["correct"] if "Qwen" in form else None for g in GROUPS for r in g["rollouts"]]
-    assert [r.get("correct") for g in groups for r in g["rollouts"]] == marks
 
 
 def test_a_sum_of_log_probabilities_is_the_same_estimate(tmp_path):
@@ -166,11 +141,11 @@ def test_a_mask_beside_log_probabilities_is_read_as_beside_entropies(tmp_path):
     assert str(wrong) == "rollouts[0].token_mask: 2 entries for 3 tokens"
 
 
-def test_lists_of_another_length_and_likelihoods_of_lm_eval_are_refused(tmp_path):
-    short = {"id": 0, "responses": ["so 1", "so 2", "so 3"], "logprobs": [[-0.5], [-0.25]]}
-    likelihoods = {"doc_id": 0, "target": 1, "resps": [[["-3.2", "False"]], [["-1.1", "True"]]]}
-    (_, length), (_, no_texts) = reader_of(tmp_path, short, likelihoods)
-    assert (length.code, no_texts.code) == ("length", "engine")
+def test_lists_of_another_length_are_refused(tmp_path):
+    ((_, length),) = reader_of(
+        tmp_path, {"id": 0, "responses": ["so 1", "so 2", "so 3"], "logprobs": [[-0.5], [-0.25]]}
+    )
+    assert length.code == "length"
     assert {"2", "3"} <= set(length.message.split()), "both lengths"
 
 
@@ -694,15 +669,6 @@ def test_what_pandas_writes_for_nothing_is_nothing(tmp_path):
     assert {k: second[k] for k in own} == dict.fromkeys(own)
     assert prepare_file([group]).groups.support_P.tolist() == [2]
     assert read(tmp_path, [said("1", uid="u", group_size=s) for s in ("4", True, 4.5)])[0] == ["type"] * 3
-
-
-def test_samples_of_lm_eval_are_dropped_as_the_same_only_if_they_are(tmp_path):
-    sample = {"doc_id": 0, "doc_hash": "h", "target": "1", "resps": [["\\boxed{1}"]], "arguments": [["q", {}]]}
-    changes = ({}, {"filter": "other"}, {"resps": [["\\boxed{2}"]]}, {"arguments": [["r", {}]]})
-    found, told, ledger = read(tmp_path, [{**sample, **change} for change in changes])
-    assert found == ["1", "2", "1"]
-    assert ledger["dropped"] == 1
-    assert told[-1] == "lines: 3 read, 1 dropped (samples that stood here before, as under another filter)"
 
 
 def test_replies_with_one_completion_are_siblings_by_their_prompt_or_their_custom_id(tmp_path):
