@@ -285,6 +285,8 @@ def _rollout(value: Any, notes: Notes) -> Any:
 
 def _typed(out: dict[str, Any]) -> dict[str, Any]:
     """A rollout whose values have our types where JSON, pandas or a trainer writes another."""
+    if out.get("trained", True) is None:  # a table's empty cell
+        del out["trained"]
     for name, value in out.items():
         if isinstance(value, float) and (kind := ROLLOUT_FIELDS[name].type) != "float":
             # as pandas writes nothing, and integers beside it
@@ -334,7 +336,8 @@ def _ungrouped(value: JSON, notes: Notes) -> Row:
             "read.",
             code="unknown_field",
         )
-    if "answer" in rollout and "text" in rollout:  # beside a text, `answer` is the data set's
+    # Beside a text, `answer` is the data set's; not beside a table's empty cell.
+    if "answer" in rollout and rollout.get("text") is not None:
         shared["label"] = shared.get("label", rollout.pop("answer"))
         notes.taken["answer", "label"] += 1
     asked = prompt_texts(value)
@@ -343,7 +346,7 @@ def _ungrouped(value: JSON, notes: Notes) -> Row:
     if name is None and asked is None:
         names = ", ".join((*GROUPING, "prompt"))
         raise RequestError(f"the rollout does not say which prompt it answers. Give it one of {names}.", code="missing")
-    if name is None and rollout.keys() == {"answer"}:
+    if name is None and {k for k, v in rollout.items() if v is not None} == {"answer"}:
         raise RequestError(
             "a prompt with an answer and no text is a data set. Generate rollouts for it, and name their file.",
             code="data",
