@@ -346,7 +346,6 @@ def test_what_an_adapter_cannot_do_is_one_sentence_that_names_the_fix(service, o
         (lambda: paid_by_slime([sample(0, 1)], None), "--rm-url"),
         (lambda: slime.advantages(SimpleNamespace(rm_url=f"{URL}?method=ttrl"), step()), "advantage="),
         (lambda: asyncio.run(swift.DareORM()(texts_of("11"), prompt_id=["a"] * 2)), "request_id"),
-        *((lambda m=m: verl.by_votes(common.Scorer.of(f"{URL}?method={m}")), f"{m} needs more than answers") for m in ("rent", "scrl", "deepconf")),
     ],
 )  # fmt: skip
 def test_a_wrong_call_is_one_sentence_that_names_the_fix(service, one_rank, call, fix):
@@ -632,26 +631,17 @@ def test_a_trainer_whose_division_is_not_seen_is_warned_of_once(service, monkeyp
 # --- ranks -----------------------------------------------------------------------------------------------------------
 
 
-def test_verl_filters_by_votes_where_a_method_can():
-    """While verl samples there are no entropies, and no step to take advantages over."""
-    found = verl.by_votes(common.Scorer.of(f"{URL}?method=dare&alpha=0.3&advantage=grpo&settled=0.9"))
-    assert dict(found.params) == {"alpha": 0.3, "missing_entropy": "frequency"}
-    assert dict(found.update) == {"settled": 0.9}
-    assert verl.by_votes(common.Scorer.of(f"{URL}?method=gmae&advantage=gmae")).update == ()
-
-
 def test_what_does_not_train_is_in_no_run_log(service, tmp_path):
-    """TRL's evaluation, and what verl's filter and slime's rewards ask before the step: no group is logged twice."""
+    """TRL's evaluation, and what slime's rewards ask before the step: no group is logged twice."""
     settings = f"method=ttrl&run=r&run_log={tmp_path}"
     score, trainer = DareReward(f"{URL}?{settings}", entropy="none"), TrlTrainer(scale_rewards="none")
     for training in (True, False):
         trainer.model = SimpleNamespace(training=training)
         assert score(["p"] * 4, texts_of("1112"), log_metric=trainer.log_metric)[:2] == [1.0, 1.0]
-    verl.by_votes(common.Scorer.of(f"{URL}?{settings}")).score([group("p", rollouts("12"))])
     given, url = of_slime("112"), f"{URL}?{settings}&advantage=rloo"
     assert paid_by_slime(given, url, **POST) == [1.0, 1.0, 0.0]
     assert slime.advantages(SimpleNamespace(rm_url=url, **POST), given)[0] == [1.0, 1.0, 0.0]
-    assert service.recorded == [True, False, False, False, True]
+    assert service.recorded == [True, False, False, True]
     run_log_of(tmp_path, asked_for("")).close()
     assert [len(line["rollouts"]) for line in read_run(tmp_path / "r")] == [4, 3]
 

@@ -350,28 +350,6 @@ def test_only_what_the_policy_said_is_read(service, stack, parts, answer):
     assert row.get("num_tokens", len(row.get("token_entropies", row.get("token_logprobs", ())))) == sum(mask)
 
 
-def test_verls_filter_reads_the_policys_words(service, stand_in):
-    words, rows = Words(), {}
-    for session, answer in enumerate("4456"):
-        rows[f"u_{session}_0"] = tokens(words, [("<call>", 1), ("\\boxed{99}", 0), (f"\\boxed{{{answer}}}", 1)])
-
-    class Column(list):
-        def unbind(self):
-            return self
-
-    def kv_batch_get(*, keys, partition_id, select_fields):
-        assert "response_mask" in select_fields
-        return {
-            "responses": Column(Torch(rows[k][0]) for k in keys), "response_mask": Column(Torch(rows[k][1]) for k in keys),
-            "reward_model": [None for _ in keys],
-        }  # fmt: skip
-
-    stand_in("transfer_queue", kv_batch_get=kv_batch_get)
-    trainer = SimpleNamespace(tokenizer=words, config=SimpleNamespace(data=SimpleNamespace(max_response_length=99)))
-    verl._verdicts(verl.by_votes(Scorer.of(f"{URL}?method=ttrl")), trainer, list(rows), "train", None)
-    assert [r["answer"] for r in service.bodies[0]["groups"][0]["rollouts"]] == ["4", "4", "5", "6"]
-
-
 def test_the_answers_tokens_are_counted_among_the_policys_own():
     words = Words()
     ids, mask = tokens(words, [("I call", 1), ("\\boxed{99}", 0), ("so \\boxed{4} now", 1)])

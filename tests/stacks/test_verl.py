@@ -278,79 +278,6 @@ def test_bodies_are_the_recorded_ones(trainer, advantage, service):
     compare_or_record("verl", verl.__version__, bodies)
 
 
-# --- masks of answers ------------------------------------------------------------------------------------------------
-
-
-def losses(trainer, batch):
-    """verl's own actor loss on the batch: gradients by the logits, a row of them for each generated token."""
-    import torch
-    import transfer_queue as tq
-    from verl.utils import tensordict_utils as tu
-    from verl.utils.config import omega_conf_to_dataclass
-    from verl.workers.utils.losses import ppo_loss
-
-    fields = ["input_ids", "prompts", "responses", "response_mask", "loss_mask", "advantages"]
-    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
-    ids = data["input_ids"]
-    logits = torch.randn(
-        len(ids.values()), len(trainer.tokenizer), generator=torch.Generator().manual_seed(0), requires_grad=True
-    )
-    following = torch.roll(ids.values(), -1)
-    log_probs = logits.log_softmax(-1).gather(1, following[:, None])[:, 0]
-    whole = torch.nested.nested_tensor_from_jagged(log_probs, ids.offsets())
-    prompts = data["prompts"].offsets().diff().tolist()
-    own = [row.detach()[n - 1 : -1] for row, n in zip(whole.unbind(), prompts, strict=True)]
-    data["old_log_probs"] = torch.nested.as_nested_tensor(own, layout=torch.jagged)
-    data["ref_log_prob"] = torch.nested.as_nested_tensor([row + 0.1 for row in own], layout=torch.jagged)
-    tokens = data["loss_mask"].values().sum().item()  # as verl's engines count them
-    tu.assign_non_tensor(data, dp_size=1, batch_num_tokens=tokens, global_batch_size=len(ids))
-    actor = omega_conf_to_dataclass(trainer.config.actor_rollout_ref.actor)
-    assert actor.use_kl_loss
-    ppo_loss(actor, {"log_probs": whole}, data)[0].backward()
-    gradients = torch.nested.nested_tensor_from_jagged(logits.grad, ids.offsets()).unbind()
-    rows = [row[n - 1 : -1] for row, n in zip(gradients, prompts, strict=True)]
-    return dict(zip(batch.keys, rows, strict=True)), tokens
-
-
-def test_the_answers_tokens_have_no_gradient(trainer, advantage, service, monkeypatch):
-    """Neither by the policy's loss nor, where all agree, by its KL term; every other token that was generated has one."""
-    import byte_level
-
-    monkeypatch.setattr(trainer, "tokenizer", byte_level.tokenizer())
-    groups = (byte_level.MIXED, byte_level.AGREED)
-    texts = [[text for text, _ in own] for own in groups]
-    batch, _ = put(trainer, "masks", said=texts)
-    metrics = advantage(batch, f"{service.url}?method=ttrl&train_on=reasoning")
-    gradients, counted = losses(trainer, batch)
-    responses, gains, masks = read(batch, "responses", "advantages", "response_mask")
-    seen = 0
-    for key, response, gain, mask in zip(batch.keys, responses, gains, masks, strict=True):
-        _, p, session, _ = key.split("_")
-        text, answer = groups[int(p)][int(session)]
-        tokens = trainer.tokenizer.convert_ids_to_tokens(response)
-        expected = [*byte_level.outside(tokens[:-1], text, answer), True]
-        expected[1] = False  # a token of the environment
-        assert [bool(row.any()) for row in gradients[key]] == expected
-        assert [bool(m) for m in mask] == expected
-        assert any(gain) == (p == "0"), "advantages are made before the answers are masked"
-        seen += sum(expected)
-    assert counted == seen, "masked tokens are not in the mean"
-    assert metrics["dare/no_span"] == 0.0
-    plain, _ = put(trainer, "no-masks", said=texts)
-    advantage(plain, f"{service.url}?method=ttrl")
-    assert losses(trainer, plain)[1] > counted
-
-
-def test_masks_are_refused_where_verl_would_learn_the_answers(trainer, advantage, service, monkeypatch):
-    batch, _ = put(trainer, "no-masks-here")
-    url = f"{service.url}?method=ttrl&train_on=reasoning"
-    with altered(trainer, use_kl_in_reward=True), pytest.raises(ConfigError, match="use_kl_loss=true"):
-        advantage(batch, url)
-    monkeypatch.setattr(trainer, "use_critic", True)
-    with pytest.raises(ConfigError, match="without a critic"):
-        advantage(batch, url)
-
-
 # --- verl's own filter -----------------------------------------------------------------------------------------------
 
 
@@ -367,73 +294,9 @@ def altered(trainer, **algorithm):
         trainer.config = before
 
 
-def finish(trainer, uid, answers, label=None):
-    """A finished group of the training partition, as the agent loop leaves it, with the columns of its data set."""
-    import torch
-    import transfer_queue as tq
-    from verl.utils.tensordict_utils import list_of_dict_to_tensordict
-
-    keys, rows = [f"{uid}_{session}_0" for session in range(len(answers))], []
-    tags = [{"status": "success", "global_steps": 1}] * len(keys)
-    for answer in answers:
-        ids = trainer.tokenizer(f"so \\boxed{{{answer}}}" if answer else "so what")["input_ids"]
-        mask = torch.ones(len(ids) + 1, dtype=torch.int64)
-        truth = {"style": "rule", "ground_truth": label}
-        own = {"rm_scores": torch.zeros(1), "reward_model": truth, "response_mask": mask}
-        rows.append({"responses": torch.tensor([*ids, trainer.tokenizer.eos_token_id]), **own})
-    tq.kv_batch_put(keys=keys, fields=list_of_dict_to_tensordict(rows), tags=tags, partition_id="train")
-    prompt = {"is_prompt": True, "status": "finished", "global_steps": 1}
-    tq.kv_batch_put(keys=[uid], tags=[prompt], partition_id="train")
-
-
-def test_verls_filter_samples_again_what_the_votes_say_to_drop(trainer, service, monkeypatch):
-    """The hook that the plugin loader installed: verl evicts, refills and counts; who is evicted says the reply."""
-    again = iter([["5", "6", "5", "5"], ["1", "1", "2", "1"], ["8", "8", "8", "8"], ["9", "9", "9", "9"]])
-    refilled = []
-
-    def refill(count):
-        refilled.append(count)
-        for number in range(count):
-            finish(trainer, f"new{sum(refilled)}{number}", next(again))
-
-    monkeypatch.setattr(trainer, "trainer_mode", "sync", raising=False)
-    monkeypatch.setattr(trainer, "_add_prompts_to_generate", refill)
-    finish(trainer, "same", "1111")
-    finish(trainer, "mixed", "3444")
-    finish(trainer, "silent", [None] * 4)
-    with altered(trainer, filter_groups={"enable": True, "metric": "dare"}):
-        buffer = trainer._build_replay_buffer()
-        buffer.poll_interval = 0.01
-        batch, metrics = buffer.sample(global_steps=1, partition_id="train", batch_size=2)
-    kept = {key.split("_")[0] for key in batch.keys}
-    assert len(kept) == 2, "verl takes any two of the three that are worth training on; which, hangs on the hash seed"
-    assert kept <= {"mixed", "new40", "new41"}
-    assert refilled == [4], "verl samples two prompts for each that it evicts"
-    assert metrics["training/filter_groups/evicted_samples"] in {2, 4}
-
-
-def test_verls_filter_judges_labelled_groups_by_their_labels(trainer, service):
-    """With labelled=gt: a unanimous vote is right or wrong throughout, and a split one without a right answer is too."""
-    from dare_reward.stacks.adapter import Scorer
-    from dare_reward.stacks.verl import _verdicts, by_votes
-
-    groups = {"split": ("3444", "3"), "none": ("3444", "7"), "same": ("1111", "1"), "free": ("3444", None)}
-    for uid, (answers, label) in groups.items():
-        finish(trainer, f"gt-{uid}", answers, label)
-    keys = [f"gt-{uid}_{session}_0" for uid in groups for session in range(4)]
-    for labelled, kept in (("gt", {"split", "free"}), ("method", {"split", "none", "free"})):
-        scorer = Scorer.of(f"{service.url}?method=ttrl&labelled={labelled}")
-        verdicts = _verdicts(by_votes(scorer), trainer, keys, "train", None)
-        assert {uid.removeprefix("gt-") for uid, verdict in verdicts.items() if verdict is None} == kept
-
-
-def test_a_filter_by_the_truth_is_refused(trainer, advantage):
-    batch, _ = put(trainer, "filter")
-    with altered(trainer, filter_groups={"enable": True, "metric": "acc"}):
-        with pytest.raises(ConfigError, match=r"filter_groups\.metric=dare"):
-            advantage(batch)
-        with pytest.raises(ConfigError, match=r"filter_groups\.metric=dare"):
-            trainer._build_replay_buffer()
+def test_a_filter_by_the_truth_is_refused(trainer):
+    with altered(trainer, filter_groups={"enable": True, "metric": "acc"}), pytest.raises(ConfigError, match="disable"):
+        trainer._build_replay_buffer()
 
 
 def test_the_recipe_of_ttrl(trainer, tmp_path):

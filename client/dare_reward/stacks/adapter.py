@@ -161,10 +161,10 @@ class Scorer:
         """The same, whose groups stand in no run log, nor on the service's page."""
         return replace(self, client=(*(x for x in self.client if not x[0].startswith("run_log")), ("record", False)))
 
-    def alone(self, **changes: Any) -> Scorer:
+    def alone(self) -> Scorer:
         """The same for groups that come again in their whole step, which is what is logged: of what is asked beside
         rewards, what a group by itself can tell."""
-        return replace(self.unlogged, update=tuple(x for x in self.update if x[0] == "settled"), **changes)
+        return replace(self.unlogged, update=tuple(x for x in self.update if x[0] == "settled"))
 
     @property
     def reads_answers(self) -> bool:

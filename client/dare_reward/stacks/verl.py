@@ -8,9 +8,7 @@ whole groups and full-vocabulary entropies, and writes the rewards there. Withou
 DARE_TRAINED=32: of each prompt's rollouts the first 32 that are there are trained, the others only vote (TTRL: 64
 votes, 32 trained).
 With `selection=...` in the URL the selected ones are trained instead. With `advantage=...` the service's advantages
-take the place of verl's; those of a group that is to be dropped are 0. With `train_on=reasoning` the tokens of the
-final answers are out of the loss. With algorithm.filter_groups, metric `dare`, verl samples other prompts for the
-groups that the votes, or with `labelled=gt` their labels, say to drop.
+take the place of verl's; those of a group that is to be dropped are 0.
 """
 
 from __future__ import annotations
@@ -27,12 +25,10 @@ from ..answers import Kind
 from ..answers.classes import Labels
 from ..errors import ConfigError
 from ..inputs import Group
-from ..methods import find, specs
-from ..openrlhf import AnswerRules
 from ..reply import Reply
-from .adapter import EQUAL, Scorer, from_environment, groups_by, require_complete, scatter_to_rows, zero_dropped
+from .adapter import EQUAL, Scorer, from_environment, groups_by, require_complete, scatter_to_rows
 from .report import numbers
-from .rollout import label_of, outside_answer, own_stretch, prompt_text
+from .rollout import label_of, prompt_text
 
 # A rollout's inputs, and verl's columns that hold them.
 TOKENS: Final[Mapping[str, str]] = {
@@ -41,13 +37,12 @@ TOKENS: Final[Mapping[str, str]] = {
     "token_entropies": "entropy",
     "logprobs": "rollout_log_probs",
 }
-METRIC: Final = "dare"
 TESTED: Final = "0.9"
 SCALE: Final = "set algorithm.adv_estimator=grpo and algorithm.norm_adv_by_std_in_grpo=false"
 
 
 def install(scorer: Scorer, trained: int | None = None) -> None:
-    """Hook `PPOTrainer._compute_advantage`, and what builds its replay buffer, once."""
+    """Hook `PPOTrainer._compute_advantage`, once; and what builds its replay buffer, which must not filter."""
     version = sys.modules["verl"].__version__
     if not version.startswith(f"{TESTED}."):
         raise ConfigError(
@@ -62,20 +57,19 @@ def install(scorer: Scorer, trained: int | None = None) -> None:
 
     def compute_advantage(self: Any, batch: Any, metrics: dict[str, Any]) -> Any:
         scorer.check_scale("verl", divides=_divides(self.config.algorithm), remedy=SCALE)
-        _check_masks(scorer, self)
         logged, update = score_batch(scorer, self, batch, trained)
         metrics.update(logged)
         kept = batch if update.trained is None else drop_votes(self, batch, metrics, update.trained)
         out = original(self, kept, metrics)
-        if update.gains:
-            out = put_advantages(out, update.gains)
-        return out if scorer.train_on == "all" else mask_answers(scorer, self, out, metrics)
+        return put_advantages(out, update.gains) if update.gains else out
 
     def build_replay_buffer(self: Any) -> Any:
-        asked, buffer = filters(self.config), build(self)
-        if asked and getattr(buffer, "filter_groups_metric", None):  # a sampler of the user's own filters by itself
-            filter_groups(by_votes(scorer), self, buffer, trained)
-        return buffer
+        if (self.config.algorithm.get("filter_groups") or {}).get("enable"):
+            raise ConfigError(
+                "algorithm.filter_groups filters by the ground truth, before the service has scored anything: disable "
+                "it. A group that carries nothing has no advantage"
+            )
+        return build(self)
 
     compute_advantage.scorer = scorer  # type: ignore[attr-defined]
     PPOTrainer._compute_advantage = compute_advantage  # noqa: SLF001
@@ -136,7 +130,6 @@ def score_batch(
     """
     import torch
 
-    filters(trainer.config)
     data = columns_of(batch.keys, batch.partition_id, ["prompts", *TOKENS.values(), "reward_model"])
     padding = padding_of(batch, data["response_mask"].unbind())
     names, members, groups = groups_of(scorer, trainer, batch.keys, data, padding=padding, trained=trained)
@@ -168,45 +161,6 @@ def put_advantages(batch: Any, gains: Mapping[str, float]) -> Any:
             for key, mask, row in zip(batch.keys, masks, data[name].unbind(), strict=True)
         ]
     return put_columns(batch, columns)
-
-
-def mask_answers(scorer: Scorer, trainer: Any, batch: Any, metrics: dict[str, Any]) -> Any:
-    """Take the tokens of the final answers out of the masks that verl's losses read, after the advantages are made: an
-    estimator that sums rewards backwards would stop at them."""
-    import torch
-
-    data = columns_of(batch.keys, batch.partition_id, ["prompts", "responses", "response_mask"])
-    responses, masks = data["responses"].unbind(), list(data["response_mask"].unbind())
-    asked, lost = prompts_of(trainer, batch.keys, data), []
-    for session, i in final_rows(batch.keys, padding_of(batch, masks)).items():
-        rules = AnswerRules(dict(scorer.params), scorer.kind, prompt=asked.get(uid_of(session)))
-        own = own_stretch(masks[i])
-        ids = responses[i][own].tolist()
-        row = said(trainer, {"token_ids": responses}, i) | {
-            "text": trainer.tokenizer.decode(ids, skip_special_tokens=True)
-        }
-        keep, untold = outside_answer(row, ids, tokenizer=trainer.tokenizer, rules=rules)
-        masks[i] = masks[i].clone()
-        masks[i][own] *= torch.tensor(keep, dtype=masks[i].dtype, device=masks[i].device)
-        lost.append(untold)
-    metrics["dare/no_span"] = sum(lost) / max(len(lost), 1)
-    return put_columns(batch, {"response_mask": masks, "loss_mask": masks})
-
-
-def _check_masks(scorer: Scorer, trainer: Any) -> None:
-    """ConfigError where a part of verl would still learn the answers' tokens, or not learn what it should."""
-    if scorer.train_on == "all":
-        return
-    if trainer.config.algorithm.use_kl_in_reward:
-        raise ConfigError(
-            "train_on=reasoning cannot leave the answers out of a KL term in the reward: set "
-            "algorithm.use_kl_in_reward=false and actor_rollout_ref.actor.use_kl_loss=true"
-        )
-    if trainer.use_critic:
-        raise ConfigError(
-            "train_on=reasoning would leave the critic untrained at the answers' tokens: choose an adv_estimator "
-            "without a critic, such as grpo"
-        )
 
 
 def drop_votes(trainer: Any, batch: Any, metrics: dict[str, Any], trained: frozenset[str]) -> Any:
@@ -339,66 +293,6 @@ def uid_of(session: str) -> str:
     return session.rsplit("_", 1)[0]
 
 
-# --- verl's own filter of groups, which works while verl samples: before there are entropies --------------------------
-
-
-def filters(config: Any) -> bool:
-    """Whether verl filters groups; ConfigError if it would by another metric than ours."""
-    asked = config.algorithm.get("filter_groups") or {}
-    if not asked.get("enable"):
-        return False
-    if asked.get("metric") != METRIC:
-        raise ConfigError(
-            f"algorithm.filter_groups.metric={asked.get('metric')} filters by the ground truth, before the service has "
-            f"scored anything: set algorithm.filter_groups.metric={METRIC}"
-        )
-    return True
-
-
-def by_votes(scorer: Scorer) -> Scorer:
-    """The scorer of groups whose entropies do not exist yet."""
-    method = find(scorer.method)
-    optional = any(s.name == "missing_entropy" for s in specs(method))
-    if not optional and {*method.requires} - {"answer"}:
-        raise ConfigError(
-            f"algorithm.filter_groups asks before there are entropies, and {scorer.method} needs more than answers: "
-            "disable it"
-        )
-    params = dict(scorer.params) | ({"missing_entropy": "frequency"} if optional else {})
-    return scorer.alone(params=tuple(sorted(params.items())), shadow=())
-
-
-def filter_groups(scorer: Scorer, trainer: Any, buffer: Any, trained: int | None = None) -> None:
-    """Have a replay buffer evict, and sample again, the groups that the reply says to drop.
-
-    verl keeps a verdict of each finished group: None to train on it, else the metric that all its rollouts share. We
-    write these verdicts, and verl's filter acts on them.
-    """
-    original = buffer._dapo_filtered_keys  # noqa: SLF001
-
-    def filtered(partition: str) -> Any:
-        if partition != "val":
-            known = buffer._dapo_classification_cache[partition]  # noqa: SLF001
-            finished = buffer.finished_keys[partition] - known.keys()
-            keys = [key for key in buffer.partitions[partition] if uid_of(session_of(key)) in finished]
-            known.update(_verdicts(scorer, trainer, keys, partition, trained) if keys else {})
-        return original(partition)
-
-    buffer._dapo_filtered_keys = filtered  # noqa: SLF001
-
-
-def _verdicts(
-    scorer: Scorer, trainer: Any, keys: list[str], partition: str, trained: int | None
-) -> dict[str, float | None]:
-    data = columns_of(keys, partition, ["prompts", "responses", "response_mask", "reward_model"])
-    _, members, groups = groups_of(scorer, trainer, keys, data, padding=[False] * len(keys), trained=trained)
-    rewards, reply = scorer.score(groups)
-    if reply is None:
-        return dict.fromkeys(members)
-    levels = (one[0] for one in zero_dropped(rewards, reply, 0.0))
-    return {u: level if g.drop else None for u, level, g in zip(members, levels, reply.groups, strict=True)}
-
-
 # --- how verl loads this ----------------------------------------------------------------------------------------------
 
 
@@ -410,7 +304,9 @@ def _load() -> None:
             trained = os.environ.get("DARE_TRAINED") or None
             if trained and not (trained.isdecimal() and int(trained)):
                 raise ConfigError(f"DARE_TRAINED={trained} must be the rollouts of each prompt that train, 1 or more")
-            install(from_environment("verl").require_supported("verl", lacks={"gaps"}), trained and int(trained))
+            install(
+                from_environment("verl").require_supported("verl", lacks={"gaps", "masks"}), trained and int(trained)
+            )
         except (ConfigError, ValueError, ImportError, AttributeError) as error:
             raise SystemExit(f"dare-reward: {error}") from error
 
