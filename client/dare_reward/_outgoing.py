@@ -14,7 +14,6 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 import numpy as np
 
 from .answers.classes import listed
-from .answers.extraction.final_answer import EMPTY
 from .answers.extraction.frame import ASKED
 from .answers.labels import is_unicode
 from .answers.rollouts import READING, asked_of, read_answers, spoken, text_of
@@ -194,7 +193,6 @@ def _wanted(inputs: frozenset[str] | None, sending: Sending) -> tuple[str, ...]:
 def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], reading: Mapping[str, Any]) -> Sent:
     rollouts = group["rollouts"]
     out: list[dict[str, Any]] = [{k: r[k] for k in COPIED if r.get(k) is not None} for r in rollouts]
-    unread = _put_answers(out, group, sending, reading)
     columns = read_columns(
         Table.of(rollouts),
         {},
@@ -204,6 +202,9 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
     for i, (target, rollout) in enumerate(zip(out, rollouts, strict=True)):
         target.update({k: rollout[k] for k in SCALARS if rollout.get(k) is not None})
         target.update(token_sums(rollout, i, columns, wanted))
+    count = columns.get("num_tokens")
+    silent_R = np.zeros(len(rollouts), bool) if count is None else count == 0
+    unread = _put_answers(out, group, sending, reading, silent_R.tolist())
     arrays = _with_tokens({name: column for name in wanted if isinstance(column := columns.get(name), Ragged)})
     body = {k: group[k] for k in GROUP_COPIED if group.get(k) is not None}
     accepted = listed(body.get("label"))
@@ -215,7 +216,7 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
     for view in VIEWS:
         if group.get(view) is not None:
             body[view] = [{k: r[k] for k in ANSWERED_COPIED if r.get(k) is not None} for r in group[view]]
-            _put_answers(body[view], {**group, "rollouts": group[view]}, sending, reading)
+            _put_answers(body[view], {**group, "rollouts": group[view]}, sending, reading, [False] * len(group[view]))
     # Eight bytes an element, and 300 for the frame's bookkeeping, bound what the arrays add.
     size = len(json.dumps(body, default=_plain)) + sum(8 * a.values.size for a in arrays.values()) + 300
     return Sent(group, group.get("group_id", str(index)), body, arrays, size, unread)
@@ -231,22 +232,19 @@ def _with_tokens(arrays: Mapping[str, Ragged]) -> dict[str, Ragged]:
 
 
 def _put_answers(
-    out: Sequence[dict[str, Any]], group: JSON, sending: Sending, reading: Mapping[str, Any]
+    out: Sequence[dict[str, Any]], group: JSON, sending: Sending, reading: Mapping[str, Any], silent: Sequence[bool]
 ) -> Counter[str]:
-    """Answers extracted here, with the reasons of rollouts that have none; texts where asked for, or where the service
-    has to see how an answer was found."""
+    """Answers extracted here, with the reasons of rollouts that have none, as `silent` ones, without a token; texts
+    where asked for, or where the service has to see how an answer was found."""
     rollouts = group["rollouts"]
     if sending.text or reading.get("unmarked") == "number":
         for target, rollout in zip(out, rollouts, strict=True):
             target.update({k: _portable(text_of(spoken(rollout[k]))) for k in ("answer", "text") if k in rollout})
         return Counter()
-    raws = read_answers(rollouts, [False] * len(rollouts), **asked_of(group), **reading)
+    raws = read_answers(rollouts, silent, **asked_of(group), **reading)
     for target, extraction in zip(out, raws, strict=True):
         target["answer"] = _portable(extraction.answer)
-    read = zip(raws, rollouts, strict=True)
-    return Counter(
-        EMPTY if r.get("num_tokens") == 0 else extraction.reason for extraction, r in read if extraction.answer is None
-    )
+    return Counter(extraction.reason for extraction in raws if extraction.answer is None)
 
 
 def _put_paths(out: Sequence[dict[str, Any]], rollouts: Sequence[JSON]) -> None:

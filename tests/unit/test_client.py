@@ -542,6 +542,14 @@ def test_what_travels_of_rollouts_that_lack_something_scores_as_they_do(method, 
             assert [getattr(g, name) for g in found] == [getattr(g, name) for g in local], (sending, name)
 
 
+@pytest.mark.parametrize("send", [{}, {"send_tokens": True}, {"send_text": True}])
+def test_a_rollout_whose_tokens_are_all_masked_has_no_answer_for_one_reason_wherever_it_is_read(send):
+    tokens = {"token_entropies": [0.1, 0.2], "token_mask": [False, False]}
+    sent = [{"rollouts": [{"text": "\\boxed{4}", "mean_entropy": 0.1}, {"text": "So \\boxed{4", **tokens}]}]
+    found = client(**send).reward(sent).groups[0]
+    assert found.diagnostics["no_answer"] == estimate(sent).groups[0].diagnostics["no_answer"] == {"empty": 1}
+
+
 @pytest.mark.parametrize("options", [{}, {"send_tokens": True}, {"send_text": True}], ids=str)
 def test_a_path_is_that_of_its_tokens_however_it_travels(options):
     """Two paths to one text are two, and count twice."""
