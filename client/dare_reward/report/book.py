@@ -1,7 +1,7 @@
 """Runs as they come, in bounded memory: totals of every step, and the groups that are worth a look.
 
-A million groups take no more room than a few thousand do. Where a run has many steps, or there are many runs, a point
-of the charts is a block of steps (`Steps`), and fewer single groups are kept. No run's totals go while it is alive.
+A million groups take no more room than a few thousand do: where a run has many steps, a point of the charts is a block
+of steps (`Steps`), and of single groups some are picked.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ import numpy as np
 from ..analysis.truth import is_known
 from ..answers import Kind, canonical, read_label
 from ..numbers import Columns, GroupNumbers, sums
-from .last_steps import BLOCK, ROLLOUTS, LastSteps, Order, group_of
+from .last_steps import BLOCK, LastSteps, Order, group_of
 from .picks import Picks, reasons
 from .steps import Steps
 from .visits import Visits
 
 TOGETHER: Final = 64  # groups whose numbers are computed at once
 PROMPTS: Final = 1 << 14  # prompts whose last label is remembered
-FULL: Final = 8  # runs that have all points and groups; of more, each has its share of them
-RUNS: Final = 1 << 10  # runs that are shown; of more, the one that has been silent for longest goes, and is counted
+RUNS: Final = 1 << 7  # runs that are shown; of more, the one that has been silent for longest goes, and is counted
 ESTIMATES: Final = frozenset({"topk", "logprob"})
 VARIANTS: Final = 32  # methods with their parameters that are counted
 
@@ -49,7 +48,6 @@ class RunTotals:
     visits: Visits = field(default_factory=Visits)
     labelled: LastSteps[Line] = field(default_factory=LastSteps)  # the groups that judge what to train with
     shadows: dict[str, None] = field(default_factory=dict)  # the names of its shadow methods
-    version: int = 0  # of the book, when it was last changed
     _steps: Steps = field(default_factory=Steps)
     _waiting: list[tuple[int, GroupNumbers, Label]] = field(default_factory=list)
     _seen: OrderedDict[int, tuple[int, str]] = field(default_factory=OrderedDict)
@@ -71,9 +69,9 @@ class RunTotals:
         what, width = "step" if self.order.stepped else f"block of {BLOCK} groups", self._steps.width
         return what if width == 1 else f"{width} {what}s"
 
-    def add(self, line: Line, version: int = 0) -> None:
+    def add(self, line: Line) -> None:
         """A line of the run log; of one with an error only the labels count, as in `calibrate`."""
-        reply, self.version = line["reply"], version
+        reply = line["reply"]
         self.groups += 1
         self.rollouts += len(reply.get("valid") or ())
         place = self.order.place(line.get("step"), line.get("time"))
@@ -97,14 +95,6 @@ class RunTotals:
         if len(self._waiting) >= TOGETHER:
             self.add_up()
 
-    def keep(self, parts: int, version: int) -> None:
-        """One of so many parts of what a run alone may keep."""
-        self.add_up()
-        self.version = self._steps.version = version
-        self._steps.keep(parts)
-        self.picks.keep(parts)
-        self.labelled.keep(ROLLOUTS // parts)
-
     def _keep_labelled(self, place: int, line: Line) -> None:
         """Keep a group whose truth is known, as far as `calibrate` has it known, and the visit of its prompt if that
         has a name and was scored: the share of the rollouts that are right, and of the votes."""
@@ -113,7 +103,7 @@ class RunTotals:
             return
         rights = [r.get("correct") for r in rollouts]
         if name is not None and None not in rights and len(line["reply"].get("valid") or ()) == len(rollouts):
-            self.visits.add(hash(name), place, sum(rights) / len(rights), _right_vote(line))
+            self.visits.add(hash(name), place, (sum(rights) / len(rights), _right_vote(line)))
         if not self.one_set:
             asked = line.get("asked", line.get("prompt") and hash(line["prompt"]))
             # Where nobody names the run, ids may begin anew at each step.
@@ -131,7 +121,6 @@ class RunTotals:
         summed["groups"] = np.ones(len(groups)), np.ones(len(groups))
         new, labelled, flipped, again = np.array(labels, np.float64).T
         summed |= {"distinct_labels": (new, labelled), "flips": (flipped, again)}
-        self._steps.version = self.version
         self._steps.add(places, summed)
 
     def _label(self, place: int, line: Line) -> Label:
@@ -173,30 +162,19 @@ def _value(label: str, kind: str) -> tuple[int, str]:
 
 @dataclass(slots=True, eq=False)
 class RunBook:
-    """The runs that are alive, the last one at the end.
-
-    version grows with every line
-    gone    groups of runs that were silent for longest when there were more than RUNS
-    """
+    """The runs that are alive, the last one at the end; `lines` that were added; and how many groups of runs are `gone`
+    that were silent for longest when there were more than RUNS."""
 
     runs: OrderedDict[str, RunTotals] = field(default_factory=OrderedDict)
-    version: int = 0
+    lines: int = 0
     gone: int = 0
-    _parts: int = 1
 
     def add(self, line: Line) -> None:
         name = str(line.get("run") or "")[:256]
-        self.version += 1
+        self.lines += 1
         if name not in self.runs:
-            self._begin(name)
+            self.runs[name] = RunTotals(name)
         self.runs.move_to_end(name)
-        self.runs[name].add(line, self.version)
-
-    def _begin(self, name: str) -> None:
-        """A run more. Each time that their number doubles, every run gives up half of its points and groups."""
-        if len(self.runs) >= RUNS:
+        self.runs[name].add(line)
+        if len(self.runs) > RUNS:
             self.gone += self.runs.popitem(last=False)[1].groups
-        self.runs[name] = RunTotals(name)
-        before, self._parts = self._parts, max(1, (1 << (len(self.runs) - 1).bit_length()) // FULL)
-        for run in self.runs.values() if self._parts > before else [self.runs[name]]:
-            run.keep(self._parts, self.version)

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack
 
 from ..analysis.shown import Shown
@@ -62,7 +61,6 @@ class _Step(Generic[T]):
 class LastSteps(Generic[T]):
     """Takes the groups of a run in order, and counts those that were added, and the steps that they began."""
 
-    most: int = ROLLOUTS
     added: int = 0
     begun: int = 0
     _steps: deque[_Step[T]] = field(default_factory=deque)
@@ -74,21 +72,17 @@ class LastSteps(Generic[T]):
             self._steps.append(_Step(step))
             self.begun += 1
         last = self._steps[-1]
-        if last.groups and last.rollouts + rollouts > self.most:
+        if last.groups and last.rollouts + rollouts > ROLLOUTS:
             return
         last.labels += labelled
         last.rollouts += rollouts
         last.groups[name] = group
-        self.keep(self.most)
-
-    def keep(self, most: int) -> None:
-        """At most so many rollouts, and no step that the labels of later ones make needless."""
-        self.most = most
-        while len(self._steps) > 1:
-            later = list(islice(self._steps, 1, None))
-            if sum(s.labels for s in later) < LABELS and sum(s.rollouts for s in self._steps) <= most:
-                return
+        while len(self._steps) > 1 and (self._needless() or sum(s.rollouts for s in self._steps) > ROLLOUTS):
             self._steps.popleft()
+
+    def _needless(self) -> bool:
+        """The labels of later steps do without those of the first one."""
+        return sum(s.labels for s in self._steps) - self._steps[0].labels >= LABELS
 
     def groups(self) -> list[T]:
         """Of each prompt its last group, in their order."""

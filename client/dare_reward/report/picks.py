@@ -122,11 +122,10 @@ class PickedGroup:
 
 @dataclass(slots=True)
 class Picks:
-    """Bounded by LIMITS or a part of them: of each reason the groups where it holds most, an even sample, the end."""
+    """Bounded by LIMITS: of each reason the groups where it holds most, an even sample, the end."""
 
     _best: dict[str, list[tuple[float, int, PickedGroup]]] = field(default_factory=lambda: {n: [] for n in LIMITS})
     _count: int = 0
-    _part: int = 1
 
     def add(self, line: Line, place: int, why: Mapping[str, float]) -> None:
         """Pick the group of a line, for the `reasons` that hold."""
@@ -137,17 +136,8 @@ class Picks:
             card.shown()
         for name, strength in {**why, "recent": 0.0, "sample": 1 - serial * GOLDEN % 1}.items():
             heapq.heappush(self._best[name], (strength, serial, card))
-            self._fit(name)
-
-    def keep(self, part: int) -> None:
-        """One of so many parts of what a run alone may keep."""
-        self._part = part
-        for name in LIMITS:
-            self._fit(name)
-
-    def _fit(self, name: str) -> None:
-        while len(self._best[name]) > max(LIMITS[name] // self._part, 1):
-            heapq.heappop(self._best[name])
+            if len(self._best[name]) > LIMITS[name]:
+                heapq.heappop(self._best[name])
 
     def cards(self) -> Iterator[PickedGroup]:
         """The first by reason, reason by reason in turn; then the newest; then the sample. No group twice."""

@@ -18,7 +18,7 @@ from ..errors import counted
 from ..numbers import MAJORITY
 from ..segments import Bools, Floats
 from .visits import NEEDED as PROMPTS
-from .visits import Visits
+from .visits import SURE, Visits
 
 Tone = Literal["bad", "good", "quiet"]  # red and green need evidence
 Columns = Mapping[str, Floats]  # numbers by step; NaN where one is not known
@@ -97,12 +97,12 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType({
     ),
     "one-set": Rule("no run", "quiet", "the file names no steps, so it is one set of rollouts"),
     "accuracy-fell": Rule(
-        "falls", "bad", "later visits of prompts are less often right than earlier ones of the same prompts, by more "
-        "than chance however often one looks",
+        "falls", "bad", "prompts are less often right on their last visit than on their first, by more than "
+        f"{SURE} standard errors of the mean over prompts",
     ),
     "accuracy-rose": Rule("rises", "good", "likewise, more often right"),
     "accuracy-unclear": Rule(
-        "no change seen", "quiet", "later and earlier visits of prompts differ by no more than chance",
+        "no change seen", "quiet", "first and last visits of prompts differ by less than that",
     ),
     "too-few-visits": Rule("unknown", "quiet", f"fewer than {PROMPTS} labelled prompts were seen twice, by group_id"),
 })  # fmt: skip
@@ -139,11 +139,11 @@ class Headline:
 
 
 HEADLINES: Final[Mapping[str, tuple[Tone, str]]] = MappingProxyType({
-    "accuracy falls": ("bad", "Accuracy fell: prompts are right less often than on their earlier visits"),
+    "accuracy falls": ("bad", "Accuracy fell: prompts are right less often than on their first visit"),
     "collapsing": ("bad", "The run collapsed, as signals without labels show"),
     "collapsed, recovered": ("bad", "The run collapsed, as signals without labels show, and recovered"),
     "entropy misleads": ("bad", "Entropy misleads: wrong rollouts are more certain than right ones"),
-    "accuracy rises": ("good", "Accuracy rose: prompts are right more often than on their earlier visits"),
+    "accuracy rises": ("good", "Accuracy rose: prompts are right more often than on their first visit"),
     "sharpening": ("quiet", "Rollouts of a prompt come to one answer, as in every run that trains on agreement"),
     "one set": ("quiet", "One set of rollouts, not a run: the rules on runs do not apply"),
     "too early": ("quiet", "Too early to say"),
@@ -194,17 +194,17 @@ def run_verdict(columns: Columns, states: Sequence[str | None]) -> RunVerdict:
 
 
 def accuracy_verdict(visits: Visits) -> RunVerdict:
-    """Whether prompts are more or less often right than on their earlier visits. It decides no reward.
+    """Whether prompts are more or less often right than on their first visits. It decides no reward.
 
     `since` is a step, and not yet its index.
     """
-    change = visits.change
-    if change is None:
+    if (change := visits.change) is None:
         return _said("too-few-visits", f"{counted(visits.again, 'such prompt')} so far, {PROMPTS} needed")
-    why = f"later visits {change.mean:+.2f}, over {change.pairs:,} pairs of visits of {visits.again:,} prompts"
-    if not change.sure:
-        return _said("accuracy-unclear", why)
-    return _said("accuracy-rose" if change.mean > 0 else "accuracy-fell", why, change.since)
+    low, high = change.mean - 1.96 * change.error, change.mean + 1.96 * change.error
+    ends = f"(95% interval of the mean, at this look: {low:+.2f} to {high:+.2f})"
+    why = f"{change.mean:+.2f} from the first to the last visits of {change.prompts:,} prompts {ends}"
+    rule = {-1: "accuracy-fell", 0: "accuracy-unclear", 1: "accuracy-rose"}[change.sign]
+    return _said(rule, why, change.since)
 
 
 def rules_by_step(columns: Columns) -> list[str | None]:

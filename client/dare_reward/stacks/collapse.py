@@ -65,7 +65,7 @@ class RunWatch:
     @property
     def columns(self) -> dict[str, Floats]:
         """The report's figures by step, which the word is made of."""
-        return {name: self._run.steps.means(name) for name in READ}
+        return self._run.steps.means(READ)
 
     @property
     def numbers(self) -> dict[str, float]:

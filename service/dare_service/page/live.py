@@ -6,7 +6,6 @@ when the log's oldest files go.
 
 from __future__ import annotations
 
-import secrets
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +24,7 @@ GROUPS: Final = 400_000  # bytes of the single groups in a view
 
 
 class LivePage:
-    """`json` is what changed since a version. What the log gains is read when somebody looks, or before it goes.
+    """`json` is the report. What the log gains is read once, when somebody looks, or before it goes.
 
     grown   how often the log has, from whose thread `grew` is called
     """
@@ -35,10 +34,9 @@ class LivePage:
         self.grown = 0
         self._view = BookView(self.book, groups=GROUPS)
         self._warn = warn
-        self._epoch = secrets.token_hex(4)
         self._unread = 0
         self._lock = threading.Lock()
-        self._made: tuple[str, str, bytes] = ("", "", b"")
+        self._made: tuple[object, bytes] = (None, b"")
         self._log = Follower(folder, NEWEST, orjson.loads)
 
     def follow(self, folder: Path) -> None:
@@ -68,18 +66,14 @@ class LivePage:
         with self._lock:
             return [run.name for run in self.book.runs.values() if unmeasured(run)]
 
-    def json(self, since: str = "") -> bytes:
-        """What changed after that version, as JSON; everything, if it is no version of this process."""
+    def json(self, *, anew: bool = True) -> bytes:
+        """Every run as JSON. `anew`: for a page that is opened, verdicts from labels are of all labels."""
         self.read()
         with self._lock:
-            version = f"{self._epoch}-{self.book.version}"
-            if self._made[:2] != (since, version):
-                epoch, _, number = since.partition("-")
-                known = int(number) if epoch == self._epoch and number.isdecimal() and len(number) < 16 else -1
+            if self._made[0] != (made := (self.book.lines, self._source(), anew)):
                 head = {"live": True, "title": "", "source": self._source(), "made": "", "version": __version__}
-                data = head | {"since": since if known >= 0 else "", "now": version} | self._view.since(known)
-                self._made = (since, version, orjson.dumps(data, default=dict))
-            return self._made[2]
+                self._made = made, orjson.dumps(head | self._view.draw(anew=anew), default=dict)
+            return self._made[1]
 
     def read(self) -> None:
         """Read what is on disk."""
@@ -89,9 +83,8 @@ class LivePage:
                     _bare(line)
                     self.book.add(line)
             except Exception as error:  # noqa: BLE001  (a page never ends what it shows)
-                self._warn(
-                    "page_failed", f"the run log could not be read for the page: {type(error).__name__}: {error}"
-                )
+                why = f"the run log could not be read for the page: {type(error).__name__}: {error}"
+                self._warn("page_failed", why)
 
     def _source(self) -> str:
         """What is not shown, or no longer on disk."""
@@ -107,8 +100,7 @@ def _bare(line: dict[str, Any]) -> None:
     """Prompts and texts stay in the log; of a prompt, what tells it from others is known."""
     if (prompt := line.pop("prompt", None)) is not None:
         line["asked"] = hash(prompt)
-    if not set().union(*line["rollouts"]) & {"text", "token_entropies"}:
-        return
-    for rollout in line["rollouts"]:
-        rollout.pop("text", None)
-        rollout.pop("token_entropies", None)
+    if set().union(*line["rollouts"]) & {"text", "token_entropies"}:
+        for rollout in line["rollouts"]:
+            rollout.pop("text", None)
+            rollout.pop("token_entropies", None)

@@ -60,9 +60,9 @@ async def part(request: Request) -> Response:
 
 
 async def data(request: Request) -> Response:
-    """What changed in the view of all runs (`dare_reward.report.view`) after the version `since`."""
+    """Every run, as `dare_reward.report.view` draws it; a page that asks `again` was told before."""
     state = _asked(request)
-    content = await asyncio.to_thread(state.recorder.page.json, request.query_params.get("since", ""))
+    content = await asyncio.to_thread(state.recorder.page.json, anew="again" not in request.query_params)
     return Response(content, headers=HEADERS, media_type="application/json")
 
 

@@ -184,17 +184,17 @@ def test_a_live_verdict_is_made_anew_at_each_step_and_whole_where_a_page_is_open
     book, made = RunBook(), []
     view = BookView(book)
 
-    def told(step, version):
-        """Whether a group of that step changes the verdict of a page with that version."""
+    def told(step, *, anew):
+        """Whether a group of that step changes the verdict of a page, which is opened then (`anew`)."""
         one = {"answer": "7", "mean_entropy": 0.1, "correct": True}
         reply = {"answers": ["7"], "valid": [True], "group_id": f"g{len(made)}"}
         book.add({"run": "r", "step": step, "group_id": f"g{len(made)}", "rollouts": [one], "reply": reply})
-        (run,) = view.since(version if version < 0 else book.version - 1)["runs"]
+        (run,) = view.draw(anew=anew)["runs"]
         made.append(run["calibration"]["notes"][0])
         return made[-1] != (made[-2] if len(made) > 1 else None)
 
-    assert [told(step, 0) for step in (1, 1, 2, 2, 3)] == [True, False, True, False, True]
-    assert told(3, -1)
+    assert [told(step, anew=False) for step in (1, 1, 2, 2, 3)] == [True, False, True, False, True]
+    assert told(3, anew=True)
     assert made[-1].startswith("6 labelled prompts")
 
 

@@ -9,7 +9,6 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from growth import calls
 from jsonl import page_data, write_lines
 from lines import as_line
 from rows import each
@@ -121,10 +120,10 @@ def test_many_steps_are_put_together_and_nothing_is_lost(monkeypatch):
     monkeypatch.setattr(books, "PROMPTS", 50)
     book = book_of(line(s, f"g{s}", str(s % 3), num_tokens=[s] * 4) for s in range(1000))
     run = book.runs["r"]
-    assert len(run.steps) <= 16
-    values, weights = run.steps.sums("num_tokens")
-    assert run.steps.sums("groups")[0].sum() == 1000
-    assert values.sum() / weights.sum() == pytest.approx(499.5)
+    assert len(run.steps.places) <= 16
+    values, weights = run.steps.totals()["num_tokens"]
+    assert sum(run.steps.counts()) == 1000
+    assert values / weights == pytest.approx(499.5)
     assert run.unit == "128 steps"
     assert len(run._seen) == 50
     assert len(list(run.picks.cards())) <= 16 + 64
@@ -138,24 +137,18 @@ def put(steps, *at, number=1.0):
 @pytest.mark.parametrize("count", [30_000, 200_000])
 def test_a_long_run_is_blocks_of_one_width_after_its_first_steps(count, monkeypatch):
     steps, moved = Steps(), Counter()
-    fit = Steps._fit
-
-    def counted(self, *how):
-        before = len(self)
-        fit(self, *how)
-        moved["times"] += before > len(self)
-
-    monkeypatch.setattr(Steps, "_fit", counted)
+    widen = Steps._widen
+    monkeypatch.setattr(Steps, "_widen", lambda self: (moved.update(["times"]), widen(self)))
     for step in range(count):
         put(steps, step, number=step)
-    places, groups = steps.places, steps.sums("groups")[0].tolist()
+    places, groups = steps.places, steps.counts()
     assert places[:3] == [0, 1, 2]
     assert set(groups[:3]) == {1}
     assert STEPS < len(places) <= 2 * STEPS
     assert steps.width == 1 << (count // (2 * STEPS)).bit_length()
     assert set(groups[4:-1]) == {steps.width}, "every block holds as many steps"
     assert all(p % steps.width == 0 for p in places[4:])
-    assert steps.sums("x")[0].sum() == count * (count - 1) / 2
+    assert steps.totals()["x"] == (count * (count - 1) / 2, count)
     assert moved["times"] <= (count // STEPS).bit_length(), "blocks are not put together again at every step"
 
 
@@ -174,13 +167,13 @@ def test_steps_that_come_late_or_are_far_apart_find_their_blocks():
     steps = Steps()
     for step in range(0, 1 << 40, 1 << 28):
         put(steps, step)
-    assert steps.sums("groups")[0].sum() == 1 << 12
-    before = len(steps)
+    assert sum(steps.counts()) == 1 << 12
+    before = len(steps.places)
     assert before <= 2 * STEPS
     for step in (5, 1 << 28, (1 << 39) + 1, -3):
         put(steps, step)
-    assert len(steps) <= before + 1
-    assert steps.sums("groups")[0].sum() == (1 << 12) + 4
+    assert len(steps.places) <= before + 1
+    assert sum(steps.counts()) == (1 << 12) + 4
 
 
 def test_a_long_run_that_collapses_is_called_collapsing():
@@ -198,81 +191,27 @@ def test_a_long_run_that_collapses_is_called_collapsing():
 
 
 def test_runs_that_come_in_turn_keep_all_their_groups(monkeypatch):
-    """A sweep of 81 runs, each of 40 steps: fewer points for each, and no group is lost. Where there are more than may
-    be shown, the one that was silent for longest goes, and is counted."""
+    """A sweep of 81 runs, each of 40 steps: no group is lost. Where there are more than may be shown, the one that was
+    silent for longest goes, and is counted."""
     book = book_of(line(step, run=f"r{i}") for step in range(40) for i in range(81))
     found = view(book)["runs"]
     assert (len(found), book.gone) == (81, 0)
     assert {sum(run["columns"]["groups"]) for run in found} == {40}
     assert {run["verdict"]["word"] for run in found} != {"too early"}
-    assert sum(len(run["columns"]["step"]) for run in found) <= 16 * STEPS
     monkeypatch.setattr(books, "RUNS", 32)
     book = book_of(line(run=f"r{i}") for i in range(40))
     assert (list(book.runs), book.gone) == ([f"r{i}" for i in range(8, 40)], 8)
 
 
-def test_a_run_that_gives_up_points_is_sent_anew(monkeypatch):
-    """Where more runs come, whoever watches is told of the blocks that were put together: columns are of one length."""
-    monkeypatch.setattr(step_totals, "STEPS", 8)
-    drawn = BookView(book_of(line(step, run="long") for step in range(16)))
-    drawn.since(-1)
-    version = drawn.book.version
-    for i in range(8):
-        drawn.book.add(line(run=f"r{i}"))
-    (told,) = (run for run in drawn.since(version)["runs"] if run["run"] == "long")
-    assert told["from"] == 0
-    assert {*map(len, told["columns"].values())} == {len(drawn.book.runs["long"].steps)}
-
-
-def grown(steps, *, before=None):
-    """A book of a run with labels, and its view; `before` keeps one up to date."""
-    view = before or BookView(RunBook(), groups=400_000)
-    begin = max(view.book.runs["r"].steps.places, default=-1) + 1 if before else 0
-    for step in range(begin, begin + steps):
-        view.book.add(line(step, f"g{step % 64}", correct=[True, True, False, False]))
-    return view
-
-
-def test_a_view_costs_what_changed():
-    """After 250 steps and after 2,000 a step more costs as many calls, and what is sent does not grow."""
-
-    def one_more(view):
-        view.since(-1)
-        version = view.book.version
-        grown(1, before=view)
-        found = {}
-        cost = calls(lambda: found.update(view.since(version)))
-        (run,) = found["runs"]
-        assert len(run["columns"]["step"]) == 1
-        assert run["from"] == len(view.book.runs["r"].steps) - 1
-        return cost, len(json.dumps(found))
-
-    (few, small), (many, large) = one_more(grown(250)), one_more(grown(2000))
-    assert many <= 1.2 * few
-    assert large <= 1.2 * small
-
-
-def test_what_is_sent_in_parts_is_the_view_as_a_whole(monkeypatch):
-    """Whatever the order of steps, through blocks that become twice as wide, the parts make up the whole."""
-    monkeypatch.setattr(step_totals, "STEPS", 64)
-    parts, version, shown = grown(1), -1, {}
-
-    def draw():
-        for run in parts.since(version)["runs"]:
-            for name, column in run["columns"].items():
-                shown.setdefault(name, [])[run["from"] :] = column
-
-    for turn in range(60):
-        draw()
-        version = parts.book.version
-        if turn % 10 == 9:  # a step that comes late, and one that is named by nobody before
-            parts.book.add(line(turn // 2, "late", correct=[True] * 3 + [False]))
-            parts.book.add(line(turn * 2, "early", diagnostics={"shadow": {"scrl": {"label_agreement": 1.0}}}))
-        grown(7, before=parts)
-    draw()
-    (whole,) = view(parts.book)["runs"]
-    assert shown == whole["columns"]
-    assert parts.since(-1)["runs"][0]["states"] == whole["states"] == rules_by_step(arrays(whole["columns"]))
+def test_of_a_run_that_got_no_line_what_was_drawn_stays(monkeypatch):
+    """An open page asks for all runs again and again: it costs what changed."""
+    drawn = BookView(book_of(line(step, run=name) for step in range(16) for name in ("still", "alive")))
+    (before, _) = sorted(drawn.draw()["runs"], key=lambda run: run["run"] != "still")
+    drawn.book.add(line(16, run="alive"))
+    alive, still = sorted(drawn.draw()["runs"], key=lambda run: run["run"])
+    assert still is before
+    assert alive["columns"]["step"] == [*range(17)]
+    assert alive == view(drawn.book)["runs"][0]
 
 
 def test_groups_without_a_step_count_in_blocks():
@@ -406,7 +345,7 @@ def test_the_worst_run_is_first_and_then_the_newest_that_can_be_judged():
     assert [(r["run"], r["headline"]["tone"]) for r in runs] == [("bad", "bad"), ("newer", "good"), ("older", "good")]
     for stray in (*(line(s, run="short") for s in range(3)), line(run="curl")):
         book.add(stray)
-    assert view(book)["order"] == ["bad", "newer", "older", "short", "curl"]
+    assert [r["run"] for r in view(book)["runs"]] == ["bad", "newer", "older", "short", "curl"]
 
 
 def test_events_are_marked_at_their_steps():

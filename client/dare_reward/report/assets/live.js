@@ -36,6 +36,8 @@
 
   // --- keeping up -------------------------------------------------------------------------------------------------------
 
+  const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
   async function listen() {
     for (;;) {
       try {
@@ -51,31 +53,20 @@
       } catch (error) {
         status.textContent = "The service does not answer; trying again";
       }
-      await new Promise((resolve) => setTimeout(resolve, 2000));
+      await pause(2000);
     }
   }
 
-  /** Ask for what changed since the last time, and draw it into what is known. */
+  /** Ask for the report again, and draw it. */
   async function renew() {
-    const reply = await ask(`page/data?since=${shown ? shown.now : ""}`);
+    const began = performance.now();
+    const reply = await ask(`page/data${shown ? "?again" : ""}`);
     if (!reply.ok) throw new Error(String(reply.status));
-    const data = await reply.json();
-    const old = new Map(data.since && shown ? shown.runs.map((run) => [run.run, run]) : []);
-    for (const run of data.runs) old.set(run.run, merged(run, old.get(run.run)));
-    shown = { ...(data.since ? shown : {}), ...data, runs: data.order.map((name) => old.get(name)) };
+    shown = { ...await reply.json(), made: `as of ${new Date().toLocaleTimeString("en-GB")}` };
     if (status.textContent !== "Live") status.textContent = "Live";
-    shown.made = `as of ${new Date().toLocaleTimeString("en-GB")}`;
     if (shown.runs.length) draw(shown, options);
     else empty();
-  }
-
-  /** A run with its earlier steps before those that came, and its groups in the order of `keys`. */
-  function merged(run, old) {
-    if (!old) return run;
-    const cards = new Map([...old.cards, ...run.cards].map((card) => [card.key, card]));
-    const columns = Object.entries(run.columns).map(([name, own]) => [name, [...(old.columns[name] || []).slice(0, run.from), ...own]]);
-    return { ...run, columns: Object.fromEntries(columns), states: [...old.states.slice(0, run.from), ...run.states],
-      cards: run.keys.map((key) => cards.get(key)).filter(Boolean) };
+    await pause(Math.max(500, 9 * (performance.now() - began))); // what comes meanwhile is drawn together
   }
 
   function empty() {

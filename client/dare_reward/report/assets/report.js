@@ -126,9 +126,9 @@ window.dareReport = (() => {
     "agreement-rises": "Rollouts of a prompt come to one answer, as in every run that trains on agreement. Only labels can say whether it is the right one.",
     "no-rule-fires": "No label-free rule fires.",
     "too-few-steps": "There are too few steps to compare.",
-    "accuracy-fell": "Prompts are right less often than on their earlier visits.",
-    "accuracy-rose": "Prompts are right more often than on their earlier visits.",
-    "accuracy-unclear": "Prompts are right about as often as on their earlier visits.",
+    "accuracy-fell": "Prompts are right less often than on their first visit.",
+    "accuracy-rose": "Prompts are right more often than on their first visit.",
+    "accuracy-unclear": "Prompts are right about as often as on their first visit.",
     "too-few-visits": "Too few labelled prompts were seen twice to separate a rise or a fall from chance.",
   };
 
