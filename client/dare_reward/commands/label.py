@@ -89,7 +89,7 @@ def _serve(session: Session, port: int, advice: str) -> None:
 
 def _next(arguments: argparse.Namespace, labels: Path) -> str:
     """The command that decides by these labels, which reads the file as this one did."""
-    read = {"prompts": arguments.prompts, "entropy": arguments.entropy, "vocab-size": arguments.vocab_size}
+    read = {"entropy": arguments.entropy, "vocab-size": arguments.vocab_size}
     flags = [word for name, value in read.items() if value not in {None, "exact"} for word in (f"--{name}", str(value))]
     return shlex.join(["dare-reward", "calibrate", arguments.file, *flags, "--labels", str(labels)])
 

@@ -19,7 +19,7 @@ from ..ledger import FATES, Fate, Ledger
 from ..membership import FormedGroup, Member, gather
 from .content import FileRecords, open_records
 from .entropy_estimates import WORDS, EntropyEstimate, fill
-from .labels import LabelFile, PromptFile
+from .labels import LabelFile
 from .shapes import Notes, Row, groups_in
 
 AGREED = frozenset({"label", "kind", "options", "group_size", "rollouts"})  # what membership looks at
@@ -32,7 +32,6 @@ class Reader:
 
     missing      how entropies are estimated where a group has none; its entropy_source then says so
     labels       of another file, joined by `group_id`
-    prompts      of another file, joined in the same way
     candidates   those that an engine lists for each token are read
     ledger       counts each group and each rollout that stands alone as one record
     """
@@ -43,14 +42,13 @@ class Reader:
         *,
         missing: EntropyEstimate | None = None,
         labels: LabelFile | None = None,
-        prompts: PromptFile | None = None,
         candidates: bool = False,
     ) -> None:
         self.file = file
         self._records: FileRecords = open_records(file)
         self._missing = missing
         self._top = candidates or (missing is not None and missing.source == "topk")
-        self._joins = [given for given in (prompts, labels) if given is not None]  # a label knows its prompt
+        self._labels = labels
         self._resumed = self._conflicts = 0
         self._filled = 0  # groups whose entropies are estimates
         self.notes = Notes()
@@ -68,18 +66,18 @@ class Reader:
                 yield number, self._counted(number, group, records)
         finally:
             self._records.close()
-        for given in self._joins:
-            given.check_joined()
+        if self._labels:
+            self._labels.check_joined()
 
     def _counted(
         self, number: int, group: dict[str, Any] | RequestError, records: int
     ) -> dict[str, Any] | RequestError:
-        """The group with its prompt and its label, once its records are in the ledger."""
-        try:
-            for given in self._joins:
-                group = group if isinstance(group, RequestError) else given.join(group)
-        except RequestError as error:
-            group = error
+        """The group with its label, once its records are in the ledger."""
+        if self._labels and not isinstance(group, RequestError):
+            try:
+                group = self._labels.join(group)
+            except RequestError as error:
+                group = error
         if isinstance(group, RequestError):
             fate: Fate = "unreadable" if group.code in {"json", "encoding", "unreadable"} else "refused"
             self.ledger.count(fate, f"{self.unit} {number}: {fault_message(group)}", records)
@@ -162,8 +160,8 @@ class Reader:
         if self._filled and self._missing is not None:
             how = self._missing.source
             tell(f"estimated the entropies of {counted(self._filled, 'group')} by {WORDS[how]} ({how})")
-        for given in self._joins:
-            given.say(tell)
+        if self._labels:
+            self._labels.say(tell)
         if self.ledger.lost or self.ledger["dropped"]:
             known = [(fate, entry) for fate in FATES if (entry := self.ledger.entries.get(fate))]
             # Why some were lost has been said where they stand.
