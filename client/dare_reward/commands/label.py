@@ -25,7 +25,7 @@ from dare_reward.segments import Floats, positions
 
 from .command import add_command, add_count, add_flags
 from .label_page import LabelServer, Session, question_of
-from .shared_arguments import add_file, read_groups, warn, watched
+from .shared_arguments import add_file, bar, read_groups, warn
 from .summary import ReadSummary
 
 NOTES = """Every decision is saved at once; run the command again to go on. It draws prompts at random, the same ones
@@ -107,7 +107,7 @@ def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], Rea
     """The groups that are most worth a label, best first, and what was refused of the file."""
     readings, summary, labelled, again = Readings(), ReadSummary(read_groups(arguments), done="read"), 0, 0
     groups: dict[str, Mapping[str, Any]] = {}
-    for place, group in watched(summary, arguments.file):
+    for place, group in bar(summary, "group"):
         if fault := fault_of(group, readings):
             summary.refuse(place, fault, group)
         elif is_labelled(group):

@@ -27,7 +27,7 @@ from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import Prepared, fault_of, prepare_file
 from dare_reward.segments import Floats, offsets
 
-from .shared_arguments import warn, watched
+from .shared_arguments import bar, warn
 from .summary import MismatchedLabels, Placed, ReadSummary
 from .tables import number, short_answer
 
@@ -61,7 +61,7 @@ def read_labelled(
     tell         takes the lines on what is wrong with it
     """
     summary = ReadSummary(Reader(source) if isinstance(source, str) else source, done="read", tell=tell)
-    read = watched(summary, summary.reader.file) if tell is warn else summary
+    read = bar(summary, "group") if tell is warn else summary
     placed = [item for item in read if only is None or item[1].get("group_id") in only]
     return labelled(placed, summary, reading=reading)
 

@@ -31,7 +31,7 @@ from dare_reward.runs.reader import is_segment
 from .command import add_command
 from .labelled import Labelled, judged_by, labelled, read_labelled, shown_verdict
 from .score import in_process, score_all
-from .shared_arguments import add_file, add_method, check_out, chosen_params, read_groups, warn, watched
+from .shared_arguments import add_file, add_method, bar, check_out, chosen_params, read_groups, warn
 from .summary import MismatchedLabels, Placed, ReadSummary, unscored
 
 
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
         summary, kept, readings = ReadSummary(read_groups(arguments)), list[Placed](), Readings(sys.maxsize)
         ledger, lines = summary.ledger, _scored(arguments, summary, kept, readings)
         read = partial(labelled, kept, ReadSummary(summary.reader, tell=lambda *_: None), readings=readings)
-    book = _book_of(arguments, watched(lines, arguments.file))
+    book = _book_of(arguments, bar(lines, "group"))
     if not book.runs:
         only = "" if arguments.only is None else f" of the run {arguments.only!r}"
         lost = f" ({ledger.sentence})" if ledger.lost else ""

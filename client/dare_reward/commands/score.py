@@ -22,7 +22,7 @@ from dare_reward.scoring.request import OF_FILE
 from dare_reward.scoring.score import score
 
 from .command import add_command
-from .shared_arguments import add_file, add_method, check_out, chosen_params, read_groups, warn, watched
+from .shared_arguments import add_file, add_method, bar, check_out, chosen_params, read_groups, warn
 from .summary import Placed, ReadSummary
 
 BATCH = 64
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         reader = read_groups(arguments)
         summary, done = ReadSummary(reader), 0
         results = score_all(summary, ask)
-        for _, group, reply in summary.scored(results if tables and out.isatty() else watched(results, arguments.file)):
+        for _, group, reply in summary.scored(results if tables and out.isatty() else bar(results, "group")):
             done += 1
             if tables:
                 out.write(group_table(reply, top=10) + "\n\n")

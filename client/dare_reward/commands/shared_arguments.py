@@ -6,11 +6,9 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 from dare_reward.errors import RequestError, printable
-from dare_reward.files.content import line_count
 from dare_reward.files.entropy_estimates import estimate_of
 from dare_reward.files.labels import LabelFile
 from dare_reward.files.output import check_free, opened
@@ -20,7 +18,7 @@ from dare_reward.params import Spec, parse
 
 from .command import add_count
 
-SHORT = 64  # groups that are done before anybody would look at a bar
+PATIENCE = 2.0  # seconds before anybody would look at a bar
 T = TypeVar("T")
 
 
@@ -99,23 +97,15 @@ def read_groups(arguments: argparse.Namespace) -> Reader:
     return Reader(arguments.file, missing=missing, labels=labels, candidates=listed)
 
 
-def watched(items: Iterable[T], path: str) -> Iterable[T]:
-    """The groups of a file or run log, with a bar on a terminal that has the time left, if its library is here."""
-    if not sys.stderr.isatty() or path == "-" or not Path(path).exists():
-        return items
-    total = line_count(path)
-    return bar(items, total=total, unit="group") if total > SHORT else items
-
-
-def bar(items: Iterable[T], *, total: int, unit: str, after: float = 0.0) -> Iterable[T]:
-    """The items, with that bar once so many seconds have passed."""
+def bar(items: Iterable[T], unit: str, *, total: int | None = None) -> Iterable[T]:
+    """The items, with a bar on a terminal once `PATIENCE` seconds have passed, if its library is here."""
     if not sys.stderr.isatty():
         return items
     try:
         from tqdm import tqdm  # noqa: PLC0415
     except ModuleNotFoundError:
         return items
-    return iter(tqdm(items, total=total, unit=unit, delay=after, file=sys.stderr))
+    return iter(tqdm(items, total=total, unit=f" {unit}s", delay=PATIENCE, file=sys.stderr))
 
 
 def warn(*lines: str) -> None:

@@ -18,7 +18,7 @@ from typing import IO, Any, Final
 
 from ..errors import RequestError
 from ..ledger import LOST, Ledger
-from ..runs.reader import count_lines, is_segment, read_run, segments
+from ..runs.reader import is_segment, read_run, segments
 from .output import opened
 
 GZIP, ZSTD, PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
@@ -73,16 +73,6 @@ def _logged(path: str) -> Iterator[tuple[int, Any]]:
     for fate in LOST:
         for _ in range(ledger[fate]):  # each is one more record that is not there
             yield ledger["read"] + 1, RequestError(ledger.entries[fate].first, code=fate)
-
-
-def line_count(path: str) -> int:
-    """Lines that hold something, of a run log or a file of JSON lines; 0 where counting would unpack it."""
-    if is_segment(path):
-        return sum(map(count_lines, segments(path)))
-    with Path(path).open("rb") as file:
-        if file.peek(4)[:4].startswith((GZIP, ZSTD, PARQUET)):
-            return 0
-        return sum(1 for line in file if line.strip())
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------------

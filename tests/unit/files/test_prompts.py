@@ -51,4 +51,4 @@ def test_the_command_that_decides_reads_the_file_as_the_page_did(rollouts, monke
     monkeypatch.setattr(label, "_serve", lambda *_: None)
     flags = ["--entropy", "topk", "--vocab-size", "50"]
     said = ran(["label", rollouts, *flags, "--labels", "l.jsonl", "--port", "0"], 0).out
-    assert said.endswith(f"\ndare-reward calibrate {rollouts} {' '.join(flags)} --labels l.jsonl\n")
+    assert said.endswith(f"\ndare-reward calibrate {rollouts} {' '.join(flags)} --labels {Path('l.jsonl').resolve()}\n")
