@@ -101,7 +101,7 @@ def test_weights_really_reach_vllm(grouped):
         ours.append(total / count)
     print(f"\nvllm_kl {kl}\nentropy per token, plugin  {ours}\nentropy per token, trainer {theirs}")
     assert max(map(abs, kl)) < 0.01
-    assert ours == pytest.approx(theirs, rel=0.05, abs=0.005)
+    assert ours == pytest.approx(theirs, rel=0.02, abs=0.002)
     assert np.ptp([step["entropy_loss"] for step in grouped.steps]) > 0.02  # the policy moves, over all steps
     assert np.ptp(ours) > 0.5 * np.ptp(theirs)  # and vLLM's with it, over those in which the service was asked
 
