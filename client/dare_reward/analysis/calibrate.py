@@ -259,10 +259,6 @@ class Tables:
         """p_b(y) at any exponent."""
         return _shares(groups, _weights(groups, self.value_A, exponent)[:, None])[:, 0]
 
-    def winners(self, groups: Groups, exponent: float | Floats) -> Bools:
-        """The label at any exponent, which may be one for each answer."""
-        return groups.first_max(_weights(groups, self.value_A, exponent))
-
 
 def tables(groups: Groups, certainty: Certainty, weight: Mapping[str, Any] = NOTHING) -> Tables:
     """Shares and labels of every answer; `weight` are parameters of the method's weight."""
@@ -282,6 +278,11 @@ def tables(groups: Groups, certainty: Certainty, weight: Mapping[str, Any] = NOT
         lacking_P=lacking_P,
         tried=tuple(b in certainty.exponents for b in GRID),
     )
+
+
+def winners(groups: Groups, certainty: Certainty, weight: Mapping[str, Any], exponent: float | Floats) -> Bools:
+    """The label at any exponent, which may be one for each answer."""
+    return groups.first_max(_weights(groups, certainty.values(groups, weight)[0], exponent))
 
 
 def _weights(groups: Groups, value_A: Floats, exponent: float | Floats) -> Floats:

@@ -22,7 +22,7 @@ import numpy as np
 from ..errors import counted
 from ..groups import Groups
 from ..segments import Bools, Floats
-from .calibrate import MIXED, WORTH, Calibration, Evidence, Options, changed, evidence, fit, tables, weight_of
+from .calibrate import MIXED, WORTH, Calibration, Evidence, Options, changed, evidence, fit, tables, weight_of, winners
 from .certainty import ENTROPY, GRID, Certainty, available
 from .group_size import BySize, Labeller, by_size
 from .power import Power, power
@@ -110,7 +110,7 @@ def judge(groups: Groups, correct_R: Floats, **options: Unpack[Options]) -> Verd
     labellers = _labellers(certainties, weight)
     if use == "line":
         groups = replace(groups, columns_P={**groups.columns_P, OWN: np.array(own.exponents_of_others)})
-        labellers[LINE] = lambda part: tables(part, certainty, weight).winners(part, part.columns_P[OWN][part.group_A])
+        labellers[LINE] = lambda part: winners(part, certainty, weight, part.columns_P[OWN][part.group_A])
     return Verdict(
         use,
         why,
@@ -127,7 +127,7 @@ def _labellers(certainties: Sequence[Certainty], weight: Mapping[str, Any]) -> d
     """The vote, and each certainty with exponent 1, which no label of the file chose."""
 
     def labeller(certainty: Certainty) -> Labeller:
-        return lambda groups: tables(groups, certainty, weight).winners(groups, 1.0)
+        return lambda groups: winners(groups, certainty, weight, 1.0)
 
     found: dict[str, Labeller] = {VOTES: lambda groups: groups.first_max(groups.votes_A)}
     for certainty in certainties:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jsonl import write_lines
 
-from dare_reward.analysis.calibrate import bars, calibrate, evidence, tables
+from dare_reward.analysis.calibrate import bars, calibrate, evidence, tables, winners
 from dare_reward.analysis.certainty import ENTROPY, GRID, KNOWN, available
 from dare_reward.analysis.group_size import by_size, dealt, sizes_of
 from dare_reward.analysis.power import power
@@ -64,7 +64,7 @@ def test_sizes_double_up_to_what_nine_of_ten_prompts_have():
 
 def test_the_share_at_the_file_s_own_size_is_that_of_the_method():
     groups, correct_R = drawn(gap=0.1, right=0.3)
-    found = by_size(groups, correct_R, BY_VOTE | {"one": lambda g: tables(g, ENTROPY).winners(g, 1.0)})
+    found = by_size(groups, correct_R, BY_VOTE | {"one": lambda g: winners(g, ENTROPY, {}, 1.0)})
     assert (found.sizes, found.prompts) == ((4, 8, 16), 40)
     own = evidence(groups, correct_R, tables(groups, ENTROPY)).right_PB.mean(axis=0)[3:5]
     assert [row.share[-1] for row in found.rows] == pytest.approx(own)
@@ -117,7 +117,7 @@ def test_a_file_s_certainties_are_those_it_has_the_inputs_of():
 def test_a_certainty_with_exponent_1_labels_as_its_method_does(certainty):
     groups, _ = drawn(gap=0.05, right=0.3, logprobs=True)
     method, params = read_line(certainty.line(1.0))
-    wins_A = tables(groups, certainty).winners(groups, 1.0)
+    wins_A = winners(groups, certainty, {}, 1.0)
     assert pseudo_label(groups, find(method)(groups, **params)).tolist() == wins_A.tolist()
 
 
