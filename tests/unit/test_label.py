@@ -132,9 +132,9 @@ def session(tmp_path, **fields):
 
 def test_decisions_are_lines_and_the_last_one_wins(tmp_path):
     first = session(tmp_path)
-    assert first.decide("a", "right", " 1 ", 2.0) == 1
-    assert first.decide("a", "right", "7", 1.0) == 0
-    assert first.decide("b", "unknown", None, 1.0) == 0
+    assert first.decide("a", "right", " 1 ") == 1
+    assert first.decide("a", "right", "7") == 0
+    assert first.decide("b", "unknown", None) == 0
     rows = [(r["group_id"], r["label"], r.get("decision")) for r in read_lines(first.file)]
     assert rows == [("a", "1", None), ("a", "7", None), ("b", None, "unknown")]
     later = session(tmp_path)
@@ -147,7 +147,7 @@ def test_each_decision_is_one_whole_line_on_the_disk(tmp_path, monkeypatch):
     monkeypatch.setattr("os.fsync", lambda place: flushed.append(os.fstat(place).st_size))
     own = [session(tmp_path), session(tmp_path)]  # two windows, or two people
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda s: [s.decide("a", "right", "1" * 500, 0.0) for _ in range(20)], own))
+        list(pool.map(lambda s: [s.decide("a", "right", "1" * 500) for _ in range(20)], own))
     assert [row["label"] for row in read_lines(tmp_path / "labels.jsonl")] == ["1" * 500] * 40
     assert len(flushed) == 40
     assert min(flushed) > 500, "flushed after the line is written"
@@ -155,7 +155,7 @@ def test_each_decision_is_one_whole_line_on_the_disk(tmp_path, monkeypatch):
 
 def test_a_line_that_a_full_disk_cuts_costs_no_other(tmp_path, monkeypatch):
     own, write = session(tmp_path), os.write
-    own.decide("a", "right", "1", 0.0)
+    own.decide("a", "right", "1")
 
     def full(place, data):
         if len(data) < 20:
@@ -164,9 +164,9 @@ def test_a_line_that_a_full_disk_cuts_costs_no_other(tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.write", full)
     with pytest.raises(OSError, match="space"):
-        own.decide("b", "none", None, 0.0)
+        own.decide("b", "none", None)
     monkeypatch.undo()
-    own.decide("b", "unknown", None, 0.0)
+    own.decide("b", "unknown", None)
     read = LabelFile(str(own.file), tell=print).entries
     assert [read[name].decision for name in "ab"] == ["right", "unknown"]
 
@@ -191,18 +191,18 @@ def test_numbers_of_a_table_are_read_as_those_of_rollouts(row, known, tmp_path):
 def test_a_senseless_decision_is_not_written(wrong, tmp_path):
     own = session(tmp_path)
     with pytest.raises(RequestError):
-        own.decide(*wrong, 0.0)
+        own.decide(*wrong)
     assert not (tmp_path / "labels.jsonl").exists()
 
 
 @pytest.mark.parametrize("tail", ['{"group_id": "b", "lab', '{"group_id": "b", "label": "3"}'])
 def test_a_last_line_that_was_cut_off_costs_no_other(tail, tmp_path):
-    session(tmp_path).decide("a", "right", "1", 0.0)
+    session(tmp_path).decide("a", "right", "1")
     path = tmp_path / "labels.jsonl"
     path.write_text(path.read_text() + tail)
     whole = tail.endswith("}")
     assert LabelFile(str(path), tell=print).entries.keys() == ({"a", "b"} if whole else {"a"})
-    session(tmp_path).decide("b", "right", "4", 0.0)
+    session(tmp_path).decide("b", "right", "4")
     found = LabelFile(str(path), tell=print).entries
     assert {name: label.label for name, label in found.items()} == {"a": "1", "b": "4"}
 
@@ -229,7 +229,7 @@ def test_an_empty_file_of_labels_holds_none_yet(content, tmp_path):
     path = tmp_path / "labels.jsonl"
     path.write_text(content)
     assert refusal(LabelFile, str(path), tell=print).code == "labels"
-    session(tmp_path).decide("a", "right", "1", 0.0)
+    session(tmp_path).decide("a", "right", "1")
     assert LabelFile(str(path), tell=print).entries.keys() == {"a"}
 
 
@@ -254,7 +254,7 @@ def ask(server, path=None, body=None, **headers):
         return reply.status, reply.read().decode()
 
 
-DECISION = {"group_id": "a", "decision": "right", "label": "1", "seconds": 1.5}
+DECISION = {"group_id": "a", "decision": "right", "label": "1"}
 
 
 def test_a_decision_is_on_the_disk_before_the_page_goes_on(page):
@@ -263,7 +263,7 @@ def test_a_decision_is_on_the_disk_before_the_page_goes_on(page):
     assert "1 + 1?" in content
     assert ask(page, "decision", DECISION) == (200, '{"votes": 1}')
     written = json.loads(page.session.file.read_text())
-    assert written == {"group_id": "a", "label": "1", "prompt": "1 + 1?", "seconds": 1.5}
+    assert written == {"group_id": "a", "label": "1", "prompt": "1 + 1?"}
     assert '"decision":"right"' in ask(page)[1]
     assert ask(page, f"/{page.token}")[0] == 308, "the address without its slash leads there"
 
@@ -288,7 +288,7 @@ def test_a_decision_is_on_the_disk_before_the_page_goes_on(page):
         ("decision", DECISION, {"Content-Length": "9" * 5000}, 422),
         ("decision", {**DECISION, "label": ["1"]}, {}, 422),
         ("decision", {**DECISION, "group_id": "c"}, {}, 422),
-        ("decision", {**DECISION, "seconds": -1}, {}, 422),
+        ("decision", {**DECISION, "seconds": 1}, {}, 422),
     ],
 )
 def test_nobody_but_the_page_writes(page, path, body, headers, status):

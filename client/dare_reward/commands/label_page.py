@@ -110,19 +110,17 @@ class Session:
                         code="labels",
                     )
 
-    def decide(self, group_id: str, decision: str, label: str | None, seconds: float) -> int:
+    def decide(self, group_id: str, decision: str, label: str | None) -> int:
         """How many rollouts a decision calls right, once it is on the disk. RequestError if it makes no sense."""
         question = next((q for q in self.questions if q.group_id == group_id), None)
         if question is None:
             raise RequestError("no question has this group_id", code="group")
         if decision not in DECISIONS:
             raise RequestError(f"decision must be one of {', '.join(DECISIONS)}", code="decision")
-        if not 0 <= seconds < 1e6:
-            raise RequestError("seconds must be at least 0 and below 1,000,000", code="seconds")
         label = label.strip() if decision == "right" and label else None
         if decision == "right" and (not label or len(label) > LONGEST):
             raise RequestError(f"a right answer has 1 to {LONGEST:,} characters", code="label")
-        found = FileLabel(group_id, decision, label, question.prompt or None, float(seconds))
+        found = FileLabel(group_id, decision, label, question.prompt or None)
         votes = question.votes(label) if label else 0
         with self._lock:
             append_line(self.file, found.row())
@@ -137,7 +135,7 @@ class Session:
 
 
 ASSETS: Final = ("report.css", "label.css", "report.js", "label.js")
-SENT: Final = {"group_id": str, "decision": str, "label": str | None, "seconds": int | float}  # of a decision
+SENT: Final = {"group_id": str, "decision": str, "label": str | None}  # of a decision
 HEADERS: Final = {**ALONE, "Content-Security-Policy": "frame-ancestors 'none'", "X-Content-Type-Options": "nosniff"}
 NAMES: Final = frozenset({"127.0.0.1", "localhost"})
 
@@ -210,7 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _decide(self) -> str:
         body = self._body()
         if body.keys() != SENT.keys() or not all(isinstance(body[name], kind) for name, kind in SENT.items()):
-            raise RequestError("group_id, decision, label and seconds have other types", code="type")
+            raise RequestError("group_id, decision and label have other types", code="type")
         return json.dumps({"votes": self.server.session.decide(**body)})
 
     def _finish(self) -> str:

@@ -123,10 +123,10 @@ class ReadSummary:
         rollouts = [r for g in self.lacking for r in g["rollouts"]]
         has_param = any(s.name == MISSING for s in specs(find(arguments.method)))
         ways = [("by votes alone", "-p missing_entropy=frequency")] if has_param else []
-        if arguments.entropy != "logprob" and all(r.get("token_logprobs") for r in rollouts):
-            ways.append(("with entropies estimated from the log-probabilities", "--entropy logprob"))
-        listed = self.reader.notes.candidates >= len(self.lacking) or all(r.get("topk_logprobs") for r in rollouts)
-        if arguments.entropy != "topk" and listed:
+        if arguments.entropy == "exact" and all(r.get("token_logprobs") for r in rollouts):
+            topk = "(--entropy topk --vocab-size N takes the k largest, if the file lists them)"
+            ways.append((f"with entropies estimated from the log-probabilities {topk}", "--entropy logprob"))
+        elif arguments.entropy == "exact" and all(r.get("topk_logprobs") for r in rollouts):
             ways.append(("with entropies estimated from the k largest", "--entropy topk --vocab-size N"))
         for n, (how, flags) in enumerate(ways):
             warn(f"{'or' if n else 'These rollouts have no entropies. Score them'} {how}:", f"  {command} {flags}")

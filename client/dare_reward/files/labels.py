@@ -4,8 +4,7 @@
     {"group_id": "8", "label": null, "decision": "none"}       no rollout is right
     {"group_id": "9", "label": null, "decision": "unknown"}    the labeller cannot tell
 
-The last line of a group wins. `dare-reward label` also writes the prompt and the seconds that it took. A `prompt` is
-compared with the group's.
+The last line of a group wins. `dare-reward label` also writes the prompt, which is compared with the group's.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ class FileLabel:
     decision: Decision
     label: Any = None
     prompt: str | None = None
-    seconds: float = 0.0
     given: Any = None
 
     def row(self) -> dict[str, Any]:
@@ -42,7 +40,7 @@ class FileLabel:
         row = {"group_id": self.group_id, "label": self.label}
         if self.decision != "right":
             row["decision"] = self.decision
-        return row | {k: v for k, v in (("prompt", self.prompt), ("seconds", round(self.seconds, 1))) if v}
+        return row | ({"prompt": self.prompt} if self.prompt else {})
 
 
 class LabelFile:
@@ -108,15 +106,8 @@ class LabelFile:
             return None
         elif not all(isinstance(one, str) and one.strip() for one in (label if isinstance(label, list) else [label])):
             raise self._refuse("label must be a text, a number or a list of them", place)
-        prompt, seconds = group.get("prompt"), value.get("seconds", 0.0)
-        return FileLabel(
-            name,
-            decision,
-            label,
-            prompt if isinstance(prompt, str) else None,
-            seconds if isinstance(seconds, int | float) else 0.0,
-            given,
-        )
+        prompt = group.get("prompt")
+        return FileLabel(name, decision, label, prompt if isinstance(prompt, str) else None, given)
 
     def join(self, group: Mapping[str, Any]) -> dict[str, Any]:
         """The group with its label. RequestError where the group says something else, or asks another prompt."""

@@ -55,7 +55,6 @@ def named(record: Mapping[str, Any], *, group: bool) -> tuple[dict[str, Any], di
 
 
 JSON = Mapping[str, Any]
-GLANCE = 16  # tokens that tell whether an engine lists candidates
 LISTED = "candidates of an engine"  # no name of a field: a file's own topk_logprobs stay
 ENGINE = frozenset(  # what vLLM and OpenAI say of a request beside its completions
     {
@@ -76,7 +75,6 @@ class Notes:
     taken: Counter[tuple[str, str]] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
     unlabelled: int = 0
-    candidates: int = 0  # groups of an engine that lists several candidates for each token, which nobody asked for
 
 
 def is_logged(value: Any) -> bool:
@@ -114,11 +112,9 @@ def _shape(value: Any, notes: Notes, *, top: bool) -> Shape:
     record = of_verl(value)
     reply = _engine(record)
     if reply is not record:
-        listed = [rows if isinstance(rows := r.pop(LISTED, None), list) else [] for r in reply["rollouts"]]
+        listed = [rollout.pop(LISTED, None) for rollout in reply["rollouts"]]
         if top:
             _keep_candidates(reply["rollouts"], listed)
-        else:
-            notes.candidates += all(rows and all(len(_candidates(row)) > 1 for row in rows[:GLANCE]) for rows in listed)
         if len(reply["rollouts"]) == 1 and ("custom_id" in reply or prompt_texts(reply)):
             return _ungrouped(_alone(reply), notes)
     lists = [n for n in ("rollouts", *GROUP_NAMES["rollouts"]) if isinstance(reply.get(n), list)]
@@ -204,10 +200,10 @@ def _candidates(row: Any) -> list[Any]:
     return [_number(e) for e, r in zip(entries, ranks, strict=True) if not isinstance(r, int) or r <= len(entries)]
 
 
-def _keep_candidates(rollouts: Sequence[dict[str, Any]], listed: Sequence[Sequence[Any]]) -> None:
+def _keep_candidates(rollouts: Sequence[dict[str, Any]], listed: Sequence[Any]) -> None:
     """All tokens of a group keep as many as the shortest list: engines list the sampled token beside the k largest."""
     for rollout, rows in zip(rollouts, listed, strict=True):
-        if rows:
+        if rows and isinstance(rows, list):
             rollout["topk_logprobs"] = [_candidates(row) for row in rows]
     with suppress(TypeError):  # no numbers: refused where they are read
         rows = [row for rollout in rollouts for row in rollout.get("topk_logprobs", ()) if len(row) > 1]

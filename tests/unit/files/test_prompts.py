@@ -41,7 +41,7 @@ def test_the_label_page_asks_them_and_keeps_them_beside_the_labels(rollouts, mon
     monkeypatch.setattr(label, "_serve", lambda session, *_: pages.append(session))
     assert main(["label", rollouts, "--port", "0"]) == 0
     assert sorted(q.prompt for q in pages[0].questions) == [f"Be brief.\n{a}" for a in ASKED]
-    pages[0].decide("1", "right", "8", 1.0)
+    pages[0].decide("1", "right", "8")
     assert json.loads(Path("rollouts.labels.jsonl").read_text())["prompt"] == "Be brief.\nWhat is 3 + 5?"
     assert main(["label", "batch_output.jsonl", "--labels", "rollouts.labels.jsonl", "--port", "0"]) == 0
     assert pages[1].labels.keys() == {"1"}, "without the prompts the labels go on"

@@ -404,14 +404,6 @@ def test_a_method_of_candidates_reads_those_of_an_engine(tmp_path, ran, engine):
     assert "deepconf" in ran(["calibrate", str(file), "--methods", "ttrl,deepconf"]).out
 
 
-def test_the_sampled_tokens_alone_offer_no_candidates(tmp_path, ran):
-    one = {**VLLM, "logprobs": [{"5": {"logprob": -0.1}}]}
-    file = write_lines(tmp_path / "x.jsonl", [{"outputs": [VLLM, one]}])
-    err = ran(["score", str(file)], 1).err
-    assert "--entropy logprob" in err
-    assert "--entropy topk" not in err
-
-
 def test_a_sampled_token_of_a_low_rank_is_no_candidate(tmp_path):
     """All tokens of this rollout were sampled beside vLLM's top 2: the third entry is not the third likeliest."""
     row = {"5": {"logprob": -0.4, "rank": 1}, "6": {"logprob": -1.5, "rank": 2}, "7": {"logprob": -9.0, "rank": 40}}

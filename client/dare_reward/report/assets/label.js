@@ -4,22 +4,14 @@
   const { el } = window.dareReport;
   const { questions, decisions, file, next } = JSON.parse(document.getElementById("questions").textContent);
   const page = document.getElementById("page"), status = document.getElementById("live");
-  const KEYS = 9, PAUSE = 300; // seconds: who takes longer was away
+  const KEYS = 9;
   const open = () => questions.filter((q) => !decisions[q.group_id]);
-  let at = Math.max(questions.findIndex((q) => !decisions[q.group_id]), 0), since = 0, busy = false, finished = false;
+  let at = Math.max(questions.findIndex((q) => !decisions[q.group_id]), 0), busy = false, finished = false;
   if (!open().length) at = questions.length;
 
   const key = (name) => el("kbd", { "aria-hidden": "true" }, name);
   const button = (name, words, onclick) =>
     el("button", { type: "button", class: "button", "aria-keyshortcuts": name, onclick }, key(name), " ", words);
-
-  /** The median of what decisions took, for each that is open. */
-  function left() {
-    const took = Object.values(decisions).map((d) => d.seconds).filter(Boolean).sort((a, b) => a - b);
-    if (took.length < 3 || !open().length) return "";
-    const seconds = took[Math.floor(took.length / 2)] * open().length;
-    return seconds < 60 ? ", less than a minute left" : `, about ${Math.round(seconds / 60)} min left`;
-  }
 
   function choice(question, found, i) {
     const own = decisions[question.group_id];
@@ -34,13 +26,12 @@
 
   function draw() {
     const done = questions.length - open().length, question = questions[at];
-    const progress = `${done} of ${questions.length} decided${left()}`;
+    const progress = `${done} of ${questions.length} decided`;
     page.replaceChildren(
       el("h1", {}, question ? "Which answer is right?" : "All questions are answered"),
       el("p", { class: "facts" }, progress),
       el("progress", { max: questions.length, value: done, "aria-label": "decided" }),
       question ? ask(question) : end());
-    since = performance.now();
     document.getElementById("question").focus();
   }
 
@@ -88,10 +79,10 @@
   async function decide(decision, label = null) {
     if (busy) return;
     busy = true;
-    const question = questions[at], seconds = Math.min((performance.now() - since) / 1000, PAUSE);
+    const question = questions[at];
     try {
-      const { votes } = await send("decision", { group_id: question.group_id, decision, label, seconds });
-      decisions[question.group_id] = { decision, label: label && label.trim(), seconds };
+      const { votes } = await send("decision", { group_id: question.group_id, decision, label });
+      decisions[question.group_id] = { decision, label: label && label.trim() };
       const unseen = decision === "right" && !votes ? ", which no rollout gives" : "";
       status.textContent = `Saved question ${at + 1}: ${said(decisions[question.group_id]).slice(0, 60)}${unseen}`;
       const later = questions.findIndex((q, i) => i > at && !decisions[q.group_id]);
