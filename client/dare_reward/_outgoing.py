@@ -251,7 +251,7 @@ def _put_paths(out: Sequence[dict[str, Any]], rollouts: Sequence[JSON]) -> None:
     """What tells a path from others, for rollouts that have a probability: tokens and texts stay here."""
     for target, rollout in zip(out, rollouts, strict=True):
         has = rollout.get("sum_logprob") is not None or rollout.get("token_logprobs") is not None
-        if has and "path" not in target and (path := path_digest(rollout)):
+        if has and not target.get("path") and (path := path_digest(rollout)):
             target["path"] = path
 
 

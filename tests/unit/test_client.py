@@ -550,11 +550,14 @@ def test_a_rollout_whose_tokens_are_all_masked_has_no_answer_for_one_reason_wher
     assert found.diagnostics["no_answer"] == estimate(sent).groups[0].diagnostics["no_answer"] == {"empty": 1}
 
 
+@pytest.mark.parametrize("name", [{}, {"path": ""}], ids=str)
 @pytest.mark.parametrize("options", [{}, {"send_tokens": True}, {"send_text": True}], ids=str)
-def test_a_path_is_that_of_its_tokens_however_it_travels(options):
-    """Two paths to one text are two, and count twice."""
+def test_a_path_is_that_of_its_tokens_however_it_travels(options, name):
+    """Two paths to one text are two, and count twice. A blank name tells no path from another."""
     rows = [("4", [1, 2]), ("4", [3]), ("5", [7]), ("5", [7])]
-    rollouts = [{"text": f"\\boxed{{{a}}}", "token_ids": ids, "token_logprobs": [-0.7] * len(ids)} for a, ids in rows]
+    rollouts = [
+        {"text": f"\\boxed{{{a}}}", "token_ids": ids, "token_logprobs": [-0.7] * len(ids), **name} for a, ids in rows
+    ]
     sent, method = [{"rollouts": rollouts}], "perplexity_consistency"
     found, local = (of(sent, method=method, reward="share").groups for of in (client(**options).reward, estimate))
     assert found == local

@@ -52,6 +52,7 @@ BAD = {
     "entropy beyond any vocabulary": ([group(rollout(mean_entropy=1001))], "groups[0].rollouts[0].mean_entropy", "value"),
     "entropy a huge integer": ([group(rollout(mean_entropy=10**400))], "groups[0].rollouts[0].mean_entropy", "value"),
     "entropy minus a huge integer": ([group(rollout(mean_entropy=-(10**400)))], "groups[0].rollouts[0].mean_entropy", "value"),
+    "answer an integer that Python does not write": ([group(rollout(), rollout(answer=10**5000))], "groups[0].rollouts[1].answer", "value"),
     "num_tokens negative": ([group(rollout(num_tokens=-1))], "groups[0].rollouts[0].num_tokens", "value"),
     "tokens a number": ([group({"token_entropies": 1})], "groups[0].rollouts[0].token_entropies", "type"),
     "tokens a string": ([group({"token_entropies": "12"})], "groups[0].rollouts[0].token_entropies", "type"),

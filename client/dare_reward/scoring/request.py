@@ -381,7 +381,9 @@ def _check_contents(table: Table, limits: Limits, where: Where) -> None:
             if field.type == "object":
                 column = [{} if isinstance(x, Mapping) else x for x in column]
             elif key == "answer":
-                column = table.columns[key] = [number_text(x) if _is_number(x) else x for x in column]
+                column = table.columns[key] = [
+                    _at((*where(i), key), number_text, x) if _is_number(x) else x for i, x in enumerate(column)
+                ]
             elif key == "text" and {list, tuple} & found:
                 column = table.columns[key] = [_at((*where(i), key), spoken, x) for i, x in enumerate(column)]
             check_types(field, column, types, where)
@@ -433,7 +435,7 @@ def paths(table: Table, ids: Any, sizes_P: Ints) -> Floats:
         places: dict[str | bytes, int] = {}
         for i in range(low, high):
             path = named[i]
-            if path is None and ends is not None and ends[i] < ends[i + 1]:
+            if not path and ends is not None and ends[i] < ends[i + 1]:
                 path = ids.values[ends[i] : ends[i + 1]].tobytes()
             path = path or texts[i]
             if path:
