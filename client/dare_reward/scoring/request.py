@@ -381,9 +381,7 @@ def _check_contents(table: Table, limits: Limits, where: Where) -> None:
             if field.type == "object":
                 column = [{} if isinstance(x, Mapping) else x for x in column]
             elif key == "answer":
-                column = table.columns[key] = [
-                    _at((*where(i), key), number_text, x) if _is_number(x) else x for i, x in enumerate(column)
-                ]
+                column = table.columns[key] = [_at((*where(i), key), _written, x) for i, x in enumerate(column)]
             elif key == "text" and {list, tuple} & found:
                 column = table.columns[key] = [_at((*where(i), key), spoken, x) for i, x in enumerate(column)]
             check_types(field, column, types, where)
@@ -391,6 +389,15 @@ def _check_contents(table: Table, limits: Limits, where: Where) -> None:
         if field.type == "text" and max(map(len, said), default=0) > limits.text:
             long = next(i for i, x in enumerate(column) if x is not None and len(x) > limits.text)
             limits.check("text", len(column[long]), (*where(long), key))
+
+
+def _written(answer: Any) -> Any:
+    """A number as its text, anything else as it is."""
+    try:
+        return number_text(answer) if _is_number(answer) else answer
+    except ValueError:
+        message = "an integer of thousands of digits, which Python does not write: send its text"
+        raise RequestError(message, code="value") from None
 
 
 def _at(loc: Sequence[str | int], read: Callable[[Any], T], value: Any) -> T:
