@@ -114,8 +114,7 @@ class Rollout(AnsweredRollout, total=False):
     ]
     correct: Annotated[Flag, Input("for diagnostics only", also="is_correct")]
     mean_entropy: Annotated[
-        Number,
-        Input("mean token entropy of the rollout in nats", also="entropy avg_entropy average_entropy", **_NATS),
+        Number, Input("mean token entropy of the rollout in nats", also="entropy avg_entropy average_entropy", **_NATS)
     ]
     num_tokens: Annotated[
         Count,
@@ -207,14 +206,7 @@ class Rollout(AnsweredRollout, total=False):
         Input("probability of each token of the reference answer after this rollout's reasoning", "list", **_SHARE),
     ]
     token_ids: Annotated[
-        Counts,
-        Input(
-            "generated token ids",
-            "list",
-            ge=0,
-            le=MAX_TOKENS,
-            also="completion_ids response_ids output_ids",
-        ),
+        Counts, Input("generated token ids", "list", ge=0, le=MAX_TOKENS, also="completion_ids response_ids output_ids")
     ]
     embedding: Annotated[Numbers, Input("embedding of the rollout's reasoning", "vector", ge=-1e6, le=1e6)]
 
@@ -270,10 +262,7 @@ class Group(TypedDict, total=False):
     temperature: Annotated[Number, Input("temperature that the rollouts were sampled at", ge=0, le=1e3)]
     top_p: Annotated[Number, Input("top-p that they were sampled with", ge=0, le=1)]
     rollouts: Required[
-        Annotated[
-            Sequence[Rollout],
-            Input("", also="responses completions outputs samples generations candidates"),
-        ]
+        Annotated[Sequence[Rollout], Input("", also="responses completions outputs samples generations candidates")]
     ]
     second_group: Annotated[Sequence[AnsweredRollout] | None, Input("rollouts of a paraphrase, for paired methods")]
     teacher_group: Annotated[Sequence[AnsweredRollout] | None, Input("rollouts of a teacher, for co_rewarding_2")]

@@ -41,16 +41,12 @@ def _settings(
         ),
     ] = "raise",
     train_on: Annotated[
-        TrainOn,
-        Param("reasoning: the tokens of the final answers are not trained (docs/advantages.md)"),
+        TrainOn, Param("reasoning: the tokens of the final answers are not trained (docs/advantages.md)")
     ] = "all",
     labelled: Annotated[
         Labelled, Param("gt: a group that has a label gets the rewards of gt, all others the method's")
     ] = "method",
-    on_collapse: Annotated[
-        OnCollapse,
-        Param("warn: say in the log where the run collapses (docs/report.md)"),
-    ] = "off",
+    on_collapse: Annotated[OnCollapse, Param("warn: say in the log where the run collapses (docs/report.md)")] = "off",
     fallback: Annotated[Literal["local"] | None, Param("local: score in process while the service stays away")] = None,
     timeout: Annotated[float | None, Param("seconds of a try; default: 120", gt=0)] = None,
     retries: Annotated[int | None, Param("further tries; default: 4", ge=0)] = None,

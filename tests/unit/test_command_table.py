@@ -62,7 +62,6 @@ OVER_INPUTS = [
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.delenv("DARE_URL", raising=False)
     monkeypatch.chdir(tmp_path)
     write = {
         "rollouts.jsonl": ROLLOUTS,

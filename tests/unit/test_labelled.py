@@ -149,7 +149,7 @@ def test_spans_know_of_silent_rollouts_in_columns():
 
 def test_a_file_may_hold_both_kinds(tmp_path, ran):
     groups = [{"group_id": f"{i}", "label": label, "rollouts": said("112")} for i, label in enumerate((None, "2"))]
-    command = ["score", str(write_lines(tmp_path / "rollouts.jsonl", groups)), "--local", "--labelled", "gt"]
+    command = ["score", str(write_lines(tmp_path / "rollouts.jsonl", groups)), "--labelled", "gt"]
     lines = [json.loads(line)["reply"] for line in ran([*command, "-m", "ttrl", "--json"], 0).out.splitlines()]
     assert [(line["method"], line["rewards"]) for line in lines] == [("ttrl", [1, 1, 0]), ("gt", [0, 0, 1])]
     told = ran(command, 2)

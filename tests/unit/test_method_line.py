@@ -49,8 +49,7 @@ def test_a_line_that_means_nothing(line, words, ran):
     assert words in ran(["score", EXAMPLE, "-m", line], 2).err
 
 
-def test_score_and_explain_take_the_line(ran, monkeypatch):
-    monkeypatch.delenv("DARE_URL", raising=False)
+def test_score_and_explain_take_the_line(ran):
     groups = read_lines(Path(EXAMPLE))
     for words, method, params in (([], "calibrated_vote", PARAMS), (["-p", "exponent=0"], "ttrl", {})):
         found = map(json.loads, ran(["score", EXAMPLE, "-m", LINE, *words], 0).out.splitlines())

@@ -144,10 +144,7 @@ def _json(found: Verdict, **more: Any) -> str:
 
 
 def report(
-    found: Verdict,
-    *,
-    methods: BySize | None = None,
-    accuracy: Mapping[str, Mapping[int, Any]] = MappingProxyType({}),
+    found: Verdict, *, methods: BySize | None = None, accuracy: Mapping[str, Mapping[int, Any]] = MappingProxyType({})
 ) -> str:
     """Everything that `dare-reward calibrate` prints."""
     shown = found.shown()

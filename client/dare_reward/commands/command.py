@@ -56,13 +56,7 @@ class Command(argparse.ArgumentParser):
 
 
 def add_command(
-    subparsers: Any,
-    name: str,
-    summary: str = "",
-    *,
-    examples: Sequence[str],
-    notes: str = "",
-    exits: str = "",
+    subparsers: Any, name: str, summary: str = "", *, examples: Sequence[str], notes: str = "", exits: str = ""
 ) -> Command:
     """Declare a subcommand.
 

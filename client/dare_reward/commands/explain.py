@@ -9,15 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from dare_reward.answers import Extraction, classify
-from dare_reward.answers.rollouts import ANSWER_SPECS, READING, asked_of, kind_of, option_tuple, read_answers
+from dare_reward.answers import Extraction
+from dare_reward.answers.rollouts import READING, asked_of, read_answers
 from dare_reward.commands.tables import group_table, number, short_answer, table, wrapped
 from dare_reward.errors import RequestError, counted, printable
 from dare_reward.files.reader import Reader
 from dare_reward.ledger import Ledger
 from dare_reward.methods import Configured, settle
 from dare_reward.numbers import majority
-from dare_reward.openrlhf import COMPARING
 from dare_reward.reply import GroupReply
 from dare_reward.report.picks import REASONS, reasons
 from dare_reward.runs.line import line
@@ -81,7 +80,6 @@ def signs(group: Mapping[str, Any], reply: GroupReply, params: Mapping[str, Any]
 
 JSON = Mapping[str, Any]
 
-APART = 8  # pairs of answers that stayed apart
 TAIL = 60  # characters of a rollout's end
 ASKED = 300  # characters of a prompt's start
 SHOWN = 4  # answers of each suspicious group
@@ -167,7 +165,6 @@ def _report(group: JSON, scored: ScoredGroups, configured: Configured, params: J
     facts = [*map(show, _prompt(group)), *_label(group, scored)]
     yield "\n".join([group_table(group_reply), *([""] if facts else []), *facts])
     notes = [show(f"{flag}: {FLAGS.get(flag, '')}".rstrip(": ")) for flag in group_reply.flags or ()]
-    notes += [show(line) for line in _apart(group, read, values)]
     if notes:
         yield "\n".join(notes)
     yield "rollouts\n" + _rollouts(group, scored, read)
@@ -204,31 +201,6 @@ def _label(group: JSON, scored: ScoredGroups) -> list[str]:
     right = (scored.reply.groups[0].diagnostics or {}).get("label_accuracy")
     verdict = "" if right is None else f"the pseudo-label is {'right' if right else 'wrong'}, "
     return [f"{label}{verdict}{known.sum():.0f} of {len(known)} rollouts are right"]
-
-
-def _apart(group: JSON, read: Sequence[Extraction], values: JSON) -> list[str]:
-    """Which answers stayed apart though their values are one or a parameter would merge them, and which one."""
-    kind = kind_of(group)
-    comparing = {k: v for k, v in values.items() if k in COMPARING}
-    sort = partial(classify, [e.answer for e in read], kind=kind, options=option_tuple(group))
-    classes = sort(**comparing)
-    why = {frozenset(pair): ["one value under other units or names"] for pair in classes.apart}
-    for spec in ANSWER_SPECS if kind == "math" else ():
-        for choice in spec.choices if spec.name in COMPARING else ():
-            if choice != comparing.get(spec.name, spec.default):
-                for pair in _merged(classes.index, sort(**{**comparing, spec.name: choice}).index):
-                    why.setdefault(pair, []).append(f"{spec.name}={choice} joins them")
-    return [
-        f"{' and '.join(short_answer(classes.answers[i]) for i in sorted(pair))} stay apart: {'; '.join(reasons)}"
-        for pair, reasons in list(why.items())[:APART]
-    ]
-
-
-def _merged(here: Sequence[int], there: Sequence[int]) -> list[frozenset[int]]:
-    """Pairs of classes of `here` that are one class of `there`, each later one with the first."""
-    first: dict[int, int] = {}
-    pairs = [frozenset({first.setdefault(b, a), a}) for a, b in zip(here, there, strict=True) if min(a, b) >= 0]
-    return [pair for pair in dict.fromkeys(pairs) if len(pair) > 1]
 
 
 def _rollouts(group: JSON, scored: ScoredGroups, read: Sequence[Extraction]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -13,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from dare_reward.commands.tables import group_table
-from dare_reward.errors import DareError, RefusedError, RequestError, misspelt_variables
+from dare_reward.errors import DareError, RefusedError, RequestError
 from dare_reward.files.output import text_file
 from dare_reward.methods import find, other_scale
 from dare_reward.reply import GroupReply, Reply
@@ -22,7 +21,7 @@ from dare_reward.scoring.request import OF_FILE
 from dare_reward.scoring.score import score
 
 from .command import add_command
-from .shared_arguments import add_file, add_method, bar, check_out, chosen_params, read_groups, warn
+from .shared_arguments import add_file, add_method, bar, check_out, chosen_params, read_groups
 from .summary import Placed, ReadSummary
 
 BATCH = 64
@@ -48,9 +47,7 @@ def register(subparsers: Any) -> None:
         exits="0 if every group was scored, 1 if some were not (standard error names them), 2 if nothing was done.",
     )
     add_file(parser, "Groups of rollouts")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--url", help="Score with this running service (default: DARE_URL, else in this process).")
-    where.add_argument("--local", action="store_true", help="Score in this process, whatever DARE_URL says.")
+    parser.add_argument("--url", help="Score with this running service (default: in this process).")
     add_method(parser)
     words = "With gt, reward each group that has a label by that label (default: method)."
     parser.add_argument("--labelled", choices=("method", "gt"), default="method", help=words)
@@ -66,11 +63,10 @@ def run(arguments: argparse.Namespace) -> int:
     params = chosen_params(arguments)
     if arguments.labelled == "gt" and (words := other_scale(find(arguments.method), params)):
         raise RequestError(words, loc=("--labelled gt",), code="scale")
-    warn(*misspelt_variables(["DARE_URL", "DARE_TOKEN"], os.environ))
     check_out(arguments)
     tables = arguments.table or (sys.stdout.isatty() and not arguments.json and not arguments.out)
     with ExitStack() as stack:
-        ask = scorer(arguments, arguments.method, params, stack)
+        ask = scorer(arguments, params, stack)
         out = sys.stdout
         if arguments.out:
             out = stack.enter_context(text_file(arguments.out, force=arguments.force))
@@ -90,14 +86,13 @@ def run(arguments: argparse.Namespace) -> int:
     return summary.end(arguments)
 
 
-def scorer(arguments: argparse.Namespace, method: str, params: Mapping[str, Any], stack: ExitStack) -> Scorer:
-    url = None if arguments.local else arguments.url or os.environ.get("DARE_URL")
-    if not url:
-        return in_process(method, params, labelled=arguments.labelled)
+def scorer(arguments: argparse.Namespace, params: Mapping[str, Any], stack: ExitStack) -> Scorer:
+    if not arguments.url:
+        return in_process(arguments.method, params, labelled=arguments.labelled)
     from dare_reward.client import Client  # noqa: PLC0415  (httpx is not needed in process)
 
-    client = stack.enter_context(Client(url))
-    return partial(client.reward, method=method, labelled=arguments.labelled, **params)
+    client = stack.enter_context(Client(arguments.url))
+    return partial(client.reward, method=arguments.method, labelled=arguments.labelled, **params)
 
 
 def in_process(method: str, params: Mapping[str, Any], **how: Any) -> Scorer:

@@ -256,9 +256,9 @@ def _truth(answer: Any, count: int) -> Any:
 
 def _member(value: Any) -> Any:
     """A rollout that is a text, or a list of messages, as an object."""
-    if isinstance(value, str):
+    if isinstance(value, str) or is_messages(value):
         return {"text": value}
-    return {"text": value} if is_messages(value) else dict(value) if isinstance(value, Mapping) else value
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def _rollout(value: Any, notes: Notes) -> Any:
@@ -284,9 +284,8 @@ def _typed(out: dict[str, Any]) -> dict[str, Any]:
     if out.get("trained", True) is None:  # a table's empty cell
         del out["trained"]
     for name, value in out.items():
-        if isinstance(value, float) and (kind := ROLLOUT_FIELDS[name].type) != "float":
-            # as pandas writes nothing, and integers beside it
-            out[name] = None if isnan(value) else int(value) if kind == "int" and value.is_integer() else value
+        if (kind := ROLLOUT_FIELDS[name].type) == "int" or (kind != "float" and _is_nan(value)):
+            out[name] = _whole(value)
     for name in ("answer", "id"):
         if isinstance(out.get(name), int | float) and not isinstance(out[name], bool):
             out[name] = number_text(out[name])
@@ -314,8 +313,8 @@ def _finished(group: dict[str, Any], asked: Sequence[str] | None, notes: Notes) 
         del group["label"]
     if group.get("group_id") is None:
         group.pop("group_id", None)
-    if isinstance(size := group.get("group_size"), float) and (_is_nan(size) or size.is_integer()):
-        group["group_size"] = None if _is_nan(size) else int(size)  # as pandas writes integers beside nothing
+    if "group_size" in group:
+        group["group_size"] = _whole(group["group_size"])
     if asked is not None:
         group["prompt"] = "\n".join(asked)
     return group
@@ -351,12 +350,8 @@ def _ungrouped(value: JSON, notes: Notes) -> Row:
     _keep_place(group, value)
     if name is not None:
         group["group_id"] = value[name]
-    if "id" in value:
-        rollout["id"] = value["id"]
-        also.pop("id", None)
-    _note(notes, used, [])
     ignored = [n for n in unknown if n in left and n not in {name, "answer", *PLACE, *PROMPTS}]
-    _note(notes, {k: v for k, v in also.items() if v != "group_id"}, ignored)
+    _note(notes, {**used, **{k: v for k, v in also.items() if v != "group_id"}}, ignored)
     finished = _finished({**group, "rollouts": []}, asked, notes)
     label, size = finished.get("label"), finished.get("group_size")
     if label is not None and not all(isinstance(text, str) for text in (label if isinstance(label, list) else [label])):
@@ -394,9 +389,7 @@ def _likely(value: JSON) -> str:
 
 def _keep_place(group: dict[str, Any], value: JSON) -> None:
     """Where in a run a line stands, and when and by what it was scored, beside what its own `meta` says."""
-    step = value.get("step", value.get("global_step"))
-    whole = isinstance(step, float) and step.is_integer()  # as pandas writes integers beside nothing
-    place = {"step": int(step) if whole else step, "run": value.get("run")}
+    place = {"step": _whole(value.get("step", value.get("global_step"))), "run": value.get("run")}
     if is_logged(value) and isinstance(reply := value["reply"], Mapping):
         place |= {"log_time": value["time"], **{name: reply.get(name) for name in SCORED_BY}}
     meta, known = group.get("meta"), {k: v for k, v in place.items() if v is not None}
@@ -414,6 +407,13 @@ def _note(notes: Notes, used: Mapping[str, str], unknown: Sequence[str]) -> None
 def _is_nan(value: Any) -> bool:
     """What pandas writes where there is nothing."""
     return isinstance(value, float) and isnan(value)
+
+
+def _whole(value: Any) -> Any:
+    """An integer as pandas writes it beside nothing, which is None."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return None if _is_nan(value) else value
 
 
 def read_value(value: Any, nothing: Any, **choice: Any) -> Any:

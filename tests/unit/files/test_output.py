@@ -24,8 +24,7 @@ GOOD = {"group_id": "g", "rollouts": [{"answer": "1", "mean_entropy": 0.2}, {"an
 
 
 @pytest.fixture
-def rollouts(tmp_path, monkeypatch):
-    monkeypatch.delenv("DARE_URL", raising=False)
+def rollouts(tmp_path):
     file = tmp_path / "rollouts.jsonl"
     file.write_text(json.dumps(GOOD) + "\n")
     return file
@@ -112,7 +111,7 @@ def test_a_signal_leaves_the_old_file(tmp_path, sign, code):
     # A shell starts what runs in its background with the signal ignored, and Python then leaves it so.
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     script = f"{heed}; import sys; from dare_reward.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", script, "score", "-", "--out", str(out), "--force", "--local"]
+    command = [sys.executable, "-c", script, "score", "-", "--out", str(out), "--force"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         for i in range(200):
             process.stdin.write(json.dumps({**GOOD, "group_id": str(i)}).encode() + b"\n")
