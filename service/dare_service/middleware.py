@@ -111,8 +111,6 @@ class _Exchange:
             logger.log(level, "request", extra={"fields": {**fields, "ms": round(seconds * 1e3, 3), **self.notes}})
 
     def level(self, path: str) -> int:
-        if self.notes.get("forwarded"):  # who answered has a line, under the same id
-            return logging.DEBUG
         if self.status >= 500 and self.notes.get("refused") not in EXPECTED:
             return logging.ERROR
         joined = self.status == 200 and self.notes.get("joined")  # its group has a line

@@ -40,7 +40,7 @@ from ..problems import EXCHANGE, RefusalError
 from ..run_recorder import RunRecorder
 from ..settings import Settings
 from .join import Held, Join, JoiningGroup
-from .response_start import response_start
+from .response import response_of
 from .url_options import run_of, size_of_group
 
 OFF: Final = (
@@ -149,8 +149,7 @@ class OpenRLHF:
         with suppress(RecursionError):  # a label as deep as that means nothing
             limits.check("text", len(value if isinstance(value, str) else LABEL.encode(value)), ("labels", i))
         label = asked.rules.label(value, policy=asked.label_policy)
-        start, found = response_start(query, prompt)
-        text = query[max(start, len(query) - self._settings.max_text) :]  # the answer stands at the end
+        text, found = response_of(query, prompt, self._settings.max_text)  # the answer stands at the end
         entry = {"answer": asked.rules.read({"text": text, "prompt": prompt}, label)}
         entry |= {"text": text} if "texts" in logged else {}
         name, content = (blake2b(t.encode("utf-8", "surrogatepass"), digest_size=16) for t in (prompt, query))

@@ -5,20 +5,19 @@ from __future__ import annotations
 import re
 
 import pytest
-from growth import assert_calls
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rows import each
 
-from dare_service.joins.response_start import PIECE, response_start
+from dare_service.joins import response
+from dare_service.joins.response import response_of
 
 CHAT = "<|im_start|>system\nPut it in \\boxed{}.<|im_end|>\n<|im_start|>user\nWhat is 2 + 2 ?<|im_end|>\n<|im_start|>assistant\n"
 LONG = "Context. " * 600 + CHAT
 
 
-def response(query, prompt):
-    start, found = response_start(query, prompt)
-    return query[start:], found
+def read(query, prompt):
+    return response_of(query, prompt, 1 << 18)
 
 
 @each(
@@ -37,14 +36,14 @@ def response(query, prompt):
     ],
 )
 def test_the_prompt_is_taken_off(query, prompt):
-    text, found = response(query, prompt)
+    text, found = read(query, prompt)
     assert (text.lstrip(), found) == ("R", True)
 
 
 def test_without_its_prompt_the_last_turn_counts():
-    assert response(CHAT + "R", "another prompt altogether") == ("\nR", False)
-    assert response("plain R", "another prompt") == ("plain R", False)
-    assert response(CHAT + "Again: " + CHAT + "R", CHAT) == ("Again: " + CHAT + "R", True)
+    assert read(CHAT + "R", "another prompt altogether") == ("\nR", False)
+    assert read("plain R", "another prompt") == ("plain R", False)
+    assert read(CHAT + "Again: " + CHAT + "R", CHAT) == ("Again: " + CHAT + "R", True)
 
 
 HOLDS = {
@@ -54,22 +53,25 @@ HOLDS = {
 }
 
 
-@given(st.text("ab c\n", max_size=40), st.text("ab c", max_size=6), st.integers(1, 9))
-@example("ab", "", 1)
-@example(*HOLDS["spaces between marks"], PIECE)
-@example(*HOLDS["never the last mark"], PIECE)
-@example(*HOLDS["almost"], PIECE)
-def test_the_search_is_what_a_regular_expression_would_find_whatever_the_pieces(query, prompt, piece):
+@given(st.text("ab c\n", max_size=40), st.text("ab c", max_size=6))
+@example("ab", "")
+@example(*HOLDS["spaces between marks"])
+@example(*HOLDS["never the last mark"])
+@example(*HOLDS["almost"])
+def test_the_search_is_what_a_regular_expression_would_find(query, prompt):
     marks = "".join(prompt.split())[-64:]
     found = re.search(r"\s*".join(map(re.escape, marks)), query) if marks else None
-    expected = (len(prompt), True) if query.startswith(prompt) else (found.end(), True) if found else (0, False)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dare_service.joins.response_start.PIECE", piece)
-        assert response_start(query, prompt) == expected
+    start = len(prompt) if query.startswith(prompt) else found.end() if found else 0
+    expected = query[start:], query.startswith(prompt) or found is not None
+    assert response_of(query, prompt, 1 << 20) == expected
+    assert response_of(query, prompt, 3) == (expected[0][-3:], expected[1])
 
 
-def test_between_two_pieces_other_threads_run():
-    """No call of C looks at more than a piece of the text, and the pieces are as many as the text is long."""
-    for query, prompt in HOLDS.values():
-        long = query.replace("c", "b") * (1 + 3_000_000 // len(query))  # nothing of it is found
-        assert_calls(lambda: response_start(long, prompt), 40 * (1 + len(long) // PIECE), prompt)  # noqa: B023
+@pytest.mark.parametrize(("query", "prompt"), HOLDS.values())
+def test_other_threads_wait_for_no_long_query(query, prompt, monkeypatch):
+    """No call of C looks at more of it than at a multiple of the prompt."""
+    seen = []
+    monkeypatch.setattr(response, "_bare", lambda text: seen.append(len(text)) or "".join(text.split()))
+    long = query.replace("c", "b") * (1 + 3_000_000 // len(query))  # nothing of it is found
+    assert read(long, prompt)[1] is False
+    assert max(seen) == 2 * len(prompt) + response.MARGIN
