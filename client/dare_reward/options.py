@@ -17,7 +17,6 @@ from .scoring.update import Labelled, update_specs
 
 OnError = Literal["raise", "abstain", "zero"]
 TrainOn = Literal["all", "reasoning"]
-OnCollapse = Literal["off", "warn"]
 
 
 def _settings(
@@ -46,7 +45,6 @@ def _settings(
     labelled: Annotated[
         Labelled, Param("gt: a group that has a label gets the rewards of gt, all others the method's")
     ] = "method",
-    on_collapse: Annotated[OnCollapse, Param("warn: say in the log where the run collapses (docs/report.md)")] = "off",
     fallback: Annotated[Literal["local"] | None, Param("local: score in process while the service stays away")] = None,
     timeout: Annotated[float | None, Param("seconds of a try; default: 120", gt=0)] = None,
     retries: Annotated[int | None, Param("further tries; default: 4", ge=0)] = None,
@@ -72,7 +70,7 @@ BODY: Final = chosen("method", "run", "step", "seed", "shadow", "labelled", *UPD
 # An adapter has no place for spans: `train_on` masks the answers' tokens.
 CLIENT: Final = ("timeout", "retries", "fallback", "token", "run_log", "run_log_texts")
 ADAPTER: Final = chosen(
-    *("method", "shadow", "seed", "kind", "run", "on_error", "on_collapse", "train_on", "labelled"),
+    *("method", "shadow", "seed", "kind", "run", "on_error", "train_on", "labelled"),
     *CLIENT,
     *(name for name in UPDATE if name != "spans"),
 )

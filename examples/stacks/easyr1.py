@@ -54,7 +54,7 @@ def reward(inputs: Sequence[dict[str, Any]], *, url: str, **settings: Any) -> li
 
 @cache
 def _scorer(url: str, **settings: Any) -> Scorer:
-    scorer = Scorer.of(url, **settings).require_supported("EasyR1", lacks={"gaps", "masks", "watch"}, takes={"settled"})
+    scorer = Scorer.of(url, **settings).require_supported("EasyR1", lacks={"gaps", "masks"}, takes={"settled"})
     # EasyR1's default, and no setting of it leaves the division out. A reward function is not told the estimator.
     scorer.check_scale("EasyR1's grpo", divides=True, remedy="choose another method, such as ttrl, or another stack")
     return scorer

@@ -37,9 +37,7 @@ class DareORM:
     def __init__(self, args: Any = None, **_: Any) -> None:
         self.args = args
         scorer = from_environment("ms-swift", on_error="abstain")
-        self.scorer: Scorer = scorer.require_supported(
-            "ms-swift", lacks={"masks", "watch", "labels"}, takes={"settled"}
-        )
+        self.scorer: Scorer = scorer.require_supported("ms-swift", lacks={"masks", "labels"}, takes={"settled"})
         scaled = getattr(args, "scale_rewards", None)  # ms-swift sets it; None: it did not hand over its arguments
         divides = None if scaled is None else scaled in DIVIDE
         self.scorer.check_scale("ms-swift", divides=divides, remedy="pass --scale_rewards batch (or none)")

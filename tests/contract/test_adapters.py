@@ -297,7 +297,6 @@ def test_swifts_names_of_a_steps_prompts_are_no_names_of_prompts(service, one_ra
         )),
         ("slime easyr1", "on_error=abstain", "not abstain"),
         ("slime swift easyr1", "train_on=reasoning", "leave out train_on"),
-        ("slime swift easyr1", "on_collapse=warn", "leave out on_collapse"),
         ("swift", "method=ttrl&labelled=gt", "leave out labelled"),  # the others have labels
         ("trl swift easyr1", "method=gmae&advantage=gmae", "leave out advantage"),
         ("swift easyr1", "selection=ddrl", "leave out selection"),  # TRL trains on nothing that has no reward

@@ -37,28 +37,22 @@ from ..inputs import Group
 from ..membership import Member, gather
 from ..methods import find, other_scale, require_every_rollout, require_scale, scale_unseen, specs
 from ..openrlhf import AnswerRules, Label
-from ..options import ADAPTER, CLIENT, OnCollapse, OnError, TrainOn
+from ..options import ADAPTER, CLIENT, OnError, TrainOn
 from ..params import Spec, query_texts
 from ..reply import Reply
 from ..scoring.update import Labelled, Update
 from ..votes import Wanted, Waves, votes_suffice
-from .collapse import RunWatch, watch_of
 from .report import logger, say_once, watch_answers
 from .rollout import label_of, read_rollout
 
 JSON = Mapping[str, Any]
-# What a stack or its adapter may lack (rollouts without a reward, labels, masks of tokens, the state of a run):
+# What a stack or its adapter may lack (rollouts without a reward, labels, masks of tokens):
 # the setting that asks for it by this value, and what is said of it.
-Ability = Literal["gaps", "labels", "masks", "watch"]
+Ability = Literal["gaps", "labels", "masks"]
 ABILITIES: Final[Mapping[Ability, tuple[str, str, str]]] = {
     "gaps": ("on_error", "abstain", " needs a number for every rollout: on_error is raise or zero, not abstain"),
     "labels": ("labelled", "gt", ": this adapter is handed no labels: leave out labelled=gt"),
     "masks": ("train_on", "reasoning", ": this adapter masks no tokens: leave out train_on=reasoning"),
-    "watch": (
-        "on_collapse",
-        "warn",
-        ": this adapter does not warn: leave out on_collapse, and read the report",
-    ),
 }
 Rewards = list[list[float | None]]
 ENTROPIES: Final = frozenset({"token_entropies", "mean_entropy"})
@@ -85,7 +79,6 @@ class Scorer:
     update: tuple[tuple[str, Any], ...] = ()
     train_on: TrainOn = "all"
     run: str | None = None
-    on_collapse: OnCollapse = "off"
     shadow: tuple[str, ...] = ()
     seed: int | None = None
     kind: Kind = "math"
@@ -220,18 +213,6 @@ class Scorer:
         label = Label(accepted if isinstance(accepted, str) else tuple(accepted))
         rules = AnswerRules(dict(self.params), self.kind)
         return float(rules.right(rules.read(rollout, label), label) or False)
-
-    def watch(self, reply: Reply | None, step: int | None, trainer: Any = None) -> RunWatch | None:
-        """The state of the trainer's run with this reply; None where nobody asked for it. It never raises."""
-        if self.on_collapse == "off":
-            return None
-        watch = None
-        try:
-            watch = watch_of(self, trainer)
-            watch.see(reply, step)
-        except Exception as error:  # noqa: BLE001  (a training run does not die of its alarm)
-            say_once(f"the state of the run is not known: {type(error).__name__}: {error}")
-        return watch
 
     def require_supported(
         self, stack: str, *, lacks: AbstractSet[Ability] = frozenset(), takes: AbstractSet[str] | None = None

@@ -159,7 +159,7 @@ def _parsed(url: str) -> tuple[Scorer, dict[str, str]]:
     texts = query_texts(parts.query)
     voting = {name: text for name in VOTING if (text := texts.pop(name, ""))}
     scored = urlunsplit(parts._replace(query=urlencode(texts)))
-    return Scorer.of(scored).require_supported("slime", lacks={"gaps", "masks", "watch"}), voting
+    return Scorer.of(scored).require_supported("slime", lacks={"gaps", "masks"}), voting
 
 
 def _group(args: Any, scorer: Scorer, samples: Sequence[Any], votes: Sequence[dict[str, Any]] = ()) -> Group:

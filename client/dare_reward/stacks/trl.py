@@ -177,9 +177,7 @@ class DareReward:
         groups, state = self._groups(trainer, rows), columns.get("trainer_state")
         step, trains = (None if state is None else int(state.global_step)), _trains(trainer)
         rewards, reply = (self.scorer if trains else self.scorer.unlogged).score(groups, step=step)
-        watch = self.scorer.watch(reply, step, trainer) if trains else None
-        found = {**numbers(reply, groups, dict(self.scorer.params)), **({} if watch is None else watch.numbers)}
-        shared = {f"dare/{name}": value for name, value in found.items()}
+        shared = {f"dare/{name}": value for name, value in numbers(reply, groups, dict(self.scorer.params)).items()}
         size = self._size(trainer)
         paid = _selected(zero_dropped(rewards, reply), reply, size)
         return [_Result(reward, shared) for of_group in paid for reward in of_group[:size]]

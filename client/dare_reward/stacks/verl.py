@@ -133,8 +133,7 @@ def score_batch(
     data = columns_of(batch.keys, batch.partition_id, ["prompts", *TOKENS.values(), "reward_model"])
     padding = padding_of(batch, data["response_mask"].unbind())
     names, members, groups = groups_of(scorer, trainer, batch.keys, data, padding=padding, trained=trained)
-    step = getattr(trainer, "global_steps", None)
-    rewards, reply = scorer.score(groups, step=step)
+    rewards, reply = scorer.score(groups, step=getattr(trainer, "global_steps", None))
     every = require_complete(scatter_to_rows(rewards, members.values(), len(names)))
     of_session = dict(zip(names, every, strict=True))
     scores = []
@@ -142,9 +141,7 @@ def score_batch(
         scores.append(torch.zeros(len(response), dtype=torch.float32))
         scores[-1][-1] = of_session.get(session_of(key), 0.0)
     put_columns(batch, {"rm_scores": scores})
-    watch = scorer.watch(reply, step, trainer)
-    state = {} if watch is None else watch.numbers
-    logged = {f"dare/{name}": value for name, value in {**numbers(reply, groups, dict(scorer.params)), **state}.items()}
+    logged = {f"dare/{name}": value for name, value in numbers(reply, groups, dict(scorer.params)).items()}
     return logged, session_update(names, members, reply, trained)
 
 

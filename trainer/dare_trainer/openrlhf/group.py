@@ -29,11 +29,11 @@ from dare_reward.methods import config_id, find, scale_unseen, write_line
 from dare_reward.openrlhf import NOTHING, SCALE, Known, Label, RolloutOutcome, evaluation, neutral, outcomes
 from dare_reward.openrlhf.url import ActorSettings
 from dare_reward.scoring.request import Limits
-from dare_reward.stacks.collapse import RunWatch
 from dare_reward.votes import votes_suffice
 
 from ..vllm import plugin
 from ..vllm.token_entropy import SWITCH
+from .collapse import RunWatch
 from .rollout_reader import ReadRollout, RolloutReader, sampled_with
 from .settings import RewardUrls, job_name
 from .siblings import Siblings, together
