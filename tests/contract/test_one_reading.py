@@ -9,7 +9,7 @@ from jsonl import write_lines
 from dare_reward.errors import ConfigError, RequestError
 from dare_reward.files.labels import LabelFile
 from dare_reward.files.reader import Reader
-from dare_reward.files.shapes import Notes, groups_in, prompt_texts
+from dare_reward.files.shapes import Notes, prompt_texts, shape_of
 from dare_reward.openrlhf import AnswerRules, Label, read_label
 from dare_reward.runs.line import objects, of_groups, of_scored
 from dare_reward.scoring.score import score
@@ -97,13 +97,13 @@ def test_the_last_reply_of_a_conversation_is_not_asked(tmp_path):
     ],
 )
 def test_a_reply_is_what_the_assistant_says_last(reply, text):
-    (group,) = groups_in({"group_id": "g", "rollouts": [{"text": reply}]}, Notes(), top=False)
+    group = shape_of({"group_id": "g", "rollouts": [{"text": reply}]}, Notes(), top=False)
     assert (text_of(reply), group["rollouts"][0]["text"] or None) == (text or "", text)
 
 
 def test_a_part_that_is_no_text_is_refused_by_name():
     reply = [said([{"type": "audio", "audio": "..."}])]
-    for read in (text_of, lambda r: next(groups_in({"rollouts": [{"text": r}]}, Notes(), top=False))):
+    for read in (text_of, lambda r: shape_of({"rollouts": [{"text": r}]}, Notes(), top=False)):
         try:
             found = read(reply)
         except RequestError as error:

@@ -20,11 +20,12 @@ from ..membership import FormedGroup, Member, gather
 from .content import FileRecords, open_records
 from .entropy_estimates import WORDS, EntropyEstimate, fill
 from .labels import LabelFile
-from .shapes import Notes, Row, groups_in
+from .shapes import Notes, Row, shape_of
 
 AGREED = frozenset({"label", "kind", "options", "group_size", "rollouts"})  # what membership looks at
 Item = tuple[int, "dict[str, Any] | RequestError"]
 Numbered = tuple[int, dict[str, Any], dict[str, Any]]  # of a rollout that stands alone: its place, its group's fields
+Found = dict[str, Any] | FormedGroup[Numbered] | RequestError
 
 
 class Reader:
@@ -62,84 +63,56 @@ class Reader:
     def __iter__(self) -> Iterator[Item]:
         """A group without an id gets that of its place. Single rollouts become groups at the end of the file."""
         try:
-            for number, group, records in self._groups():
-                yield number, self._counted(number, group, records)
+            for number, found, records in self._found():
+                yield number, self._counted(number, found, records)
         finally:
             self._records.close()
         if self._labels:
             self._labels.check_joined()
 
-    def _counted(
-        self, number: int, group: dict[str, Any] | RequestError, records: int
-    ) -> dict[str, Any] | RequestError:
-        """The group with its label, once its records are in the ledger."""
-        if self._labels and not isinstance(group, RequestError):
-            try:
-                group = self._labels.join(group)
-            except RequestError as error:
-                group = error
-        if isinstance(group, RequestError):
-            fate: Fate = "unreadable" if group.code in {"json", "encoding", "unreadable"} else "refused"
-            self.ledger.count(fate, f"{self.unit} {number}: {fault_message(group)}", records)
-        else:
-            self.ledger.count("read")
-            if records > 1:
-                self.ledger.count("merged", records=records - 1)
+    def _counted(self, number: int, found: Found, records: int) -> dict[str, Any] | RequestError:
+        """The group, or what is wrong with it, once its records are in the ledger."""
+        try:
+            group = self._group(number, found)
+        except RequestError as error:
+            fate: Fate = "unreadable" if error.code in {"json", "encoding", "unreadable"} else "refused"
+            self.ledger.count(fate, f"{self.unit} {number}: {fault_message(error)}", records)
+            return error
+        self.ledger.count("read")
+        if records > 1:
+            self.ledger.count("merged", records=records - 1)
         return group
 
-    def _groups(self) -> Iterator[tuple[int, dict[str, Any] | RequestError, int]]:
-        """Each group, or what is wrong with it, with its place and the number of its records."""
+    def _found(self) -> Iterator[tuple[int, Found, int]]:
+        """What stands in the file, with its place and the number of its records."""
         members: list[Member[Numbered]] = []
         stretches: dict[str | None, tuple[str, int]] = {}
         for number, value in self._records.items:
-            if isinstance(value, RequestError):
-                yield number, value, 1
-                continue
-            for place, shape in enumerate(groups_in(value, self.notes, top=self._top)):
-                if isinstance(shape, RequestError):
-                    yield number, shape, 1
-                elif isinstance(shape, Member):
-                    group, own = shape.item
-                    item, stretch = (number, group, own), _stretch(stretches, shape)
-                    members.append(replace(shape, item=item, stretch=stretch))  # type: ignore[arg-type]
-                else:
-                    yield number, self._estimated({"group_id": self._name(number, place), **shape}), 1
+            shape = value if isinstance(value, RequestError) else shape_of(value, self.notes, top=self._top)
+            if isinstance(shape, Member):
+                item, stretch = (number, *shape.item), _stretch(stretches, shape)
+                members.append(replace(shape, item=item, stretch=stretch))  # type: ignore[arg-type]
+            else:
+                yield number, shape, 1
         for formed in gather(members):
             self._resumed += formed.repeated
             self._conflicts += formed.label_conflict
             if copies := len(formed.copies):
                 self.ledger.count("dropped", "rollouts that stand twice, with one id and one content", copies)
-            number, records = formed.items[0][0], len(formed.members)
-            yield number, formed.refusal or self._estimated(self._joined(number, formed)), records
+            yield formed.items[0][0], formed.refusal or formed, len(formed.members)
 
-    def _joined(self, number: int, formed: FormedGroup[Numbered]) -> dict[str, Any] | RequestError:
-        """The group of rollouts that stood alone. RequestError, as a value, where they disagree in what they share."""
-        stated = [member.item[1].items() for member in (*formed.members, *formed.copies)]
-        group: dict[str, Any] = {}
-        for name, value in chain.from_iterable(stated):
-            if name in AGREED or value is None or value != value:  # noqa: PLR0124  (NaN, which pandas writes for nothing)
-                continue
-            if group.setdefault(name, value) != value and name not in {"group_id", "prompt", "meta"}:
-                return RequestError(f"its rollouts disagree in {name}", code=f"{name}_conflict")
-        rollouts = [own for _, _, own in formed.items]
-        return {"group_id": self._name(number, 0), **group, **formed.fields(), "rollouts": rollouts}
-
-    def _estimated(self, group: dict[str, Any] | RequestError) -> dict[str, Any] | RequestError:
-        """The group with estimates of the entropies that it lacks, if they are asked for."""
-        if self._missing is None or isinstance(group, RequestError) or not isinstance(group.get("rollouts"), list):
-            return group
-        try:
+    def _group(self, number: int, found: Found) -> dict[str, Any]:
+        """The group with an id, its label and, if they are asked for, estimates of the entropies that it lacks."""
+        if isinstance(found, RequestError):
+            raise found
+        group = {"group_id": f"{self.unit}-{number}", **(_joined(found) if isinstance(found, FormedGroup) else found)}
+        if self._missing is not None and isinstance(group.get("rollouts"), list):
             self._filled += fill(group, self._missing)
-        except RequestError as error:
-            return error
-        return group
-
-    def _name(self, number: int, place: int) -> str:
-        return f"{self.unit}-{number}" + (f".{place + 1}" if place else "")
+        return self._labels.join(group) if self._labels else group
 
     def gave(self, name: str) -> bool:
         """Whether a group has this id from its place, because the file gives it none."""
-        return re.fullmatch(rf"{self.unit}-\d+(\.\d+)?", name) is not None
+        return re.fullmatch(rf"{self.unit}-\d+", name) is not None
 
     def say(self, tell: Callable[[str], None]) -> None:
         """One line for each kind of thing that it read as something else, merged, estimated or left out."""
@@ -167,6 +140,18 @@ class Reader:
             # Why some were lost has been said where they stand.
             counts = [f"{e.count:,} {fate}" + (f" ({e.first})" if fate == "dropped" else "") for fate, e in known]
             tell(f"{self.unit}s: {', '.join(counts)}")
+
+
+def _joined(formed: FormedGroup[Numbered]) -> dict[str, Any]:
+    """The group of rollouts that stood alone. RequestError where they disagree in what they share."""
+    stated = [member.item[1].items() for member in (*formed.members, *formed.copies)]
+    group: dict[str, Any] = {}
+    for name, value in chain.from_iterable(stated):
+        if name in AGREED or value is None or value != value:  # noqa: PLR0124  (NaN, which pandas writes for nothing)
+            continue
+        if group.setdefault(name, value) != value and name not in {"group_id", "prompt", "meta"}:
+            raise RequestError(f"its rollouts disagree in {name}", code=f"{name}_conflict")
+    return {**group, **formed.fields(), "rollouts": [own for _, _, own in formed.items]}
 
 
 def _stretch(known: dict[str | None, tuple[str, int]], rollout: Row) -> int:

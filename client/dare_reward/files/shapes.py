@@ -1,7 +1,6 @@
 """From a value of a file to groups or single rollouts, in the shapes in which engines and trainers write them.
 
 a group              {"rollouts": [...]}, or a list of texts or objects under another name of `GROUP_NAMES`
-groups               {"groups": [...]}, the body of POST /reward; a command chooses the method itself
 vLLM                 a RequestOutput as a dictionary: {"request_id", "prompt", "outputs": [{"text", "logprobs"}, ...]}
 OpenAI               a chat or completions reply with n > 1: {"choices": [...]}, or a line of a batch's result
 TRL                  a completions table: {"step", "prompt", "completion", ...}, one rollout a row
@@ -14,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -86,29 +85,23 @@ Row = Member[tuple[dict[str, Any], dict[str, Any]]]  # of a rollout that stands 
 Shape = dict[str, Any] | Row
 
 
-def groups_in(value: Any, notes: Notes, *, top: bool) -> Iterator[Shape | RequestError]:
-    """The groups or the rollout that a value holds, or what is wrong with each of them.
+def shape_of(value: Any, notes: Notes, *, top: bool) -> Shape | RequestError:
+    """The group or the rollout that a value holds, or what is wrong with it.
 
     top   the candidates that an engine lists for each token are kept
     """
-    records = [value]
-    if isinstance(value, Mapping) and isinstance(value.get("groups"), list):  # of a request
-        notes.ignored.update(f"{k} of the request" for k in value if k not in {"groups", "meta", *PLACE})
-        place = {k: value[k] for k in PLACE if k in value}
-        records = [
-            {**place, **g} if isinstance(g, Mapping) and not g.keys() & set(PLACE) else g for g in value["groups"]
-        ]
-    for record in records:
-        try:
-            yield _shape(record, notes, top=top)
-        except RequestError as error:
-            yield error
+    try:
+        return _shape(value, notes, top=top)
+    except RequestError as error:
+        return error
 
 
 def _shape(value: Any, notes: Notes, *, top: bool) -> Shape:
     """A group or a rollout. RequestError if it is neither."""
     if not isinstance(value, Mapping):
         raise RequestError(f"must be an object with a rollout or a group, not {_kind(value)}", code="type")
+    if isinstance(value.get("groups"), list):
+        raise RequestError("is a request. Write each of its groups on a line, as `jq -c .groups[]` does.", code="type")
     record = of_verl(value)
     reply = _engine(record)
     if reply is not record:

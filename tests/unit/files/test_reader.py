@@ -60,8 +60,6 @@ FORMS = {
     "one group a line": lambda: PLAIN,
     "a BOM": lambda: b"\xef\xbb\xbf" + PLAIN,
     "carriage returns and blank lines": lambda: PLAIN.replace(b"\n", b"\r\n\r\n"),
-    "the HTTP body on a line": lambda: json.dumps({"groups": GROUPS}).encode(),
-    "the HTTP body over many lines": lambda: json.dumps({"groups": GROUPS}, indent=1).encode(),
     "an array on a line": lambda: json.dumps(GROUPS).encode(),
     "an array over many lines": lambda: json.dumps(GROUPS, indent=2).encode(),
     "gzip": lambda: gzip.compress(PLAIN),
@@ -191,21 +189,9 @@ def test_what_stands_beside_an_engine_s_completions_is_read_or_told(tmp_path, re
     assert dict(reader.notes.ignored) == {"difficulty": 1}
 
 
-def test_a_group_that_is_wrong_takes_no_other_of_its_line_with_it(tmp_path):
-    good, bad = {"rollouts": [{"answer": "1"}]}, {"rollouts": [{"answr": "1"}]}
-    found = [g for _, g in reader_of(tmp_path, {"groups": [bad, good, 7, good]})]
-    told = [g.code if isinstance(g, RequestError) else g["group_id"] for g in found]
-    assert told == ["unknown_field", "line-1.2", "type", "line-1.4"]
-
-
-def test_what_a_request_says_beside_its_groups_is_told_and_its_step_kept(tmp_path, ran):
-    file = tmp_path / "request.json"
-    rollouts = [{"answer": "1"}, {"answer": "2"}]
-    groups = [{"rollouts": rollouts, **own} for own in ({}, {"step": 9.0}, {"global_step": 8, "meta": {"my": 1}})]
-    file.write_text(json.dumps({"method": "ttrl", "params": {}, "run": "a", "step": 3, "groups": groups}))
-    assert [g["meta"] for _, g in Reader(str(file))] == [{"run": "a", "step": 3}, {"step": 9}, {"my": 1, "step": 8}]
-    told = ran(["score", str(file), "-m", "empo"], 0).err
-    assert "ignored method of the request (1), params of the request (1): docs/data.md lists the names" in told
+def test_steps_and_data_of_ones_own_are_kept(tmp_path):
+    rows = [{"rollouts": [{"answer": "1"}], **own} for own in ({"step": 9.0}, {"global_step": 8, "meta": {"my": 1}})]
+    assert [g["meta"] for _, g in reader_of(tmp_path, *rows)] == [{"step": 9}, {"my": 1, "step": 8}]
 
 
 def test_a_name_without_a_value_is_not_ignored(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 import dare_reward
 from dare_reward.errors import RequestError
-from dare_reward.files.shapes import Notes, groups_in
+from dare_reward.files.shapes import Notes, shape_of
 from dare_reward.reply import group_json
 from dare_reward.runs import line as module
 from dare_reward.runs.line import LINE, asked_for, fault, line, lines, objects, of_groups, of_scored
@@ -58,7 +58,7 @@ def test_a_line_scored_again_gets_its_reply_again(asked):
     reply = dare_reward.estimate(GROUPS[:1])
     (one,) = read(of_groups(GROUPS[:1], reply.groups, asked=asked_for(asked), run="r", step=3))
     notes = Notes()
-    (group,) = groups_in(one, notes, top=False)
+    group = shape_of(one, notes, top=False)
     assert not notes.ignored
     scored_by = {"method": "dare", "config_id": reply.config_id}
     assert group["meta"] == {"run": "r", "step": 3, "log_time": one["time"], **scored_by}
