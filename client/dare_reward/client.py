@@ -149,7 +149,7 @@ class _Base:
             send_text: send texts instead of the answers extracted here
             send_tokens: send token entropies (as a frame) instead of their means
             run_log: a folder to which every scored group is appended, off the path of the call (docs/run-log.md)
-            run_log_texts: what its lines contain beside numbers and answers: prompt, texts, token_entropies, or all
+            run_log_texts: what its lines contain beside numbers and answers: prompt, texts, or all
             record: False: the service keeps these calls out of its own run log and off its page
             transport: an asynchronous transport of httpx, for tests and proxies
 

@@ -51,7 +51,7 @@ def _settings(
     token: Annotated[str | None, Param("the service's bearer token; default: DARE_TOKEN of the environment")] = None,
     run_log: Annotated[str | None, Param("a folder to which every group is appended (docs/run-log.md)")] = None,
     run_log_texts: Annotated[
-        str | None, Param("what its lines hold beside numbers and answers: prompt, texts, token_entropies, or all")
+        str | None, Param("what its lines hold beside numbers and answers: prompt, texts, or all")
     ] = None,
 ) -> None: ...
 

@@ -40,21 +40,9 @@ class RunRecorder:
         self._private: tuple[int, Path] | None = None  # the process that made a folder for itself, and where
         self.log: RunLog | None = None
         self.page: LivePage | None = None
-        self.set_up(settings)
-
-    def set_up(self, settings: Settings) -> None:
-        """Record as these settings say from now on. What an earlier log has is written by a thread; the page stays."""
-        old, self.log, self.asked = self.log, None, frozenset[str]()
+        self.asked = frozenset[str]()
         if (folder := self._folder(settings)) is not None:
             self._begin(settings, folder)
-        if old is not None:
-            threading.Thread(target=self._end, args=(old,), name="last-run-log").start()
-
-    def _end(self, old: RunLog) -> None:
-        """Write what waits in an earlier log; the page reads it before it goes to the next one."""
-        old.close()
-        if self.page is not None and self.log is not None:
-            self.page.follow(self.log.folder)
 
     def _begin(self, settings: Settings, folder: Path) -> None:
         from dare_reward.runs.log import LEVEL, RunLog  # noqa: PLC0415
@@ -67,7 +55,6 @@ class RunRecorder:
             folder,
             self.asked,
             max_bytes=settings.run_log_max_bytes if settings.run_log else PRIVATE,
-            max_age=settings.run_log_max_age,
             level=LEVEL if settings.run_log else 0,
             encode=lambda line: orjson.dumps(line, default=dict),
             warn=self._warn,
@@ -75,7 +62,7 @@ class RunRecorder:
         if settings.page == "on":
             from .page.live import LivePage  # noqa: PLC0415
 
-            self.page = self.page or LivePage(folder, self._warn)
+            self.page = LivePage(folder, self._warn)
             self.log.wrote, self.log.going = self.page.grew, self.page.read
 
     def _folder(self, settings: Settings) -> Path | None:
@@ -84,13 +71,12 @@ class RunRecorder:
             return None
         if settings.run_log:
             return Path(settings.run_log)
-        if self._private is None:
-            try:
-                self._private = os.getpid(), Path(tempfile.mkdtemp(prefix="dare-run-log-"))
-            except OSError as error:
-                why = f"no temporary folder can be made, so there is no run log and no page: {error.strerror}"
-                self._warn("run_log_unwritable", why)
-                return None
+        try:
+            self._private = os.getpid(), Path(tempfile.mkdtemp(prefix="dare-run-log-"))
+        except OSError as error:
+            why = f"no temporary folder can be made, so there is no run log and no page: {error.strerror}"
+            self._warn("run_log_unwritable", why)
+            return None
         return self._private[1]
 
     @property
@@ -113,10 +99,9 @@ class RunRecorder:
         encoded   their replies, if they are JSON already
         key       what a repetition of the request has too
         """
-        log = self.log  # another may take its place meanwhile
-        if log is not None and (not key or self._is_new((run, step, key), len(groups))):
+        if self.log is not None and (not key or self._is_new((run, step, key), len(groups))):
             made = partial(of_scored, scored, groups, asked=self.asked, run=run, step=step, encoded=encoded)
-            log.add_made(made, len(groups))
+            self.log.add_made(made, len(groups))
 
     def _is_new(self, request: tuple[str | None, int | None, str], groups: int) -> bool:
         """A request that a client repeats, because the reply was lost, is logged and shown once."""

@@ -134,20 +134,13 @@ class Settings:
     )
     run_log_texts: str = _setting(
         "",
-        "What the lines hold beside numbers and answers: any of `prompt`, `texts`, `token_entropies`, or `all`. "
-        "Groups that are joined from single rollouts have no token entropies.",
+        "What the lines hold beside numbers and answers: any of `prompt`, `texts`, or `all`.",
     )
     run_log_max_bytes: int = _setting(
         1 << 30,
         "Bytes that the run log of this process may take; then its own oldest segments are deleted.",
         ge=MIB,
         le=1 << 40,
-    )
-    run_log_max_age: float = _setting(
-        0.0,
-        "Seconds after which a segment that this process has written is deleted. 0: never.",
-        ge=0,
-        le=1 << 30,
     )
 
     # What nobody has had to change; `/info` shows them too.

@@ -204,7 +204,6 @@ def test_a_setting_of_zero_is_refused_or_leaves_a_service_that_scores():
         *(("DARE_DEADLINE", seconds) for seconds in ("inf", "nan")),
         *(("DARE_METHOD", ""), ("DARE_JOIN_HOLD", "180"), ("DARE_MAX_GROUPS", "-1"), ("DARE_LOG", "loud")),
         *(("DARE_MAX_BODY_BYTES", "1"), ("DARE_RUN_LOG_TEXTS", "txt"), ("DARE_RUN_LOG_MAX_BYTES", "1000")),
-        ("DARE_RUN_LOG_MAX_AGE", "x"),
     ],
 )
 def test_a_setting_with_which_the_service_would_serve_nobody_everybody_or_for_ever_is_refused(name, value):

@@ -101,19 +101,6 @@ def test_a_repetition_is_known_by_the_client_s_key(make_service, tmp_path):
     assert len(list(read_run(tmp_path))) == 4
 
 
-def test_other_settings_begin_another_log_and_keep_the_page(make_recorder, tmp_path):
-    recorder, _ = make_recorder(tmp_path / "one")
-    add(recorder, 1)
-    assert recorder.flush()
-    for folder, texts in (("other", ""), ("other", "texts")):
-        recorder.set_up(Settings(log="off", run_log=str(tmp_path / folder), run_log_texts=texts))
-        add(recorder, 2)
-        assert recorder.flush()
-        join("last-run-log")
-    assert (steps(tmp_path / "one"), steps(tmp_path / "other")) == ([1], [2, 2])
-    assert shown(recorder.page)["runs"][0]["groups"] == 3
-
-
 def test_what_cannot_be_made_a_record_counts_as_failed(make_recorder, monkeypatch):
     monkeypatch.setattr(recorders, "of_scored", lambda *args, **options: 1 / 0)
     recorder, runs = make_recorder()
@@ -266,10 +253,7 @@ def test_what_is_damaged_is_said_on_the_page(tmp_path):
 
 def test_what_was_logged_of_prompts_and_texts_is_not_shown(tmp_path):
     rollouts = [{"text": f"a secret text \\boxed{{{a}}}", "token_entropies": [0.125, 0.5]} for a in "45"]
-    group, asked = (
-        {"prompt": "a secret prompt", "rollouts": rollouts},
-        frozenset({"prompt", "texts", "token_entropies"}),
-    )
+    group, asked = {"prompt": "a secret prompt", "rollouts": rollouts}, frozenset({"prompt", "texts"})
     write(tmp_path, of_groups([group], estimate([group]).groups, run="r", step=1, asked=asked))
     assert "secret prompt" in str(list(read_run(tmp_path)))
     page = LivePage(tmp_path, print)

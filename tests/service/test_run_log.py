@@ -6,18 +6,15 @@ import os
 import shutil
 import subprocess
 import threading
-from dataclasses import replace
 from itertools import zip_longest
 
-import numpy as np
 import pytest
 
-from dare_reward import Ragged, estimate
+from dare_reward import estimate
 from dare_reward.runs import log as module
 from dare_reward.runs import read_run
 from dare_reward.runs.line import lines as text_of
 from dare_reward.runs.line import of_groups
-from dare_reward.wire import pack
 
 PROMPT = "What is 2+2?\n"
 GROUPS = [
@@ -85,21 +82,10 @@ def test_the_form_of_the_reply_changes_nothing(logged):
     assert rows[:2] == rows[2:4]
 
 
-def test_a_frame_with_its_token_entropies(logged):
-    service, lines = logged(run_log_texts="all")
-    entropies = Ragged(np.array([0.5, 1.5, 0.25], np.float32), np.array([2, 1]))
-    content = pack({"groups": [{"rollouts": [{"answer": "1"}, {"answer": "2"}]}]}, {"token_entropies": entropies})
-    service.post(content, headers={"content-type": "application/vnd.safetensors"})
-    (line,) = lines()
-    assert [r["token_entropies"] for r in line["rollouts"]] == [[0.5, 1.5], [0.25]]
-    assert [r["mean_entropy"] for r in line["rollouts"]] == [1.0, 0.25]
-
-
 @pytest.mark.parametrize("texts", ["", "prompt texts"])
 def test_openrlhf_s_rollouts(logged, texts):
     """Of one request, and one a request."""
-    service, lines = logged()
-    service.state.recorder.set_up(replace(service.state.settings, run_log_texts=texts))
+    service, lines = logged(run_log_texts=texts)
     bodies = [{"query": [f"{PROMPT}so \\boxed{{{a}}}"], "prompts": [PROMPT], "labels": ["4"]} for a in (4, 4, 5)]
     assert service.post({k: [b[k][0] for b in bodies] for k in bodies[0]}, "/get_reward?run=step").status_code == 200
     (step,) = lines()

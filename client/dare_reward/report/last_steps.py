@@ -97,8 +97,8 @@ class LastSteps(Generic[T]):
 def group_of(line: JSON) -> JSON:
     """The group of a line of a run log, with the answers that were read in its texts, and without these."""
     rollouts, answers = line["rollouts"], line["reply"].get("answers")
-    if answers and (heavy := {"text", "token_entropies"}) & set().union(*rollouts):
-        bare = ({k: v for k, v in r.items() if k not in heavy} for r in rollouts)
+    if answers and "text" in set().union(*rollouts):
+        bare = ({k: v for k, v in r.items() if k != "text"} for r in rollouts)
         rollouts = [{**r, "answer": answer} for r, answer in zip(bare, answers, strict=True)]
     known = ("kind", "options", "label", "label_conflict")
     return {**{k: line[k] for k in known if line.get(k) is not None}, "rollouts": rollouts}

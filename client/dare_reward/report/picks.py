@@ -7,10 +7,11 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Final
 
-from ..numbers import NOTHING, majority
+from ..numbers import majority
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +84,11 @@ LIMITS: Final = MappingProxyType({**dict.fromkeys(REASONS, EACH), "recent": RECE
 GOLDEN: Final = (5**0.5 - 1) / 2  # the first n multiples of it, modulo 1, leave no wide gap, for any n
 ROLLOUTS: Final = 256  # of a group that are kept
 TEXT: Final = 4000  # characters of a text that are kept
-TOKENS: Final = 2048  # entropies of a rollout that are kept
 ANSWER: Final = 500  # characters of an answer
 ANSWERS: Final = 20_000  # characters of a group's answers that are kept for a while without being cut
 
 Line = Mapping[str, Any]
+Card = dict[str, Any]  # what the page draws of a group, or its `line`
 KEYS: Final = ("step", "kind", "label")
 SAID: Final = (
     "group_id", "method", "config_id", "pseudo_label", "entropy_source", "flags", "diagnostics", "error",
@@ -96,76 +97,63 @@ COLUMNS: Final = ("answers", "rewards", "advantages", "keep", "valid")  # of the
 OF_ROLLOUT: Final = MappingProxyType({
     "trained": "trained", "correct": "correct", "num_tokens": "num_tokens", "mean_entropies": "mean_entropy",
 })  # fmt: skip
-HEAVY: Final = ("token_entropies", "texts")
-
-
-@dataclass(slots=True, eq=False)
-class PickedGroup:
-    """A group that was picked: its step, its number in the run, `why`, and its line.
-
-    Most are gone before anybody looks at them, so what is shown of a line is made when somebody does, and once.
-    """
-
-    place: int
-    serial: int
-    why: tuple[str, ...]
-    line: Line
-    _shown: tuple[dict[str, Any], int] | None = None
-
-    def shown(self) -> tuple[dict[str, Any], int]:
-        """What the page draws of it, and its bytes as JSON. The line is let go."""
-        if self._shown is None:
-            content = {"key": self.serial, "place": self.place, "why": self.why, **_cut(self.line)}
-            self._shown, self.line = (content, len(json.dumps(content))), NOTHING
-        return self._shown
 
 
 @dataclass(slots=True)
 class Picks:
-    """Bounded by LIMITS: of each reason the groups where it holds most, an even sample, the end."""
+    """Bounded by LIMITS: of each reason the groups where it holds most, an even sample, the end.
 
-    _best: dict[str, list[tuple[float, int, PickedGroup]]] = field(default_factory=lambda: {n: [] for n in LIMITS})
+    Most are gone before anybody looks at them, so what is shown of a `line` is made when somebody does.
+    """
+
+    _best: dict[str, list[tuple[float, int, Card]]] = field(default_factory=lambda: {n: [] for n in LIMITS})
     _count: int = 0
 
     def add(self, line: Line, place: int, why: Mapping[str, float]) -> None:
         """Pick the group of a line, for the `reasons` that hold."""
         serial = self._count
         self._count += 1
-        card = PickedGroup(place, serial, tuple(why), line)
+        card = {"key": serial, "place": place, "why": tuple(why), "line": line}
         if not _is_light(line):
-            card.shown()
+            _show(card)
         for name, strength in {**why, "recent": 0.0, "sample": 1 - serial * GOLDEN % 1}.items():
             heapq.heappush(self._best[name], (strength, serial, card))
             if len(self._best[name]) > LIMITS[name]:
                 heapq.heappop(self._best[name])
 
-    def cards(self) -> Iterator[PickedGroup]:
+    def cards(self) -> list[Card]:
         """The first by reason, reason by reason in turn; then the newest; then the sample. No group twice."""
         ranked = {name: [card for *_, card in sorted(best, reverse=True)] for name, best in self._best.items()}
         turns = [card for turn in zip_longest(*(ranked[name] for name in REASONS)) for card in turn if card]
-        sample = sorted(ranked["sample"], key=lambda card: card.serial)
-        yield from dict.fromkeys((*turns, *ranked["recent"], *sample))
+        sample = sorted(ranked["sample"], key=itemgetter("key"))
+        return list({card["key"]: card for card in (*turns, *ranked["recent"], *sample)}.values())
 
-    def within(self, size: int) -> Iterator[dict[str, Any]]:
+    def within(self, size: int) -> Iterator[Card]:
         """What is shown of those that fit into so many bytes, the first to read first.
 
-        One that takes an eighth of the room left goes without its longest parts.
+        One that takes an eighth of the room left goes without its texts.
         """
         for card in self.cards():
-            shown, length = card.shown()
-            for name in HEAVY:
-                if length > size // 8 and name in shown:
-                    shown = {**{k: v for k, v in shown.items() if k != name}, "left_out": True}
-                    length = len(json.dumps(shown))
+            _show(card)
+            shown, length = card, len(json.dumps(card))
+            if length > size // 8 and "texts" in card:
+                shown = {**{k: v for k, v in card.items() if k != "texts"}, "left_out": True}
+                length = len(json.dumps(shown))
             if length <= size:
                 size -= length
                 yield shown
 
 
+def _show(card: Card) -> None:
+    """Make what is shown of its line, which is let go."""
+    if (line := card.pop("line", None)) is not None:
+        card |= _cut(line)
+
+
 def _is_light(line: Line) -> bool:
     """It may wait as it is: there is no text in it, and its answers are few and short."""
     rollouts, answers = line.get("rollouts") or (), line["reply"].get("answers") or ()
-    heavy = line.get("prompt") or set().union(*rollouts) & {"text", "token_entropies"}
+    heavy = line.get("prompt") or "text" in set().union(*rollouts)
     return not heavy and len(rollouts) <= ROLLOUTS and sum(map(len, filter(None, answers))) <= ANSWERS
 
 
@@ -186,9 +174,6 @@ def _cut(line: Line) -> dict[str, Any]:
         out["prompt"] = str(line["prompt"])[:TEXT]
     if any(r.get("text") is not None for r in rollouts):
         out["texts"] = [None if (t := r.get("text")) is None else t[:TEXT] for r in rollouts]
-    if any(r.get("token_entropies") is not None for r in rollouts):
-        traces = [r.get("token_entropies") for r in rollouts]
-        out["token_entropies"] = [None if t is None else [round(float(x), 2) for x in t[:TOKENS]] for t in traces]
     return out
 
 

@@ -138,6 +138,7 @@ class Headline:
     since: int | None = None
 
 
+# The worst comes first.
 HEADLINES: Final[Mapping[str, tuple[Tone, str]]] = MappingProxyType({
     "accuracy falls": ("bad", "Accuracy fell: prompts are right less often than on their first visit"),
     "collapsing": ("bad", "The run collapsed, as signals without labels show"),
@@ -157,23 +158,21 @@ def headline(begun: Mapping[str, int], state: RunVerdict, accuracy: RunVerdict, 
     No label has acted on `begun` and `state`. `misleads`: the verdict from labels weighs sure answers less.
     """
 
-    def said(word: str, since: int | None = None) -> Headline:
-        tone, text = HEADLINES[word]
-        return Headline(text, word, tone, since)
-
-    if accuracy.word == "falls":
-        return said("accuracy falls", accuracy.since)
-    if "collapsing" in begun:
-        return said("collapsing" if state.word == "collapsing" else "collapsed, recovered", begun["collapsing"])
-    if misleads:
-        return said("entropy misleads")
-    if accuracy.word == "rises":
-        return said("accuracy rises", accuracy.since)
-    if "sharpening" in begun:
-        return said("sharpening", begun["sharpening"])
-    if state == ONE_SET:
-        return said("one set")
-    return said("too early" if state.word == "too early" else "fine")
+    holds = {
+        "accuracy falls": accuracy.word == "falls",
+        "collapsing": state.word == "collapsing",
+        "collapsed, recovered": "collapsing" in begun,
+        "entropy misleads": misleads,
+        "accuracy rises": accuracy.word == "rises",
+        "sharpening": "sharpening" in begun,
+        "one set": state == ONE_SET,
+        "too early": state.word == "too early",
+    }
+    word = next((word for word in HEADLINES if holds.get(word)), "fine")
+    since = {"accuracy falls": accuracy.since, "accuracy rises": accuracy.since, "sharpening": begun.get("sharpening")}
+    since |= dict.fromkeys(("collapsing", "collapsed, recovered"), begun.get("collapsing"))
+    tone, text = HEADLINES[word]
+    return Headline(text, word, tone, since.get(word))
 
 
 def begins(states: Sequence[str | None]) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """One line of a run log: a group as `POST /reward` takes it, and its reply. `dare-reward score --out` writes it too.
 
-So every command that reads rollouts reads a run log, and what scored a group stands beside it. Texts, prompts and token
-entropies are there on request alone; without its text a rollout has the answer that was read in it.
+So every command that reads rollouts reads a run log, and what scored a group stands beside it. Texts and prompts are
+there on request alone; without its text a rollout has the answer that was read in it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -20,13 +20,12 @@ from ..answers.labels import read_labels
 from ..answers.rollouts import kind_of, option_tuple, spoken
 from ..answers.rules import DEFAULT, Rules
 from ..errors import RequestError, unknown_name
-from ..groups import Groups, Ragged
 from ..inputs import FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS
 from ..reply import NOTHING, GroupReply, group_json
 from ..scoring.array_inputs import Table, read_columns
 from ..scoring.request import Effort, flat_spans, paths, prepare_file, rules_of
 from ..scoring.score import ScoredGroups
-from ..segments import Floats, offsets
+from ..segments import Floats
 
 JSON = Mapping[str, Any]
 VERSION: Final = 2
@@ -41,8 +40,7 @@ LINE: Final[Mapping[str, str]] = {
     "seconds": "what its request took: scoring, or from the client's call to the reply",
     "reply": "the group's [reply](api.md#reply), with `method` and `config_id`, without token masks",
 }
-ASKED: Final = ("prompt", "texts", "token_entropies")
-DIGITS: Final = 7  # of a token's entropy: their mean is the rollout's to within what a request allows
+ASKED: Final = ("prompt", "texts")
 # Inputs of a group and of a rollout that stand in a line whatever was asked for.
 OF_GROUP: Final = frozenset(GROUP_FIELDS) - {"rollouts", "second_group", "teacher_group", "prompt", "meta"}
 OF_ROLLOUT: Final = frozenset(f.name for f in ROLLOUT_FIELDS.values() if f.shape == "scalar") - {"text", "meta"}
@@ -72,7 +70,6 @@ class RunRecord:
                 of its group each has taken, where its probability is known
     answers_R   what was read of each rollout's text; empty where all were sent with answers
     correct_R   1 right, 0 wrong, NaN unknown; None: nobody has graded them yet
-    tokens      entropies of the generated tokens, if asked for
     encoded     the replies as JSON objects, where they have been written already, without token masks
     rules       by which answers were compared, and labels are
     """
@@ -86,7 +83,6 @@ class RunRecord:
     answers_R: Sequence[str | None]
     correct_R: Floats | None = None
     asked: frozenset[str] = frozenset()
-    tokens: Ragged | None = None
     encoded: Sequence[bytes] | None = None
     rules: Rules = DEFAULT
 
@@ -97,9 +93,8 @@ class RunRecord:
         count = sum(map(len, rollouts))
         texts = sum([len(r.get("text") or "") for own in rollouts for r in own]) if "texts" in self.asked else 0
         prompts = sum([len(g.get("prompt") or "") for g in self.groups])
-        tokens = 0 if self.tokens is None else self.tokens.values.nbytes
         answers = sum([len(s.answer) for reply in self.replies for s in reply.support or ()])
-        return 512 * count + texts + prompts + tokens + answers + sum(map(len, self.encoded or ()))
+        return 512 * count + texts + prompts + answers + sum(map(len, self.encoded or ()))
 
 
 def of_scored(
@@ -128,7 +123,6 @@ def of_scored(
         [] if "answer" in keys else [text_A[a] for a in arrays.answer_R.tolist()],
         scored.correct_R,
         asked,
-        _tokens(arrays.sizes_P.tolist(), arrays.columns, asked) if "token_entropies" in asked else None,
         None if any(g.token_mask is not None for g in replies) else encoded,
     )
 
@@ -153,10 +147,7 @@ def of_groups(
         arrays[PATH] = paths(Table.of(said), arrays.get("token_ids"), np.array(sizes, np.int64))
     kept = [_stripped(g, asked) for g in groups]
     answers = [a for group, reply in zip(groups, replies, strict=True) for a in _answers(group, reply, params)]
-    return RunRecord(
-        run, step, seconds, kept, replies, _numbers(arrays), answers, asked=asked,
-        tokens=_tokens(sizes, arrays, asked), rules=rules_of(params),
-    )  # fmt: skip
+    return RunRecord(run, step, seconds, kept, replies, _numbers(arrays), answers, asked=asked, rules=rules_of(params))
 
 
 def lines(record: RunRecord, time: float, encode: Callable[[JSON], bytes]) -> list[bytes]:
@@ -222,8 +213,6 @@ def _groups(record: RunRecord, time: float) -> list[dict[str, Any]]:
     else:
         said = iter(record.answers_R)
         columns["correct"] = [right for group in record.groups for right in _graded(group, said, record.rules)]
-    if record.tokens is not None:
-        columns["token_entropies"] = [row or None for row in _token_rows(record.tokens)]
     columns = {name: column for name, column in columns.items() if column.count(None) < len(column)}
     out, end = [], 0
     for group in record.groups:
@@ -296,29 +285,5 @@ def _values(name: str, column: Floats) -> list[Any]:
         return [None if np.isnan(x) else f"#{x:.0f}" for x in column.tolist()]
     kind = bool if name == "correct" else int if FIELDS[name].type == "int" else float
     absent = np.isnan(column)
-    if absent.all():
-        return [None] * len(column)
-    if not absent.any():
-        return list(column.astype(kind).tolist())
-    filled = np.where(absent, 0, column).astype(kind).tolist()
-    return [None if gone else x for gone, x in zip(absent.tolist(), filled, strict=True)]
-
-
-def _tokens(sizes: Sequence[int], arrays: Mapping[str, Any], asked: frozenset[str]) -> Ragged | None:
-    """Entropies of the generated tokens, if they were asked for and sent."""
-    if "token_entropies" not in asked or not isinstance(arrays.get("token_entropies"), Ragged):
-        return None
-    columns = {name: arrays[name] for name in ("token_entropies", "token_mask") if name in arrays}
-    nobody = np.full(sum(sizes), -1, np.int64)
-    groups = Groups(np.array(sizes, np.int64), nobody, np.zeros(len(sizes), np.int64), (), columns)
-    return groups.generated("token_entropies")
-
-
-def _token_rows(kept: Ragged | None) -> list[list[float]]:
-    """The entropies of each rollout's generated tokens, rounded."""
-    if kept is None:
-        return []
-    values = kept.values.astype(np.float64)
-    scale = 10.0 ** (DIGITS - 1 - np.floor(np.log10(np.maximum(values, 1e-12))))
-    rounded = (np.round(values * scale) / scale).tolist()
-    return [rounded[a:b] for a, b in pairwise(offsets(kept.lengths).tolist())]
+    values = np.where(absent, 0, column).astype(kind)
+    return list((np.where(absent, np.array(None), values) if absent.any() else values).tolist())

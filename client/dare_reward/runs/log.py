@@ -84,10 +84,8 @@ def folder_of(run: str | None) -> str:
 
 def _make_folder(folder: Path) -> None:
     """With what lies above it; for this user only, because rollouts are read in it. What is there stays as it is."""
-    if not folder.is_dir():
-        _make_folder(folder.parent)
-        with suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
+    for place in (*reversed(folder.parents), folder):
+        place.mkdir(mode=0o700, exist_ok=True)
 
 
 @dataclass(slots=True, eq=False)
@@ -95,20 +93,18 @@ class _Segment:
     """A file that this process made. It is open only while it is written to: there may be as many as runs."""
 
     path: Path
-    began: float
-    wrote: float
     size: int = 0
 
     @classmethod
-    def create(cls, path: Path, now: float) -> _Segment:
+    def create(cls, path: Path) -> _Segment:
         for _ in range(TRIES):
             with suppress(FileNotFoundError):  # another process has just found the folder empty, and deleted it
                 _make_folder(path.parent)
                 os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-                return cls(path, now, now)
+                return cls(path)
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
-    def write(self, data: bytes, now: float) -> None:
+    def write(self, data: bytes) -> None:
         """All of it or nothing; OSError."""
         unwritten, fd = memoryview(data), os.open(self.path, os.O_WRONLY)
         try:
@@ -121,7 +117,6 @@ class _Segment:
         finally:
             os.close(fd)
         self.size += len(data)
-        self.wrote = now
 
 
 # flushed: groups that the operating system has; dropped: that found no room; failed: that could not be written.
@@ -135,7 +130,6 @@ class RunLog:
     folder      is made when the first group comes
     asked       the optional keys of a line
     max_bytes   of this process's segments; the oldest go first
-    max_age     seconds after which a segment of this process goes; 0: none does
     encode      a line as JSON without a line break
     level       of zlib; 0: the fastest, and four times as many bytes
     warn        is told an event and a sentence, once each
@@ -148,11 +142,9 @@ class RunLog:
     folder: Path
     asked: frozenset[str] = frozenset()
     max_bytes: int = 1 << 30
-    max_age: float = 0.0
     encode: Callable[[Mapping[str, Any]], bytes] = encoded
     warn: Callable[[str, str], None] = lambda event, why: logger.warning("%s: %s", event, why)
     clock: Callable[[], float] = time.time
-    age: Callable[[], float] = time.monotonic  # a clock that is set meanwhile deletes nothing
     wrote: Callable[[int], None] = lambda _: None
     going: Callable[[], None] = lambda: None
     level: int = LEVEL
@@ -235,16 +227,14 @@ class RunLog:
     def _work(self) -> None:
         while True:
             with self._more:
-                if not self._queue and not self._stopping:
-                    # An idle thread looks at the age of its segments now and then.
-                    self._more.wait(max(1.0, self.max_age / SHARE) if self.max_age else None)
+                self._more.wait_for(lambda: self._queue or self._stopping)
                 stopping = self._stopping
             if not stopping:
                 time.sleep(PAUSE)
             try:
                 if self._queue:
                     self.wrote(self._drain())
-                self._bound(self.age())
+                self._bound()
             except Exception as error:  # noqa: BLE001  (a thread that ended would lose all that comes later)
                 self._fail(0, f"the run log stumbled: {type(error).__name__}: {error}")
             with self._more:
@@ -282,9 +272,9 @@ class RunLog:
 
     def _write(self, run: str, texts: list[bytes]) -> int:
         """One member with these lines; returns its bytes, 0 where it could not be written."""
-        now, data = self.age(), member(texts, self.level)
+        data = member(texts, self.level)
         try:
-            self._segment(run, now).write(data, now)
+            self._segment(run).write(data)
         except Exception as error:  # noqa: BLE001  (a full disk, mostly; whatever it is, the thread goes on)
             why = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
             self._fail(len(texts), f"groups are missing in the run log: {why}")
@@ -292,28 +282,21 @@ class RunLog:
         self.counts["flushed"] += len(texts)
         return len(data)
 
-    def _segment(self, run: str, now: float) -> _Segment:
-        """The run's segment, a new one if the old one is full, too old, or was deleted."""
+    def _segment(self, run: str) -> _Segment:
+        """The run's segment, a new one if the old one is full, or was deleted."""
         segment = self._latest.get(run)
-        if segment is not None and (
-            segment.size >= min(LARGEST, self.max_bytes // SHARE)
-            or (self.max_age and now - segment.began > self.max_age / SHARE)
-            or not segment.path.exists()
-        ):
-            segment = None
-        if segment is None:
-            path = self.folder / run / f"{self._name}-{self._number:06d}.jsonl.gz"
-            segment = _Segment.create(path, now)
+        if segment is None or segment.size >= min(LARGEST, self.max_bytes // SHARE) or not segment.path.exists():
+            segment = _Segment.create(self.folder / run / f"{self._name}-{self._number:06d}.jsonl.gz")
             self._number += 1
             self._own.append(segment)
-        self._latest[run] = segment
+            self._latest[run] = segment
         return segment
 
-    def _bound(self, now: float) -> None:
-        """Delete the oldest of this process's own segments while they are too many or too old."""
+    def _bound(self) -> None:
+        """Delete the oldest of this process's own segments while they are too many."""
         # What they take on the disk: many small runs count as what they are.
         total = sum(max(s.size, BLOCK) for s in self._own)
-        while self._own and (total > self.max_bytes or 0 < self.max_age < now - self._own[0].wrote):
+        while self._own and total > self.max_bytes:
             self.going()
             oldest = self._own.popleft()
             if self._latest.get(oldest.path.parent.name) is oldest:

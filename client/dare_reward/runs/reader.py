@@ -12,7 +12,6 @@ import struct
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -192,23 +191,33 @@ class Follower:
     ledger: Ledger = field(default_factory=Ledger)
     gone: int = 0
     _known: dict[Path, Segment] = field(default_factory=dict)
-    _old: Mapping[Path, tuple[float, int]] = field(init=False)
+    _older: list[Path] = field(default_factory=list)  # those to count
 
     def __post_init__(self) -> None:
-        self._old = self._sizes()
+        room = self.newest
+        for file, (_, size) in sorted(self._sizes().items(), key=itemgetter(1), reverse=True):
+            room -= size
+            if room < 0:
+                self._known[file] = self._segment(file, size)
+                self._older.append(file)
 
     def new(self) -> Iterator[Line]:
         """Nothing if there is no such folder. A member that is still being written is left for the next time."""
+        while self._older:
+            with suppress(OSError):
+                why = "older groups, which dare-reward report shows"
+                self.ledger.count("dropped", why, count_lines(self._older.pop()))
         sizes = self._sizes()
         for file in self._known.keys() - sizes.keys():
             del self._known[file]
             self.gone += 1
         for file in sizes.keys() - self._known.keys():
-            self._known[file] = Segment(file, self.ledger, growing=True, loads=self.loads)
-        self._skip(self._old.keys() & sizes.keys())
-        self._old = {}
+            self._known[file] = self._segment(file)
         grown = [self._known[f] for f, (_, size) in sizes.items() if size > self._known[f].offset]
-        return grown[0].lines() if len(grown) == 1 else _in_order(grown)
+        return _in_order(grown)
+
+    def _segment(self, file: Path, read: int = 0) -> Segment:
+        return Segment(file, self.ledger, read, growing=True, loads=self.loads)
 
     def _sizes(self) -> Mapping[Path, tuple[float, int]]:
         """When each segment was written, and how large it is."""
@@ -219,13 +228,3 @@ class Follower:
                     stat = file.stat()
                     out[file] = stat.st_mtime, stat.st_size
         return out
-
-    def _skip(self, files: AbstractSet[Path]) -> None:
-        """Pass over the oldest of these."""
-        room = self.newest
-        for file in sorted(files, key=lambda f: self._old[f], reverse=True):
-            room -= self._old[file][1]
-            if room < 0:
-                why = "older groups, which dare-reward report shows"
-                self.ledger.count("dropped", why, count_lines(file))
-                self._known[file].offset = self._old[file][1]

@@ -14,7 +14,6 @@ from typing import Any, Final
 import orjson
 
 from dare_reward import __version__
-from dare_reward.ledger import Ledger
 from dare_reward.report.book import RunBook
 from dare_reward.report.view import BookView, unmeasured
 from dare_reward.runs.reader import Follower
@@ -38,13 +37,7 @@ class LivePage:
         self._lock = threading.Lock()
         self._made: tuple[object, bytes] = (None, b"")
         self._log = Follower(folder, NEWEST, orjson.loads)
-
-    def follow(self, folder: Path) -> None:
-        """Read that run log from now on. What is known of another one stays."""
-        if folder != self._log.folder:
-            self.read()
-            self._log = Follower(folder, NEWEST, orjson.loads)
-            self.grew(0)
+        self.ledger = self._log.ledger  # where the lines of the log went
 
     def grew(self, size: int) -> None:
         """So many bytes more are on disk."""
@@ -53,11 +46,6 @@ class LivePage:
         if self._unread > NEWEST:
             self._unread = 0
             threading.Thread(target=self.read, name="page", daemon=True).start()
-
-    @property
-    def ledger(self) -> Ledger:
-        """Where the lines of the log went."""
-        return self._log.ledger
 
     @property
     def unmeasured(self) -> list[str]:
@@ -88,8 +76,7 @@ class LivePage:
 
     def _source(self) -> str:
         """What is not shown, or no longer on disk."""
-        ledger, gone = self._log.ledger, self._log.gone
-        notes = [ledger.sentence] if ledger.lost or ledger["dropped"] else []
+        gone, notes = self._log.gone, [self.ledger.sentence] if self.ledger.lost or self.ledger["dropped"] else []
         notes += [f"{gone:,} older files of the log are gone, and their groups still counted"] if gone else []
         if self.book.gone:
             notes.append(f"{self.book.gone:,} groups of runs that were silent for longest are not shown")
@@ -100,7 +87,5 @@ def _bare(line: dict[str, Any]) -> None:
     """Prompts and texts stay in the log; of a prompt, what tells it from others is known."""
     if (prompt := line.pop("prompt", None)) is not None:
         line["asked"] = hash(prompt)
-    if set().union(*line["rollouts"]) & {"text", "token_entropies"}:
-        for rollout in line["rollouts"]:
-            rollout.pop("text", None)
-            rollout.pop("token_entropies", None)
+    for rollout in line["rollouts"]:
+        rollout.pop("text", None)

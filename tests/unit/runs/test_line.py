@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 
 import dare_reward
@@ -12,7 +11,6 @@ from dare_reward.reply import group_json
 from dare_reward.runs import line as module
 from dare_reward.runs.line import LINE, asked_for, fault, line, lines, objects, of_groups, of_scored
 from dare_reward.runs.log import encoded
-from dare_reward.scoring.request import prepare
 from dare_reward.scoring.score import score
 
 ROLLOUTS = [
@@ -52,7 +50,7 @@ def test_a_line_is_the_group_as_it_was_sent_and_its_reply():
     assert not any(map(fault, (first, second)))
 
 
-@pytest.mark.parametrize("asked", ["", "all", "texts", "token_entropies"])
+@pytest.mark.parametrize("asked", ["", "all", "texts"])
 def test_a_line_scored_again_gets_its_reply_again(asked):
     """The reader of files takes it as a group, and nothing of it is called unknown."""
     reply = dare_reward.estimate(GROUPS[:1])
@@ -138,8 +136,6 @@ def test_texts_only_where_asked_for():
     assert first["prompt"] == "1+1?"
     assert [r.get("text") for r in first["rollouts"]] == ["so \\boxed{2}", "so \\boxed{2.0}", None, None]
     assert ["answer" in r for r in first["rollouts"]] == [False, False, True, True], "as they were sent"
-    traces = [r.get("token_entropies") for r in first["rollouts"]]
-    assert traces == [[0.1, 0.30004], [0.5], None, None]  # masked tokens are not the policy's
     assert "boxed" not in json.dumps(read(of_scored(found, GROUPS)))
     assert "mine" not in json.dumps(read(of_scored(found, GROUPS, asked=asked_for("all"))))
 
@@ -151,17 +147,9 @@ def test_what_waits_holds_no_texts_that_nobody_asked_for():
     assert of_scored(score(light, {}, method="ttrl"), light).groups is light, "nothing is copied"
 
 
-def test_token_entropies_keep_the_mean_that_a_request_allows():
-    rng = np.random.default_rng(0)
-    entropies = [(10.0 ** rng.uniform(-7, 1, 200)).tolist() for _ in range(8)]
-    groups = [{"rollouts": [{"answer": "1", "token_entropies": row} for row in entropies]}]
-    (found,) = read(of_groups(groups, dare_reward.estimate(groups).groups, asked=asked_for("token_entropies")))
-    prepare([{"rollouts": found["rollouts"]}])
-
-
 def test_asked_for():
     found = [asked_for(words) for words in ("", "texts, prompt", "all")]
-    assert found == [set(), {"texts", "prompt"}, {"prompt", "texts", "token_entropies"}]
+    assert found == [set(), {"texts", "prompt"}, {"prompt", "texts"}]
     with pytest.raises(RequestError, match="texts"):
         asked_for("text")
 

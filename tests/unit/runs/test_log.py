@@ -192,29 +192,6 @@ def test_small_files_count_as_blocks(make_log, tmp_path):
     assert len(list(tmp_path.iterdir())) == 10
 
 
-def test_old_segments_go(make_log, tmp_path):
-    now = [1e9]
-    log, _ = make_log(max_age=100.0, age=lambda: now[0])
-    add(log, record("old"))
-    now[0] += 50
-    add(log, record("new"))
-    assert {f.partition("/")[0] for f in files(tmp_path)} == {"old", "new"}
-    now[0] += 60
-    add(log, record("newest"))
-    assert {f.partition("/")[0] for f in files(tmp_path)} == {"new", "newest"}
-    assert not (tmp_path / "old").exists()
-
-
-def test_a_clock_that_jumps_deletes_nothing(make_log, tmp_path):
-    """Ten days forth and back, as a machine that is set right: age is counted by a clock that nobody sets."""
-    now = [1e9]
-    log, _ = make_log(max_age=3600.0, clock=lambda: now[0])
-    for step, jump in enumerate((0, 0, 864_000, 0, -864_000, 0)):
-        now[0] += jump
-        add(log, record(step=step))
-    assert sorted(line["step"] for line in read_run(tmp_path)) == [0, 1, 2, 3, 4, 5]
-
-
 def test_files_and_folders_are_the_user_s_alone(make_log, tmp_path):
     """Whatever the umask lets through: rollouts are read in them."""
     before = os.umask(0)

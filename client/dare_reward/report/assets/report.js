@@ -391,7 +391,7 @@ window.dareReport = (() => {
       el("div", { class: "chips" }, card.why.map((w) => el("span", { class: "chip why" }, data.reasons[w].meaning)),
         run.unit === "step" ? el("span", { class: "chip" }, `step ${card.place}`) : null,
         el("span", { class: "chip" }, plural(card.size, "rollout")), card.method ? el("span", { class: "chip" }, card.method) : null,
-        card.left_out ? el("span", { class: "chip" }, "too long to show in full: texts or token entropies left out") : null,
+        card.left_out ? el("span", { class: "chip" }, "too long to show in full: texts left out") : null,
         (card.flags || []).map((f) => el("span", { class: "chip" }, f))),
       known(card.prompt) ? el("div", { class: "prompt", tabindex: "0" }, card.prompt) : null,
     ];
@@ -480,23 +480,11 @@ window.dareReport = (() => {
     const at = (name, from = card) => (from[name] ? from[name][i] : null);
     const facts = [["reward", num(at("rewards", reply), 4)], ["advantage", num(at("advantages", reply), 3)], ["entropy", known(at("mean_entropies")) ? `${num(at("mean_entropies"), 4)} nats` : "–"],
       ["tokens", known(at("num_tokens")) ? count(at("num_tokens")) : "–"], ["trained", at("trained") === false ? "no" : "yes"]];
-    const truth = at("correct"), text = at("texts"), trace = at("token_entropies");
+    const truth = at("correct"), text = at("texts");
     return el("div", { class: "rollout" },
       el("div", { class: "row" }, el("b", {}, `#${i}`), facts.filter(([, v]) => v !== "–").map(([k, v]) => el("span", {}, `${k} `, el("b", {}, v))),
         known(truth) ? el("b", { class: truth ? "right" : "wrong" }, truth ? "right" : "wrong") : null),
-      trace && trace.length ? tokens(trace) : null,
       known(text) ? el("details", {}, el("summary", {}, "Text"), el("pre", {}, text)) : null);
-  }
-
-  function tokens(trace) {
-    const top = Math.max(...trace);
-    const box = el("div", { class: "trace", role: "img", "aria-label": `Entropy of ${trace.length} tokens, highest ${num(top)} nats at token ${trace.indexOf(top)}` });
-    trace.forEach((u, i) => {
-      const cell = el("i", { title: `token ${i}: ${num(u)} nats` });
-      cell.style.opacity = String(0.07 + 0.93 * Math.min(1, u / 2));
-      box.append(cell);
-    });
-    return box;
   }
 
   // --- the page -------------------------------------------------------------------------------------------------------
