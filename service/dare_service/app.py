@@ -50,11 +50,11 @@ from .settings import UNMEASURED, Settings, SettingsError
 
 
 class State:
-    """What lives as long as the process. `streams` are the pages that are open."""
+    """What lives as long as the process."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.draining, self.streams = False, 0
+        self.draining = False
         self.metrics, self.workers = Metrics(), Workers()
         self.admission = Admission(settings.max_inflight_bytes)
         self.metrics.inflight.set_function(lambda: self.admission.held)

@@ -24,7 +24,8 @@ from .problems import from_error, response
 
 Handlers = Mapping[str, Callable[..., Awaitable[Response]]]
 EXPECTED = frozenset({"held", "draining"})  # a rollout that comes back for its siblings; a stop: no failures
-PROBES = frozenset({"/health", "/ready", "/metrics"})  # asked every few seconds, by design: not worth a line each
+# Asked every few seconds, by design: not worth a line each.
+PROBES = frozenset({"/health", "/ready", "/metrics", "/page/data"})
 VERSION = (b"x-dare-version", __version__.encode())
 NOSNIFF = (b"x-content-type-options", b"nosniff")
 REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}", re.ASCII)

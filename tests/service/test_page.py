@@ -1,7 +1,7 @@
 """What is told of scored groups, and the page that follows the log: what it shows, and to whom."""
 
-import asyncio
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -22,7 +22,7 @@ from dare_service import run_recorder as recorders
 from dare_service.app import create_app
 from dare_service.log import Runs
 from dare_service.metrics import Metrics
-from dare_service.page import live, routes
+from dare_service.page import live
 from dare_service.page.live import LivePage
 from dare_service.run_recorder import RunRecorder
 from dare_service.settings import Settings
@@ -219,7 +219,9 @@ def test_a_view_reads_nothing_twice(tmp_path):
     page = LivePage(tmp_path, print)
     write(tmp_path, *(record(step, run=run) for step in range(12) for run in ("a", "b")))
     assert [run["groups"] for run in shown(page)["runs"]] == [12, 12]
-    assert page.json(anew=False) is page.json(anew=False)
+    assert page.json(shown(page)["now"]) == b""
+    for strange in ("x", "-", "12", f"{shown(page)['now'][:8]}-x", "00000000-24"):
+        assert len(json.loads(page.json(strange))["runs"]) == 2
     write(tmp_path, record(12, run="a"))
     assert {run["run"]: run["columns"]["step"][-1] for run in shown(page)["runs"]} == {"a": 12, "b": 11}
     assert page.ledger["read"] == page.book.lines == 25
@@ -290,21 +292,15 @@ def runs(page, **headers):
     return json.loads(found.content)["runs"]
 
 
-def test_the_page_and_its_parts(page):
+def test_the_page_is_one_file_that_runs_its_own_scripts_alone(page):
     found = page.get("/")
-    assert found.status_code == 200
-    policy = found.headers["content-security-policy"]
+    assert (found.status_code, found.headers["content-security-policy"]) == (200, "frame-ancestors 'none'")
+    policy = found.text.partition('http-equiv="Content-Security-Policy" content="')[2].partition('"')[0]
     assert "unsafe" not in policy
     assert "default-src 'none'" in policy
-    assert "frame-ancestors 'none'" in policy
-    for name in ("report.js", "live.js", "report.css", "uplot.js", "uplot.css"):
-        assert f"page/{name}?" in found.text
-        part = page.get(f"/page/{name}")
-        assert part.status_code == 200
-        assert part.headers["content-type"].startswith("text/")
-    assert "<script>" not in found.text
-    for name in ("shell.html", "LICENSE.uplot", "nothing", "..%2Freport.js"):
-        assert page.get(f"/page/{name}").status_code == 404
+    assert policy.endswith("connect-src 'self'")
+    assert found.text.index(policy) < found.text.index("<style>") < found.text.index("<script>")
+    assert not re.search(r"<(?:link rel=.?stylesheet|script src)", found.text)
 
 
 def test_what_is_scored_is_shown(page):
@@ -319,7 +315,7 @@ def test_off(make_service):
     page = make_service(page="off")
     assert page.post(BODY).status_code == 200
     assert page.state.recorder.page is None
-    for path in ("/", "/page/data", "/page/events", "/page/report.js"):
+    for path in ("/", "/page/data"):
         assert page.get(path).status_code == 404
 
 
@@ -330,54 +326,28 @@ def test_the_token_guards_all_that_is_known(make_service):
     assert "<main" in page.get("/").text  # it asks for the token
     assert page.get("/?token=s3cret").status_code == 200
     assert "s3cret" not in page.get("/?token=s3cret").text
-    assert page.get("/page/report.js").status_code == 200
-    for path in ("/page/data", "/page/events"):
-        assert page.get(path).status_code == 401
-        assert page.get(path, headers={"Authorization": "Bearer other"}).status_code == 401
+    assert page.get("/page/data").status_code == 401
+    assert page.get("/page/data", headers={"Authorization": "Bearer other"}).status_code == 401
     assert runs(page, **bearer) == []
 
 
-def test_events_tell_of_more_and_end_when_the_service_stops(page):
-    async def listen():
-        stream = routes._events(page.state)
-        first = await anext(stream)
-        assert page.state.streams == 1
-        await asyncio.to_thread(page.post, BODY)
-        assert await asyncio.to_thread(page.state.recorder.flush)
-        second = await anext(stream)
-        page.state.draining = True
-        rest = [event async for event in stream]
-        return first, second, rest
-
-    first, second, rest = asyncio.run(listen())
-    assert first != second
-    assert second == f"data: {page.state.recorder.page.grown}\n\n".encode()
-    assert rest == []
-    assert page.state.streams == 0
-    assert page.get("/page/events").status_code == 503
+def test_a_page_that_has_seen_it_all_is_sent_nothing(page):
+    assert page.post(BODY).status_code == 200
+    assert page.state.recorder.flush()
+    seen = page.get("/page/data").json()["now"]
+    found = page.get(f"/page/data?seen={seen}")
+    assert (found.status_code, found.content) == (204, b"")
+    assert page.post({**BODY, "step": 4}).status_code == 200
+    assert page.state.recorder.flush()
+    assert page.get(f"/page/data?seen={seen}").json()["runs"][0]["columns"]["step"] == [3, 4]
 
 
-def test_a_quiet_stream_lives_without_an_event(page, monkeypatch):
-    """Of an event the page draws itself anew: what its reader has opened, selected or points at would be lost."""
-    monkeypatch.setattr(routes, "QUIET", 2 * routes.TICK)
-
-    async def listen():
-        stream = routes._events(page.state)
-        events = [await anext(stream) for _ in range(3)]
-        await stream.aclose()
-        return events
-
-    assert [event.startswith(b"data:") for event in asyncio.run(listen())] == [True, False, False]
-
-
-def test_another_site_can_neither_read_the_page_s_data_nor_hold_its_streams(page):
+def test_another_site_cannot_read_the_page_s_data(page):
     """An image of another site comes without Origin and says by Sec-Fetch-Site what it is."""
-    for path in ("/page/data", "/page/events"):
-        for site in ("cross-site", "same-site"):
-            assert page.get(path, headers={"Sec-Fetch-Site": site}).status_code == 403
+    for site in ("cross-site", "same-site"):
+        assert page.get("/page/data", headers={"Sec-Fetch-Site": site}).status_code == 403
     for site in ("same-origin", "none"):
         assert page.get("/page/data", headers={"Sec-Fetch-Site": site}).status_code == 200
-    assert page.state.streams == 0
 
 
 def test_a_restart_shows_the_runs_of_the_log(make_service, tmp_path):

@@ -136,7 +136,7 @@ class Session:
 
 ASSETS: Final = ("report.css", "label.css", "report.js", "label.js")
 SENT: Final = {"group_id": str, "decision": str, "label": str | None}  # of a decision
-HEADERS: Final = {**ALONE, "Content-Security-Policy": "frame-ancestors 'none'", "X-Content-Type-Options": "nosniff"}
+HEADERS: Final = {**ALONE, "X-Content-Type-Options": "nosniff"}
 NAMES: Final = frozenset({"127.0.0.1", "localhost"})
 
 

@@ -10,17 +10,21 @@ from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, Unpack, get_args
 
 import numpy as np
 
 from ..analysis.truth import is_known
 from ..answers import Kind, canonical, read_label
 from ..numbers import Columns, GroupNumbers, sums
-from .last_steps import BLOCK, LastSteps, Order, group_of
+from .last_steps import BLOCK, LastSteps, Order, group_of, verdict_of
 from .picks import Picks, reasons
 from .steps import Steps
 from .visits import Visits
+
+if TYPE_CHECKING:
+    from ..analysis.calibrate import Options
+    from ..analysis.verdict import Verdict
 
 TOGETHER: Final = 64  # groups whose numbers are computed at once
 PROMPTS: Final = 1 << 14  # prompts whose last label is remembered
@@ -48,6 +52,8 @@ class RunTotals:
     visits: Visits = field(default_factory=Visits)
     labelled: LastSteps[Line] = field(default_factory=LastSteps)  # the groups that judge what to train with
     shadows: dict[str, None] = field(default_factory=dict)  # the names of its shadow methods
+    _verdict: Verdict | None = None  # from labels
+    _judged: tuple[int, int] = (0, 0)  # labelled groups, and steps of these, when it was made
     _steps: Steps = field(default_factory=Steps)
     _waiting: list[tuple[int, GroupNumbers, Label]] = field(default_factory=list)
     _seen: OrderedDict[int, tuple[int, str]] = field(default_factory=OrderedDict)
@@ -68,6 +74,13 @@ class RunTotals:
             return "set of rollouts"
         what, width = "step" if self.order.stepped else f"block of {BLOCK} groups", self._steps.width
         return what if width == 1 else f"{width} {what}s"
+
+    def verdict(self, *, anew: bool = True, **judged_by: Unpack[Options]) -> Verdict | None:
+        """What its labels say to train with: all of them or, unless `anew`, those of when its last step began."""
+        labelled = (self.labelled.added, self.labelled.begun)
+        if labelled[0] != self._judged[0] and (anew or labelled[1] != self._judged[1]):
+            self._judged, self._verdict = labelled, verdict_of(self.labelled.groups(), **judged_by)
+        return self._verdict
 
     def add(self, line: Line) -> None:
         """A line of the run log; of one with an error only the labels count, as in `calibrate`."""

@@ -14,19 +14,14 @@ from typing import Any, Final
 
 from ..runs.log import finite
 
-ASSETS: Final = {
-    "uplot.css": "text/css; charset=utf-8",
-    "report.css": "text/css; charset=utf-8",
-    "uplot.js": "text/javascript; charset=utf-8",
-    "report.js": "text/javascript; charset=utf-8",
-}
+ASSETS: Final = ("uplot.css", "report.css", "uplot.js", "report.js")
 ALONE: Final = {  # headers of a page whose data no other site and no cache gets
+    "Content-Security-Policy": "frame-ancestors 'none'",  # the rest stands in the page
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-BARRED: Final = "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 
 def asset(name: str) -> str:
@@ -39,17 +34,13 @@ def document(data: Mapping[str, Any], *, assets: Iterable[str] = ASSETS, block: 
     assets, block, asks   of another page in the same look: its parts, the name of its data, and where it may send to
     """
     styles, scripts = ([asset(name) for name in assets if name.endswith(kind)] for kind in (".css", ".js"))
-    policy = f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; img-src data:; {BARRED}"
+    policy = f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; img-src data:; "
+    policy += "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     policy += f"; connect-src {asks}" if asks else ""
     head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
     head += "".join(f"<style>{s}</style>" for s in styles)
     body = f'<script type="application/json" id="{block}">{embedded(data)}</script>'
     body += "".join(f"<script>{s}</script>" for s in scripts)
-    return shell(head, body)
-
-
-def shell(head: str, body: str) -> str:
-    """The empty page that the script fills, with `head` and `body` in their places."""
     return asset("shell.html").replace("<!--head-->", head).replace("<!--body-->", body)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from ..methods import reads_entropy
 from ..numbers import CHARTS, LABELLED, NUMBERS, shadow_charts
 from .book import RunBook, RunTotals
-from .last_steps import unlabelled, verdict_of
+from .last_steps import unlabelled
 from .picks import REASONS
 from .steps import DIGITS, Sum
 from .verdict import (
@@ -38,106 +38,74 @@ NONE: Final[Sum] = (0.0, 0.0)
 JSON = dict[str, Any]
 
 
-def view(book: RunBook, **judged_by: Any) -> JSON:
-    """Every run, the worst first, then the last one."""
-    return BookView(book, **judged_by).draw()
+def view(book: RunBook, *, groups: int = BYTES, anew: bool = True, **judged_by: Any) -> JSON:
+    """What the report and the page draw of a book: every run, the worst first, then the last one.
 
-
-class BookView:
-    """What the report and the page draw of a book. Of a run that got no line since, what was drawn stays.
-
-    groups      bounds the bytes of the single groups, which all runs share evenly
-    judged_by   options of `calibrate`, by which labels are judged
+    Args:
+        groups: bounds the bytes of the single groups, which all runs share evenly
+        anew: judge by all labels, else by those of when the last step began
+        judged_by: options of `calibrate`, by which labels are judged
     """
-
-    def __init__(self, book: RunBook, *, groups: int = BYTES, **judged_by: Any) -> None:
-        self.book, self._groups, self._judged_by = book, groups, judged_by
-        self._runs: list[RunView] = []
-
-    def draw(self, *, anew: bool = True) -> JSON:
-        """Verdicts from labels are made anew with each step that begins, or of all labels (`anew`)."""
-        known, share = {own.run.name: own for own in self._runs}, self._groups // max(len(self.book.runs), 1)
-        runs = reversed(self.book.runs.values())
-        self._runs = [own if (own := known.get(run.name)) and own.run is run else RunView(run) for run in runs]
-        for own in self._runs:
-            own.renew(share, self._judged_by, anew=anew)
-        return {
-            "charts": [asdict(c) for c in CHARTS],
-            "tiles": [[n.name, n.tile] for n in NUMBERS if n.tile],
-            "reasons": {name: asdict(reason) for name, reason in REASONS.items()},
-            "rules": {name: {"word": r.word, "tone": r.tone, "meaning": r.meaning} for name, r in RULES.items()},
-            "runs": [own.drawn for own in sorted(self._runs, key=lambda own: own.rank)],
-        }
+    share = groups // max(len(book.runs), 1)
+    runs = [_drawn(run, share, run.verdict(anew=anew, **judged_by)) for run in reversed(book.runs.values())]
+    return {
+        "charts": [asdict(c) for c in CHARTS],
+        "tiles": [[n.name, n.tile] for n in NUMBERS if n.tile],
+        "reasons": {name: asdict(reason) for name, reason in REASONS.items()},
+        "rules": {name: {"word": r.word, "tone": r.tone, "meaning": r.meaning} for name, r in RULES.items()},
+        "runs": sorted(runs, key=_rank),
+    }
 
 
-@dataclass(slots=True, eq=False)
-class RunView:
-    """One run as it is drawn."""
+def _rank(run: JSON) -> tuple[bool, bool, bool]:
+    """What is bad first; then what is long enough to be judged, then what has several steps: no stray request."""
+    points = len(run["states"])
+    return run["headline"]["tone"] != "bad", points < AT_LEAST, points < 2
 
-    run: RunTotals
-    drawn: JSON = field(default_factory=dict)
-    _made: tuple[object, ...] = ()  # the groups, and what else it was drawn of
-    _verdict: Verdict | None = None  # from labels
-    _judged: tuple[int, int] = (0, 0)  # labelled groups, and steps of these, when it was made
 
-    def renew(self, size: int, judged_by: Mapping[str, Any], *, anew: bool) -> None:
-        """Take over what came since; single groups of `size` bytes."""
-        labelled = (self.run.labelled.added, self.run.labelled.begun)
-        if labelled[0] != self._judged[0] and (anew or labelled[1] != self._judged[1]):
-            self._judged, self._verdict = labelled, verdict_of(self.run.labelled.groups(), **judged_by)
-        made = (self.run.groups, size, self._judged)
-        if made != self._made:
-            self._made, self.drawn = made, self._draw(size)
-
-    @property
-    def rank(self) -> tuple[bool, bool, bool]:
-        """What is bad first; then what is long enough to be judged, then what has several steps: no stray request."""
-        points = len(self.drawn["states"])
-        return self.drawn["headline"]["tone"] != "bad", points < AT_LEAST, points < 2
-
-    def _draw(self, size: int) -> JSON:
-        """What is counted, by step and of all; verdicts, shadow methods, single groups."""
-        run, verdict, totals = self.run, self._verdict, self.run.steps.totals()
-        k = largest_k(totals)
-        shadows = [f"shadow_{method}_label_agreement" for method in run.shadows]
-        columns = run.steps.means([*(n.name for n in NUMBERS), *shadows])
-        columns["pass@k"] = run.steps.means([f"pass@{k}"])[f"pass@{k}"]
-        states = rules_by_step(columns)
-        state = ONE_SET if run.one_set else run_verdict(columns, states)
-        accuracy, begun = accuracy_verdict(run.visits), begins(states)
-        if accuracy.since is not None:
-            accuracy = replace(accuracy, since=bisect_right(run.steps.places, accuracy.since) - 1)
-        misleads = verdict is not None and verdict.use == "line" and verdict.calibration.exponent < 0
-        learnt, shown = run.visits.learnt, verdict and verdict.shown()
-        if verdict is None and not run.labelled.added and (names := unmeasured(run)):
-            shown = unlabelled(names)
-        return {
-            "run": run.name,
-            "unit": run.unit,
-            "stepped": run.order.stepped,
-            "groups": run.groups,
-            "rollouts": run.rollouts,
-            "errors": run.errors,
-            "estimates": dict(run.estimates),
-            "methods": [[*variant, count] for variant, count in run.methods.most_common()],
-            "labelled": any(totals.get(name, NONE)[1] for name in LABELLED),
-            "k": k,
-            "charts": [asdict(c) for c in shadow_charts(run.shadows)],
-            "events": _events(begun, accuracy),
-            "headline": asdict(headline(begun, state, accuracy, misleads=misleads)),
-            "verdict": asdict(state),
-            "calibration": shown and asdict(shown),
-            "accuracy": asdict(accuracy),
-            "learnt": learnt and asdict(learnt.shown()),
-            "shadows": [_shadow(name, totals) for name in run.shadows],
-            "columns": {
-                "step": run.steps.places,
-                "groups": run.steps.counts(),
-                **{name: np.where(np.isnan(c), np.array(None), c).tolist() for name, c in columns.items()},
-            },
-            "states": states,
-            "cards": list(run.picks.within(size)),
-        }
+def _drawn(run: RunTotals, size: int, verdict: Verdict | None) -> JSON:
+    """What is counted, by step and of all; verdicts, shadow methods, single groups of `size` bytes."""
+    totals = run.steps.totals()
+    k = largest_k(totals)
+    shadows = [f"shadow_{method}_label_agreement" for method in run.shadows]
+    columns = run.steps.means([*(n.name for n in NUMBERS), *shadows])
+    columns["pass@k"] = run.steps.means([f"pass@{k}"])[f"pass@{k}"]
+    states = rules_by_step(columns)
+    state = ONE_SET if run.one_set else run_verdict(columns, states)
+    accuracy, begun = accuracy_verdict(run.visits), begins(states)
+    if accuracy.since is not None:
+        accuracy = replace(accuracy, since=bisect_right(run.steps.places, accuracy.since) - 1)
+    misleads = verdict is not None and verdict.use == "line" and verdict.calibration.exponent < 0
+    learnt, shown = run.visits.learnt, verdict and verdict.shown()
+    if verdict is None and not run.labelled.added and (names := unmeasured(run)):
+        shown = unlabelled(names)
+    return {
+        "run": run.name,
+        "unit": run.unit,
+        "stepped": run.order.stepped,
+        "groups": run.groups,
+        "rollouts": run.rollouts,
+        "errors": run.errors,
+        "estimates": dict(run.estimates),
+        "methods": [[*variant, count] for variant, count in run.methods.most_common()],
+        "labelled": any(totals.get(name, NONE)[1] for name in LABELLED),
+        "k": k,
+        "charts": [asdict(c) for c in shadow_charts(run.shadows)],
+        "events": _events(begun, accuracy),
+        "headline": asdict(headline(begun, state, accuracy, misleads=misleads)),
+        "verdict": asdict(state),
+        "calibration": shown and asdict(shown),
+        "accuracy": asdict(accuracy),
+        "learnt": learnt and asdict(learnt.shown()),
+        "shadows": [_shadow(name, totals) for name in run.shadows],
+        "columns": {
+            "step": run.steps.places,
+            "groups": run.steps.counts(),
+            **{name: np.where(np.isnan(c), np.array(None), c).tolist() for name, c in columns.items()},
+        },
+        "states": states,
+        "cards": list(run.picks.within(size)),
+    }
 
 
 def largest_k(totals: Mapping[str, Sum]) -> int:

@@ -6,6 +6,7 @@ when the log's oldest files go.
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ import orjson
 
 from dare_reward import __version__
 from dare_reward.report.book import RunBook
-from dare_reward.report.view import BookView, unmeasured
+from dare_reward.report.view import unmeasured, view
 from dare_reward.runs.reader import Follower
 
 NEWEST: Final = 16 << 20  # bytes of an older log that are read, and that may wait: 15,000 groups of 64 rollouts
@@ -23,25 +24,19 @@ GROUPS: Final = 400_000  # bytes of the single groups in a view
 
 
 class LivePage:
-    """`json` is the report. What the log gains is read once, when somebody looks, or before it goes.
-
-    grown   how often the log has, from whose thread `grew` is called
-    """
+    """`json` is the report. What the log gains is read once, when somebody looks, or before it goes."""
 
     def __init__(self, folder: Path, warn: Callable[[str, str], None]) -> None:
         self.book = RunBook()
-        self.grown = 0
-        self._view = BookView(self.book, groups=GROUPS)
         self._warn = warn
+        self._epoch = secrets.token_hex(4)
         self._unread = 0
         self._lock = threading.Lock()
-        self._made: tuple[object, bytes] = (None, b"")
         self._log = Follower(folder, NEWEST, orjson.loads)
         self.ledger = self._log.ledger  # where the lines of the log went
 
     def grew(self, size: int) -> None:
-        """So many bytes more are on disk."""
-        self.grown += 1
+        """So many bytes more are on disk, the thread of the log says."""
         self._unread += size
         if self._unread > NEWEST:
             self._unread = 0
@@ -54,14 +49,15 @@ class LivePage:
         with self._lock:
             return [run.name for run in self.book.runs.values() if unmeasured(run)]
 
-    def json(self, *, anew: bool = True) -> bytes:
-        """Every run as JSON. `anew`: for a page that is opened, verdicts from labels are of all labels."""
+    def json(self, seen: str = "") -> bytes:
+        """Every run as JSON; nothing if a page has `seen` that already. For one that opens, all labels are judged."""
         self.read()
         with self._lock:
-            if self._made[0] != (made := (self.book.lines, self._source(), anew)):
-                head = {"live": True, "title": "", "source": self._source(), "made": "", "version": __version__}
-                self._made = made, orjson.dumps(head | self._view.draw(anew=anew), default=dict)
-            return self._made[1]
+            now = f"{self._epoch}-{self.book.lines}"
+            if now == seen:
+                return b""
+            head = {"live": True, "title": "", "source": self._source(), "made": "", "version": __version__}
+            return orjson.dumps({**head, "now": now, **view(self.book, groups=GROUPS, anew=not seen)}, default=dict)
 
     def read(self) -> None:
         """Read what is on disk."""

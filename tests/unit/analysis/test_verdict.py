@@ -18,7 +18,7 @@ from dare_reward.cli import main
 from dare_reward.commands.labelled import read_labelled
 from dare_reward.report.book import RunBook
 from dare_reward.report.last_steps import verdict_of
-from dare_reward.report.view import BookView
+from dare_reward.report.view import view
 from dare_reward.runs.line import objects, of_groups
 from dare_reward.runs.log import RunLog
 from dare_service.page.live import LivePage
@@ -182,14 +182,13 @@ def test_a_group_whose_truth_is_not_whole_is_no_label_of_a_run(tmp_path, later):
 
 def test_a_live_verdict_is_made_anew_at_each_step_and_whole_where_a_page_is_opened():
     book, made = RunBook(), []
-    view = BookView(book)
 
     def told(step, *, anew):
         """Whether a group of that step changes the verdict of a page, which is opened then (`anew`)."""
         one = {"answer": "7", "mean_entropy": 0.1, "correct": True}
         reply = {"answers": ["7"], "valid": [True], "group_id": f"g{len(made)}"}
         book.add({"run": "r", "step": step, "group_id": f"g{len(made)}", "rollouts": [one], "reply": reply})
-        (run,) = view.draw(anew=anew)["runs"]
+        (run,) = view(book, anew=anew)["runs"]
         made.append(run["calibration"]["notes"][0])
         return made[-1] != (made[-2] if len(made) > 1 else None)
 

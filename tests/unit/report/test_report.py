@@ -25,7 +25,7 @@ from dare_reward.report.picks import reasons
 from dare_reward.report.steps import STEPS, Steps
 from dare_reward.report.verdict import AT_LEAST, rules_by_step
 from dare_reward.report.verdict import run_verdict as judged
-from dare_reward.report.view import BookView, view
+from dare_reward.report.view import view
 from dare_reward.runs.line import objects, of_scored
 from dare_reward.runs.reader import member
 from dare_reward.scoring.score import score
@@ -201,17 +201,6 @@ def test_runs_that_come_in_turn_keep_all_their_groups(monkeypatch):
     monkeypatch.setattr(books, "RUNS", 32)
     book = book_of(line(run=f"r{i}") for i in range(40))
     assert (list(book.runs), book.gone) == ([f"r{i}" for i in range(8, 40)], 8)
-
-
-def test_of_a_run_that_got_no_line_what_was_drawn_stays(monkeypatch):
-    """An open page asks for all runs again and again: it costs what changed."""
-    drawn = BookView(book_of(line(step, run=name) for step in range(16) for name in ("still", "alive")))
-    (before, _) = sorted(drawn.draw()["runs"], key=lambda run: run["run"] != "still")
-    drawn.book.add(line(16, run="alive"))
-    alive, still = sorted(drawn.draw()["runs"], key=lambda run: run["run"])
-    assert still is before
-    assert alive["columns"]["step"] == [*range(17)]
-    assert alive == view(drawn.book)["runs"][0]
 
 
 def test_groups_without_a_step_count_in_blocks():

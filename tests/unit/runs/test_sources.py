@@ -55,7 +55,7 @@ async def test_an_asynchronous_client_too(tmp_path):
 
 
 def test_wrong_parts_are_refused_at_once(tmp_path):
-    with pytest.raises(RequestError, match="token_entropies"):
+    with pytest.raises(RequestError, match="prompt, texts"):
         Client(run_log=tmp_path, run_log_texts="tokens")
 
 

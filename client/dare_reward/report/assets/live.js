@@ -1,5 +1,5 @@
 "use strict";
-// The page of the service: the same report, kept up to date by server-sent events, and sliders that ask POST /reward.
+// The page of the service: the same report, asked for again each second, and sliders that ask POST /reward.
 (() => {
   const { answers, command, draw, el, num, table } = window.dareReport;
   const WEIGHTS = ["linear", "sqrt", "exp", "log", "none"];
@@ -36,37 +36,30 @@
 
   // --- keeping up -------------------------------------------------------------------------------------------------------
 
-  const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
-
   async function listen() {
     for (;;) {
+      const began = performance.now();
       try {
-        const stream = await ask("page/events");
-        if (stream.status === 401) return askToken();
-        if (!stream.ok) throw new Error(String(stream.status));
-        const reader = stream.body.pipeThrough(new TextDecoderStream()).getReader();
-        for (;;) {
-          const { value, done } = await reader.read();
-          if (done) break;
-          if (value.includes("data:")) await renew();
-        }
+        if (!await renew()) return askToken();
       } catch (error) {
         status.textContent = "The service does not answer; trying again";
       }
-      await pause(2000);
+      const spent = performance.now() - began; // a report that is slow to make is asked for less often
+      await new Promise((resolve) => setTimeout(resolve, Math.min(Math.max(1000, 9 * spent), 10000)));
     }
   }
 
-  /** Ask for the report again, and draw it. */
+  /** Ask for the report, and draw it if there is more of it than what is shown; false without the token. */
   async function renew() {
-    const began = performance.now();
-    const reply = await ask(`page/data${shown ? "?again" : ""}`);
+    const reply = await ask(`page/data?seen=${shown ? shown.now : ""}`);
+    if (reply.status === 401) return false;
     if (!reply.ok) throw new Error(String(reply.status));
-    shown = { ...await reply.json(), made: `as of ${new Date().toLocaleTimeString("en-GB")}` };
     if (status.textContent !== "Live") status.textContent = "Live";
+    if (reply.status === 204) return true;
+    shown = { ...await reply.json(), made: `as of ${new Date().toLocaleTimeString("en-GB")}` };
     if (shown.runs.length) draw(shown, options);
     else empty();
-    await pause(Math.max(500, 9 * (performance.now() - began))); // what comes meanwhile is drawn together
+    return true;
   }
 
   function empty() {
