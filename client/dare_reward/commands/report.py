@@ -123,6 +123,8 @@ def _book_of(arguments: argparse.Namespace, lines: Iterable[Mapping[str, Any]]) 
         reply, right = one["reply"], any(r.get("correct") for r in one["rollouts"])
         mismatch.add(f"group {reply.get('group_id')}", one.get("label"), reply.get("answers") or (), right=right)
         seen.add(len(reply.get("valid") or ()), (reply.get("diagnostics") or {}).get("no_answer"))
+    if book.gone:
+        warn(f"WARNING: {book.left_out}: choose one with --run")
     if mismatch.sentence:
         warn(f"WARNING: {mismatch.sentence}")
     if seen.most:

@@ -3,7 +3,7 @@
 book = RunBook()
 for line in read_run("runs/exp1"):
     book.add(line)
-html = document(view(book), title="exp1")
+html = document({"title": "exp1", **view(book)})
 
 A line is one scored group as the run log writes it. Labels are shown and never decide what the verdict on a run is.
 """

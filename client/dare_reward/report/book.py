@@ -182,6 +182,10 @@ class RunBook:
     lines: int = 0
     gone: int = 0
 
+    @property
+    def left_out(self) -> str:
+        return f"{self.gone:,} groups of runs that were silent for longest are not shown"
+
     def add(self, line: Line) -> None:
         name = str(line.get("run") or "")[:256]
         self.lines += 1

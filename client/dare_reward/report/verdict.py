@@ -7,6 +7,7 @@ answers.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -169,10 +170,10 @@ def headline(begun: Mapping[str, int], state: RunVerdict, accuracy: RunVerdict, 
         "too early": state.word == "too early",
     }
     word = next((word for word in HEADLINES if holds.get(word)), "fine")
-    since = {"accuracy falls": accuracy.since, "accuracy rises": accuracy.since, "sharpening": begun.get("sharpening")}
-    since |= dict.fromkeys(("collapsing", "collapsed, recovered"), begun.get("collapsing"))
+    since = {"accuracy falls": accuracy.since, "accuracy rises": accuracy.since, "fine": None}
+    since["collapsed, recovered"] = begun.get("collapsing")
     tone, text = HEADLINES[word]
-    return Headline(text, word, tone, since.get(word))
+    return Headline(text, word, tone, {**begun, **since}.get(word))
 
 
 def begins(states: Sequence[str | None]) -> dict[str, int]:
@@ -192,10 +193,10 @@ def run_verdict(columns: Columns, states: Sequence[str | None]) -> RunVerdict:
     return _said(rule, _why(rule, columns), since)
 
 
-def accuracy_verdict(visits: Visits) -> RunVerdict:
+def accuracy_verdict(visits: Visits, places: Sequence[int]) -> RunVerdict:
     """Whether prompts are more or less often right than on their first visits. It decides no reward.
 
-    `since` is a step, and not yet its index.
+    places   the first steps of the blocks that the run is drawn by
     """
     if (change := visits.change) is None:
         return _said("too-few-visits", f"{counted(visits.again, 'such prompt')} so far, {PROMPTS} needed")
@@ -203,7 +204,7 @@ def accuracy_verdict(visits: Visits) -> RunVerdict:
     ends = f"(95% interval of the mean, at this look: {low:+.2f} to {high:+.2f})"
     why = f"{change.mean:+.2f} from the first to the last visits of {change.prompts:,} prompts {ends}"
     rule = {-1: "accuracy-fell", 0: "accuracy-unclear", 1: "accuracy-rose"}[change.sign]
-    return _said(rule, why, change.since)
+    return _said(rule, why, None if change.since is None else bisect_right(places, change.since) - 1)
 
 
 def rules_by_step(columns: Columns) -> list[str | None]:

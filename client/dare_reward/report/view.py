@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -72,9 +71,7 @@ def _drawn(run: RunTotals, size: int, verdict: Verdict | None) -> JSON:
     columns["pass@k"] = run.steps.means([f"pass@{k}"])[f"pass@{k}"]
     states = rules_by_step(columns)
     state = ONE_SET if run.one_set else run_verdict(columns, states)
-    accuracy, begun = accuracy_verdict(run.visits), begins(states)
-    if accuracy.since is not None:
-        accuracy = replace(accuracy, since=bisect_right(run.steps.places, accuracy.since) - 1)
+    accuracy, begun = accuracy_verdict(run.visits, run.steps.places), begins(states)
     misleads = verdict is not None and verdict.use == "line" and verdict.calibration.exponent < 0
     learnt, shown = run.visits.learnt, verdict and verdict.shown()
     if verdict is None and not run.labelled.added and (names := unmeasured(run)):

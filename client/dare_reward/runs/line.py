@@ -171,6 +171,7 @@ _TEXT: Final[Types] = frozenset({str, type(None)})
 SENT: Final = {"mean_entropy": _NUMBER, "num_tokens": _NUMBER, "trained": _FLAG, "correct": _FLAG, "text": _TEXT}
 SAID: Final = {"valid": _FLAG, "keep": _FLAG, "rewards": _NUMBER, "advantages": _NUMBER, "answers": _TEXT}
 LISTS: Final = {"support": frozenset({dict}), "flags": frozenset({str})}
+DECLARED: Final[Mapping[str, Types]] = {**SENT, **SAID, **LISTS}
 
 
 def fault(line: Any) -> str:
@@ -180,11 +181,11 @@ def fault(line: Any) -> str:
         return "no group with its reply"
     if line.get("v") != VERSION:
         return f"a line of version {line.get('v')!r:.20}, and this release reads version {VERSION}"
-    sent = [(name, [r.get(name) for r in rollouts]) for name in sorted(SENT.keys() & set().union(*rollouts))]
-    said = [(name, column) for name in (SAID | LISTS) if (column := reply.get(name)) is not None]
-    for name, column in (*sent, *said):
-        fits = isinstance(column, list) and (name in LISTS or len(column) == len(rollouts))
-        if not fits or not (SENT | SAID | LISTS)[name].issuperset(map(type, column)):
+    columns = {name: [r.get(name) for r in rollouts] for name in SENT.keys() & set().union(*rollouts)}
+    columns |= {name: column for name in (SAID | LISTS) if (column := reply.get(name)) is not None}
+    for name, types in DECLARED.items():
+        fits = isinstance(column := columns.get(name, []), list) and types.issuperset(map(type, column))
+        if not fits or (name in columns and name not in LISTS and len(column) != len(rollouts)):
             return f"{name} is not what it is declared to be"
     own = reply.get("diagnostics")
     objects = {"diagnostics": reply, "error": reply, "shadow": own, "no_answer": own}

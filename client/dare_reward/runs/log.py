@@ -82,12 +82,6 @@ def folder_of(run: str | None) -> str:
     return f"{name[:100]}-{blake2b((run or '').encode('utf-8', 'replace'), digest_size=6).hexdigest()}"
 
 
-def _make_folder(folder: Path) -> None:
-    """With what lies above it; for this user only, because rollouts are read in it. What is there stays as it is."""
-    for place in (*reversed(folder.parents), folder):
-        place.mkdir(mode=0o700, exist_ok=True)
-
-
 @dataclass(slots=True, eq=False)
 class _Segment:
     """A file that this process made. It is open only while it is written to: there may be as many as runs."""
@@ -99,7 +93,8 @@ class _Segment:
     def create(cls, path: Path) -> _Segment:
         for _ in range(TRIES):
             with suppress(FileNotFoundError):  # another process has just found the folder empty, and deleted it
-                _make_folder(path.parent)
+                for folder in reversed(path.parents):  # for this user only, because rollouts are read in it
+                    folder.mkdir(mode=0o700, exist_ok=True)
                 os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
                 return cls(path)
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -232,8 +227,7 @@ class RunLog:
             if not stopping:
                 time.sleep(PAUSE)
             try:
-                if self._queue:
-                    self.wrote(self._drain())
+                self._drain()
                 self._bound()
             except Exception as error:  # noqa: BLE001  (a thread that ended would lose all that comes later)
                 self._fail(0, f"the run log stumbled: {type(error).__name__}: {error}")
@@ -243,11 +237,10 @@ class RunLog:
                 if self._stopping and self._idle:
                     break
 
-    def _drain(self) -> int:
-        """Write what waits now, run by run, a member at a time; returns the bytes on disk."""
+    def _drain(self) -> None:
+        """Write what waits now, run by run, a member at a time."""
         texts: dict[str, list[bytes]] = {}
         sizes: dict[str, int] = {}
-        written = 0
         for _ in range(len(self._queue)):
             when, weight, record = self._queue[0]
             run = folder_of(record.run)
@@ -255,12 +248,13 @@ class RunLog:
                 texts.setdefault(run, []).append(text)
                 sizes[run] = sizes.get(run, 0) + len(text)
                 if sizes[run] >= MEMBER:
-                    written += self._write(run, texts.pop(run))
+                    self._write(run, texts.pop(run))
                     del sizes[run]
             with self._more:
                 self._queue.popleft()
                 self._waiting -= weight
-        return written + sum([self._write(run, rows) for run, rows in texts.items()])
+        for run, rows in texts.items():
+            self._write(run, rows)
 
     def _lines(self, record: RunRecord, when: float) -> list[bytes]:
         """The record's lines; groups that cannot be encoded count as failed."""
@@ -270,17 +264,17 @@ class RunLog:
             self._fail(len(record.groups), f"groups could not be logged: {type(error).__name__}: {error}")
             return []
 
-    def _write(self, run: str, texts: list[bytes]) -> int:
-        """One member with these lines; returns its bytes, 0 where it could not be written."""
+    def _write(self, run: str, texts: list[bytes]) -> None:
+        """One member with these lines."""
         data = member(texts, self.level)
         try:
             self._segment(run).write(data)
         except Exception as error:  # noqa: BLE001  (a full disk, mostly; whatever it is, the thread goes on)
             why = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
             self._fail(len(texts), f"groups are missing in the run log: {why}")
-            return 0
+            return
         self.counts["flushed"] += len(texts)
-        return len(data)
+        self.wrote(len(data))
 
     def _segment(self, run: str) -> _Segment:
         """The run's segment, a new one if the old one is full, or was deleted."""

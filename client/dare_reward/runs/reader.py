@@ -142,15 +142,6 @@ def _stated(data: bytes, at: int) -> int:
     return stated if 0 < stated <= MOST else 1
 
 
-def count_lines(file: Path) -> int:
-    """Lines of a segment by the headers of its members, of which nothing is unpacked."""
-    data = file.read_bytes()
-    count, at = 0, data.find(SIGNATURE)
-    while at >= 0:
-        count, at = count + _stated(data, at), data.find(SIGNATURE, at + 1)
-    return count
-
-
 # --- several segments -------------------------------------------------------------------------------------------------
 
 
@@ -181,7 +172,8 @@ def _began(process: str) -> str:
 class Follower:
     """A run log that grows: `new` gives the lines that came since it was asked last.
 
-    newest   bytes of the segments that are there at first, the last ones; older ones are counted as dropped
+    newest   bytes of the segments that are there at first, the last ones, which are read
+    older    segments that were there at first and are not read but for what they gain
     gone     segments that were read and are no longer there
     """
 
@@ -189,9 +181,9 @@ class Follower:
     newest: int
     loads: Callable[[bytes], Any] = json.loads
     ledger: Ledger = field(default_factory=Ledger)
+    older: int = 0
     gone: int = 0
     _known: dict[Path, Segment] = field(default_factory=dict)
-    _older: list[Path] = field(default_factory=list)  # those to count
 
     def __post_init__(self) -> None:
         room = self.newest
@@ -199,14 +191,10 @@ class Follower:
             room -= size
             if room < 0:
                 self._known[file] = self._segment(file, size)
-                self._older.append(file)
+                self.older += 1
 
     def new(self) -> Iterator[Line]:
         """Nothing if there is no such folder. A member that is still being written is left for the next time."""
-        while self._older:
-            with suppress(OSError):
-                why = "older groups, which dare-reward report shows"
-                self.ledger.count("dropped", why, count_lines(self._older.pop()))
         sizes = self._sizes()
         for file in self._known.keys() - sizes.keys():
             del self._known[file]

@@ -72,11 +72,13 @@ class LivePage:
 
     def _source(self) -> str:
         """What is not shown, or no longer on disk."""
-        gone, notes = self._log.gone, [self.ledger.sentence] if self.ledger.lost or self.ledger["dropped"] else []
-        notes += [f"{gone:,} older files of the log are gone, and their groups still counted"] if gone else []
-        if self.book.gone:
-            notes.append(f"{self.book.gone:,} groups of runs that were silent for longest are not shown")
-        return ". ".join(notes)
+        notes = {
+            self.ledger.sentence: self.ledger.lost,
+            f"{self._log.older:,} older files of the log were not read: dare-reward report shows them": self._log.older,
+            f"{self._log.gone:,} older files of the log are gone, and their groups still counted": self._log.gone,
+            self.book.left_out: self.book.gone,
+        }
+        return ". ".join(note for note, said in notes.items() if said)
 
 
 def _bare(line: dict[str, Any]) -> None:

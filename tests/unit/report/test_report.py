@@ -501,6 +501,13 @@ def test_report_of_rollouts_and_of_a_log(tmp_path, capsys, ran):
     assert not (tmp_path / "c.html").exists()
 
 
+def test_runs_that_are_not_shown_are_counted_aloud(tmp_path, ran, monkeypatch):
+    monkeypatch.setattr(books, "RUNS", 2)
+    source = write_lines(tmp_path / "log.jsonl", [line(run=name) for name in "abbc"])
+    said = ran(["report", str(source), "-o", str(tmp_path / "r.html")], 0).err
+    assert "1 groups of runs that were silent for longest are not shown: choose one with --run" in said
+
+
 @pytest.mark.parametrize("form", ["folder", "file"])
 def test_a_log_that_lost_groups_says_so_in_exit_code_and_source_line(tmp_path, ran, form):
     failed = as_line(run="r", step=0, error={"code": "missing_entropy", "message": "m"})

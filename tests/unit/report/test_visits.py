@@ -23,7 +23,7 @@ def words(seed, *, prompts, pool, labelled=1, steps=60, move=lambda step: 0.0):
                 right = accuracy[prompt] + move(step)
                 said = [rng.random() < right for _ in range(ROLLOUTS)]
                 visits.add(prompt, step, (sum(said) / ROLLOUTS, 1.0))
-        found.append(accuracy_verdict(visits).word)
+        found.append(accuracy_verdict(visits, range(99)).word)
     return found
 
 
@@ -57,13 +57,13 @@ def fallen(prompts, others=0):
 
 
 def test_too_few_prompts_say_how_many_are_missing():
-    found = accuracy_verdict(fallen(NEEDED - 1))
+    found = accuracy_verdict(fallen(NEEDED - 1), ())
     assert (found.rule, str(NEEDED - 1) in found.why, str(NEEDED) in found.why) == ("too-few-visits", True, True)
 
 
 def test_other_prompts_are_no_evidence():
     """Easy prompts first, then hard ones: the mean falls, and no prompt does."""
-    assert accuracy_verdict(fallen(32, others=1000)).rule == "accuracy-unclear"
+    assert accuracy_verdict(fallen(32, others=1000), ()).rule == "accuracy-unclear"
 
 
 def test_what_is_forgotten_no_longer_counts(monkeypatch):
@@ -81,7 +81,7 @@ def test_a_fall_begins_at_the_step_after_which_it_was_sure():
     for step in range(30):
         for prompt in range(32):
             visits.add(prompt, step, (0.75 if step < 10 else 0.25, 1.0))
-        found = accuracy_verdict(visits)
+        found = accuracy_verdict(visits, range(99))
         words.append(found.word)
     assert words.index("falls") == found.since
     assert 10 <= found.since <= 14

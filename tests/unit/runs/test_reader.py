@@ -13,7 +13,7 @@ from dare_reward.errors import RequestError
 from dare_reward.files.reader import Reader
 from dare_reward.ledger import Ledger
 from dare_reward.runs import read_run
-from dare_reward.runs.reader import Follower, count_lines, member
+from dare_reward.runs.reader import Follower, member
 
 NAME = "20260101T000000000Z-{}-0000000{}-{:06d}.jsonl.gz"
 
@@ -188,12 +188,10 @@ def test_of_a_long_log_the_newest_segments_are_read_at_first_and_the_others_coun
     files = [write(tmp_path, of(*range(3 * n, 3 * n + 3)), number=n) for n in range(5)]
     for age, file in enumerate(files):
         os.utime(file, (1e9 + age, 1e9 + age))
-    assert count_lines(files[0]) == 3
     follower = Follower(tmp_path, sum(f.stat().st_size for f in files[-2:]))
     write(tmp_path, of(*range(15, 99)), number=5)  # what comes later is no part of these
     assert new(follower) == [*range(9, 99)]
-    assert follower.ledger["dropped"] == 9
-    assert "dare-reward report shows" in follower.ledger.sentence
+    assert follower.older == 3
     with files[0].open("ab") as more:
         more.write(of(20))
     assert new(follower) == [20]
