@@ -189,9 +189,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(HTTPStatus.FORBIDDEN, "reach this page as 127.0.0.1 or localhost")
         elif not secrets.compare_digest(token.encode(), self.server.token.encode()):
             self._reply(HTTPStatus.NOT_FOUND, "no such address: the command printed the whole of it")
-        elif not slash:  # where the page's own addresses would lead past the token
-            self._reply(HTTPStatus.PERMANENT_REDIRECT, "", Location=f"/{self.server.token}/")
-        elif route not in routes:
+        elif not slash or route not in routes:  # without its slash, the page's own addresses would lead past the token
             self._reply(HTTPStatus.NOT_FOUND, "no such address")
         else:
             try:
@@ -227,11 +225,11 @@ class _Handler(BaseHTTPRequestHandler):
             raise RequestError("must be an object", code="type")
         return body
 
-    def _reply(self, status: HTTPStatus, content: str, kind: str = "text/plain", **more: str) -> None:
+    def _reply(self, status: HTTPStatus, content: str, kind: str = "text/plain") -> None:
         data = content.encode()
         own = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(data))}
         self.send_response(status)
-        for name, value in {**HEADERS, **more, **own}.items():
+        for name, value in {**HEADERS, **own}.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)

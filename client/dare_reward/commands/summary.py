@@ -41,7 +41,7 @@ class ReadSummary:
         self._seen, self._groups = Unanswered(), 0
         self._done = done
         self._missed = 0
-        self.lacking: list[Mapping[str, Any]] = []  # groups that were not scored for want of entropies
+        self.lacking = 0  # groups that were not scored for want of entropies
 
     def __iter__(self) -> Iterator[Placed]:
         for place, group in self.reader:
@@ -67,7 +67,7 @@ class ReadSummary:
     def add_scored(self, place: int, group: Mapping[str, Any], reply: GroupReply) -> None:
         """Count a group with its reply, which may be that it cannot be scored."""
         if reply.error is not None:
-            self.lacking += [group] if reply.error.code == MISSING else []
+            self.lacking += reply.error.code == MISSING
             self.refuse(place, RequestError(unscored(reply.error.code, reply.error.message)), group)
         else:
             self.add(group, reply.no_answer)
@@ -116,20 +116,15 @@ class ReadSummary:
         warn(", ".join([*parts, f"{seconds:.1f} s"]))
 
     def say_remedy(self, arguments: argparse.Namespace) -> None:
-        """Say what scores the groups that lack entropies: each way, and the command to copy."""
-        if not self.lacking:
-            return
-        command = shlex.join(["dare-reward", *arguments.words])
-        rollouts = [r for g in self.lacking for r in g["rollouts"]]
-        has_param = any(s.name == MISSING for s in specs(find(arguments.method)))
-        ways = [("by votes alone", "-p missing_entropy=frequency")] if has_param else []
-        if arguments.entropy == "exact" and all(r.get("token_logprobs") for r in rollouts):
-            topk = "(--entropy topk --vocab-size N takes the k largest, if the file lists them)"
-            ways.append((f"with entropies estimated from the log-probabilities {topk}", "--entropy logprob"))
-        elif arguments.entropy == "exact" and all(r.get("topk_logprobs") for r in rollouts):
-            ways.append(("with entropies estimated from the k largest", "--entropy topk --vocab-size N"))
-        for n, (how, flags) in enumerate(ways):
-            warn(f"{'or' if n else 'These rollouts have no entropies. Score them'} {how}:", f"  {command} {flags}")
+        """Say what scores the groups that lack entropies, with the command to copy."""
+        ways, command = [], []
+        if arguments.entropy == "exact":
+            ways.append("estimate them from log-probabilities (--entropy logprob, or --entropy topk --vocab-size N)")
+        if any(s.name == MISSING for s in specs(find(arguments.method))):
+            ways.append("score by votes alone:")
+            command = [f"  {shlex.join(['dare-reward', *arguments.words])} -p {MISSING}=frequency"]
+        if self.lacking and ways:
+            warn(f"Without entropies: {', or '.join(ways)}", *command)
 
     def end(self, arguments: argparse.Namespace) -> int:
         """Print how much was scored and what scores the rest; the exit code."""
