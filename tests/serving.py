@@ -164,22 +164,19 @@ class Told:
             self.ended()
 
 
-def told(app: Any) -> Any:
+def told(app: Any, client: Any = None) -> Any:
     """The application as `dare-reward serve` serves it, for an ASGI transport."""
     from dare_service.problems import EXCHANGE
 
-    return lambda scope, *given: app({**scope, "extensions": {EXCHANGE: Told()}}, *given)
+    return lambda scope, *given: app({**scope, "extensions": {EXCHANGE: client or Told()}}, *given)
 
 
-async def posted(app: Any, url: str, body: bytes, *, media: bytes = b"application/json", left: Any = None) -> list[Any]:
-    """What an ASGI application sends in reply to a post; `left`: the event at which its client leaves."""
-    messages, sent, left = [{"type": "http.request", "body": body, "more_body": False}], [], left or asyncio.Event()
+async def posted(app: Any, url: str, body: bytes, *, media: bytes = b"application/json") -> list[Any]:
+    """What an ASGI application sends in reply to a post."""
+    sent: list[Any] = []
 
     async def receive() -> Any:
-        if messages:
-            return messages.pop()
-        await left.wait()
-        return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(message: Any) -> None:
         sent.append(message)
@@ -189,7 +186,6 @@ async def posted(app: Any, url: str, body: bytes, *, media: bytes = b"applicatio
     scope = {"type": "http", "http_version": "1.1", "method": "POST", "scheme": "http", "root_path": "", "path": path}
     scope |= {"raw_path": path.encode(), "query_string": query.encode("latin-1"), "headers": headers, "state": {}}
     await app({**scope, "client": ("127.0.0.1", 1), "server": ("localhost", 80)}, receive, send)
-    left.set()
     return sent
 
 

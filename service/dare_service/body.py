@@ -197,7 +197,7 @@ class Workers:
 
 
 async def unless_gone(executor: Executor, work: Callable[[Watch], T], request: Request) -> T:
-    """`work(watch)` on a thread, or Disconnected as soon as the client is gone.
+    """`work(watch)` on a thread, or Disconnected as soon as our server tells that the client is gone.
 
     Work that has not begun then never does; what runs ends where it calls `watch`, which raises.
     """
@@ -212,10 +212,9 @@ async def unless_gone(executor: Executor, work: Callable[[Watch], T], request: R
         result.cancel()
 
     result = asyncio.get_running_loop().run_in_executor(executor, work, watch)
-    if (server := request.scope.get("extensions", {}).get(EXCHANGE)) is not None:
+    server = request.scope.get("extensions", {}).get(EXCHANGE)  # another server's clients are worked for to the end
+    if server is not None:
         server.watch(leave)
-    else:  # ASGI tells of a connection's end a few turns later
-        end = asyncio.ensure_future(_end(request.receive, leave))
     try:
         return await result
     except asyncio.CancelledError:
@@ -226,11 +225,3 @@ async def unless_gone(executor: Executor, work: Callable[[Watch], T], request: R
         leave()
         if server is not None:
             server.watch(None)
-        else:
-            end.cancel()
-
-
-async def _end(receive: Receive, ended: Callable[[], None]) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    ended()

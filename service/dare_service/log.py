@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,33 +31,29 @@ class JSONLines(logging.Formatter):
 REMEMBERED = 1024
 
 
-@dataclass(slots=True)
-class _Run:
-    said: set[str] = field(default_factory=set)
-    warning: str = ""
-
-
 class Runs:
     """Runs by name, the most recently used ones."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._warnings: dict[str, dict[str, Any]] = {}
-        self._runs: OrderedDict[str, _Run] = OrderedDict()
+        self._said: OrderedDict[str, set[str]] = OrderedDict()
 
     def say(self, run: str, event: str, why: str, **fields: Any) -> bool:
         """A line in the log, the first time that this happens in the run; whether it was."""
-        known = self._run(run)
-        if event in known.said:
+        known = self._said.setdefault(run, set())
+        self._said.move_to_end(run)
+        if len(self._said) > REMEMBERED:
+            self._said.popitem(last=False)
+        if event in known:
             return False
-        known.said.add(event)
+        known.add(event)
         logger.warning(event, extra={"fields": {"run": run, **fields, "why": why}})
         return True
 
     def warn(self, run: str, event: str, why: str, **fields: Any) -> None:
         """What a user should change: a line and a count, the first time in the run, and an entry of `GET /info`."""
         if self.say(run, event, why, **fields):
-            self._run(run).warning = why
             self._metrics.warnings.labels(event).inc()
             entry = self._warnings.setdefault(event, {"event": event, "why": why, "runs": 0})
             entry["runs"] += 1
@@ -67,14 +62,3 @@ class Runs:
     def warnings(self) -> list[dict[str, Any]]:
         """Each event with its first sentence and the number of runs in which it was found; runs are not named."""
         return list(self._warnings.values())
-
-    def warning(self, run: str) -> str:
-        """The run's last warning, or nothing."""
-        return self._runs[run].warning if run in self._runs else ""
-
-    def _run(self, name: str) -> _Run:
-        known = self._runs.setdefault(name, _Run())
-        self._runs.move_to_end(name)
-        while len(self._runs) > REMEMBERED:
-            self._runs.popitem(last=False)
-        return known

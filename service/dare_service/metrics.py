@@ -31,7 +31,7 @@ SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 EVENTS: Final[Mapping[str, str]] = {
     "group_unfilled": "a group is incomplete after its first hold: `group_size` may exceed the samples of a prompt",
     "prompt_repeated": "a prompt filled two groups in one step: `group_size` may be less than the samples of a prompt, "
-    "or two jobs have one name. The rollouts carry `repeated`, the run's replies the header `Dare-Warning`",
+    "or two jobs have one name. The rollouts carry `repeated`",
     "label_conflict": "rollouts of one group have labels that contradict each other: it is scored without a label",
     "kind_conflict": "rollouts of one prompt have labels of two kinds: their rewards are equal",
     "options_conflict": "rollouts of one prompt have labels with two sets of options: their rewards are equal",

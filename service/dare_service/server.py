@@ -21,7 +21,6 @@ import threading
 import time
 from collections.abc import Mapping, MutableMapping
 from dataclasses import asdict
-from pathlib import Path
 from types import FrameType
 from typing import Final
 
@@ -161,7 +160,6 @@ def _warn(settings: Settings, listener: socket.socket, state: State) -> None:
     if not settings.tokens and (why := _unprotected(settings, listener, os.environ)):
         state.runs.warn("", "no_token", f"{why}: set DARE_TOKEN")
     _few_files()
-    _backlog(settings)
 
 
 def _unprotected(settings: Settings, listener: socket.socket, environment: Mapping[str, str]) -> str:
@@ -212,13 +210,6 @@ def _few_files() -> None:
     if soft != resource.RLIM_INFINITY and soft < ENOUGH_FILES:
         why = "one socket per waiting rollout: prompts x samples of a step must stay below it; raise ulimit -n"
         logger.warning("open_files", extra={"fields": {"limit": soft, "why": why}})
-
-
-def _backlog(settings: Settings, limit: Path = Path("/proc/sys/net/core/somaxconn")) -> None:
-    """The kernel cuts a longer backlog silently; what overflows it waits for a retransmission, a second and more."""
-    if limit.exists() and (most := int(limit.read_text())) < settings.backlog:
-        why = "the kernel cuts the backlog to net.core.somaxconn; raise it if a step opens more connections at once"
-        logger.warning("backlog", extra={"fields": {"limit": most, "backlog": settings.backlog, "why": why}})
 
 
 def bind(settings: Settings) -> socket.socket:

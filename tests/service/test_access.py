@@ -12,9 +12,8 @@ from starlette.testclient import TestClient
 
 from dare_service.app import create_app
 from dare_service.auth import Hosts, hide_token
-from dare_service.log import logger
 from dare_service.problems import RefusalError
-from dare_service.server import _backlog, configured
+from dare_service.server import configured
 from dare_service.settings import Settings
 
 GOOD = {"groups": [{"rollouts": [{"answer": "1", "mean_entropy": 0.2}]}]}
@@ -209,17 +208,6 @@ def test_serve_is_one_process_that_joins_and_counts_in_memory_whatever_is_set_fo
 
 def test_idle_connections_outlive_those_of_proxies():
     assert configured(create_app(Settings(run_log="off"))).timeout_keep_alive > 600
-
-
-def test_a_backlog_that_the_kernel_cuts_is_said(tmp_path, caplog):
-    somaxconn = tmp_path / "somaxconn"
-    logger.propagate = True
-    for limit, said in ((4096, True), (8192, False)):
-        caplog.clear()
-        somaxconn.write_text(f"{limit}\n")
-        _backlog(Settings(backlog=8192), somaxconn)
-        assert ("somaxconn" in str([r.__dict__ for r in caplog.records])) is said
-    _backlog(Settings(), tmp_path / "absent")
 
 
 @pytest.mark.parametrize("way", [{"url": "/reward?token=zzz"}, {"headers": {"authorization": "Bearer zzz"}}])

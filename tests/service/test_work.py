@@ -9,12 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from fastapi import Request
 from pydantic_core import to_json
-from serving import Local, posted
+from serving import Local, Told, posted, told
 
 from dare_reward import estimate
 from dare_reward.answers.classes import key_of
 from dare_service.body import INLINE_BYTES, Disconnected, unless_gone
 from dare_service.joins.openrlhf import OpenRLHF
+from dare_service.problems import EXCHANGE
 from dare_service.reward_request import read_request
 
 pytestmark = pytest.mark.anyio
@@ -97,13 +98,17 @@ async def test_what_has_not_begun_when_its_client_leaves_never_does():
         blocking = threading.Event()
         executor.submit(blocking.wait)
         with pytest.raises(Disconnected):
-            await unless_gone(executor, begun.append, Request({"type": "http"}, gone))
+            await unless_gone(executor, begun.append, Request({"type": "http", "extensions": {EXCHANGE: Gone()}}))
         blocking.set()
     assert begun == []
 
 
-async def gone():
-    return {"type": "http.disconnect"}
+class Gone(Told):
+    """A connection whose client goes as soon as somebody asks."""
+
+    def watch(self, ended):
+        if ended is not None:
+            asyncio.get_running_loop().call_soon(ended)
 
 
 @pytest.mark.parametrize(("busy", "free"), [("groups", "joins"), ("joins", "groups")])
@@ -129,19 +134,19 @@ def test_a_reply_that_is_written_group_by_group_is_the_same_bytes(service, detai
 
 
 async def test_a_client_that_leaves_ends_the_reading_of_a_single_group(monkeypatch):
-    read, left = [], asyncio.Event()
+    read, client = [], Told()
     loop = asyncio.get_running_loop()
 
     def noted(raw, *rest):
         read.append(raw)
-        loop.call_soon_threadsafe(left.set)
+        loop.call_soon_threadsafe(client.end)
         time.sleep(0.01)
         return key_of(raw, *rest)
 
     monkeypatch.setattr("dare_reward.answers.classes.key_of", noted)
     app = Local(log="off").app
     body = json.dumps({"groups": [{"rollouts": [{"answer": str(i)} for i in range(1000)]}]}).encode()
-    sent = await posted(app, f"/reward?{FREQUENCY}", body, left=left)
+    sent = await posted(told(app, client), f"/reward?{FREQUENCY}", body)
     app.state.dare.workers.groups.shutdown(wait=True)
     assert sent == []
     assert len(read) < 1000

@@ -128,8 +128,7 @@ class OpenRLHF:
                 content = await self._joined(request, question, question.rollouts[0])
             else:
                 content = await unless_gone(self._workers.groups, work, request)
-        warning = self._runs.warning(question.name)
-        return Response(content, media_type="application/json", headers={"Dare-Warning": warning} if warning else None)
+        return Response(content, media_type="application/json")
 
     @contextmanager
     def _log_refusals(self, request: Request) -> Iterator[str]:

@@ -203,20 +203,15 @@ def _sample(
 
 
 class Progress:
-    """Says after each group what is done, how fast, how long the rest takes, and whether it is worth waiting for."""
+    """Says after each group what is done, how long the rest takes, and whether it is worth waiting for."""
 
     def __init__(self, wants: Sequence[Want]) -> None:
         self._missing = {w.problem.id: w.sequences for w in wants}
         self._of, self._sequences, self._begun = len(wants), sum(w.sequences for w in wants), time.monotonic()
-        self._tokens = 0
-        self._right, self._cut = list[float](), list[bool]()
+        self._right = list[float]()
 
     def add(self, group: JSON) -> None:
-        alone = [group["meta"]["greedy"]] if "greedy" in group["meta"] else []
-        self._missing[group["group_id"]] -= len(group["rollouts"]) + len(alone)
-        for rollout in (*group["rollouts"], *alone):
-            self._tokens += rollout.get("num_tokens") or len(rollout.get("token_ids", ()))
-        self._cut += [r["finish_reason"] == "length" for r in group["rollouts"]]
+        self._missing[group["group_id"]] -= len(group["rollouts"]) + ("greedy" in group["meta"])
         if group["rollouts"]:
             right_R = correctness(prepare_file([group]))
             self._right += right_R[~np.isnan(right_R)].tolist()
@@ -226,12 +221,8 @@ class Progress:
     def line(self) -> str:
         left, seconds = sum(self._missing.values()), max(time.monotonic() - self._begun, 1e-9)
         parts = [f"{sum(n <= 0 for n in self._missing.values())} of {self._of} prompts"]
-        if self._tokens:
-            parts.append(f"{self._tokens / seconds:.0f} tokens/s")
         if self._right:
             parts.append(f"pass@1 {np.mean(self._right):.1%}")
-        if self._cut:
-            parts.append(f"{np.mean(self._cut):.0%} cut at the limit")
         if left:
             parts.append(f"about {math.ceil(seconds / (self._sequences - left) * left / 60)} min left")
         return ", ".join(parts)
