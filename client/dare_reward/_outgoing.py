@@ -16,7 +16,7 @@ import numpy as np
 from .answers.classes import listed
 from .answers.extraction.frame import ASKED
 from .answers.labels import is_unicode
-from .answers.rollouts import READING, asked_of, read_answers, spoken, text_of
+from .answers.rollouts import READING, asked_of, mended, read_answers, spoken, text_of
 from .errors import RequestError
 from .estimators.method import OVER, last_tokens
 from .groups import Ragged
@@ -211,7 +211,7 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
     if not all(map(is_unicode, accepted)):
         body["label"] = [*filter(is_unicode, accepted)] or None
     if group.get("prompt") is not None and any("text" in rollout for rollout in out):  # texts are read by it
-        body["prompt"] = _portable(group["prompt"][-ASKED:])
+        body["prompt"] = mended(group["prompt"][-ASKED:])
     body["rollouts"] = out
     for view in VIEWS:
         if group.get(view) is not None:
@@ -239,11 +239,11 @@ def _put_answers(
     rollouts = group["rollouts"]
     if sending.text or reading.get("unmarked") == "number":
         for target, rollout in zip(out, rollouts, strict=True):
-            target.update({k: _portable(text_of(spoken(rollout[k]))) for k in ("answer", "text") if k in rollout})
+            target.update({k: text_of(spoken(rollout[k])) for k in ("answer", "text") if k in rollout})
         return Counter()
     raws = read_answers(rollouts, silent, **asked_of(group), **reading)
     for target, extraction in zip(out, raws, strict=True):
-        target["answer"] = _portable(extraction.answer)
+        target["answer"] = extraction.answer
     return Counter(extraction.reason for extraction in raws if extraction.answer is None)
 
 
@@ -288,13 +288,6 @@ def _joined(name: str, run: Sequence[Sent]) -> Ragged:
     values = np.concatenate(parts)
     kind = {"bool": np.bool_, "int": np.int64}.get(FIELDS[name].type, np.float64)
     return Ragged(values if values.dtype == np.float32 else values.astype(kind, copy=False), np.concatenate(lengths))
-
-
-def _portable(text: str | None) -> str | None:
-    """Lone surrogates are not Unicode text and no JSON parser takes them."""
-    if text is None or is_unicode(text):
-        return text
-    return text.encode("utf-8", "replace").decode()
 
 
 def _plain(value: Any) -> Any:

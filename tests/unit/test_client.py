@@ -35,6 +35,7 @@ from dare_reward.runs.reader import read_run
 from dare_reward.scoring.score import estimate, score
 from dare_reward.wire import MEDIA_TYPES, Frame, unpack
 from dare_service.app import create_app
+from dare_service.json_body import read_json
 from dare_service.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("plugins", "short_fits")
@@ -263,6 +264,23 @@ def test_lone_surrogates_cost_no_more_than_a_label():
     assert [g.rewards for g in reply.groups] == [None, (1.0, 0.0), (0.0, 1.0)]
     assert reply.groups == estimate(sent, method="gt").groups
     assert reply.groups[0].error.code == "missing_input"
+
+
+@pytest.mark.parametrize("kind", ["math", "text", "exact", "literal"])
+@pytest.mark.parametrize("key", ["answer", "text"])
+def test_half_of_a_cut_emoji_is_one_character_by_every_way(kind, key):
+    """A whole pair of surrogates is its character, as in any JSON."""
+    said = ["a\ud83d", "a\ud83d", "a?", "b", "\ud83d\ude00", "\U0001f600", "7\ud83d", "7"]
+    said = [f"'{one}'" for one in said] if kind == "literal" else said
+    rollouts = [{key: one if key == "answer" else f"\\boxed{{{one}}}", "mean_entropy": 0.1} for one in said]
+    sent = [{"kind": kind, "rollouts": rollouts, "prompt": "\ud83d?"}]
+    local = estimate(sent).groups[0]
+    assert local.answers[0] == local.answers[1] != local.answers[2]
+    assert local.answers[4] == local.answers[5] != local.answers[3]
+    assert local.answers[6] != local.answers[7]
+    read = read_json(json.dumps({"groups": sent}).encode())["groups"]
+    found = [client().reward(sent), client(send_text=True).reward(sent), estimate(read)]
+    assert [reply.groups[0].rewards for reply in found] == [local.rewards] * 3
 
 
 def test_rewards_are_lists_with_none_for_a_failed_group():

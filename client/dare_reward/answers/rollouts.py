@@ -106,6 +106,7 @@ def read_answers(
 
     A rollout that generated no token has no answer. `readings`: what was read before, if these are not all texts.
     """
+    prompt = prompt if prompt is None or prompt.isascii() else mended(prompt)
     whole = Asked(kind, options and tuple(options), unmarked=unmarked, open_think=open_think, prompt=prompt)
     cut_off = whole._replace(  # of a text that was cut off no last sentence is sure
         closed_only=truncated == "boxed", unmarked="none" if unmarked == "sentence" else unmarked
@@ -124,7 +125,10 @@ def read_answers(
             text = rollout.get("text")
             if not isinstance(text, str):
                 text = spoken(text)
-            found.append(readers[cut](text) if text else NO_ANSWER)
+            if not text:
+                found.append(NO_ANSWER)
+                continue
+            found.append(readers[cut](text if text.isascii() else mended(text)))
     return found
 
 
@@ -161,7 +165,18 @@ def written(content: Any) -> str:
 
 def text_of(answer: str | float | np.number[Any] | None) -> str | None:
     """An answer as it was sent, where a number stands for its text."""
-    return number_text(answer) if isinstance(answer, int | float | np.number) else answer
+    if isinstance(answer, int | float | np.number):
+        return number_text(answer)
+    return answer if answer is None or answer.isascii() else mended(answer)
+
+
+def mended(text: str) -> str:
+    """The text as any JSON would bring it: half of a pair of surrogates is U+FFFD, a whole pair its character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 def number_text(value: Any) -> str:

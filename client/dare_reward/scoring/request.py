@@ -385,6 +385,8 @@ def _check_contents(table: Table, limits: Limits, where: Where) -> None:
             elif key == "text" and {list, tuple} & found:
                 column = table.columns[key] = [_at((*where(i), key), spoken, x) for i, x in enumerate(column)]
             check_types(field, column, types, where)
+        if key == "answer" and not all(map(str.isascii, filter(None, column))):
+            column = table.columns[key] = [*map(text_of, column)]
         said = column if found == {str} else filter(None, column)
         if field.type == "text" and max(map(len, said), default=0) > limits.text:
             long = next(i for i, x in enumerate(column) if x is not None and len(x) > limits.text)
