@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from math import isnan
 from types import MappingProxyType
 from typing import Any
@@ -28,6 +29,7 @@ from dare_reward.groups import Groups
 from dare_reward.methods import find
 from dare_reward.runs.log import finite
 from dare_reward.scoring.score import pseudo_label
+from dare_reward.segments import Bools
 
 from .command import add_command, add_seed
 from .labelled import Labelled, interval, judged_by, read_labelled, refuse_repeats
@@ -103,23 +105,22 @@ def _label_makers(names: str) -> list[Method]:
 def _by_method(data: Labelled, chosen: Sequence[Method], weight: Mapping[str, Any], seed: int) -> BySize | None:
     """Label accuracy of each method by group size, dealt as in the verdict's table. `weight`: parameters of those that
     have them."""
-    if chosen and data.groups.views:
-        raise RequestError("--methods: groups with a second one are labelled whole", code="method")
-
-    def estimate(method: Method, groups: Groups) -> Estimate:
-        own = {s.name for s in method.specs}
-        return method(groups, **{k: v for k, v in weight.items() if k in own})
-
-    def labeller(method: Method) -> Labeller:
-        return lambda part: pseudo_label(part, estimate(method, part))
-
     if not chosen:
         return None
-    usable_P = data.groups.support_P > 0
+    if data.groups.views:
+        raise RequestError("--methods: groups with a second one are labelled whole", code="method")
+    usable_P = known_groups(data.groups, data.correct_R) & (data.groups.support_P > 0)
+    makers: dict[str, Labeller] = {}
     for method in chosen:
-        usable_P[list(estimate(method, data.groups).errors)] = False
-    usable_P &= known_groups(data.groups, data.correct_R)
-    return by_size(data.groups, data.correct_R, {m.name: labeller(m) for m in chosen}, usable_P=usable_P, seed=seed)
+        own: dict[str, Any] = {s.name: weight[s.name] for s in method.specs if s.name in weight}
+        estimate: Callable[[Groups], Estimate] = partial(method, **own)
+        usable_P[list(estimate(data.groups).errors)] = False
+        makers[method.name] = partial(_labels, estimate)
+    return by_size(data.groups, data.correct_R, makers, usable_P=usable_P, seed=seed)
+
+
+def _labels(estimate: Callable[[Groups], Estimate], part: Groups) -> Bools:
+    return pseudo_label(part, estimate(part))
 
 
 def accuracy(data: Labelled, seed: int) -> dict[str, dict[int, Any]]:

@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 import webbrowser
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +22,7 @@ from dare_reward.files.output import check_free
 from dare_reward.groups import Groups
 from dare_reward.params import Spec
 from dare_reward.scoring.request import fault_of, prepare_file
-from dare_reward.segments import Floats, positions
+from dare_reward.segments import Floats
 
 from .command import add_command, add_count, add_flags
 from .label_page import LabelServer, Session, question_of
@@ -105,29 +106,27 @@ def _file(arguments: argparse.Namespace) -> Path:
 
 def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], ReadSummary]:
     """The groups that are most worth a label, best first, and what was refused of the file."""
-    readings, summary, labelled, again = Readings(), ReadSummary(read_groups(arguments), done="read"), 0, 0
+    readings, summary = Readings(), ReadSummary(read_groups(arguments), done="read")
     groups: dict[str, Mapping[str, Any]] = {}
+    left_out = Counter[str]()
     for place, group in bar(summary, "group"):
         if fault := fault_of(group, readings):
             summary.refuse(place, fault, group)
         elif is_labelled(group):
-            labelled += 1
+            left_out["labelled already"] += 1
         elif str(group["group_id"]) in groups:
-            again += 1
+            left_out["an earlier one has the same group_id"] += 1
         else:
             groups[str(group["group_id"])] = group
     summary.say_read()
-    if labelled:
-        warn(f"{counted(labelled, 'group')} left out: labelled already")
-    if again:
-        warn(f"{counted(again, 'group')} left out: an earlier one has the same group_id")
+    warn(*(f"{counted(count, 'group')} left out: {why}" for why, count in left_out.items()))
     every = list(groups.values())
     drawn: list[int] = np.random.default_rng(0).permutation(len(every)).tolist()
     places = drawn if arguments.use == "random" else _ranked(every, readings)
     if not (chosen := places[: arguments.budget]):
         needs = "is worth a label: each needs two different answers"
         why = "without a label is left" if arguments.use == "random" else needs
-        nothing = f"no prompt {why}" if every or labelled else "no groups"
+        nothing = f"no prompt {why}" if every or left_out else "no groups"
         raise RequestError(f"{arguments.file}: {nothing}", code="empty")
     return [every[at] for at in chosen], summary
 
@@ -144,8 +143,6 @@ def contested(groups: Groups) -> Floats:
 
     There a label, as a reward, can turn a prompt. `tests/golden/labels.json` holds values of another implementation.
     """
-    order = np.lexsort((-groups.votes_A, groups.group_A))
-    place_A = np.empty(len(order), np.int64)
-    place_A[order] = positions(groups.support_P)
-    first_P, second_P = (groups.sum_by_group(groups.share(groups.votes_A) * (place_A == k)) for k in (0, 1))
+    share_A, leads_A = groups.share(groups.votes_A), groups.first_max(groups.votes_A)
+    first_P, second_P = (groups.max_by_group(np.where(on_A, share_A, 0.0)) for on_A in (leads_A, ~leads_A))
     return np.where(first_P + second_P >= 0.5, second_P, 0.0)

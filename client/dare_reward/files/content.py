@@ -83,17 +83,15 @@ def _unpacked(stream: io.BufferedReader, path: str) -> io.BufferedReader:
     if head.startswith(GZIP):
         return io.BufferedReader(gzip.GzipFile(fileobj=stream))
     if head.startswith(ZSTD):
-        with _needed("packed by zstd", "files", path):
-            zstandard = import_module("zstandard")
+        zstandard = _library("zstandard", "packed by zstd", "files", path)
         return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True))
     return stream
 
 
-@contextmanager
-def _needed(what: str, extra: str, path: str) -> Iterator[None]:
-    """RequestError that names the extra which brings what such a file needs."""
+def _library(name: str, what: str, extra: str, path: str) -> Any:
+    """What reads such a file. RequestError that names the extra which brings it."""
     try:
-        yield
+        return import_module(name)
     except ModuleNotFoundError:
         fix = f"Run pip install '.[{extra}]' in your checkout, or write JSON lines."
         raise RequestError(f"{path} is {what}, and what reads it is not installed. {fix}", code="file") from None
@@ -121,8 +119,7 @@ def _whole(items: Iterator[tuple[int, Any]], path: str) -> Iterator[tuple[int, A
 
 
 def _parquet(stream: IO[bytes], path: str) -> Iterator[tuple[int, Any]]:
-    with _needed("Parquet", "parquet", path):
-        parquet = import_module("pyarrow.parquet")
+    parquet = _library("pyarrow.parquet", "Parquet", "parquet", path)
     table = parquet.ParquetFile(io.BytesIO(stream.read()))
     return enumerate(chain.from_iterable(batch.to_pylist() for batch in table.iter_batches(1024)), 1)
 
