@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
 
@@ -27,12 +25,13 @@ SEQUENCES: Final = 256  # that vLLM runs at a time, unless --engine max_num_seqs
 
 
 class Engine:
-    """A loaded model. What vLLM prints goes to the error stream."""
+    """A loaded model. What vLLM logs goes to the error stream."""
 
     def __init__(self, plan: MeasurePlan, settings: Mapping[str, Any]) -> None:
         """ConfigError without vLLM, or for a model that has no chat template."""
         # The engine's core runs in this process: one of its own would live on where this one is ended, and burn a core.
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+        os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # the output holds the verdict alone
         try:
             self._vllm = import_module("vllm")
         except ModuleNotFoundError:
@@ -49,8 +48,7 @@ class Engine:
             "top_p": plan.top_p,
             "logprobs_mode": settings.get("logprobs_mode", "raw_logprobs"),  # vLLM's default
         }
-        with said_as_errors():
-            self._llm = self._vllm.LLM(model=plan.model, **self.settings)
+        self._llm = self._vllm.LLM(model=plan.model, **self.settings)
         self._tokenizer = self._llm.get_tokenizer()
         if plan.chat and getattr(self._tokenizer, "chat_template", None) is None:
             raise ConfigError(f"{plan.model} has no chat template: add --no-chat")
@@ -66,13 +64,11 @@ class Engine:
         running: dict[str, tuple[Want, bool]] = {}
         made: dict[str, dict[bool, list[JSON]]] = {w.problem.id: {} for w in wants}
         while waiting or running:
-            with said_as_errors():
-                while waiting and engine.get_num_unfinished_requests() < most:
-                    want, greedy = waiting.popleft()
-                    running[name := str(len(waiting))] = want, greedy
-                    engine.add_request(name, self._prompt(want.problem), self._sampling(want, greedy))
-                ended = [output for output in engine.step() if output.finished]
-            for output in ended:
+            while waiting and engine.get_num_unfinished_requests() < most:
+                want, greedy = waiting.popleft()
+                running[name := str(len(waiting))] = want, greedy
+                engine.add_request(name, self._prompt(want.problem), self._sampling(want, greedy))
+            for output in [output for output in engine.step() if output.finished]:
                 want, greedy = running.pop(output.request_id)
                 problem, parts = want.problem, made[want.problem.id]
                 parts[greedy] = [self._rollout(completion, problem) for completion in output.outputs]
@@ -111,18 +107,3 @@ class Engine:
         if not self.plan.tokens:
             return rollout | {"num_tokens": len(ids), **without_tokens(tokens)}
         return rollout | {k: np.round(v, 6).tolist() if isinstance(v, np.ndarray) else v for k, v in tokens.items()}
-
-
-@contextmanager
-def said_as_errors() -> Iterator[None]:
-    """What is printed inside goes to the error stream, also by libraries: the output holds the verdict alone."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        with redirect_stdout(sys.stderr):
-            yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
