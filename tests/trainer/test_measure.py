@@ -11,7 +11,6 @@ import pytest
 from jsonl import read_lines, write_lines
 
 from dare_reward.analysis.calibrate import calibrate
-from dare_reward.cli import main
 from dare_reward.commands.labelled import read_labelled
 from dare_trainer.launch.questions import load
 from dare_trainer.vllm.token_entropy import SWITCH, encode
