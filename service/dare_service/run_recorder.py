@@ -41,12 +41,21 @@ class RunRecorder:
         self.log: RunLog | None = None
         self.page: LivePage | None = None
         self.asked = frozenset[str]()
-        if (folder := self._folder(settings)) is not None:
-            self._begin(settings, folder)
+        if settings.run_log != "off" and (settings.run_log or settings.page == "on"):
+            self._begin(settings)
 
-    def _begin(self, settings: Settings, folder: Path) -> None:
+    def _begin(self, settings: Settings) -> None:
+        """Log where the settings say, else in a private folder for the page."""
         from dare_reward.runs.log import LEVEL, RunLog  # noqa: PLC0415
 
+        if not settings.run_log:
+            try:
+                self._private = os.getpid(), Path(tempfile.mkdtemp(prefix="dare-run-log-"))
+            except OSError as error:
+                why = f"no temporary folder can be made, so there is no run log and no page: {error.strerror}"
+                self._warn("run_log_unwritable", why)
+                return
+        folder = Path(settings.run_log or self.private)
         if not _writable(folder):
             why = "DARE_RUN_LOG is no folder that can be written, and groups will be missing there"
             self._warn("run_log_unwritable", why, folder=str(folder))
@@ -64,20 +73,6 @@ class RunRecorder:
 
             self.page = LivePage(folder, self._warn)
             self.log.wrote, self.log.going = self.page.grew, self.page.read
-
-    def _folder(self, settings: Settings) -> Path | None:
-        """Where the log is: as set, else a private one for the page; None without one."""
-        if settings.run_log == "off" or not (settings.run_log or settings.page == "on"):
-            return None
-        if settings.run_log:
-            return Path(settings.run_log)
-        try:
-            self._private = os.getpid(), Path(tempfile.mkdtemp(prefix="dare-run-log-"))
-        except OSError as error:
-            why = f"no temporary folder can be made, so there is no run log and no page: {error.strerror}"
-            self._warn("run_log_unwritable", why)
-            return None
-        return self._private[1]
 
     @property
     def private(self) -> str:

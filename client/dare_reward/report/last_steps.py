@@ -77,12 +77,11 @@ class LastSteps(Generic[T]):
         last.labels += labelled
         last.rollouts += rollouts
         last.groups[name] = group
-        while len(self._steps) > 1 and (self._needless() or sum(s.rollouts for s in self._steps) > ROLLOUTS):
-            self._steps.popleft()
-
-    def _needless(self) -> bool:
-        """The labels of later steps do without those of the first one."""
-        return sum(s.labels for s in self._steps) - self._steps[0].labels >= LABELS
+        while len(self._steps) > 1:
+            labels, held = sum(s.labels for s in self._steps), sum(s.rollouts for s in self._steps)
+            if labels - self._steps[0].labels < LABELS and held <= ROLLOUTS:
+                break
+            self._steps.popleft()  # later labels do without it
 
     def groups(self) -> list[T]:
         """Of each prompt its last group, in their order."""

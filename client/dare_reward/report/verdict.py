@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -49,48 +50,31 @@ def _early(column_S: Floats) -> float:
     return float(known.sum() / len(known)) if len(known) else np.nan
 
 
-# No rule fires where a number is not known: NaN is neither below nor above another one.
-
-
-def _one_answer(columns: Columns) -> Bools:
-    return columns["distinct_labels"] < 0.5 * _early(columns["distinct_labels"])
-
-
-def _vanish(columns: Columns) -> Bools:
-    return columns["invalid"] > 3 * _early(columns["invalid"]) + 0.05
-
-
-def _learned(columns: Columns) -> Bools:
-    return (columns["frac_reward_zero_std"] > 0.8) & ~(columns["flips"] >= 0.02)
-
-
-def _agreed(columns: Columns) -> Bools:
-    distinct_S, share_S = columns["distinct_answers"], columns[MAJORITY]
-    return (distinct_S < 0.5 * _early(distinct_S)) & (share_S > _early(share_S) + 0.15)
-
-
 ACROSS: Final = ("distinct pseudo-labels per prompt", "distinct_labels")
 ABSENT: Final = ("rollouts without an answer", "invalid")
 SAME: Final = ("groups with equal rewards", "frac_reward_zero_std")
-# Of those that fire, the gravest first: the word is that of the first.
+# Of those that fire, the gravest first: the word is that of the first. None fires where a number is not known: NaN is
+# neither below nor above another one.
 RULES: Final[Mapping[str, Rule]] = MappingProxyType({
     "one-answer-everywhere": Rule(
         "collapsing", "bad", "the distinct pseudo-labels per prompt are below half of their early value",
-        _one_answer, (ACROSS,),
+        lambda c: c["distinct_labels"] < 0.5 * _early(c["distinct_labels"]), (ACROSS,),
     ),
     "answers-vanish": Rule(
         "collapsing", "bad", "the share of rollouts without an answer is above 3 times its early value plus .05",
-        _vanish, (ABSENT,),
+        lambda c: c["invalid"] > 3 * _early(c["invalid"]) + 0.05, (ABSENT,),
     ),
     "nothing-left-to-learn": Rule(
         "sharpening", "quiet", "more than .8 of the groups have equal rewards, and fewer than .02 of the prompts "
         "that were seen again change their label",
-        _learned, (SAME,),
+        lambda c: (c["frac_reward_zero_std"] > 0.8) & ~(c["flips"] >= 0.02), (SAME,),
     ),
     "agreement-rises": Rule(
         "sharpening", "quiet", "the distinct answers within a prompt are below half of their early value, and the "
         "majority ratio is more than .15 above its own",
-        _agreed, (("answers within a prompt", "distinct_answers"), ("majority ratio", MAJORITY)),
+        lambda c: (c["distinct_answers"] < 0.5 * _early(c["distinct_answers"]))
+        & (c[MAJORITY] > _early(c[MAJORITY]) + 0.15),
+        (("answers within a prompt", "distinct_answers"), ("majority ratio", MAJORITY)),
     ),
     "no-rule-fires": Rule("fine", "good", "none of the rules above holds", shows=(ACROSS, ABSENT, SAME)),
     "too-few-steps": Rule(
@@ -186,11 +170,8 @@ def run_verdict(columns: Columns, states: Sequence[str | None]) -> RunVerdict:
     """The state at the last step, by the rules that fired at each."""
     if not states or states[-1] is None:
         return _said("too-few-steps", f"{counted(len(states), 'step')} so far, {AT_LEAST} needed")
-    rule = states[-1]
-    since = len(states)
-    while since > 0 and states[since - 1] == rule:
-        since -= 1
-    return _said(rule, _why(rule, columns), since)
+    rule, last = states[-1], next(groupby(reversed(states)))[1]
+    return _said(rule, _why(rule, columns), len(states) - len(list(last)))
 
 
 def accuracy_verdict(visits: Visits, places: Sequence[int]) -> RunVerdict:
@@ -202,7 +183,7 @@ def accuracy_verdict(visits: Visits, places: Sequence[int]) -> RunVerdict:
         return _said("too-few-visits", f"{counted(visits.again, 'such prompt')} so far, {PROMPTS} needed")
     low, high = change.mean - 1.96 * change.error, change.mean + 1.96 * change.error
     ends = f"(95% interval of the mean, at this look: {low:+.2f} to {high:+.2f})"
-    why = f"{change.mean:+.2f} from the first to the last visits of {change.prompts:,} prompts {ends}"
+    why = f"{change.mean:+.2f} from the first to the last visits of {visits.again:,} prompts {ends}"
     rule = {-1: "accuracy-fell", 0: "accuracy-unclear", 1: "accuracy-rose"}[change.sign]
     return _said(rule, why, None if change.since is None else bisect_right(places, change.since) - 1)
 

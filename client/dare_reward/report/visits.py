@@ -25,13 +25,12 @@ Seen = tuple[float, float]  # at a visit, the share of a prompt's rollouts that 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """From the first to the last visits of so many prompts: the mean, with its standard error.
+    """From the first to the last visits of prompts: the mean, with its standard error.
 
     sign    0 where it may be chance
     since   the step after which it was sure, and stayed so
     """
 
-    prompts: int
     mean: float
     error: float
     sign: int
@@ -79,10 +78,10 @@ class Visits:
         spread = max(self._squares / self.again - mean**2, 0.0)
         error = sqrt(spread / (self.again - 1))
         if abs(mean) <= max(SURE * error, ROUNDING):
-            return Change(self.again, mean, error, 0)
+            return Change(mean, error, 0)
         sign = 1 if mean > 0 else -1
         before = self._before if self._before and self._before.sign == sign else None
-        return Change(self.again, mean, error, sign, before.since if before else self._step)
+        return Change(mean, error, sign, before.since if before else self._step)
 
     @property
     def learnt(self) -> Learnt | None:

@@ -243,8 +243,12 @@ class RunLog:
         sizes: dict[str, int] = {}
         for _ in range(len(self._queue)):
             when, weight, record = self._queue[0]
-            run = folder_of(record.run)
-            for text in self._lines(record, when):
+            run, made = folder_of(record.run), list[bytes]()
+            try:
+                made = lines(record, when, self.encode)
+            except Exception as error:  # noqa: BLE001  (whatever a record holds, the next ones are written)
+                self._fail(len(record.groups), f"groups could not be logged: {type(error).__name__}: {error}")
+            for text in made:
                 texts.setdefault(run, []).append(text)
                 sizes[run] = sizes.get(run, 0) + len(text)
                 if sizes[run] >= MEMBER:
@@ -255,14 +259,6 @@ class RunLog:
                 self._waiting -= weight
         for run, rows in texts.items():
             self._write(run, rows)
-
-    def _lines(self, record: RunRecord, when: float) -> list[bytes]:
-        """The record's lines; groups that cannot be encoded count as failed."""
-        try:
-            return lines(record, when, self.encode)
-        except Exception as error:  # noqa: BLE001  (whatever a record holds, the next ones are written)
-            self._fail(len(record.groups), f"groups could not be logged: {type(error).__name__}: {error}")
-            return []
 
     def _write(self, run: str, texts: list[bytes]) -> None:
         """One member with these lines."""
