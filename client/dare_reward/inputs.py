@@ -65,7 +65,6 @@ class Input:
     answer   the scalar that follows likewise from the tokens of the answer and the one that ends it
     sent     clients send it as it is; they drop it otherwise, or send what follows from it
     seen     of a whole group's inputs: estimators see it (`Groups.column_P`)
-    also     what other tools call it, between blanks: a file may use these names, a request over HTTP may not
     """
 
     doc: str
@@ -77,11 +76,12 @@ class Input:
     answer: str | None = None
     sent: bool = True
     seen: bool = False
-    also: str = ""
 
 
 _META = Input("your own data, ignored", sent=False)
 _SHARE: Final[Mapping[str, float]] = MappingProxyType({"ge": 0, "le": 1})
+_COUNT: Final[Mapping[str, float]] = MappingProxyType({"ge": 0, "le": MAX_TOKENS})
+_SUM: Final[Mapping[str, float]] = MappingProxyType({"ge": -1e12, "le": 0})
 _NATS: Final[Mapping[str, float]] = MappingProxyType({"ge": 0, "le": MAX_ENTROPY})
 _LOGPROB: Final[Mapping[str, float]] = MappingProxyType({"ge": -MAX_SURPRISAL, "le": 0})
 
@@ -93,15 +93,9 @@ class AnsweredRollout(TypedDict, total=False):
     answer: Annotated[Answer, Input("final answer; wins over text; null: no answer", sent=False)]
     text: Annotated[
         Content,
-        Input(
-            "generated text, from which the answer is extracted; or the parts of a chat reply's content",
-            sent=False,
-            also="completion response output generation output_text generated_text content message",
-        ),
+        Input("generated text, from which the answer is extracted; or the parts of a chat reply's content", sent=False),
     ]
-    finish_reason: Annotated[
-        Text, Input("length, max_tokens, abort: cut off, see truncated", also="stop_reason finish finish_reasons")
-    ]
+    finish_reason: Annotated[Text, Input("length, max_tokens, abort: cut off, see truncated")]
     meta: Annotated[Mapping[str, Any] | None, _META]
 
 
@@ -112,26 +106,14 @@ class Rollout(AnsweredRollout, total=False):
     path: Annotated[
         Text, Input("a name for its sequence of tokens, the same for equal ones; default: token_ids, then text")
     ]
-    correct: Annotated[Flag, Input("for diagnostics only", also="is_correct")]
-    mean_entropy: Annotated[
-        Number, Input("mean token entropy of the rollout in nats", also="entropy avg_entropy average_entropy", **_NATS)
-    ]
-    num_tokens: Annotated[
-        Count,
-        Input(
-            "number of tokens that the policy generated",
-            ge=0,
-            le=MAX_TOKENS,
-            also="completion_tokens response_length output_length",
-        ),
-    ]
-    sum_logprob: Annotated[
-        Number, Input("sum of the sampled tokens' log-probabilities in nats", ge=-1e12, le=0, also="cumulative_logprob")
-    ]
+    correct: Annotated[Flag, Input("for diagnostics only")]
+    mean_entropy: Annotated[Number, Input("mean token entropy of the rollout in nats", **_NATS)]
+    num_tokens: Annotated[Count, Input("number of tokens that the policy generated", **_COUNT)]
+    sum_logprob: Annotated[Number, Input("sum of the sampled tokens' log-probabilities in nats", **_SUM)]
     answer_entropy: Annotated[
         Number, Input("mean entropy of the answer's tokens and of the token that ends it, in nats", **_NATS)
     ]
-    answer_logprob: Annotated[Number, Input("sum of the same tokens' log-probabilities in nats", ge=-1e12, le=0)]
+    answer_logprob: Annotated[Number, Input("sum of the same tokens' log-probabilities in nats", **_SUM)]
     mean_self_certainty: Annotated[
         Number, Input("mean over tokens of KL(uniform || policy), or of it plus ln V", **_NATS)
     ]
@@ -149,18 +131,10 @@ class Rollout(AnsweredRollout, total=False):
             "tokens",
             gives=("mean_entropy", "mean"),
             answer="answer_entropy",
-            also="entropies token_entropy",
             **_NATS,
         ),
     ]
-    token_mask: Annotated[
-        Flags,
-        Input(
-            "which of these tokens the policy generated (tool output: false)",
-            "tokens",
-            also="loss_mask response_mask action_mask completion_mask",
-        ),
-    ]
+    token_mask: Annotated[Flags, Input("which of these tokens the policy generated (tool output: false)", "tokens")]
     token_logprobs: Annotated[
         Numbers,
         Input(
@@ -168,22 +142,14 @@ class Rollout(AnsweredRollout, total=False):
             "tokens",
             gives=("sum_logprob", "sum"),
             answer="answer_logprob",
-            also="logprobs log_probs output_logprobs",
             **_LOGPROB,
         ),
     ]
-    answer_tokens: Annotated[
-        Counts, Input("[start, end) of the answer among these tokens", "list", ge=0, le=MAX_TOKENS)
-    ]
+    answer_tokens: Annotated[Counts, Input("[start, end) of the answer among these tokens", "list", **_COUNT)]
     token_offsets: Annotated[
         Rows,
         Input(
-            "[start, end) of each token in the text, in characters: finds answer_tokens",
-            "matrix",
-            ge=0,
-            le=MAX_TOKENS,
-            sent=False,
-            also="offset_mapping",
+            "[start, end) of each token in the text, in characters: finds answer_tokens", "matrix", **_COUNT, sent=False
         ),
     ]
     token_self_certainty: Annotated[
@@ -205,40 +171,18 @@ class Rollout(AnsweredRollout, total=False):
         Numbers,
         Input("probability of each token of the reference answer after this rollout's reasoning", "list", **_SHARE),
     ]
-    token_ids: Annotated[
-        Counts, Input("generated token ids", "list", ge=0, le=MAX_TOKENS, also="completion_ids response_ids output_ids")
-    ]
+    token_ids: Annotated[Counts, Input("generated token ids", "list", **_COUNT)]
     embedding: Annotated[Numbers, Input("embedding of the rollout's reasoning", "vector", ge=-1e6, le=1e6)]
 
 
 class Group(TypedDict, total=False):
     """The rollouts of one prompt, and what they have in common."""
 
-    group_id: Annotated[
-        str,
-        Input(
-            "default: the group's index",
-            length=(1, 256),
-            also="prompt_id uid question_id problem_id task_id request_id custom_id idx id",
-        ),
-    ]
+    group_id: Annotated[str, Input("default: the group's index", length=(1, 256))]
     kind: Annotated[Kind | None, Input("how answers are compared; default math")]
     options: Annotated[Options, Input("kind=choice: letters or their number; default A-J")]
-    prompt: Annotated[
-        Text,
-        Input(
-            "what was asked: tells which of several questions a text answers",
-            sent=False,
-            also="question problem query input prompts messages",
-        ),
-    ]
-    label: Annotated[
-        Texts,
-        Input(
-            "right answer, or a list of accepted ones, for diagnostics only (and method gt)",
-            also="ground_truth gold gold_answer target gts gt reference_answer expected_answer",
-        ),
-    ]
+    prompt: Annotated[Text, Input("what was asked: tells which of several questions a text answers", sent=False)]
+    label: Annotated[Texts, Input("right answer, or a list of accepted ones, for diagnostics only (and method gt)")]
     label_conflict: Annotated[
         Flag, Input("true: the rollouts' labels contradict each other, so the group has none; gt refuses it")
     ]
@@ -249,7 +193,6 @@ class Group(TypedDict, total=False):
             "its rewards are equal (flag neutral)",
             ge=1,
             le=MAX_TOKENS,
-            also="num_generations n_samples_per_prompt",
         ),
     ]
     reference: Annotated[Text, Input("for methods that need a reference answer", seen=True)]
@@ -261,15 +204,33 @@ class Group(TypedDict, total=False):
     ]
     temperature: Annotated[Number, Input("temperature that the rollouts were sampled at", ge=0, le=1e3)]
     top_p: Annotated[Number, Input("top-p that they were sampled with", ge=0, le=1)]
-    rollouts: Required[
-        Annotated[Sequence[Rollout], Input("", also="responses completions outputs samples generations candidates")]
-    ]
+    rollouts: Required[Annotated[Sequence[Rollout], Input("")]]
     second_group: Annotated[Sequence[AnsweredRollout] | None, Input("rollouts of a paraphrase, for paired methods")]
     teacher_group: Annotated[Sequence[AnsweredRollout] | None, Input("rollouts of a teacher, for co_rewarding_2")]
     meta: Annotated[Mapping[str, Any] | None, _META]
 
 
 # --- the declarations, for those who make something of them ---------------------------------------------------------
+
+# What other tools call these keys: a file may use such names, a request over HTTP may not.
+OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType({
+    "group_id": "prompt_id uid question_id problem_id task_id request_id custom_id idx id",
+    "prompt": "question problem query input prompts messages",
+    "label": "ground_truth gold gold_answer target gts gt reference_answer expected_answer",
+    "group_size": "num_generations n_samples_per_prompt",
+    "rollouts": "responses completions outputs samples generations candidates",
+    "text": "completion response output generation output_text generated_text content message",
+    "finish_reason": "stop_reason finish finish_reasons",
+    "correct": "is_correct",
+    "mean_entropy": "entropy avg_entropy average_entropy",
+    "num_tokens": "completion_tokens response_length output_length",
+    "sum_logprob": "cumulative_logprob",
+    "token_entropies": "entropies token_entropy",
+    "token_mask": "loss_mask response_mask action_mask completion_mask",
+    "token_logprobs": "logprobs log_probs output_logprobs",
+    "token_offsets": "offset_mapping",
+    "token_ids": "completion_ids response_ids output_ids",
+})  # fmt: skip
 
 # What a key's hint is called, or else the first thing that it is made of.
 _TYPES: Final[Mapping[Any, Type]] = MappingProxyType({
@@ -295,7 +256,7 @@ class Field(Input):
     @cached_property
     def other_names(self) -> tuple[str, ...]:
         """What other tools call it."""
-        return tuple(self.also.split())
+        return tuple(OTHER_NAMES.get(self.name, "").split())
 
     @cached_property
     def bounds(self) -> tuple[float, float]:

@@ -27,7 +27,7 @@ from ..membership import PLACE, Member, label_text, place_of, plain
 from ..messages import asked_text, is_messages, last_reply
 
 GROUP_NAMES, ROLLOUT_NAMES = (
-    {f.name: f.other_names for f in fields.values() if f.also} for fields in (GROUP_FIELDS, ROLLOUT_FIELDS)
+    {f.name: f.other_names for f in fields.values() if f.other_names} for fields in (GROUP_FIELDS, ROLLOUT_FIELDS)
 )
 # Lists by these names beside the rollouts hold an entry for each; `answer` is the data set's.
 COLUMNS: Final = {*ROLLOUT_FIELDS, *(other for names in ROLLOUT_NAMES.values() for other in names)} - {"answer"}
