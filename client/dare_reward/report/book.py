@@ -111,7 +111,7 @@ class RunTotals:
     def _keep_labelled(self, place: int, line: Line) -> None:
         """Keep a group whose truth is known, as far as `calibrate` has it known, and the visit of its prompt if that
         has a name and was scored: the share of the rollouts that are right, and of the votes."""
-        rollouts, name = line.get("rollouts") or (), _name(line)
+        rollouts, name = line["rollouts"], line.get("group_id")
         if not rollouts or not is_known(line):
             return
         rights = [r.get("correct") for r in rollouts]
@@ -137,7 +137,7 @@ class RunTotals:
         self._steps.add(places, summed)
 
     def _label(self, place: int, line: Line) -> Label:
-        said, name = line["reply"].get("pseudo_label"), _name(line)
+        said, name = line["reply"].get("pseudo_label"), line.get("group_id")  # None where a place gave it the name
         if said is None:
             return False, False, False, False
         label, tag = _value(str(said), str(line.get("kind") or "math"))
@@ -158,11 +158,6 @@ def _right_vote(line: Line) -> float:
     votes = Counter(answer for answer, _ in said)
     leading = [right for answer, right in said if votes[answer] == max(votes.values())]
     return sum(leading) / len(leading) if leading else 0.0
-
-
-def _name(line: Line) -> Any:
-    """What a prompt is called, in a line with its rollouts or in a reply alone; None if a place gave it the name."""
-    return line.get("group_id") if "rollouts" in line else line["reply"].get("group_id")
 
 
 @lru_cache(maxsize=1 << 12)

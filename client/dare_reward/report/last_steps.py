@@ -114,7 +114,7 @@ def unlabelled(methods: Sequence[str]) -> Shown:
 
 def verdict_of(groups: Sequence[JSON], **options: Unpack[Options]) -> Verdict | None:
     """What `dare-reward calibrate` decides on these groups by its options; None if they lack what it reads."""
-    from ..analysis.verdict import judge  # noqa: PLC0415  (what watches a run needs no verdict from labels)
+    from ..analysis.verdict import judge  # noqa: PLC0415  (most pages have no labels)
     from ..scoring.diagnostics import correctness  # noqa: PLC0415
     from ..scoring.request import prepare_file  # noqa: PLC0415
 

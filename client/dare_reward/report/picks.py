@@ -152,14 +152,14 @@ def _show(card: Card) -> None:
 
 def _is_light(line: Line) -> bool:
     """It may wait as it is: there is no text in it, and its answers are few and short."""
-    rollouts, answers = line.get("rollouts") or (), line["reply"].get("answers") or ()
+    rollouts, answers = line["rollouts"], line["reply"].get("answers") or ()
     heavy = line.get("prompt") or "text" in set().union(*rollouts)
     return not heavy and len(rollouts) <= ROLLOUTS and sum(map(len, filter(None, answers))) <= ANSWERS
 
 
 def _cut(line: Line) -> dict[str, Any]:
     """What the page draws of a group: columns over its first ROLLOUTS rollouts."""
-    reply, sent = line["reply"], line.get("rollouts") or ()  # a training that watches itself sends none
+    reply, sent = line["reply"], line["rollouts"]
     rollouts = sent[:ROLLOUTS]
     out = {name: _short(line[name]) for name in KEYS if line.get(name) is not None}
     out |= {name: _short(reply[name]) for name in SAID if reply.get(name) is not None}

@@ -26,7 +26,8 @@ class RunWatch:
     def see(self, reply: Reply) -> None:
         """Count a reply's groups, which have the names of their prompts, so that label flips are known."""
         for group in reply.groups:
-            self._run.add({"time": "now", "reply": group_json(group)})
+            line = {"time": "now", "group_id": group.group_id, "rollouts": (), "reply": group_json(group)}
+            self._run.add(line)
         places = self._run.steps.places
         whole = places[-2] if len(places) > 1 else None  # the last step may have more to come
         if whole is not None and whole != self._judged:
