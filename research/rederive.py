@@ -3,7 +3,7 @@
     python3 research/rederive.py            some three minutes; exit code 1 where a page and the results differ
     python3 research/rederive.py --renew    takes the numbers that are not recomputed as they stand now
 
-Its environment needs dare-reward and SciPy: `pip install -e . scipy`. Numbers that nothing recomputes are listed by
+Its environment needs dare-reward with SciPy: `pip install -e '.[rpc]'`. Numbers that nothing recomputes are listed by
 page with the reason, and may not change unseen: research/dare_research/rederive/held.json holds their fingerprint.
 """
 

@@ -1,6 +1,7 @@
 """Perplexity consistency and RPC: masses and kept paths against the formula and the official code's procedure."""
 
 import gzip
+import importlib
 import json
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from growth import calls
 from refusals import refusal
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from dare_reward import estimate
 from dare_reward._outgoing import parts
@@ -124,6 +126,32 @@ def test_kept_paths_and_masses_are_those_of_the_official_code(part):
             wanted, anew = masses(answers, case["path"], means, kept), anew + 1
         assert dict(zip(groups.text_A, found.support_A["p_hat"], strict=True)) == pytest.approx(wanted, rel=1e-9, abs=0)
     assert anew <= 1 + len(cases) // 10
+
+
+def test_a_fit_has_one_thread_of_blas_and_the_process_has_its_own_again(monkeypatch):
+    optimize, seen = pytest.importorskip("scipy.optimize"), []
+    minimize = optimize.minimize
+
+    def watched(*words, **named):
+        seen.append(blas_threads())
+        return minimize(*words, **named)
+
+    def blas_threads():
+        return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
+
+    monkeypatch.setattr(optimize, "minimize", watched)
+    with threadpool_limits(2, user_api="blas"):
+        estimate([{"kind": "exact", "rollouts": next(generated(1))}], method="rpc")
+        assert (seen, blas_threads()) == ([{1}], {2})
+
+
+def test_without_scipy_pruning_is_refused_by_name(monkeypatch):
+    monkeypatch.setattr("dare_reward.estimators.rpc._controller", lambda: importlib.import_module("no_scipy"))
+    groups = [{"kind": "exact", "rollouts": next(generated(1))}]
+    assert estimate(groups, method="perplexity_consistency").groups[0].error is None
+    found = refusal(estimate, groups, method="rpc")
+    assert (found.code, found.loc) == ("missing_package", ("params", "prune"))
+    assert "pip install '.[rpc]'" in str(found)
 
 
 def test_without_pruning_it_costs_at_most_twice_the_vote():

@@ -10,8 +10,11 @@ Masses are worked out in logarithms: 2,000 tokens at -3 nats have a probability 
 
 from __future__ import annotations
 
+import threading
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
 from typing import Annotated, Any, Final, Literal
 
 import numpy as np
@@ -121,25 +124,46 @@ def _distinct(groups: Groups, path_R: Floats, counted_R: Bools) -> tuple[Bools, 
 def _kept(groups: Groups, logprob_R: Floats, counted_R: Bools) -> tuple[Bools, Bools]:
     """Who is left after the pruning of section 3.2; and the groups whose fit failed. Shapes [R], [P]."""
     kept_R, failed_P = counted_R.copy(), np.zeros(len(groups.sizes_P), bool)
-    for p in np.flatnonzero(groups.sum_rollouts(counted_R)):
-        where = np.flatnonzero(counted_R & (groups.group_R == p))
-        probable = _probable(np.exp(logprob_R[where]))
-        failed_P[p] = probable is None
-        kept_R[where] = True if probable is None else probable
+    with _one_blas_thread():
+        for p in np.flatnonzero(groups.sum_rollouts(counted_R)):
+            where = np.flatnonzero(counted_R & (groups.group_R == p))
+            probable = _probable(np.exp(logprob_R[where]))
+            failed_P[p] = probable is None
+            kept_R[where] = True if probable is None else probable
     return kept_R, failed_P
 
 
-def _probable(probability_N: Floats) -> Bools | None:
-    """Whose probability is not (of the lower of two Weibull components, and below the mean); None: no fit."""
+_fitting = threading.Lock()  # the number of threads is the process's: without it two fits could leave each other's
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    """SciPy's L-BFGS-B solves systems of 20 unknowns: several threads of BLAS make a fit cost five times as much."""
     try:
-        from scipy.optimize import minimize  # noqa: PLC0415  an extra
-        from scipy.special import gamma  # noqa: PLC0415
+        limit = _controller().limit
     except ImportError:
         raise RequestError(
             "needs SciPy where rewards are computed: run pip install '.[rpc]' there, or set prune=false",
             loc=("params", "prune"),
             code="missing_package",
         ) from None
+    with _fitting, limit(limits=1, user_api="blas"):
+        yield
+
+
+@cache
+def _controller() -> Any:
+    """Of the libraries that SciPy has loaded."""
+    import scipy.optimize  # noqa: F401, PLC0415  an extra
+    from threadpoolctl import ThreadpoolController  # noqa: PLC0415
+
+    return ThreadpoolController()
+
+
+def _probable(probability_N: Floats) -> Bools | None:
+    """Whose probability is not (of the lower of two Weibull components, and below the mean); None: no fit."""
+    from scipy.optimize import minimize  # noqa: PLC0415
+    from scipy.special import gamma  # noqa: PLC0415
 
     def loss(values: Any) -> float:
         one, two = _components(probability_N, values)
