@@ -188,8 +188,7 @@ def _end(rollout: JSON) -> str:
 def _prompt(group: JSON) -> list[str]:
     """What was asked, in its first characters, if the file says it."""
     text = " ".join(str(group.get("prompt") or "").split())
-    shown = text if len(text) <= ASKED else text[: ASKED - 3] + "..."
-    return [f"prompt: {shown}"] if text else []
+    return [f"prompt: {text if len(text) <= ASKED else text[: ASKED - 3] + '...'}"] if text else []
 
 
 def _label(group: JSON, scored: ScoredGroups) -> list[str]:

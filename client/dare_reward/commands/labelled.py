@@ -8,14 +8,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
-from dare_reward.analysis.calibrate import DEFAULTS, Options
-from dare_reward.analysis.shown import Shown
+from dare_reward.analysis.calibrate import DEFAULTS
 from dare_reward.analysis.truth import LABELS, is_known, known_groups
-from dare_reward.analysis.verdict import judge
 from dare_reward.answers.classes import listed
 from dare_reward.answers.labels import read_label
 from dare_reward.answers.rollouts import ANSWER_SPECS, Readings
@@ -36,13 +34,11 @@ from .tables import number, short_answer
 class Labelled:
     """Groups with their truth; `summary` says what was refused.
 
-    given    the groups as the file has them
-    names    what tells the prompt of each group from the others, and the place where the group stands
+    names   what tells the prompt of each group from the others, and the place where the group stands
     """
 
     groups: Groups
     correct_R: Floats
-    given: tuple[Mapping[str, Any], ...]
     names: tuple[tuple[str, str], ...]
     summary: ReadSummary
 
@@ -97,26 +93,15 @@ def labelled(
         raise RequestError(f"{file}: {why}, so nothing is decided. {fix}", code="label")
     if not order.is_run:  # of one that collapsed, no answer is right any more
         _check_labels([place for _, place in names], prepared, correct_R, summary)
-    groups = tuple(group for _, group in placed)
-    for good, no_answer in zip(groups, prepared.unread, strict=True):
+    for (_, good), no_answer in zip(placed, prepared.unread, strict=True):
         summary.add(good, no_answer)
-    return Labelled(prepared.groups, correct_R, groups, tuple(names), summary)
+    return Labelled(prepared.groups, correct_R, tuple(names), summary)
 
 
 def judged_by(params: Mapping[str, Any]) -> dict[str, Any]:
     """What of a method's parameters the labels are judged by: those of the weight, and of reading answers."""
     reading = {s.name: params[s.name] for s in ANSWER_SPECS if s.name in params}
     return {"reading": reading, **{name: params[name] for name in DEFAULTS if name in params}}
-
-
-def shown_verdict(read: Callable[..., Labelled], **options: Unpack[Options]) -> Shown:
-    """What `dare-reward calibrate` shows of what is read of the command's file, or why it has no verdict."""
-    try:
-        data = read(reading=options.get("reading", {}))
-        refuse_repeats(data)
-    except RequestError as error:
-        return Shown("These labels give no verdict", str(error))
-    return judge(data.groups, data.correct_R, **options).shown()
 
 
 def _meta(group: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -100,11 +100,11 @@ def test_a_good_file_is_read_in_one_pass_and_a_fault_is_still_named(tmp_path, mo
     passes, prepared = [], labelled.prepare_file
     monkeypatch.setattr(labelled, "prepare_file", lambda *groups, **how: passes.append(1) or prepared(*groups, **how))
     path = tmp_path / "a.jsonl"
-    assert len(read_labelled(write(path, ["1"] * 9)).given) == 9
+    assert len(read_labelled(write(path, ["1"] * 9)).names) == 9
     assert len(passes) == 1
     path.write_text(path.read_text() + json.dumps({"label": 4, "rollouts": [{"answer": 4, "mean_entropy": -1}]}) + "\n")
     told = []
-    assert (len(read_labelled(str(path), tell=told.append).given), "mean_entropy" in told[0]) == (9, True)
+    assert (len(read_labelled(str(path), tell=told.append).names), "mean_entropy" in told[0]) == (9, True)
 
 
 NO_LETTERS = [("Paris", None), ("E", 4), (["Paris", "E"], 4)]
