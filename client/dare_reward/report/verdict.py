@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from ..analysis.shown import points
 from ..errors import counted
 from ..numbers import MAJORITY
 from ..segments import Bools, Floats
@@ -181,9 +182,7 @@ def accuracy_verdict(visits: Visits, places: Sequence[int]) -> RunVerdict:
     """
     if (change := visits.change) is None:
         return _said("too-few-visits", f"{counted(visits.again, 'such prompt')} so far, {PROMPTS} needed")
-    low, high = change.mean - 1.96 * change.error, change.mean + 1.96 * change.error
-    ends = f"(95% interval of the mean, at this look: {low:+.2f} to {high:+.2f})"
-    why = f"{change.mean:+.2f} from the first to the last visits of {visits.again:,} prompts {ends}"
+    why = f"{points(change.gain)} from the first to the last visits of {visits.again:,} prompts, a 95% interval"
     rule = {-1: "accuracy-fell", 0: "accuracy-unclear", 1: "accuracy-rose"}[change.sign]
     return _said(rule, why, None if change.since is None else bisect_right(places, change.since) - 1)
 

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from ..analysis.bootstrap import Interval
 from ..analysis.learnt import Learnt, Visit, learnt
 
 SURE: Final = 4
@@ -25,16 +26,15 @@ Seen = tuple[float, float]  # at a visit, the share of a prompt's rollouts that 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """From the first to the last visits of prompts: the mean, with its standard error.
+    """From the first to the last visits of prompts: the mean, with the 95% interval that one look would have.
 
     sign    0 where it may be chance
     since   the step after which it was sure, and stayed so
     """
 
-    mean: float
-    error: float
+    gain: Interval
     sign: int
-    since: int | None = None
+    since: int | None
 
 
 @dataclass(slots=True, eq=False)
@@ -75,13 +75,11 @@ class Visits:
         if self.again < NEEDED:
             return None
         mean = self._sum / self.again
-        spread = max(self._squares / self.again - mean**2, 0.0)
-        error = sqrt(spread / (self.again - 1))
-        if abs(mean) <= max(SURE * error, ROUNDING):
-            return Change(mean, error, 0)
-        sign = 1 if mean > 0 else -1
+        error = sqrt(max(self._squares / self.again - mean**2, 0.0) / (self.again - 1))
+        sign = 0 if abs(mean) <= max(SURE * error, ROUNDING) else 1 if mean > 0 else -1
         before = self._before if self._before and self._before.sign == sign else None
-        return Change(mean, error, sign, before.since if before else self._step)
+        since = (before.since if before else self._step) if sign else None
+        return Change(Interval(mean, mean - 1.96 * error, mean + 1.96 * error, self.again), sign, since)
 
     @property
     def learnt(self) -> Learnt | None:

@@ -345,6 +345,8 @@ def test_events_are_marked_at_their_steps():
     (event,) = found["events"]
     assert (event["word"], event["at"]) == ("accuracy falls", found["headline"]["since"])
     assert 8 <= event["at"] <= 12
+    assert found["accuracy"]["why"].startswith("-50.0 points (-50.0 to -50.0) from the first to the last visits of 16")
+    assert "-50.0 points" in found["learnt"]["headline"], "one gain on one screen"
     before = only([x for x in falls if x["step"] < event["at"]])
     assert before["accuracy"]["word"] != "falls"
 

@@ -72,7 +72,7 @@ def test_what_is_forgotten_no_longer_counts(monkeypatch):
     visits = fallen(NEEDED)
     for step, prompt in product(range(40, 42), range(100, 100 + NEEDED)):
         visits.add(prompt, step, (0.5, 1.0))
-    assert (visits.again, visits.change.mean) == (NEEDED, 0.0)
+    assert (visits.again, visits.change.gain.estimate) == (NEEDED, 0.0)
     assert visits.learnt.prompts == NEEDED
 
 
