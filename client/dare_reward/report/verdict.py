@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from .visits import NEEDED as PROMPTS
 from .visits import SURE, Visits
 
 Tone = Literal["bad", "good", "quiet"]  # red and green need evidence
+JSON = dict[str, Any]
 Columns = Mapping[str, Floats]  # numbers by step; NaN where one is not known
 
 EARLY: Final = 3  # steps that the others are compared with
@@ -114,16 +115,6 @@ def _said(rule: str, why: str, since: int | None = None) -> RunVerdict:
 ONE_SET: Final = _said("one-set", "no rule compares what has no steps")
 
 
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """The worst thing that happened: a sentence, a word for a list of runs, the index of the step where it began."""
-
-    text: str
-    word: str
-    tone: Tone
-    since: int | None = None
-
-
 # The worst comes first.
 HEADLINES: Final[Mapping[str, tuple[Tone, str]]] = MappingProxyType({
     "accuracy falls": ("bad", "Accuracy fell: prompts are right less often than on their first visit"),
@@ -138,12 +129,12 @@ HEADLINES: Final[Mapping[str, tuple[Tone, str]]] = MappingProxyType({
 })  # fmt: skip
 
 
-def headline(begun: Mapping[str, int], state: RunVerdict, accuracy: RunVerdict, *, misleads: bool = False) -> Headline:
-    """By the rules that fired, and by labels where there are any: a fall of accuracy is worst of all.
+def headline(begun: Mapping[str, int], state: RunVerdict, accuracy: RunVerdict, *, misleads: bool = False) -> JSON:
+    """The worst thing that happened: a sentence, a word for a list of runs, the index of the step where it began.
 
-    No label has acted on `begun` and `state`. `misleads`: the verdict from labels weighs sure answers less.
+    By the rules that fired, and by labels where there are any: a fall of accuracy is worst of all. No label has acted
+    on `begun` and `state`. `misleads`: the verdict from labels weighs sure answers less.
     """
-
     holds = {
         "accuracy falls": accuracy.word == "falls",
         "collapsing": state.word == "collapsing",
@@ -158,7 +149,7 @@ def headline(begun: Mapping[str, int], state: RunVerdict, accuracy: RunVerdict, 
     since = {"accuracy falls": accuracy.since, "accuracy rises": accuracy.since, "fine": None}
     since["collapsed, recovered"] = begun.get("collapsing")
     tone, text = HEADLINES[word]
-    return Headline(text, word, tone, {**begun, **since}.get(word))
+    return {"text": text, "word": word, "tone": tone, "since": {**begun, **since}.get(word)}
 
 
 def begins(states: Sequence[str | None]) -> dict[str, int]:

@@ -89,7 +89,7 @@ def _drawn(run: RunTotals, size: int, verdict: Verdict | None) -> JSON:
         "k": k,
         "charts": [asdict(c) for c in shadow_charts(run.shadows)],
         "events": _events(begun, accuracy),
-        "headline": asdict(headline(begun, state, accuracy, misleads=misleads)),
+        "headline": headline(begun, state, accuracy, misleads=misleads),
         "verdict": asdict(state),
         "calibration": shown and asdict(shown),
         "accuracy": asdict(accuracy),
