@@ -66,7 +66,12 @@ def run(arguments: argparse.Namespace) -> int:
     check_out(arguments)
     tables = arguments.table or (sys.stdout.isatty() and not arguments.json and not arguments.out)
     with ExitStack() as stack:
-        ask = scorer(arguments, params, stack)
+        ask = in_process(arguments.method, params, labelled=arguments.labelled)
+        if arguments.url:
+            from dare_reward.client import Client  # noqa: PLC0415  (httpx is not needed in process)
+
+            client = stack.enter_context(Client(arguments.url))
+            ask = partial(client.reward, method=arguments.method, labelled=arguments.labelled, **params)
         out = sys.stdout
         if arguments.out:
             out = stack.enter_context(text_file(arguments.out, force=arguments.force))
@@ -84,15 +89,6 @@ def run(arguments: argparse.Namespace) -> int:
             nothing = f"; {arguments.out} was not written" if arguments.out else ""
             raise RequestError(f"{arguments.file}: nothing could be scored{nothing}", code="empty")
     return summary.end(arguments)
-
-
-def scorer(arguments: argparse.Namespace, params: Mapping[str, Any], stack: ExitStack) -> Scorer:
-    if not arguments.url:
-        return in_process(arguments.method, params, labelled=arguments.labelled)
-    from dare_reward.client import Client  # noqa: PLC0415  (httpx is not needed in process)
-
-    client = stack.enter_context(Client(arguments.url))
-    return partial(client.reward, method=arguments.method, labelled=arguments.labelled, **params)
 
 
 def in_process(method: str, params: Mapping[str, Any], **how: Any) -> Scorer:

@@ -152,9 +152,7 @@ class MismatchedLabels:
     """Counts the prompts that have a label and an answer; `sentence` if no label of LEAST or more equals any."""
 
     def __init__(self) -> None:
-        self._judged = 0
-        self._equal = False
-        self._first = ""
+        self._judged, self._equal, self._first = 0, False, ""
 
     def add(self, place: str, label: Labels | None, answers: Iterable[str | None], *, right: bool) -> None:
         """Count a prompt. `right`: one of its rollouts is."""
