@@ -281,15 +281,12 @@ def test_the_recorded_bodies_are_what_is_sent(service, stack, version, pay):
     compare_or_record(stack, version, service.bodies)
 
 
-@pytest.mark.parametrize("package", ["slime", "miles"])
-def test_what_tools_said_to_slime_or_miles_is_not_read(service, stand_in, package):
-    """Decoded by the tokenizer of the stack that the sample is of."""
-    words = Words()
-    stand_in(f"{package}.rollout.sglang_rollout", GenerateState=lambda args: SimpleNamespace(tokenizer=words))
-    kind = type("Sample", (Sample,), {"__module__": f"{package}.utils.types"})
-    given = []
+def test_what_tools_said_to_slime_is_not_read(service, stand_in):
+    """Decoded by slime's tokenizer."""
+    words, given = Words(), []
+    stand_in("slime.rollout.sglang_rollout", GenerateState=lambda args: SimpleNamespace(tokenizer=words))
     for i, answer in enumerate("445"):
-        given.append(kind(group_index=0, index=i, prompt="?", tokens=[1, 2]))
+        given.append(Sample(group_index=0, index=i, prompt="?", tokens=[1, 2]))
         for text, own in (("I call.", True), ("\\boxed{99}", False), (f"\\boxed{{{answer}}}", True)):
             ids = words.ids(text)
             given[i].append_response_tokens(tokens=ids, log_probs=[-0.1] * len(ids), text=text, trainable=own)

@@ -13,9 +13,9 @@ suffice (docs/stopping.md).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from ..errors import ConfigError, RequestError
@@ -165,7 +165,7 @@ def _parsed(url: str) -> tuple[Scorer, dict[str, str]]:
 def _group(args: Any, scorer: Scorer, samples: Sequence[Any], votes: Sequence[dict[str, Any]] = ()) -> Group:
     rows = [*(_rollout(args, s) for s in samples), *votes]
     decoded = any(row.get("token_ids") and not row.keys() & {"text", "answer"} for row in rows)
-    tokenizer = _tokenizer_of(args, samples[0]) if decoded or scorer.reads_answers else None
+    tokenizer = _tokenizer_of(args) if decoded or scorer.reads_answers else None
     labels = [label_of(s.label, scorer.kind) for s in samples]
     prompt = prompt_text(samples[0].prompt)
     return scorer.group(str(samples[0].group_index), rows, tokenizer=tokenizer, labels=labels, prompt=prompt)
@@ -217,7 +217,6 @@ async def _more_votes(
     added: list[dict[str, Any]] = []
     asked, risk = len(samples), 0.0
     prompt = _prompt(samples[0])
-    post = _post(samples[0])
     while asked < waves.votes:
         wanted = await asyncio.to_thread(scorer.votes_suffice, group_of(added), waves)
         risk = wanted.risk
@@ -225,7 +224,7 @@ async def _more_votes(
             break
         more = min(wanted.more, waves.votes - asked)
         asked += more
-        wave = await asyncio.gather(*(_vote(args, post, prompt) for _ in range(more)), return_exceptions=True)
+        wave = await asyncio.gather(*(_vote(args, prompt) for _ in range(more)), return_exceptions=True)
         lost = [x for x in wave if isinstance(x, Exception)]
         if lost:
             logger.warning("%d of %d vote-only rollouts failed: %r", len(lost), more, lost[0])
@@ -245,31 +244,17 @@ def _check_plain(samples: Sequence[Any]) -> None:
             )
 
 
-def _tokenizer_of(args: Any, sample: Any) -> Any:
-    """The stack's own, which its process of rollouts holds once."""
-    if _is_of_miles(sample):
-        from miles.rollout.sglang_rollout import GenerateState
-    else:
-        from slime.rollout.sglang_rollout import GenerateState
+def _tokenizer_of(args: Any) -> Any:
+    """slime's own, which its process of rollouts holds once."""
+    from slime.rollout.sglang_rollout import GenerateState
+
     return GenerateState(args).tokenizer
 
 
-def _post(sample: Any) -> Callable[..., Awaitable[Any]]:
-    """The stack's own way to its router, with its connections and retries."""
-    if _is_of_miles(sample):
-        from miles.utils.http_utils import post
-    else:
-        from slime.utils.http_utils import post
-    return cast("Callable[..., Awaitable[Any]]", post)
-
-
-def _is_of_miles(sample: Any) -> bool:
-    """miles has slime's shape under a name of its own."""
-    return type(sample).__module__.partition(".")[0] == "miles"
-
-
-async def _vote(args: Any, post: Callable[..., Awaitable[Any]], prompt: list[int]) -> dict[str, Any]:
+async def _vote(args: Any, prompt: list[int]) -> dict[str, Any]:
     """A rollout that only votes, sampled as slime samples those that it trains on."""
+    from slime.utils.http_utils import post  # its own way to its router, with its connections and retries
+
     url = f"http://{args.sglang_router_ip}:{args.sglang_router_port}/generate"
     sampling = {name: getattr(args, f"rollout_{own}") for name, own in SAMPLING.items()}
     sampling |= {"no_stop_trim": True, "spaces_between_special_tokens": False}

@@ -131,7 +131,8 @@ def score_batch(
     import torch
 
     data = columns_of(batch.keys, batch.partition_id, ["prompts", *TOKENS.values(), "reward_model"])
-    padding = padding_of(batch, data["response_mask"].unbind())
+    masks = data["response_mask"].unbind()
+    padding = [bool(tag.get("is_padding")) or not int(m.sum()) for tag, m in zip(batch.tags, masks, strict=True)]
     names, members, groups = groups_of(scorer, trainer, batch.keys, data, padding=padding, trained=trained)
     rewards, reply = scorer.score(groups, step=getattr(trainer, "global_steps", None))
     every = require_complete(scatter_to_rows(rewards, members.values(), len(names)))
@@ -214,11 +215,6 @@ def final_rows(keys: Sequence[str], padding: Sequence[bool]) -> dict[str, int]:
     """
     real = (i for i, pad in enumerate(padding) if not pad)
     return {session_of(keys[i]): i for i in sorted(real, key=lambda i: [*map(int, keys[i].rsplit("_", 2)[1:])])}
-
-
-def padding_of(batch: Any, masks: Sequence[Any]) -> list[bool]:
-    """Which rows verl added to fill the batch."""
-    return [bool(tag.get("is_padding")) or not int(m.sum()) for tag, m in zip(batch.tags, masks, strict=True)]
 
 
 def groups_of(
