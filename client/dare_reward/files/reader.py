@@ -139,7 +139,7 @@ class Reader:
             known = [(fate, entry) for fate in FATES if (entry := self.ledger.entries.get(fate))]
             # Why some were lost has been said where they stand.
             counts = [f"{e.count:,} {fate}" + (f" ({e.first})" if fate == "dropped" else "") for fate, e in known]
-            tell(f"{self.unit}s: {', '.join(counts)}")
+            tell(f"{'entries' if self.unit == 'entry' else f'{self.unit}s'}: {', '.join(counts)}")
 
 
 def _joined(formed: FormedGroup[Numbered]) -> dict[str, Any]:

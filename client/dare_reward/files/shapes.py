@@ -101,7 +101,8 @@ def _shape(value: Any, notes: Notes, *, top: bool) -> Shape:
     if not isinstance(value, Mapping):
         raise RequestError(f"must be an object with a rollout or a group, not {_kind(value)}", code="type")
     if isinstance(value.get("groups"), list):
-        raise RequestError("is a request. Write each of its groups on a line, as `jq -c .groups[]` does.", code="type")
+        why = "must be a group, not a request of several: write each on a line, as jq -c '.groups[]' does"
+        raise RequestError(why, code="type")
     record = of_verl(value)
     reply = _engine(record)
     if reply is not record:

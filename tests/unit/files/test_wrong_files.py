@@ -95,7 +95,7 @@ WRONG = [
     # objects that are something else
     ("a data set without rollouts", of({"question": "1+1?", "answer": "2"}), "Generate rollouts for it"),
     ("prompts only", of({"prompt": "1+1?"}), "only prompt. docs/data.md lists the names"),
-    ("a request", of({"groups": [GROUP]}), "Write each of its groups on a line"),
+    ("a request", of({"groups": [GROUP]}), "not a request of several: write each on a line"),
     ("an object of settings", of({"model": "m", "temperature": 1}), "only model, temperature. docs/data.md lists"),
     ("rollouts without a key", of({"response": "\\boxed{1}"}), "Give it one of group_id, prompt_id, uid"),
     ("a failed batch", of({"custom_id": "1", "response": {"status_code": 500, "body": {}}, "error": None}), "failed and has no choices. Send it again"),
