@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from ..answers.rollouts import number_text, spoken
 from ..errors import RequestError, unknown_name
-from ..inputs import GROUP_FIELDS, ROLLOUT_FIELDS
+from ..inputs import GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from ..membership import PLACE, Member, label_text, place_of, plain
 from ..messages import asked_text, is_messages, last_reply
 
@@ -39,11 +39,11 @@ GROUPING: Final = ("group_id", "prompt_id", "uid", "question_id", "problem_id", 
 def named(record: Mapping[str, Any], *, group: bool) -> tuple[dict[str, Any], dict[str, str], list[str]]:
     """`record` by our names; which other name stood for which of ours; and the names that mean nothing here."""
     fields, others = (GROUP_FIELDS, GROUP_NAMES) if group else (ROLLOUT_FIELDS, ROLLOUT_NAMES)
-    out = {name: value for name, value in record.items() if name in fields}
+    out = {name: value if group else _cell(value, fields[name]) for name, value in record.items() if name in fields}
     used: dict[str, str] = {}
     for ours, names in others.items():
         if out.get(ours) is None:
-            other = next((n for n in names if record.get(n) is not None), None)
+            other = next((n for n in names if _cell(record.get(n), fields[ours]) is not None), None)
             if other is not None:
                 out[ours], used[other] = record[other], ours
     if "token_mask" in used.values() and not PER_TOKEN & out.keys():  # a trainer's mask, and nothing that it masks
@@ -278,7 +278,7 @@ def _typed(out: dict[str, Any]) -> dict[str, Any]:
     if out.get("trained", True) is None:  # a table's empty cell
         del out["trained"]
     for name, value in out.items():
-        if (kind := ROLLOUT_FIELDS[name].type) == "int" or (kind != "float" and _is_nan(value)):
+        if ROLLOUT_FIELDS[name].type == "int":
             out[name] = _whole(value)
     for name in ("answer", "id"):
         if isinstance(out.get(name), int | float) and not isinstance(out[name], bool):
@@ -401,6 +401,11 @@ def _note(notes: Notes, used: Mapping[str, str], unknown: Sequence[str]) -> None
 def _is_nan(value: Any) -> bool:
     """What pandas writes where there is nothing."""
     return isinstance(value, float) and isnan(value)
+
+
+def _cell(value: Any, field: Field) -> Any:
+    """What a table's cell holds: None where pandas writes NaN. Of a number NaN may be a mistake, which is refused."""
+    return None if field.type != "float" and _is_nan(value) else value
 
 
 def _whole(value: Any) -> Any:

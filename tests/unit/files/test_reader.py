@@ -449,17 +449,21 @@ def test_the_answer_of_a_data_set_is_no_rollout_s_answer(tmp_path, rows, label):
 
 
 @pytest.mark.parametrize("row", [{"prompt": "p"}, {"group_id": "7"}])
-def test_an_answer_beside_the_empty_cell_of_a_text_is_the_rollout_s(tmp_path, row):
+@pytest.mark.parametrize("nothing", [None, float("nan")])
+@pytest.mark.parametrize("names", [("text",), ("output", "response"), ("response", "text")])
+def test_an_answer_beside_the_empty_cell_of_a_text_is_the_rollout_s(tmp_path, row, nothing, names):
     """A table has a cell for each column: read as the data set's answer, the rollouts would lose their votes."""
     cells = [("204", None), ("204", None), ("17", None), (None, "so \\boxed{204}")]
-    rows = [row | {"answer": a, "text": t, "trained": None, "mean_entropy": 0.2} for a, t in cells]
+    given = [[nothing if cell is None else cell for cell in pair] for pair in cells]
+    empty = row | {"trained": nothing, "mean_entropy": 0.2} | dict.fromkeys(names, nothing)
+    rows = [empty | {"answer": a, names[-1]: t} for a, t in given]
     ((_, group),) = reader_of(tmp_path, *rows)
     plain = [{"answer": a} if t is None else {"text": t} for a, t in cells]
     wanted = estimate([{"rollouts": [r | {"mean_entropy": 0.2} for r in plain]}]).groups[0]
     found = estimate([group]).groups[0]
     assert (found.rewards, found.answers) == (wanted.rewards, wanted.answers)
     assert group.get("label") is None
-    (_, refused), *_ = reader_of(tmp_path, *[{"prompt": "p", "answer": "204", "text": None}] * 2)
+    (_, refused), *_ = reader_of(tmp_path, *[{"prompt": "p", "answer": "204", "text": nothing}] * 2)
     assert isinstance(refused, RequestError)
     assert refused.code == "data"
 
