@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -83,15 +84,15 @@ def _unpacked(stream: io.BufferedReader, path: str) -> io.BufferedReader:
     if head.startswith(GZIP):
         return io.BufferedReader(gzip.GzipFile(fileobj=stream))
     if head.startswith(ZSTD):
-        zstandard = _library("zstandard", "packed by zstd", "files", path)
+        zstandard = _library(partial(import_module, "zstandard"), "packed by zstd", "files", path)
         return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True))
     return stream
 
 
-def _library(name: str, what: str, extra: str, path: str) -> Any:
+def _library(load: Callable[[], Any], what: str, extra: str, path: str) -> Any:
     """What reads such a file. RequestError that names the extra which brings it."""
     try:
-        return import_module(name)
+        return load()
     except ModuleNotFoundError:
         fix = f"Run pip install '.[{extra}]' in your checkout, or write JSON lines."
         raise RequestError(f"{path} is {what}, and what reads it is not installed. {fix}", code="file") from None
@@ -119,7 +120,7 @@ def _whole(items: Iterator[tuple[int, Any]], path: str) -> Iterator[tuple[int, A
 
 
 def _parquet(stream: IO[bytes], path: str) -> Iterator[tuple[int, Any]]:
-    parquet = _library("pyarrow.parquet", "Parquet", "parquet", path)
+    parquet = _library(partial(import_module, "pyarrow.parquet"), "Parquet", "parquet", path)
     table = parquet.ParquetFile(io.BytesIO(stream.read()))
     return enumerate(chain.from_iterable(batch.to_pylist() for batch in table.iter_batches(1024)), 1)
 
