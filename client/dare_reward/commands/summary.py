@@ -119,9 +119,7 @@ class ReadSummary:
         """Say what scores the groups that lack entropies, with the command to copy."""
         ways, command = [], []
         if arguments.entropy == "exact":
-            ways.append(
-                "estimate them by log-probabilities, if any (--entropy logprob, or --entropy topk --vocab-size N)"
-            )
+            ways.append("estimate them by --entropy logprob or --entropy topk --vocab-size N, from log-probabilities")
         if any(s.name == MISSING for s in specs(find(arguments.method))):
             ways.append("score by votes alone:")
             command = [f"  {shlex.join(['dare-reward', *arguments.words])} -p {MISSING}=frequency"]
