@@ -7,6 +7,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,9 +58,12 @@ class Results:
     def __init__(self, root: Path) -> None:
         questions = real_model.sampled()
         self.first, self.runs = records("training"), records("real-model-runs")
+        with ProcessPoolExecutor() as pool:  # each of these takes a minute
+            mathematics = pool.submit(_mathematics)
+            labels = pool.submit(real_model.labelled, questions)
+            trained = pool.submit(real_model.trained, self.runs, questions)
+        self.mathematics, self.labels, self.trained = mathematics.result(), labels.result(), trained.result()
         self.sections = campaign.sections_of(Page.of(root, CAMPAIGN), records("campaign"))
-        self.labels = real_model.labelled(questions)
-        self.trained = real_model.trained(self.runs, questions)
         self.reasoning = reasoning.points_of(json.loads(read(RESULTS / "reasoning-labels.json.xz")))
         self.published = json.loads((RESULTS / "published.json").read_text(encoding="utf-8"))
         self.values = Values(self)
@@ -69,11 +73,10 @@ class Results:
         """E8b's, of the seeds that are whole."""
         return e8b.figures(self.runs)
 
-    @cached_property
-    def mathematics(self) -> e11.Figures:
-        """E11's, which take a minute: made where a page states one."""
-        with gzip.open(RESULTS / "e11.jsonl.gz", "rt", encoding="utf-8") as file:
-            return e11.figures(e11.problems(file))
+
+def _mathematics() -> e11.Figures:
+    with gzip.open(RESULTS / "e11.jsonl.gz", "rt", encoding="utf-8") as file:
+        return e11.figures(e11.problems(file))
 
 
 def check(root: Path, results: Results, *, only: Sequence[str] = (), renew: bool = False) -> Outcome:
