@@ -4,6 +4,7 @@ The executor has the shape of the released one (`fakes.released`); the released 
 """
 
 import asyncio
+import json
 import math
 import sys
 import types
@@ -543,8 +544,70 @@ def test_a_service_that_hangs_says_nonsense_or_is_another_one_counts_as_away(mak
     assert "allow_change" not in caplog.text, "which no URL can say"
 
 
-def test_groups_that_were_scored_here_are_counted_as_missing_in_the_run_log(make, caplog):
-    executor = answering(make(), away)
-    for count, prompt in enumerate(("one", "two"), 1):
+def logged(executor, *prompts):
+    """The groups of prompts, one after another, once what was missed is in the service's run log."""
+
+    async def main():
+        out = [await fakes.generate_responses(executor, Engine(say, delay=0), prompt=prompt) for prompt in prompts]
+        await route(executor)._scorer._logging
+        await fakes.close(executor)
+        return [logs(rollouts, "reward_fallback") for rollouts in out]
+
+    return fakes.run(main())
+
+
+def test_groups_that_were_scored_here_reach_the_services_run_log_with_the_next_post(make, caplog):
+    """One that the service refuses costs no other its line; and none is lost where the service goes away once more."""
+    answers, seen = [], []
+
+    def sometimes(request):
+        answer = answers.pop(0) if answers else away
+        if answer is not away and request.method == "POST":
+            seen.append(json.loads(request.content))
+        return answer(request)
+
+    executor = answering(make("run=r&votes_per_prompt=8&unmarked=number"), sometimes)
+    for prompt in ("one", "two"):
         go(executor, prompt=prompt)
-        assert f"is scored here: {count} are missing in the run log" in caplog.text
+    for answers[:], left in (([forwarded, away], 2), ([forwarded, nonsense(413), forwarded], 0)):
+        assert logged(executor, "three") == [[{0.0}]]
+        assert len(route(executor)._scorer._unlogged) == left
+    groups = [group for body in seen for group in body["groups"]]
+    assert (len(seen), len(groups), len({group["group_id"] for group in groups})) == (4, 4, 3)
+    assert {tuple(r["trained"] for r in group["rollouts"]) for group in groups} == {(True,) * 4 + (False,) * 4}
+    assert {body["run"] for body in seen} == {"r"}
+    assert all("text" in r for group in groups for r in group["rollouts"]), "where answers may be guesses"
+    assert caplog.text.count("will be missing in the service's run log") == 1
+
+
+def test_a_group_whose_reply_is_lost_is_logged_once(make, tmp_path):
+    """The service has scored and logged it; this process scores it again, and posts it for the log."""
+    lost = []
+
+    async def late(request):
+        reply = forwarded(request)
+        if request.method == "POST" and not lost:
+            lost.append(1)
+            await asyncio.sleep(30)
+        return reply
+
+    with Live(run_log=str(tmp_path)) as service:
+        executor = answering(make("timeout=2", service.url), late)
+        assert logged(executor, "one", "two") == [[{1.0}], [{0.0}]]
+        serving.wait_for(lambda: httpx.get(f"{service.url}/info").json()["run_log"]["flushed"] == 3)
+        status = httpx.get(f"{service.url}/info").json()["run_log"]
+    assert status["repeated"] == 1, "of three: that of `answering`, and these two"
+
+
+@pytest.mark.parametrize(
+    ("bound", "value", "query", "kept"),
+    [("UNLOGGED_BYTES", 20_000, "send=tokens", 1), ("UNLOGGED_BYTES", 20_000, "", 3), ("UNLOGGED", 2, "", 2)],
+)
+def test_an_outage_does_not_fill_the_actors_memory(make, monkeypatch, caplog, bound, value, query, kept):
+    """Groups of tokens are large: their bytes are bounded, and each that will not be logged is named."""
+    monkeypatch.setattr(group_module, bound, value)
+    executor = answering(make(query), away)
+    for prompt in ("one", "two", "three"):
+        go(executor, Engine(lambda n: "x" * 200 + say(n), delay=0), prompt=prompt)
+    assert len(route(executor)._scorer._unlogged) == kept
+    assert caplog.text.count("will be missing in the service's run log") == 3 - kept

@@ -45,6 +45,9 @@ Continuation = tuple[Any, ReadRollout]  # as the engine returns it, and read
 TRY: Final = 30.0  # seconds; the settings bound all tries together
 RETRIES: Final = 3
 BOUNDLESS: Final = Limits(rollouts=sys.maxsize, text=sys.maxsize)  # what a service refuses is scored here
+UNLOGGED: Final = 1024  # groups that wait for a service to write them into its run log
+UNLOGGED_BYTES: Final = 256 << 20
+TOKEN_BYTES: Final = 64  # of a token's id, entropy and log-probability as Python and NumPy hold them
 
 # Four rollouts, two answers, and every number that a method may read.
 MADE_UP: Final[Group] = {
@@ -129,7 +132,8 @@ class GroupScorer:
             client(url, send_tokens=settings.send == "tokens", allow_change=True) for url in urls.services
         )
         self._watch = RunWatch() if settings.on_collapse == "warn" else None
-        self._missing = 0  # groups that a service's run log may lack
+        self._unlogged: deque[tuple[Group, str, int]] = deque()  # with the key of its first post, and its size
+        self._logging: asyncio.Future[None] | None = None
 
     async def score(self, group: Group) -> tuple[GroupReply, float]:
         """The group's reply, and 1 where this process made it, else 0. Raises where not even this process can."""
@@ -139,12 +143,35 @@ class GroupScorer:
             try:
                 async with asyncio.timeout(self._settings.timeout):
                     reply: Reply = await client.reward([group], run=self._run, key=key, **self._options)
-                return self._seen(reply, self._pinned), 0.0
+                found = self._seen(reply, self._pinned)
             except Exception as error:  # noqa: BLE001  (a training run does not die of its rewards)
                 logger.warning("%s: group %s: %r", client.url, group["group_id"], error)
-        self._missing += 1
-        logger.warning("group %s is scored here: %d are missing in the run log", group["group_id"], self._missing)
+                continue
+            if self._unlogged and (self._logging is None or self._logging.done()):
+                self._logging = asyncio.ensure_future(self._post_missed(client))
+            return found, 0.0
+        self._keep_for_log(group, key)
         return self._seen(estimate([group], limits=BOUNDLESS, **self._options)), 1.0
+
+    def _keep_for_log(self, group: Group, key: str) -> None:
+        kept = self._unlogged
+        kept.append((group, key, _bytes_of(group)))
+        while len(kept) > UNLOGGED or (len(kept) > 1 and sum(size for *_, size in kept) > UNLOGGED_BYTES):
+            oldest, *_ = kept.popleft()
+            logger.warning("group %s will be missing in the service's run log: too many wait", oldest["group_id"])
+
+    async def _post_missed(self, client: AsyncClient) -> None:
+        """Post the groups that were scored here, so that the service's run log has them too. Beside the training, and
+        each under the key of its first post: the service may have logged it, and only its reply was lost."""
+        while self._unlogged:
+            group, key, size = self._unlogged.popleft()
+            try:
+                await client.reward([group], run=self._run, key=key, **self._options)
+            except UnavailableError:
+                self._unlogged.appendleft((group, key, size))
+                return  # until the next post
+            except Exception as error:  # noqa: BLE001
+                logger.warning("group %s will be missing in the service's run log: %s", group["group_id"], error)
 
     def _seen(self, reply: Reply, pinned: tuple[str, str] | None = None) -> GroupReply:
         """The group, if it has been scored, and that as `pinned` says. The log says where the run collapses, if that
@@ -378,3 +405,10 @@ class ExecutorCall:
         found = await self.reward.siblings.result(self.group, self.place, self)
         self.outcome = found or self.reward.neutral([self])[0]
         return self.outcome
+
+
+def _bytes_of(group: Group) -> int:
+    """About what it takes in memory."""
+    texts: int = sum(len(rollout.get("text") or "") for rollout in group["rollouts"])
+    tokens: int = sum(r["num_tokens"] for r in group["rollouts"] if "token_ids" in r or "token_entropies" in r)
+    return len(str(group["prompt"])) + texts + TOKEN_BYTES * tokens + 1000 * len(group["rollouts"])
