@@ -8,16 +8,19 @@ import shlex
 import sys
 import webbrowser
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dare_reward.analysis.shown import Shown
 from dare_reward.analysis.truth import is_labelled
 from dare_reward.answers.rollouts import Readings
 from dare_reward.errors import RequestError, counted
+from dare_reward.files.labels import LabelFile
 from dare_reward.files.output import check_free
 from dare_reward.groups import Groups
 from dare_reward.params import Spec
@@ -26,6 +29,7 @@ from dare_reward.segments import Floats
 
 from .command import add_command, add_count, add_flags
 from .label_page import LabelServer, Session, question_of
+from .labelled import Labelled, read_labelled, shown_verdict
 from .shared_arguments import add_file, bar, read_groups, warn
 from .summary import ReadSummary
 
@@ -74,13 +78,29 @@ def run(arguments: argparse.Namespace) -> int:
     file = _file(arguments)
     session = Session([question_of(group) for group in chosen], file, tell=warn)
     advice = _next(arguments, file)
-    _serve(session, arguments.port or 0, advice)
-    print(f"{file}: {session.summary()}\nNext:\n{advice}")
+    verdict = cache(lambda: _verdict(arguments, file))
+    _serve(session, arguments.port or 0, advice, verdict)
+    print(f"{file}: {session.summary()}")
+    if shown := verdict():
+        print(shown.headline, shown.why, sep="\n")
+    print(f"Next:\n{advice}")
     return summary.exit_code()
 
 
-def _serve(session: Session, port: int, advice: str) -> None:
-    with LabelServer(session, port=port, next_command=advice) as server:
+def _verdict(arguments: argparse.Namespace, labels: Path) -> Shown | None:
+    """What the labels decide so far, if there are any; standard input can be read once only."""
+    if arguments.file == "-" or not labels.exists():
+        return None
+
+    def read(**how: Any) -> Labelled:
+        own = LabelFile(str(labels), tell=lambda _: None)
+        return read_labelled(read_groups(arguments, own), tell=lambda *_: None, **how)
+
+    return shown_verdict(read)
+
+
+def _serve(session: Session, port: int, advice: str, verdict: Callable[[], Shown | None]) -> None:
+    with LabelServer(session, port=port, next_command=advice, verdict=verdict) as server:
         print(f"Label at {server.address}\nCtrl-C ends this. Saved so far: {session.summary()}", flush=True)
         if sys.platform != "linux" or os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}:  # else it starts lynx
             webbrowser.open(server.address)

@@ -23,6 +23,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final, cast
 
+from dare_reward.analysis.shown import Shown
 from dare_reward.answers.classes import grades
 from dare_reward.answers.labels import read_labels
 from dare_reward.errors import RequestError
@@ -141,13 +142,20 @@ NAMES: Final = frozenset({"127.0.0.1", "localhost"})
 
 
 class LabelServer(ThreadingHTTPServer):
-    """Serves until the page says that the person has finished, when it advises `next_command`."""
+    """Serves until the page says that the person has finished, when it shows `verdict` and advises `next_command`."""
 
     daemon_threads = True
 
-    def __init__(self, session: Session, *, port: int = 0, next_command: str = "") -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        port: int = 0,
+        next_command: str = "",
+        verdict: Callable[[], Shown | None] = lambda: None,
+    ) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
-        self.session, self.next_command = session, next_command
+        self.session, self.next_command, self.verdict = session, next_command, verdict
         self.token = secrets.token_urlsafe(24)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -211,7 +219,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _finish(self) -> str:
         self._body()
-        return "{}"
+        shown = self.server.verdict()
+        return json.dumps({} if shown is None else {"headline": shown.headline, "why": shown.why})
 
     def _body(self) -> dict[str, Any]:
         length = self.headers.get("Content-Length", "")

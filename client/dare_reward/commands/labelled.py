@@ -8,12 +8,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from dare_reward.analysis.calibrate import DEFAULTS
+from dare_reward.analysis.calibrate import DEFAULTS, Options
+from dare_reward.analysis.shown import Shown
 from dare_reward.analysis.truth import LABELS, is_known, known_groups
+from dare_reward.analysis.verdict import judge
 from dare_reward.answers.classes import listed
 from dare_reward.answers.labels import read_label
 from dare_reward.answers.rollouts import ANSWER_SPECS, Readings
@@ -102,6 +104,16 @@ def judged_by(params: Mapping[str, Any]) -> dict[str, Any]:
     """What of a method's parameters the labels are judged by: those of the weight, and of reading answers."""
     reading = {s.name: params[s.name] for s in ANSWER_SPECS if s.name in params}
     return {"reading": reading, **{name: params[name] for name in DEFAULTS if name in params}}
+
+
+def shown_verdict(read: Callable[..., Labelled], **options: Unpack[Options]) -> Shown:
+    """What `dare-reward calibrate` shows of what is read of the command's file, or why it has no verdict."""
+    try:
+        data = read(reading=options.get("reading", {}))
+        refuse_repeats(data)
+    except RequestError as error:
+        return Shown("These labels give no verdict", str(error))
+    return judge(data.groups, data.correct_R, **options).shown()
 
 
 def _meta(group: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -14,7 +14,6 @@ from typing import Any
 
 from dare_reward._version import __version__
 from dare_reward.analysis.shown import Shown
-from dare_reward.analysis.verdict import judge
 from dare_reward.answers.rollouts import Readings, Unanswered
 from dare_reward.errors import RequestError, counted
 from dare_reward.files.content import open_records
@@ -30,7 +29,7 @@ from dare_reward.runs.line import ASKED, fault, line
 from dare_reward.runs.reader import is_segment
 
 from .command import add_command
-from .labelled import Labelled, judged_by, labelled, read_labelled, refuse_repeats
+from .labelled import Labelled, judged_by, labelled, read_labelled, shown_verdict
 from .score import in_process, score_all
 from .shared_arguments import add_file, add_method, bar, check_out, chosen_params, read_groups, warn
 from .summary import MismatchedLabels, Placed, ReadSummary, unscored
@@ -158,12 +157,7 @@ def _calibration(
     run, *others = book.runs.values()
     if others or not run.one_set or arguments.only is not None or "pass@1" not in run.steps.totals():
         return None
-    try:
-        data = read(reading=options["reading"])
-        refuse_repeats(data)
-    except RequestError as error:
-        return Shown("These labels give no verdict", str(error))
-    return judge(data.groups, data.correct_R, **options).shown()
+    return shown_verdict(read, **options)
 
 
 # --- run logs: of a folder, of one of its files, or under another name ----------------------------------------------

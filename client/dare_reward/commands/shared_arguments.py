@@ -87,9 +87,10 @@ def check_out(arguments: argparse.Namespace) -> None:
         check_free(arguments.out, force=arguments.force)
 
 
-def read_groups(arguments: argparse.Namespace) -> Reader:
+def read_groups(arguments: argparse.Namespace, labels: LabelFile | None = None) -> Reader:
     """The groups of the command's file, with the labels of another."""
-    labels = None if arguments.labels is None else LabelFile(arguments.labels, tell=warn)
+    if arguments.labels is not None:
+        labels = LabelFile(arguments.labels, tell=warn)
     missing = estimate_of(arguments.entropy, arguments.vocab_size)
     asked = [getattr(arguments, name, None) or "" for name in ("method", "methods", "shadow")]
     methods = re.findall(r"[^\s,+]+", " ".join(a if isinstance(a, str) else " ".join(a) for a in asked))

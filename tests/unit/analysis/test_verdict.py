@@ -2,6 +2,8 @@
 
 import json
 import re
+import threading
+from http.client import HTTPConnection
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +17,7 @@ from said import said
 from dare_reward import estimate
 from dare_reward.analysis.verdict import judge
 from dare_reward.cli import main
+from dare_reward.commands.label_page import LabelServer
 from dare_reward.commands.labelled import read_labelled
 from dare_reward.report.book import RunBook
 from dare_reward.report.last_steps import verdict_of
@@ -211,3 +214,26 @@ def test_a_run_that_collapsed_is_not_taken_for_wrong_labels(tmp_path, ran):
     log.write_text(log.read_text().replace('"answer": "7"', '"answer": "9"'))
     begin = "Not decided: label 32 more\nEvery labelled prompt is all right or all wrong"
     assert ran(["calibrate", str(log)], 1).out.startswith(begin)
+
+
+def test_the_label_page_and_its_command_show_what_calibrate_shows(tmp_path, ran, monkeypatch):
+    file, labels = vllm_dump(tmp_path / "dump.jsonl", gap=0.4), str(tmp_path / "labels.jsonl")
+    rows = read_lines(Path(file))
+    write_lines(Path(file), [{k: v for k, v in row.items() if k != "label"} for row in rows])
+    write_lines(Path(labels), [{"group_id": row["request_id"], "label": "7"} for row in rows])
+    read, serve, page = [file, "--entropy", "logprob", "--labels", labels], LabelServer.serve_forever, []
+
+    def finish(server, *given):
+        thread = threading.Thread(target=serve, args=[server, 0.01])
+        thread.start()
+        connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=60)
+        connection.request("POST", f"/{server.token}/finish", "{}", {"Content-Type": "application/json"})
+        page.append(json.loads(connection.getresponse().read()))
+        connection.close()
+        thread.join()
+
+    monkeypatch.setattr(LabelServer, "serve_forever", finish)
+    terminal = ran(["label", *read, "--port", "0", "--budget", "40"], 0).out
+    shown = json.loads(ran(["calibrate", *read, "--json"], 0).out)["shown"]
+    assert page == [{"headline": shown["headline"], "why": shown["why"]}]
+    assert f"\n{shown['headline']}\n{shown['why']}\nNext:\n" in terminal

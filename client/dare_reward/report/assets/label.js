@@ -6,7 +6,7 @@
   const page = document.getElementById("page"), status = document.getElementById("live");
   const KEYS = 9;
   const open = () => questions.filter((q) => !decisions[q.group_id]);
-  let at = Math.max(questions.findIndex((q) => !decisions[q.group_id]), 0), busy = false, finished = false;
+  let at = Math.max(questions.findIndex((q) => !decisions[q.group_id]), 0), busy = false, finished = false, verdict = {};
   if (!open().length) at = questions.length;
 
   const key = (name) => el("kbd", { "aria-hidden": "true" }, name);
@@ -59,6 +59,7 @@
   function end() {
     return el("section", { id: "question", class: "card", tabindex: "-1", "aria-label": "The end" },
       el("p", {}, finished ? "You can close this page." : "Your labels are in ", finished ? null : el("code", {}, file), finished ? null : "."),
+      verdict.headline ? el("h2", {}, verdict.headline) : null, verdict.why ? el("p", {}, verdict.why) : null,
       el("div", { class: "empty" }, el("p", {}, "Next:"), el("pre", { tabindex: "0" }, next)),
       finished ? null : el("div", { class: "deeds" }, button("f", "Finish", finish), button("b", "Back", () => go(questions.length - 1))));
   }
@@ -97,7 +98,7 @@
 
   async function finish() {
     try {
-      await send("finish", {});
+      verdict = await send("finish", {});
       finished = true;
       draw();
     } catch (error) {
