@@ -20,7 +20,7 @@ from dare_reward.analysis.group_size import BySize, Labeller, by_size
 from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval, powers
 from dare_reward.analysis.shown import percent
 from dare_reward.analysis.truth import known_groups
-from dare_reward.analysis.verdict import Verdict, judge
+from dare_reward.analysis.verdict import Verdict
 from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.commands.tables import number, table, wrapped
 from dare_reward.errors import RequestError, counted
@@ -32,7 +32,7 @@ from dare_reward.scoring.score import pseudo_label
 from dare_reward.segments import Bools
 
 from .command import add_command, add_seed
-from .labelled import Labelled, interval, judged_by, read_labelled, refuse_repeats
+from .labelled import Labelled, interval, judged, judged_by, read_labelled, refuse_repeats
 from .shared_arguments import add_file, add_param, bar, parsed_params, read_groups
 
 UNMEASURED = (
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     data = read_labelled(read_groups(arguments), reading=options["reading"])
     methods = _by_method(data, chosen, options, arguments.seed)
     refuse_repeats(data)
-    found = judge(data.groups, data.correct_R, seed=arguments.seed, **options)
+    found = judged(data, seed=arguments.seed, **options)
     if not found.calibration.prompts:
         if methods is not None and not arguments.json:
             print(table(*methods.table(), right=True))

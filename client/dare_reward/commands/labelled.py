@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Unpack
 
@@ -15,11 +15,12 @@ import numpy as np
 from dare_reward.analysis.calibrate import DEFAULTS, Options
 from dare_reward.analysis.shown import Shown
 from dare_reward.analysis.truth import LABELS, is_known, known_groups
-from dare_reward.analysis.verdict import judge
+from dare_reward.analysis.verdict import Verdict, judge
 from dare_reward.answers.classes import listed
 from dare_reward.answers.labels import read_label
 from dare_reward.answers.rollouts import ANSWER_SPECS, Readings
 from dare_reward.errors import RequestError, counted
+from dare_reward.files.entropy_estimates import OTHER, OTHERS
 from dare_reward.files.reader import Reader
 from dare_reward.groups import Groups
 from dare_reward.report.last_steps import LastSteps, Order
@@ -36,11 +37,13 @@ from .tables import number, short_answer
 class Labelled:
     """Groups with their truth; `summary` says what was refused.
 
-    names   what tells the prompt of each group from the others, and the place where the group stands
+    other_R   mean entropies by the other estimate, where `--entropy` makes one and the file has what it is made of
+    names     what tells the prompt of each group from the others, and the place where the group stands
     """
 
     groups: Groups
     correct_R: Floats
+    other_R: Floats | None
     names: tuple[tuple[str, str], ...]
     summary: ReadSummary
 
@@ -97,7 +100,28 @@ def labelled(
         _check_labels([place for _, place in names], prepared, correct_R, summary)
     for (_, good), no_answer in zip(placed, prepared.unread, strict=True):
         summary.add(good, no_answer)
-    return Labelled(prepared.groups, correct_R, tuple(names), summary)
+    return Labelled(prepared.groups, correct_R, _other(placed, prepared.groups), tuple(names), summary)
+
+
+def _other(placed: Sequence[Placed], groups: Groups) -> Floats | None:
+    """Mean entropies by the other estimate; those that are no estimates stay."""
+    kept = [r.get("meta") or {} for _, group in placed for r in group["rollouts"]]
+    if all(meta.get(OTHER) is None for meta in kept):
+        return None
+    own_R = groups.column("mean_entropy").tolist()
+    return np.array([meta.get(OTHER, own) for meta, own in zip(kept, own_R, strict=True)], np.float64)
+
+
+def judged(data: Labelled, **options: Unpack[Options]) -> Verdict:
+    """The verdict of these labels. Where another estimate of the entropies would decide otherwise, it says so."""
+    found, estimate = judge(data.groups, data.correct_R, **options), data.summary.reader.missing
+    if data.other_R is None or estimate is None or not found.calibration.prompts:
+        return found
+    than = judge(data.groups.with_column("mean_entropy", data.other_R), data.correct_R, **options)
+    if not than.calibration.prompts or (than.use, than.line) == (found.use, found.line):
+        return found
+    note = f"With --entropy {OTHERS[estimate.source]} the verdict is another: {than.headline} ({than.line})."
+    return replace(found, warnings=(*found.warnings, note))
 
 
 def judged_by(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,7 +137,7 @@ def shown_verdict(read: Callable[..., Labelled], **options: Unpack[Options]) -> 
         refuse_repeats(data)
     except RequestError as error:
         return Shown("These labels give no verdict", str(error))
-    return judge(data.groups, data.correct_R, **options).shown()
+    return judged(data, **options).shown()
 
 
 def _meta(group: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -47,7 +47,7 @@ class Reader:
     ) -> None:
         self.file = file
         self._records: FileRecords = open_records(file)
-        self._missing = missing
+        self.missing = missing
         self._top = candidates or (missing is not None and missing.source == "topk")
         self._labels = labels
         self._resumed = self._conflicts = 0
@@ -106,8 +106,8 @@ class Reader:
         if isinstance(found, RequestError):
             raise found
         group = {"group_id": f"{self.unit}-{number}", **(_joined(found) if isinstance(found, FormedGroup) else found)}
-        if self._missing is not None and isinstance(group.get("rollouts"), list):
-            self._filled += fill(group, self._missing)
+        if self.missing is not None and isinstance(group.get("rollouts"), list):
+            self._filled += fill(group, self.missing)
         return self._labels.join(group) if self._labels else group
 
     def gave(self, name: str) -> bool:
@@ -130,8 +130,8 @@ class Reader:
         if self._conflicts:
             why = "their rollouts' labels contradict each other. Flags of right rollouts are `correct`."
             tell(f"read {counted(self._conflicts, 'group')} without a label: {why}")
-        if self._filled and self._missing is not None:
-            how = self._missing.source
+        if self._filled and self.missing is not None:
+            how = self.missing.source
             tell(f"estimated the entropies of {counted(self._filled, 'group')} by {WORDS[how]} ({how})")
         if self._labels:
             self._labels.say(tell)

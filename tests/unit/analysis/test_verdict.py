@@ -19,6 +19,7 @@ from dare_reward.analysis.verdict import judge
 from dare_reward.cli import main
 from dare_reward.commands.label_page import LabelServer
 from dare_reward.commands.labelled import read_labelled
+from dare_reward.files import reader as file_reader
 from dare_reward.report.book import RunBook
 from dare_reward.report.last_steps import verdict_of
 from dare_reward.report.view import view
@@ -86,6 +87,28 @@ def test_the_demo_says_the_same(tmp_path, monkeypatch, ran):
 def test_without_labels_the_command_that_makes_them_is_named(tmp_path, ran):
     path = write_lines(tmp_path / "in.jsonl", [{"rollouts": said("1122", mean_entropy=[0.2] * 4)}])
     assert f"Label 32 prompts: dare-reward label {path}" in ran(["calibrate", str(path)], 2).err
+
+
+def test_another_estimate_of_entropy_that_would_decide_otherwise_is_said(tmp_path, capsys, monkeypatch):
+    """The sampled tokens say nothing here, and the candidates of each token say everything. The file is read once."""
+    opened, own = [], file_reader.open_records
+    monkeypatch.setattr(file_reader, "open_records", lambda file: (opened.append(file), own(file))[1])
+    rng, path = np.random.default_rng(0), tmp_path / "in.jsonl"
+    rows = []
+    for p in range(40):
+        right = rng.random(16) < 0.4
+        top = [[[-0.01, -5.0, -9.0] if on else [-0.7, -0.8, -9.0]] * 6 for on in right]
+        rollouts = said(np.where(right, "7", "8").tolist(), token_logprobs=[[-0.3] * 6] * 16, topk_logprobs=top)
+        rows.append({"group_id": str(p), "prompt": f"q{p}", "label": "7", "rollouts": rollouts})
+    write_lines(path, rows)
+    assert main(["calibrate", str(path), "--entropy", "topk", "--vocab-size", "100"]) == 0
+    told = "With --entropy logprob the verdict is another: Use the plain vote"
+    assert told in squeezed(capsys.readouterr().out)
+    words = ["--entropy", "topk", "--vocab-size", "100", "-o", str(tmp_path / "page.html")]
+    assert main(["report", str(path), *words]) == 0
+    notes = page_data(tmp_path / "page.html")["runs"][0]["calibration"]["notes"]
+    assert [note.startswith(told) for note in notes].count(True) == 1
+    assert opened.count(str(path)) == 2  # once a command
 
 
 def run_of(path, gaps, *, prompts=40, run="r"):
