@@ -11,7 +11,7 @@ the prompts P that were seen before and after, with p their share of right rollo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from ..groups import Groups
 from ..segments import Floats
+from .bootstrap import Interval, mean_interval
 from .shown import Shown, percent, signed
 from .truth import known_groups, right_answers
 
@@ -46,16 +47,24 @@ class Visit:
     pass_P: Floats
     vote_P: Floats
 
+    def of(self, places: Sequence[int]) -> Visit:
+        """That of these prompts, in this order."""
+        return Visit(self.pass_P[list(places)], self.vote_P[list(places)])
+
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """`before` and `after` are pass@1 over `prompts`; `once` prompts were seen once, and are none of them."""
+    """`before` and `after` are pass@1 over `prompts`; `once` prompts were seen once, and are none of them.
+
+    greedy   what the untrained model gets right when it is decoded greedily
+    """
 
     prompts: int
     once: int
     before: float
     after: float
     parts: Mapping[str, Became]
+    greedy: Interval | None = None
 
     def shown(self) -> Shown:
         """Everything as text."""
@@ -66,6 +75,12 @@ class Learnt:
             "learnt": f"Mostly learnt: {own}became right.",
         }.get(most, "Neither what was sharpened nor what was learnt gained most.")
         notes = []
+        if self.greedy:
+            ends = f"{percent(self.greedy.low)} to {percent(self.greedy.high)}"
+            notes.append(
+                f"Decoding control: decoded greedily, the untrained model is right on {percent(self.greedy.estimate)}% "
+                f"({ends})."
+            )
         if self.once:
             notes.append(
                 f"{self.once:,} labelled prompt{'s were' if self.once > 1 else ' was'} seen once: not counted."
@@ -89,7 +104,7 @@ def visit(groups: Groups, correct_R: Floats) -> Visit:
     return Visit(groups.sum_rollouts(correct_R) / np.maximum(groups.sizes_P, 1), vote_P)
 
 
-def learnt(before: Visit, after: Visit, *, once: int = 0) -> Learnt:
+def learnt(before: Visit, after: Visit, *, once: int = 0, greedy_P: Floats | None = None) -> Learnt:
     """The ledger of prompts that were seen before and after; those of which one is not known are left out."""
     known_P = ~np.isnan(before.vote_P + after.vote_P + before.pass_P + after.pass_P)
     was_P, is_P = before.vote_P[known_P] > 0.5, after.vote_P[known_P] > 0.5
@@ -105,4 +120,5 @@ def learnt(before: Visit, after: Visit, *, once: int = 0) -> Learnt:
         float(before.pass_P[known_P].sum() / count),
         float(after.pass_P[known_P].sum() / count),
         parts,
+        None if greedy_P is None else mean_interval(greedy_P[known_P]),
     )

@@ -13,6 +13,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from dare_reward.analysis.calibrate import DEFAULTS, Options
+from dare_reward.analysis.learnt import Learnt, learnt, visit
 from dare_reward.analysis.shown import Shown
 from dare_reward.analysis.truth import LABELS, is_known, known_groups
 from dare_reward.analysis.verdict import Verdict, judge
@@ -37,12 +38,14 @@ from .tables import number, short_answer
 class Labelled:
     """Groups with their truth; `summary` says what was refused.
 
+    given     the groups as the file has them
     other_R   mean entropies by the other estimate, where `--entropy` makes one and the file has what it is made of
     names     what tells the prompt of each group from the others, and the place where the group stands
     """
 
     groups: Groups
     correct_R: Floats
+    given: tuple[Mapping[str, Any], ...]
     other_R: Floats | None
     names: tuple[tuple[str, str], ...]
     summary: ReadSummary
@@ -98,14 +101,15 @@ def labelled(
         raise RequestError(f"{file}: {why}, so nothing is decided. {fix}", code="label")
     if not order.is_run:  # of one that collapsed, no answer is right any more
         _check_labels([place for _, place in names], prepared, correct_R, summary)
-    for (_, good), no_answer in zip(placed, prepared.unread, strict=True):
+    given = tuple(group for _, group in placed)
+    for good, no_answer in zip(given, prepared.unread, strict=True):
         summary.add(good, no_answer)
-    return Labelled(prepared.groups, correct_R, _other(placed, prepared.groups), tuple(names), summary)
+    return Labelled(prepared.groups, correct_R, given, _other(given, prepared.groups), tuple(names), summary)
 
 
-def _other(placed: Sequence[Placed], groups: Groups) -> Floats | None:
+def _other(given: Sequence[Mapping[str, Any]], groups: Groups) -> Floats | None:
     """Mean entropies by the other estimate; those that are no estimates stay."""
-    kept = [r.get("meta") or {} for _, group in placed for r in group["rollouts"]]
+    kept = [r.get("meta") or {} for group in given for r in group["rollouts"]]
     if all(meta.get(OTHER) is None for meta in kept):
         return None
     own_R = groups.column("mean_entropy").tolist()
@@ -138,6 +142,24 @@ def shown_verdict(read: Callable[..., Labelled], **options: Unpack[Options]) -> 
     except RequestError as error:
         return Shown("These labels give no verdict", str(error))
     return judged(data, **options).shown()
+
+
+def evaluated(before: str, after: str, *, reading: Mapping[str, Any]) -> Learnt:
+    """What training changed, by two files of `dare-reward measure`: of the model before it, and of the one after it."""
+    was, now = (read_labelled(file, reading=reading, tell=lambda *_: None) for file in (before, after))
+    for data in (was, now):
+        refuse_repeats(data)
+    later = {name: p for p, (name, _) in enumerate(now.names)}
+    places = [(p, later[name]) for p, (name, _) in enumerate(was.names) if name in later]
+    if not places:
+        raise RequestError(f"{after} has none of the labelled prompts of {before}", code="empty")
+    first, last = (visit(data.groups, data.correct_R) for data in (was, now))
+    at, then = (list(side) for side in zip(*places, strict=True))
+    greedy_P, alone = None, [_meta(was.given[p]).get("greedy") for p in at]  # as `measure` samples it
+    if all(isinstance(rollout, Mapping) for rollout in alone):
+        controls = ({**was.given[p], "rollouts": [rollout]} for p, rollout in zip(at, alone, strict=True))
+        greedy_P = correctness(prepare_file(controls, reading))
+    return learnt(first.of(at), last.of(then), greedy_P=greedy_P)
 
 
 def _meta(group: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -29,7 +29,7 @@ from dare_reward.runs.line import ASKED, fault, line
 from dare_reward.runs.reader import is_segment
 
 from .command import add_command
-from .labelled import Labelled, judged_by, labelled, read_labelled, shown_verdict
+from .labelled import Labelled, evaluated, judged_by, labelled, read_labelled, shown_verdict
 from .score import in_process, score_all
 from .shared_arguments import add_file, add_method, bar, check_out, chosen_params, read_groups, warn
 from .summary import MismatchedLabels, Placed, ReadSummary, unscored
@@ -54,6 +54,12 @@ def register(subparsers: Any) -> None:
     parser.add_argument("--run", dest="only", metavar="NAME", help="Show only this run of several.")
     parser.add_argument("--force", action="store_true", help="Replace the output if it exists.")
     parser.add_argument("-o", "--out", required=True, help="The HTML file to write.")
+    parser.add_argument(
+        "--evaluated",
+        nargs=2,
+        metavar=("BEFORE", "AFTER"),
+        help="Say what was learnt by two files of `dare-reward measure`, of the model before training and after it.",
+    )
     parser.set_defaults(run=run)
 
 
@@ -62,6 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
     for name in OPTIONS["shadow"].parse(arguments.shadow):
         find(name, loc=("--shadow",))
     check_out(arguments)
+    options = judged_by(chosen_params(arguments))
+    learnt = evaluated(*arguments.evaluated, reading=options["reading"]) if arguments.evaluated else None
     read: Callable[..., Labelled]
     if is_log := _is_run(arguments.file):
         _check_unchanged(arguments)
@@ -78,12 +86,18 @@ def run(arguments: argparse.Namespace) -> int:
         raise RequestError(f"{arguments.file}: no groups{only}{lost}", code="empty")
     if not is_log and all(own.groups == own.errors for own in book.runs.values()):
         return 2
-    options = judged_by(chosen_params(arguments))
     verdict = _calibration(arguments, book, read, **options)
     data = view(book, **options)
     if verdict:  # of labelled prompts it is the one thing to know
         said = {"text": verdict.headline, "word": verdict.headline, "tone": "quiet"}
         data["runs"][0] |= {"calibration": asdict(verdict), "headline": said}
+    if learnt:
+        first, *others = data["runs"]
+        if others:
+            raise RequestError("--evaluated is of one run: choose it with --run NAME", code="parameter")
+        first["learnt"] = asdict(learnt.shown())
+        if first["accuracy"]["rule"] != "too-few-visits":  # a page shows one gain
+            first["accuracy"]["why"] = "by the visits of the run; below is the gain from one evaluation to the other"
     shown = sum(len(r["cards"]) for r in data["runs"])
     groups = sum(r["groups"] for r in data["runs"])
     name = Path(arguments.file).name if arguments.file != "-" else "standard input"
