@@ -186,7 +186,7 @@ def _end(rollout: JSON) -> str:
 
 
 def _prompt(group: JSON) -> list[str]:
-    """What was asked, in its first characters, if the file says it."""
+    """What was asked, in its first characters, if the file or `--prompts` says it."""
     text = " ".join(str(group.get("prompt") or "").split())
     return [f"prompt: {text if len(text) <= ASKED else text[: ASKED - 3] + '...'}"] if text else []
 

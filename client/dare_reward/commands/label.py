@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _verdict(arguments: argparse.Namespace, labels: Path) -> Shown | None:
     """What the labels decide so far, if there are any; standard input can be read once only."""
-    if arguments.file == "-" or not labels.exists():
+    if "-" in {arguments.file, arguments.prompts} or not labels.exists():
         return None
 
     def read(**how: Any) -> Labelled:
@@ -110,7 +110,7 @@ def _serve(session: Session, port: int, advice: str, verdict: Callable[[], Shown
 
 def _next(arguments: argparse.Namespace, labels: Path) -> str:
     """The command that decides by these labels, which reads the file as this one did."""
-    read = {"entropy": arguments.entropy, "vocab-size": arguments.vocab_size}
+    read = {"prompts": arguments.prompts, "entropy": arguments.entropy, "vocab-size": arguments.vocab_size}
     flags = [word for name, value in read.items() if value not in {None, "exact"} for word in (f"--{name}", str(value))]
     return shlex.join(["dare-reward", "calibrate", arguments.file, *flags, "--labels", str(labels)])
 

@@ -119,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_unchanged(arguments: argparse.Namespace) -> None:
     """RequestError for an argument that would have groups of a run log read or scored otherwise."""
-    given = {"--labels": arguments.labels, "--shadow": arguments.shadow}
+    given = {"--labels": arguments.labels, "--prompts": arguments.prompts, "--shadow": arguments.shadow}
     given |= {"--param": arguments.param, "--method": arguments.method != "dare"}
     given |= {"--entropy": arguments.entropy != "exact"}
     if named := [flag for flag, value in given.items() if value]:

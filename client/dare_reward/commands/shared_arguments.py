@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from dare_reward.errors import RequestError, printable
 from dare_reward.files.entropy_estimates import estimate_of
-from dare_reward.files.labels import LabelFile
+from dare_reward.files.labels import LabelFile, PromptFile
 from dare_reward.files.output import check_free, opened
 from dare_reward.files.reader import Reader
 from dare_reward.methods import find, read_line, settle, specs
@@ -77,25 +77,29 @@ def add_file(parser: argparse.ArgumentParser, what: str, *, saves: str = "") -> 
     words = saves or "Take labels from this file (docs/data.md)."
     parser.add_argument("--labels", dest="saved" if saves else "labels", metavar="FILE", help=words)
     parser.set_defaults(labels=None)
+    parser.add_argument(
+        "--prompts", metavar="FILE", help="Take prompts from this file, such as the batch that you sent (docs/data.md)."
+    )
 
 
 def check_out(arguments: argparse.Namespace) -> None:
     """RequestError, before anything is read, if `--out` may not be written: it is there, or an argument names it."""
-    for path in filter(None, (arguments.file, arguments.labels)):
+    for path in filter(None, (arguments.file, arguments.labels, arguments.prompts)):
         opened(path)
     if arguments.out:
         check_free(arguments.out, force=arguments.force)
 
 
 def read_groups(arguments: argparse.Namespace, labels: LabelFile | None = None) -> Reader:
-    """The groups of the command's file, with the labels of another."""
+    """The groups of the command's file, with labels and prompts of others."""
     if arguments.labels is not None:
         labels = LabelFile(arguments.labels, tell=warn)
+    prompts = None if arguments.prompts is None else PromptFile(arguments.prompts)
     missing = estimate_of(arguments.entropy, arguments.vocab_size)
     asked = [getattr(arguments, name, None) or "" for name in ("method", "methods", "shadow")]
     methods = re.findall(r"[^\s,+]+", " ".join(a if isinstance(a, str) else " ".join(a) for a in asked))
     listed = any("topk_logprobs" in find(name).inputs for name in methods)
-    return Reader(arguments.file, missing=missing, labels=labels, candidates=listed)
+    return Reader(arguments.file, missing=missing, labels=labels, prompts=prompts, candidates=listed)
 
 
 def bar(items: Iterable[T], unit: str, *, total: int | None = None) -> Iterable[T]:

@@ -19,7 +19,7 @@ from ..ledger import FATES, Fate, Ledger
 from ..membership import FormedGroup, Member, gather
 from .content import FileRecords, open_records
 from .entropy_estimates import WORDS, EntropyEstimate, fill
-from .labels import LabelFile
+from .labels import LabelFile, PromptFile
 from .shapes import Notes, Row, shape_of
 
 AGREED = frozenset({"label", "kind", "options", "group_size", "rollouts"})  # what membership looks at
@@ -33,6 +33,7 @@ class Reader:
 
     missing      how entropies are estimated where a group has none; its entropy_source then says so
     labels       of another file, joined by `group_id`
+    prompts      of another file, joined in the same way
     candidates   those that an engine lists for each token are read
     ledger       counts each group and each rollout that stands alone as one record
     """
@@ -43,13 +44,14 @@ class Reader:
         *,
         missing: EntropyEstimate | None = None,
         labels: LabelFile | None = None,
+        prompts: PromptFile | None = None,
         candidates: bool = False,
     ) -> None:
         self.file = file
         self._records: FileRecords = open_records(file)
         self.missing = missing
         self._top = candidates or (missing is not None and missing.source == "topk")
-        self._labels = labels
+        self._joins = [given for given in (prompts, labels) if given is not None]  # a label knows its prompt
         self._resumed = self._conflicts = 0
         self._filled = 0  # groups whose entropies are estimates
         self.notes = Notes()
@@ -67,8 +69,8 @@ class Reader:
                 yield number, self._counted(number, found, records)
         finally:
             self._records.close()
-        if self._labels:
-            self._labels.check_joined()
+        for given in self._joins:
+            given.check_joined()
 
     def _counted(self, number: int, found: Found, records: int) -> dict[str, Any] | RequestError:
         """The group, or what is wrong with it, once its records are in the ledger."""
@@ -102,13 +104,15 @@ class Reader:
             yield formed.items[0][0], formed.refusal or formed, len(formed.members)
 
     def _group(self, number: int, found: Found) -> dict[str, Any]:
-        """The group with an id, its label and, if they are asked for, estimates of the entropies that it lacks."""
+        """The group with an id, what other files say of it and, if asked for, estimates of entropies that it lacks."""
         if isinstance(found, RequestError):
             raise found
         group = {"group_id": f"{self.unit}-{number}", **(_joined(found) if isinstance(found, FormedGroup) else found)}
         if self.missing is not None and isinstance(group.get("rollouts"), list):
             self._filled += fill(group, self.missing)
-        return self._labels.join(group) if self._labels else group
+        for given in self._joins:
+            group = given.join(group)
+        return group
 
     def gave(self, name: str) -> bool:
         """Whether a group has this id from its place, because the file gives it none."""
@@ -133,8 +137,8 @@ class Reader:
         if self._filled and self.missing is not None:
             how = self.missing.source
             tell(f"estimated the entropies of {counted(self._filled, 'group')} by {WORDS[how]} ({how})")
-        if self._labels:
-            self._labels.say(tell)
+        for given in self._joins:
+            given.say(tell)
         if self.ledger.lost or self.ledger["dropped"]:
             known = [(fate, entry) for fate in FATES if (entry := self.ledger.entries.get(fate))]
             # Why some were lost has been said where they stand.

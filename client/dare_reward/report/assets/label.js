@@ -44,7 +44,7 @@
     const more = question.choices.slice(KEYS);
     return el("section", { id: "question", class: "card", tabindex: "-1", "aria-label": `Question ${at + 1} of ${questions.length}` },
       el("p", { class: "note" }, `Question ${at + 1}: ${question.group_id}`),
-      el("div", { class: "prompt", tabindex: "0" }, question.prompt || "This file holds no prompt. docs/data.md says how to add it."),
+      el("div", { class: "prompt", tabindex: "0" }, question.prompt || "This file holds no prompt. Name the file that does: dare-reward label FILE --prompts FILE."),
       before,
       el("ol", { class: "choices" }, question.choices.slice(0, KEYS).map((c, i) => choice(question, c, i))),
       more.length ? el("details", {}, el("summary", {}, `${more.length} rarer answers`),
