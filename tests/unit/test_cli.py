@@ -21,6 +21,7 @@ from dare_reward.answers.extraction.final_answer import EMPTY, WHY_NONE
 from dare_reward.cli import main
 from dare_reward.commands.command import HELP_INDEX
 from dare_reward.report.picks import REASONS
+from dare_reward.runs.reader import member
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LINE = "method=dare&alpha=0.5&weight=none"  # of a parameter that is given twice, the last value counts
@@ -184,13 +185,28 @@ def test_the_progress_bar_is_for_terminals_that_wait(tmp_path, ran, monkeypatch,
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("dare_reward.commands.shared_arguments.PATIENCE", 0.0)
     file = write(tmp_path, *[{**GOOD, "group_id": str(i), "label": "1"} for i in range(200)])
-    assert "200 groups [" not in ran([words[0], file, *words[1:]], 0, 1).err
+    assert "200/200" not in ran([words[0], file, *words[1:]], 0, 1).err
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    assert "200 groups [" in ran([words[0], file, *words[1:]], 0, 1).err
+    assert "200/200" in ran([words[0], file, *words[1:]], 0, 1).err
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    assert "200 groups [" not in ran([words[0], file, *words[1:]], 0, 1).err, "it was done at once"
+    assert "200/200" not in ran([words[0], file, *words[1:]], 0, 1).err, "it was done at once"
+
+
+@pytest.mark.parametrize("words", [["calibrate"], ["report", "-o", "r.html"]], ids=lambda w: w[0])
+def test_a_run_log_has_a_bar_too(tmp_path, ran, monkeypatch, words):
+    pytest.importorskip("tqdm")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dare_reward.commands.shared_arguments.PATIENCE", 0.0)
+    rollouts = [{"answer": a, "mean_entropy": 0.1, "correct": a == "1"} for a in "112"]
+    reply = {"answers": list("112"), "valid": [True] * 3}
+    base = {"v": 2, "time": "", "run": "r", "step": 1, "seconds": 0.0, "rollouts": rollouts, "reply": reply}
+    lines = [json.dumps({**base, "group_id": str(i)}).encode() for i in range(200)]
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "20260101T000000000Z-1-01234567-000000.jsonl.gz").write_bytes(member(lines, 1))
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert "200/200" in ran([words[0], "log", *words[1:]], 0, 1).err
 
 
 def test_an_id_that_stands_twice_costs_no_line(tmp_path, ran):

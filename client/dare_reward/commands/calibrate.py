@@ -129,7 +129,7 @@ def accuracy(data: Labelled, seed: int) -> dict[str, dict[int, Any]]:
     n_P = data.groups.sizes_P[known_P]
     c_P = data.groups.sum_rollouts(np.nan_to_num(data.correct_R))[known_P].astype(np.int64)
     ks = powers(int(n_P.min()))
-    each = bar(ks, "size", total=len(ks))
+    each = bar(ks, "size", ks.__len__)
     majority = {k: mean_interval(majority_at_k(data.groups, data.correct_R, k), seed=seed) for k in each}
     return {
         "pass@k": {k: asdict(pass_at_k_interval(n_P, c_P, k, seed=seed)) for k in ks},

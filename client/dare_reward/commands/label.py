@@ -129,7 +129,7 @@ def _chosen(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], Rea
     readings, summary = Readings(), ReadSummary(read_groups(arguments), done="read")
     groups: dict[str, Mapping[str, Any]] = {}
     left_out = Counter[str]()
-    for place, group in bar(summary, "group"):
+    for place, group in bar(summary, "group", summary.reader.expected):
         if fault := fault_of(group, readings):
             summary.refuse(place, fault, group)
         elif is_labelled(group):

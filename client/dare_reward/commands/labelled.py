@@ -65,7 +65,7 @@ def read_labelled(
     tell         takes the lines on what is wrong with it
     """
     summary = ReadSummary(Reader(source) if isinstance(source, str) else source, done="read", tell=tell)
-    read = bar(summary, "group") if tell is warn else summary
+    read = bar(summary, "group", summary.reader.expected) if tell is warn else summary
     placed = [item for item in read if only is None or item[1].get("group_id") in only]
     return labelled(placed, summary, reading=reading)
 

@@ -16,7 +16,7 @@ from dare_reward._version import __version__
 from dare_reward.analysis.shown import Shown
 from dare_reward.answers.rollouts import Readings, Unanswered
 from dare_reward.errors import RequestError, counted
-from dare_reward.files.content import open_records
+from dare_reward.files.content import FileRecords, open_records
 from dare_reward.files.output import text_file
 from dare_reward.files.shapes import is_logged
 from dare_reward.ledger import LOST, Fate, Ledger
@@ -71,15 +71,18 @@ def run(arguments: argparse.Namespace) -> int:
     options = judged_by(chosen_params(arguments))
     learnt = evaluated(*arguments.evaluated, reading=options["reading"]) if arguments.evaluated else None
     read: Callable[..., Labelled]
+    expected: Callable[[], int | None]
     if is_log := _is_run(arguments.file):
         _check_unchanged(arguments)
         ledger, read = Ledger(), partial(read_labelled, arguments.file, tell=lambda *_: None)
-        lines = _run_lines(arguments.file, ledger)
+        records = open_records(arguments.file)
+        lines, expected = _run_lines(records, ledger), partial(_expected, records, ledger)
     else:
         summary, kept, readings = ReadSummary(read_groups(arguments)), list[Placed](), Readings(sys.maxsize)
         ledger, lines = summary.ledger, _scored(arguments, summary, kept, readings)
+        expected = summary.reader.expected
         read = partial(labelled, kept, ReadSummary(summary.reader, tell=lambda *_: None), readings=readings)
-    book = _book_of(arguments, bar(lines, "group"))
+    book = _book_of(arguments, bar(lines, "group", expected))
     if not book.runs:
         only = "" if arguments.only is None else f" of the run {arguments.only!r}"
         lost = f" ({ledger.sentence})" if ledger.lost else ""
@@ -187,9 +190,15 @@ def _is_run(path: str) -> bool:
         return is_logged(next(records.items, (0, None))[1])
 
 
-def _run_lines(path: str, ledger: Ledger) -> Iterator[Mapping[str, Any]]:
+def _expected(records: FileRecords, ledger: Ledger) -> int | None:
+    """How many lines of a run log there will be; the one that is read is not counted yet."""
+    at = sum(ledger.as_json().values()) + 1
+    return records.expected(at, at)
+
+
+def _run_lines(records: FileRecords, ledger: Ledger) -> Iterator[Mapping[str, Any]]:
     """The lines of a run log, counted. One of a group that was not scored is shown, and counts as refused."""
-    with closing(open_records(path)) as records:
+    with closing(records):
         for number, value in records.items:
             fate: Fate = "refused"
             if isinstance(value, RequestError):

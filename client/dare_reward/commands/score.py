@@ -77,8 +77,10 @@ def run(arguments: argparse.Namespace) -> int:
             out = stack.enter_context(text_file(arguments.out, force=arguments.force))
         reader = read_groups(arguments)
         summary, done = ReadSummary(reader), 0
-        results = score_all(summary, ask)
-        for _, group, reply in summary.scored(results if tables and out.isatty() else bar(results, "group")):
+        results: Iterable[Scored] = score_all(summary, ask)
+        if not (tables and out.isatty()):
+            results = bar(results, "group", reader.expected)
+        for _, group, reply in summary.scored(results):
             done += 1
             if tables:
                 out.write(group_table(reply, top=10) + "\n\n")

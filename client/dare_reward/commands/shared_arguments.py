@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from dare_reward.errors import RequestError, printable
@@ -102,15 +102,27 @@ def read_groups(arguments: argparse.Namespace, labels: LabelFile | None = None) 
     return Reader(arguments.file, missing=missing, labels=labels, prompts=prompts, candidates=listed)
 
 
-def bar(items: Iterable[T], unit: str, *, total: int | None = None) -> Iterable[T]:
-    """The items, with a bar on a terminal once `PATIENCE` seconds have passed, if its library is here."""
+def bar(items: Iterable[T], unit: str, expected: Callable[[], int | None]) -> Iterable[T]:
+    """The items, with a bar on a terminal once `PATIENCE` seconds have passed, if its library is here.
+
+    expected   how many there will be, as far as is known by now: it tells the time left
+    """
     if not sys.stderr.isatty():
         return items
     try:
         from tqdm import tqdm  # noqa: PLC0415
     except ModuleNotFoundError:
         return items
-    return iter(tqdm(items, total=total, unit=f" {unit}s", delay=PATIENCE, file=sys.stderr))
+    return _drawn(items, tqdm(unit=f" {unit}s", delay=PATIENCE, file=sys.stderr), expected)
+
+
+def _drawn(items: Iterable[T], shown: Any, expected: Callable[[], int | None]) -> Iterator[T]:
+    with shown:
+        for item in items:
+            shown.total = expected() or shown.total
+            yield item
+            shown.update()
+        shown.total = shown.n
 
 
 def warn(*lines: str) -> None:

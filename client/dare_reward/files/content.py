@@ -19,7 +19,7 @@ from typing import IO, Any, Final
 
 from ..errors import RequestError
 from ..ledger import LOST, Ledger
-from ..runs.reader import is_segment, read_run, segments
+from ..runs.reader import Segment, in_order, is_segment, segments
 from .output import opened
 
 GZIP, ZSTD, PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
@@ -36,47 +36,68 @@ class FileRecords:
     """The values of a file with their numbers, from 1; `unit` is what they are numbered by.
 
     A value that cannot be read is a RequestError in its place.
+
+    share   how much of the file is read, where the last value has this number; 0 if nothing tells it
     """
 
     unit: str
     items: Iterator[tuple[int, Any]]
     close: Callable[[], None]
+    share: Callable[[int], float]
+
+    def expected(self, given: int, at: int) -> int | None:
+        """How many there will be, where so many are made of what is read up to a value; None if nothing tells it."""
+        share = self.share(at)
+        return round(given / share) if 0 < share < 1 else None
 
 
 def open_records(path: str) -> FileRecords:
     """The records of a file (`-`: standard input). RequestError if it is of a kind that holds none."""
     if path != "-" and is_segment(path):
-        return FileRecords("line", _logged(path), lambda: None)
+        return _logged(path)
     opened(path)
     with ExitStack() as stack:
         source = Path(path).open("rb") if path != "-" else os.fdopen(os.dup(sys.stdin.fileno()), "rb")  # noqa: SIM115
+        length = 0
         stack.enter_context(source)
         path = "standard input" if path == "-" else path
         with _damage_named(path):
             stream = _unpacked(source, path)
             head = stream.peek(512)[:512]
             if head.startswith(PARQUET):
-                unit, items = "row", _parquet(stream, path)
+                unit, (items, length) = "row", _parquet(stream, path)
             elif b"\0" in head or head[:1] == b"\x80":  # a pickle is binary too, and could run code
                 raise RequestError(f"{path} {WANTED}", code="file")
             else:
                 text = stack.enter_context(io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape"))
-                unit, items = _json(text, path)
-        return FileRecords(unit, _whole(items, path), stack.pop_all().close)
+                unit, items, length = _json(text, path)
+        share = _part_of(source) if not length else lambda at: at / length
+        return FileRecords(unit, _whole(items, path), stack.pop_all().close, share)
 
 
-def _logged(path: str) -> Iterator[tuple[int, Any]]:
+def _logged(path: str) -> FileRecords:
     """The lines of a run log, and at the end what could not be read of it."""
-    for file in segments(path):
+    ledger, files = Ledger(), segments(path)
+    for file in files:
         opened(file)
-    ledger = Ledger()
-    yield from enumerate(read_run(path, ledger), 1)
-    for fate in LOST:
-        for _ in range(ledger[fate]):  # each is one more record that is not there
-            yield ledger["read"] + 1, RequestError(ledger.entries[fate].first, code=fate)
+    size, parts = sum(file.stat().st_size for file in files), [Segment(file, ledger) for file in files]
+
+    def items() -> Iterator[tuple[int, Any]]:
+        yield from enumerate(in_order(parts), 1)
+        for fate in LOST:
+            for _ in range(ledger[fate]):  # each is one more record that is not there
+                yield ledger["read"] + 1, RequestError(ledger.entries[fate].first, code=fate)
+
+    return FileRecords("line", items(), lambda: None, lambda _: sum(part.offset for part in parts) / max(size, 1))
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------------
+
+
+def _part_of(source: IO[bytes]) -> Callable[[int], float]:
+    """The share of its bytes that is read, packed or not; a pipe has no size."""
+    size = os.fstat(source.fileno()).st_size
+    return lambda _: 0.0 if not size else 1.0 if source.closed else source.tell() / size
 
 
 def _unpacked(stream: io.BufferedReader, path: str) -> io.BufferedReader:
@@ -119,17 +140,22 @@ def _whole(items: Iterator[tuple[int, Any]], path: str) -> Iterator[tuple[int, A
         yield from items
 
 
-def _parquet(stream: IO[bytes], path: str) -> Iterator[tuple[int, Any]]:
+def _parquet(stream: IO[bytes], path: str) -> tuple[Iterator[tuple[int, Any]], int]:
+    """The rows and their number."""
     parquet = _library(partial(import_module, "pyarrow.parquet"), "Parquet", "parquet", path)
     table = parquet.ParquetFile(io.BytesIO(stream.read()))
-    return enumerate(chain.from_iterable(batch.to_pylist() for batch in table.iter_batches(1024)), 1)
+    rows = chain.from_iterable(batch.to_pylist() for batch in table.iter_batches(1024))
+    return enumerate(rows, 1), table.metadata.num_rows
 
 
 # --- text -------------------------------------------------------------------------------------------------------------
 
 
-def _json(text: IO[str], path: str) -> tuple[str, Iterator[tuple[int, Any]]]:
-    """JSON lines if the first line is a value; else one value over many lines, if it is one; else lines with errors."""
+def _json(text: IO[str], path: str) -> tuple[str, Iterator[tuple[int, Any]], int]:
+    """JSON lines if the first line is a value; else one value over many lines, if it is one; else lines with errors.
+
+    Behind them their number, or 0 where they are not read yet.
+    """
     numbered = ((n, line) for n, line in enumerate(text, 1) if line.strip())
     first = next(numbered, None)
     if first is None:
@@ -139,18 +165,19 @@ def _json(text: IO[str], path: str) -> tuple[str, Iterator[tuple[int, Any]]]:
         raise RequestError(f"{path} {WANTED}", code="json")
     value = _parsed(first[1])
     if not isinstance(value, RequestError) or value.code in SAID_AT_ONCE:
-        return "line", _lines(chain([first], numbered))
+        return "line", _lines(chain([first], numbered)), 0
     lines = [first, *numbered]
     whole = _parsed("".join(line for _, line in lines))
     if not isinstance(whole, RequestError):
-        return "entry", enumerate(whole if isinstance(whole, list) else [whole], 1)
+        entries = whole if isinstance(whole, list) else [whole]
+        return "entry", enumerate(entries, 1), len(entries)
     if whole.code in SAID_AT_ONCE:
         raise RequestError(f"{path} is {whole.message}", code=whole.code)
     # An array over many lines, or an object of which no line is one: the one mistake of the whole.
     one = len(lines) > 1 if begin == "[" else not any(isinstance(_parsed(line), dict) for _, line in lines)
     if one and isinstance(whole.__cause__, json.JSONDecodeError):
-        return "line", iter([(lines[min(whole.__cause__.lineno, len(lines)) - 1][0], whole)])
-    return "line", _lines(iter(lines))
+        return "line", iter([(lines[min(whole.__cause__.lineno, len(lines)) - 1][0], whole)]), 0
+    return "line", _lines(iter(lines)), 0
 
 
 def _lines(numbered: Iterator[tuple[int, str]]) -> Iterator[tuple[int, Any]]:

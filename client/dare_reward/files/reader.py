@@ -53,6 +53,8 @@ class Reader:
         self._top = candidates or (missing is not None and missing.source == "topk")
         self._joins = [given for given in (prompts, labels) if given is not None]  # a label knows its prompt
         self._resumed = self._conflicts = 0
+        self._given, self._at = 0, 0  # groups, and the place of the last one
+        self._all: int | None = None  # groups, once all is read
         self._filled = 0  # groups whose entropies are estimates
         self.notes = Notes()
         self.ledger = Ledger()
@@ -66,7 +68,9 @@ class Reader:
         """A group without an id gets that of its place. Single rollouts become groups at the end of the file."""
         try:
             for number, found, records in self._found():
+                self._given, self._at = self._given + 1, number
                 yield number, self._counted(number, found, records)
+            self._all = self._given
         finally:
             self._records.close()
         for given in self._joins:
@@ -96,7 +100,10 @@ class Reader:
                 members.append(replace(shape, item=item, stretch=stretch))  # type: ignore[arg-type]
             else:
                 yield number, shape, 1
-        for formed in gather(members):
+        gathered = gather(members)
+        if gathered:
+            self._all = self._given + len(gathered)
+        for formed in gathered:
             self._resumed += formed.repeated
             self._conflicts += formed.label_conflict
             if copies := len(formed.copies):
@@ -113,6 +120,10 @@ class Reader:
         for given in self._joins:
             group = given.join(group)
         return group
+
+    def expected(self) -> int | None:
+        """How many groups the file holds, as far as what is read of it tells."""
+        return self._records.expected(self._given, self._at) if self._all is None else self._all
 
     def gave(self, name: str) -> bool:
         """Whether a group has this id from its place, because the file gives it none."""

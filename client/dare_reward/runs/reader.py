@@ -53,7 +53,7 @@ def read_run(path: str | Path, ledger: Ledger | None = None) -> Iterator[Line]:
         RequestError: there is no segment
     """
     told = Ledger() if ledger is None else ledger
-    return _in_order([Segment(file, told) for file in segments(path)])
+    return in_order([Segment(file, told) for file in segments(path)])
 
 
 def is_segment(path: str) -> bool:
@@ -145,7 +145,7 @@ def _stated(data: bytes, at: int) -> int:
 # --- several segments -------------------------------------------------------------------------------------------------
 
 
-def _in_order(parts: Sequence[Segment]) -> Iterator[Line]:
+def in_order(parts: Sequence[Segment]) -> Iterator[Line]:
     """All lines by time."""
     processes: dict[tuple[str, Path], list[Segment]] = defaultdict(list)
     for part in sorted(parts, key=lambda s: (s.file.name, str(s.file))):
@@ -202,7 +202,7 @@ class Follower:
         for file in sizes.keys() - self._known.keys():
             self._known[file] = self._segment(file)
         grown = [self._known[f] for f, (_, size) in sizes.items() if size > self._known[f].offset]
-        return _in_order(grown)
+        return in_order(grown)
 
     def _segment(self, file: Path, read: int = 0) -> Segment:
         return Segment(file, self.ledger, read, growing=True, loads=self.loads)

@@ -3,7 +3,9 @@
 import gzip
 import io
 import json
+import random
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from dare_reward.files.entropy_estimates import estimate_of
 from dare_reward.files.reader import Reader
 from dare_reward.files.shapes import GROUP_NAMES, ROLLOUT_NAMES
 from dare_reward.inputs import GROUP_FIELDS, OTHER_NAMES, ROLLOUT_FIELDS
+from dare_reward.runs.reader import member
 from dare_reward.scoring.request import prepare_file
 from dare_reward.topk_entropy import bounds
 
@@ -688,3 +691,31 @@ def test_the_extra_that_reads_a_form_is_named(tmp_path, monkeypatch, module, ext
     with pytest.raises(RequestError, match=rf"pip install '\.\[{extra}\]'") as found:
         list(Reader(str(file)))
     assert found.value.code == "file"
+
+
+@pytest.mark.parametrize("form", ["lines", "gzip", "parquet", "one value", "rollouts that stand alone", "run log"])
+def test_what_is_read_of_a_file_tells_how_many_groups_it_holds(tmp_path, form):
+    texts = [f"{random.Random(i).randbytes(500).hex()} \\boxed{{{i}}}" for i in range(2000)]
+    rows = [{"group_id": f"g{i}", "rollouts": [{"text": text}]} for i, text in enumerate(texts)]
+    path = tmp_path / "in"
+    if form == "rollouts that stand alone":
+        rows = [{"uid": f"g{i // 2}", "output": text} for i, text in enumerate(texts)]
+    if form == "parquet":
+        pytest.importorskip("pyarrow.parquet").write_table(pytest.importorskip("pyarrow").Table.from_pylist(rows), path)
+    elif form == "run log":
+        path = tmp_path / "20260101T000000000Z-1-01234567-000000.jsonl.gz"
+        reply = {"answers": [""], "valid": [True]}
+        base = {"v": 2, "time": "", "run": "r", "step": 1, "seconds": 0.0, "reply": reply}
+        logged = [json.dumps({**base, **row}).encode() for row in rows]
+        path.write_bytes(b"".join(member(logged[at : at + 100], 1) for at in range(0, 2000, 100)))
+    else:
+        text = json.dumps(rows, indent=1) if form == "one value" else lines(rows)
+        path.write_bytes(gzip.compress(text.encode()) if form == "gzip" else text.encode())
+    reader = Reader(str(path))
+    left = iter(reader)
+    groups = len([*islice(left, 500)])
+    whole = 1000 if form == "rollouts that stand alone" else 2000
+    assert (groups, reader.expected()) == (500, pytest.approx(whole, rel=0.25))
+    left.close()
+    groups = len([*(reader := Reader(str(path)))])
+    assert (groups, reader.expected()) == (whole, whole)
