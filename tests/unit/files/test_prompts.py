@@ -1,6 +1,7 @@
 """`--prompts`: what a batch asked is joined to what it returned, by id, in every command that reads rollouts."""
 
 import json
+from pathlib import Path
 
 import pytest
 from jsonl import page_data, write_lines
@@ -90,6 +91,10 @@ def test_calibrate_and_the_label_page_read_by_them(output, tmp_path, monkeypatch
     monkeypatch.setattr(label, "_serve", lambda *_: None)
     said = ran(["label", output, "--prompts", asked, "--labels", labels, "--port", "0"], 0).out
     assert said.endswith(f"\ndare-reward calibrate {output} --prompts {asked} --labels {labels}\n")
+    with Path(asked).open() as standard:
+        monkeypatch.setattr("sys.stdin", standard)
+        said = ran(["label", output, "--prompts", "-", "--labels", labels, "--port", "0"], 0).out
+    assert "verdict" not in said, "standard input can be read once only"
     flags = ["--entropy", "topk", "--vocab-size", "50"]
     said = ran(["label", output, *flags, "--labels", labels, "--port", "0"], 0).out
     assert said.endswith(f"\ndare-reward calibrate {output} {' '.join(flags)} --labels {labels}\n")
