@@ -95,13 +95,22 @@ class Browser:
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory):
+def chromium(tmp_path_factory):
     pytest.importorskip("selenium")
     if not shutil.which("chromium") or not shutil.which("chromedriver"):
         pytest.skip("no chromium and chromedriver")
     found = Browser(tmp_path_factory.mktemp("profile"))
     yield found
     found.driver.quit()
+
+
+@pytest.fixture
+def browser(chromium):
+    """The one browser, in which no page of an earlier test asks its service any more."""
+    chromium.open("about:blank")
+    chromium.console()
+    chromium.screen()
+    return chromium
 
 
 @pytest.fixture

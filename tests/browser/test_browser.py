@@ -180,7 +180,6 @@ def test_a_run_log_is_the_same_in_report_and_page(browser, serve, tmp_path):
     log.mkdir(parents=True)
     shutil.copy(TRAINED, log / "20260301T101500123Z-1-00000000-000000.jsonl.gz")
     assert main(["report", str(log), "-o", str(out)]) == 0
-    alone(browser)
     told = []
     for name, url in (("run-report", out.as_uri()), ("run-page", serve(DARE_RUN_LOG=str(log.parent)))):
         browser.screen()
@@ -208,13 +207,6 @@ def test_what_the_reader_has_open_stays_open(browser, serve):
     assert browser.text("[aria-current=true] .id") == name
 
 
-def alone(browser):
-    """No page of an earlier test asks its service any more."""
-    browser.open("about:blank")
-    browser.console()
-    browser.screen()
-
-
 def test_three_runs_stand_beside_each_other(browser, serve):
     """The worst first; another run over every chart; a chart on the first screen of a phone."""
     log = Path(__file__).resolve().parents[2] / TRAINED
@@ -231,7 +223,6 @@ def test_three_runs_stand_beside_each_other(browser, serve):
         ]  # fmt: skip
         post(address, {"run": "fell", "step": step, "groups": groups})
     post(address, {**next(steps(1, "one")), "step": 9})  # the last one
-    alone(browser)
     browser.open(address, ".chart canvas", 5)
     browser.until("document.querySelectorAll('.rail li').length === 3")
     rows = browser.run("[...document.querySelectorAll('.rail button')].map((b) => b.innerText.split('\\n'))")
@@ -287,7 +278,6 @@ def test_the_live_page_shows_what_calibrate_shows(browser, serve, tmp_path, ran)
     for step in range(3):
         few = [{**g, "rollouts": g["rollouts"][8 * step : 8 * step + 16]} for g in own[:40]]
         post(address, {"run": "r", "step": step, "groups": few})
-    alone(browser)
     browser.open(address, "#rests")
     browser.says("120 groups", ".facts")
     browser.click("#rests")
@@ -299,7 +289,6 @@ def test_the_live_page_shows_what_calibrate_shows(browser, serve, tmp_path, ran)
 
 
 def test_the_report_of_a_labelled_file(browser, tmp_path, ran):
-    alone(browser)
     reported(browser, tmp_path / "labelled.html", LABELLED, "--shadow", "scrl")
     browser.until("document.querySelector('.finding .command')")
     assert browser.text(".headline").startswith("Use the plain vote. Entropy is")
